@@ -1,0 +1,30 @@
+// A terminal: a shell over a WebSocket, left in the middle and taken up again, as a page does when it is reloaded.
+import { createClient } from '#contract';
+
+const { CODEBOX_URL: url = 'http://localhost:8080', CODEBOX_KEY: key = '' } = process.env;
+const client = createClient({ url, key });
+const box = await client.boxes.create();
+
+const first = await client.terminals.open(box.id, { cols: 100, rows: 30 });
+first.write('name=Ada; stty size\r');
+let screen = '';
+for await (const event of first) {
+  if (event.type === 'output') screen += new TextDecoder().decode(event.bytes);
+  if (/^30 100/m.test(screen)) break;
+}
+console.log('the size is 30 x 100');
+// → the size is 30 x 100
+
+// Leaving the loop closed the connection; the shell goes on, and its screen is put out again.
+const again = await client.terminals.open(box.id, { terminal: first.id });
+console.log('the screen came back:', again.replayedBytes > 0);
+// → the screen came back: true
+again.write('echo "Hello $name"; exit 3\r');
+screen = '';
+for await (const event of again) {
+  if (event.type === 'output') screen += new TextDecoder().decode(event.bytes);
+  if (event.type === 'exit') console.log(/^Hello Ada/m.test(screen), 'and it ended with', event.exitCode);
+}
+// → true and it ended with 3
+
+await client.boxes.delete(box.id);

@@ -1,0 +1,1 @@
+"""The box server: the one process in a box that the gateway talks to."""

@@ -1,0 +1,94 @@
+"""The Jupyter Server application, configured for a box: one Unix socket, no login, no TCP, nothing it does not need."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from jupyter_server.auth.identity import IdentityProvider
+from jupyter_server.serverapp import ServerApp
+from traitlets.config import Config
+
+from codebox_server.box import create_box
+from codebox_server.http.routes import routes
+from codebox_server.jupyter.managers import BoxMappingKernelManager
+from codebox_server.jupyter.specs import BoxKernelSpecManager
+from codebox_server.jupyter.websocket import BoundedWebsocketConnection
+from codebox_server.settings import Settings
+
+
+class SocketIdentityProvider(IdentityProvider):
+    """Everybody who reaches the socket is the gateway."""
+
+    token = ""
+
+    @property
+    def auth_enabled(self) -> bool:
+        """No login."""
+        return False
+
+    def validate_security(self, app: Any, ssl_options: dict[str, Any] | None = None) -> None:
+        """Nothing to warn of: the folder of the socket is the boundary."""
+
+
+class BoxServerApp(ServerApp):
+    """Stock Jupyter Server without its files on disk and its banner, with our routes in front."""
+
+    # Only what a client of kernels and files needs; the rest costs time at start and widens the surface.
+    default_services = ("api", "config", "contents", "kernels", "kernelspecs", "sessions")
+
+    def write_server_info_file(self) -> None:
+        """Nothing: nobody looks for this server by file."""
+
+    def remove_server_info_file(self) -> None:
+        """Nothing was written."""
+
+    def load_config_file(self, suppress_errors: bool = True) -> None:
+        """Nothing: code of the box must not configure the server by a file in its home."""
+
+
+def _config(settings: Settings) -> Config:
+    config = Config()
+    server = config.ServerApp
+    server.sock = settings.socket
+    # The folder of the socket is the boundary; the gateway may run as another user.
+    server.sock_mode = "0666"
+    server.root_dir = str(settings.data)
+    server.allow_root = True
+    server.open_browser = False
+    server.disable_check_xsrf = True
+    server.allow_unauthenticated_access = True
+    server.kernel_manager_class = BoxMappingKernelManager
+    server.kernel_spec_manager_class = BoxKernelSpecManager
+    server.kernel_websocket_connection_class = BoundedWebsocketConnection
+    config.BoxKernelSpecManager.image_kernels = str(settings.kernels)
+    server.identity_provider_class = SocketIdentityProvider
+    server.log_level = settings.log_level
+    server.jpserver_extensions = {"jupyter_server_terminals": True}
+    server.terminado_settings = {"shell_command": ["bash"]}
+    server.websocket_compression_options = None
+    # A log of requests would hold text that code of the box or a caller has chosen.
+    server.tornado_settings = {"log_function": lambda _handler: None}
+    # A box is made ready by its owner; nothing in it may grow while nobody is connected.
+    config.MappingKernelManager.buffer_offline_messages = False
+    config.MappingKernelManager.default_kernel_name = "python"
+    config.ZMQChannelsWebsocketConnection.limit_rate = False
+    config.FileContentsManager.delete_to_trash = False
+    config.ContentsManager.allow_hidden = True
+    return config
+
+
+def create_app(settings: Settings) -> BoxServerApp:
+    """An application that listens once its event loop runs (`start`)."""
+    app = BoxServerApp(config=_config(settings))
+    app.no_browser_open_file = True
+    app.record_http_request_metrics = False
+    app.initialize(argv=[], find_extensions=False)
+    manager: Any = app.kernel_manager
+    box = create_box(settings, manager)
+    app.web_app.settings["codebox"] = box
+    app.web_app.wildcard_router.rules[:0] = [app.web_app.wildcard_router.process_rule(rule) for rule in routes(box)]
+    os.chdir(settings.data)
+    # Once the server listens: nobody waits for it.
+    app.io_loop.add_callback(box.start_forks)
+    return app

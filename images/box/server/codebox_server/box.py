@@ -1,0 +1,110 @@
+"""Composition: everything the handlers of this package need, built on the kernel manager of Jupyter Server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, field
+
+from codebox_server.bounds import FORK_SERVER_DELAY_SECONDS, FORK_SERVER_MEMORY_BYTES
+from codebox_server.files.files import Files, create_files
+from codebox_server.forks.client import ForkServer
+from codebox_server.jupyter.managers import BoxMappingKernelManager
+from codebox_server.jupyter.specs import BoxKernelSpecManager
+from codebox_server.packages.hints import Hints
+from codebox_server.packages.installer import Installer
+from codebox_server.packages.inventory import Inventory
+from codebox_server.packages.lack import Lacks
+from codebox_server.packages.sources import user_site
+from codebox_server.ports.tunnel import Tunnels
+from codebox_server.runs.commands import Commands
+from codebox_server.runs.contexts import Contexts
+from codebox_server.runs.executions import Executions
+from codebox_server.runs.journal import Journals
+from codebox_server.runs.probe import Probe
+from codebox_server.settings import Settings
+from codebox_server.system.cgroup import Cgroup
+from codebox_server.system.memory import memory_limit
+from codebox_server.terminals.terminals import Terminals
+
+
+@dataclass
+class Environment:
+    """The environment of kernels and commands: that of this process under what the gateway has bound."""
+
+    bound: dict[str, str] = field(default_factory=dict)
+
+    def merged(self) -> dict[str, str]:
+        """A fresh copy for a new process."""
+        return {**os.environ, **self.bound}
+
+    def own(self) -> dict[str, str]:
+        """A fresh copy of that of this process alone."""
+        return dict(os.environ)
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a handler may use."""
+
+    settings: Settings
+    specs: BoxKernelSpecManager
+    environment: Environment
+    forks: ForkServer
+    contexts: Contexts
+    executions: Executions
+    commands: Commands
+    installer: Installer
+    tunnels: Tunnels
+    files: Files
+    terminals: Terminals
+
+    async def start_forks(self) -> None:
+        """Have a fork server once nothing runs: loading its libraries would hold up the first result of a new box."""
+        while True:
+            await asyncio.sleep(FORK_SERVER_DELAY_SECONDS)
+            if self.contexts.idle():
+                break
+        self.forks.start(self.environment.own(), self.environment.merged())
+
+    def renew_forks(self) -> None:
+        """The environment has changed: have a fork server that fits, if there is one."""
+        self.forks.renew(self.environment.own(), self.environment.merged())
+
+
+def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
+    """Build the parts; nothing is started."""
+    environment = Environment()
+    manager.kernel_env = environment.merged
+    manager.kernel_logs = settings.log_level == "DEBUG"
+    cgroup = Cgroup(settings.cgroup)
+    limit = memory_limit(cgroup)
+    forks = manager.forks = ForkServer(
+        enabled=limit is None or limit >= FORK_SERVER_MEMORY_BYTES, logs=manager.kernel_logs
+    )
+    probe = Probe(str(settings.data), cgroup)
+    journals = Journals()
+    commands = Commands(str(settings.data), environment.merged, probe, journals)
+    installer = Installer(
+        settings.sources,
+        Inventory(user_site(settings.home), settings.data),
+        commands,
+        probe,
+        environment.merged,
+        str(settings.runtime / "install.lock"),
+    )
+    lacks = Lacks(Hints(installer.inventory, settings.data), installer)
+    contexts = Contexts(manager, probe, lacks)
+    return Box(
+        settings=settings,
+        specs=manager.kernel_spec_manager,
+        environment=environment,
+        forks=forks,
+        contexts=contexts,
+        executions=Executions(contexts, journals),
+        commands=commands,
+        installer=installer,
+        tunnels=Tunnels(),
+        files=create_files(str(settings.data), str(settings.upload), settings.polls),
+        terminals=Terminals(environment.merged),
+    )

@@ -1,0 +1,1 @@
+"""The working folder: paths, entries, listings, uploads and the change scan."""

@@ -1,0 +1,49 @@
+"""`python -m codebox_server.files.jobs <job>`: fields as JSON on stdin, the answer on stdout, a refusal on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from codebox_server.errors import BoxError, from_os_error
+
+# What a refused job ends with; any other failure is ours.
+REFUSED = 3
+
+
+def _job(name: str) -> Callable[[dict[str, Any]], Any]:
+    # Imported one by one: most jobs need little, and a process starts as fast as its imports.
+    if name == "archive":
+        from codebox_server.files.jobs.archive import archive as job
+    elif name == "extract":
+        from codebox_server.files.jobs.extract import extract as job
+    elif name == "fetch":
+        from codebox_server.files.jobs.fetch import fetch as job
+    elif name == "search":
+        from codebox_server.files.jobs.search import search as job
+    else:
+        raise SystemExit(f"unknown job {name}")
+    return job
+
+
+def main() -> None:
+    """Run one job."""
+    fields = json.load(sys.stdin.buffer)
+    try:
+        try:
+            answer = _job(sys.argv[1])(fields)
+        except OSError as error:
+            raise from_os_error(error) from error
+    except BoxError as error:
+        sys.stderr.write(json.dumps(error.to_json()))
+        sys.stderr.flush()
+        os._exit(REFUSED)
+    if answer is not None:
+        sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""What is done to files besides reading and writing one: make, move, copy, extract, fetch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from codebox_server.bounds import JOB_SECONDS
+from codebox_server.errors import BoxError
+from codebox_server.files.entry import entry, etag
+from codebox_server.files.paths import resolve
+from codebox_server.files.relocation import Trash, check_source, put_in_place
+from codebox_server.files.workers import Workers
+
+
+class FileOperations:
+    """Operations below the folder `data`; what is unfinished lies in `upload`, on the same file system."""
+
+    def __init__(self, data: str, upload: str, workers: Workers) -> None:
+        self._data = data
+        self._upload = upload
+        self._workers = workers
+
+    async def make_folder(self, path: str) -> tuple[dict[str, Any], bool]:
+        """The folder with its parents, and whether it is new. Raises conflict when a file is in the way."""
+        target = self._resolve(path, "/path")
+        existed = os.path.isdir(target)
+        try:
+            os.makedirs(target, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise BoxError("conflict", "the path, or a part of it, is a file", "/path") from None
+        return self._entry(path), not existed
+
+    async def move(self, source: str, target: str, overwrite: bool) -> dict[str, Any]:
+        """Rename, in one step where nothing or a file is replaced."""
+        old, new = self._resolve(source, "/from"), self._resolve(target, "/to")
+        check_source(old, new)
+        async with self._trash() as trash:
+            await asyncio.to_thread(put_in_place, old, new, overwrite, trash, "/to")
+        return self._entry(target)
+
+    async def copy(self, source: str, target: str, overwrite: bool) -> dict[str, Any]:
+        """Copy with modes, times and links as links; it is in place when it is whole."""
+        old, new = self._resolve(source, "/from"), self._resolve(target, "/to")
+        check_source(old, new)
+        if not overwrite and os.path.lexists(new):
+            raise BoxError("conflict", "the path is taken", "/to")
+        async with self._trash() as copied, self._trash() as trash:
+            await self._workers.copy(old, copied.path, JOB_SECONDS)
+            await asyncio.to_thread(put_in_place, copied.path, new, overwrite, trash, "/to")
+        return self._entry(target)
+
+    async def extract(self, path: str, to: str, kind: str | None, overwrite: bool) -> dict[str, Any]:
+        """Put all that an archive holds into the folder `to`, '' for the working folder; or nothing."""
+        archive, target = self._resolve(path, "/path"), self._resolve(to, "/to", allow_root=True)
+        if not os.path.isfile(archive):
+            raise BoxError("not_found", "no such archive", "/path")
+        async with self._trash() as temporary:
+            fields = {"path": archive, "target": target, "temporary": temporary.path, "overwrite": overwrite}
+            await self._workers.run("extract", {**fields, "format": kind}, JOB_SECONDS)
+        return self._entry(to)
+
+    async def fetch(
+        self, url: str, path: str, headers: dict[str, str], seconds: float, most: int | None
+    ) -> dict[str, Any]:
+        """Load a URL into a file, which is replaced when all has come."""
+        target = self._resolve(path, "/path")
+        if os.path.isdir(target):
+            raise BoxError("conflict", "there is a folder at this path", "/path")
+        async with self._trash() as temporary, self._trash() as trash:
+            fields = {"url": url, "headers": headers, "temporary": temporary.path, "maxBytes": most}
+            await self._workers.run("fetch", fields, seconds)
+            await asyncio.to_thread(put_in_place, temporary.path, target, True, trash, "/path")
+        return self._entry(path)
+
+    def _resolve(self, path: str, pointer: str, allow_root: bool = False) -> str:
+        if not path and not allow_root:
+            raise BoxError("invalid_request", "the working folder itself cannot be used here", pointer)
+        try:
+            return resolve(self._data, path)
+        except BoxError as error:
+            raise BoxError(error.code, error.detail, pointer) from None
+
+    def _entry(self, path: str) -> dict[str, Any]:
+        status = os.lstat(os.path.join(self._data, path) if path else self._data)
+        return {**entry(path, status), "etag": etag(status)}
+
+    @asynccontextmanager
+    async def _trash(self) -> AsyncIterator[Trash]:
+        trash = Trash(self._upload)
+        try:
+            yield trash
+        finally:
+            # Large folders take their time, and whoever left must not leave them behind.
+            await asyncio.shield(asyncio.to_thread(trash.clear))

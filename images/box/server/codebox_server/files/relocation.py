@@ -1,0 +1,100 @@
+"""Moves and copies: what is in place afterwards is whole, and nothing is overwritten unless that is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import shutil
+import stat
+import uuid
+
+from codebox_server.errors import BoxError
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_AT_FDCWD = -100
+_RENAME_NOREPLACE = 1
+
+
+class Trash:
+    """A name beside the working folder, on the same file system; what lies there at the end is removed."""
+
+    def __init__(self, folder: str) -> None:
+        self.path = os.path.join(folder, uuid.uuid4().hex)
+
+    def clear(self) -> None:
+        """Remove what is there. Blocks, so it belongs in a thread."""
+        with contextlib.suppress(OSError):
+            if not stat.S_ISDIR(os.lstat(self.path).st_mode):
+                os.unlink(self.path)
+                return
+            shutil.rmtree(self.path, ignore_errors=True)
+            if os.path.lexists(self.path):
+                self._open_up()
+                shutil.rmtree(self.path, ignore_errors=True)
+
+    def _open_up(self) -> None:
+        # What is in a folder that must not be written to cannot be removed.
+        os.chmod(self.path, 0o700)
+        for folder, names, _ in os.walk(self.path):
+            for name in names:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path):
+                    os.chmod(path, 0o700)
+
+
+def check_source(source: str, target: str) -> os.stat_result:
+    """What is at `source`. Raises when it is not there or `target` lies inside of it."""
+    try:
+        status = os.lstat(source)
+    except (FileNotFoundError, NotADirectoryError):
+        raise BoxError("not_found", "no such file or folder", "/from") from None
+    if target.startswith(source + "/"):
+        raise BoxError("invalid_request", "a folder cannot be put into itself", "/to")
+    return status
+
+
+def put_in_place(source: str, target: str, overwrite: bool, trash: Trash, pointer: str) -> None:
+    """Rename `source` to `target`, making its parents. Without `overwrite` raises conflict when something is there."""
+    try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if overwrite:
+            _replace(source, target, trash)
+        else:
+            rename_new(source, target)
+    except (FileExistsError, NotADirectoryError):
+        raise BoxError("conflict", "the path, or a part of it, is taken", pointer) from None
+
+
+def _replace(source: str, target: str, trash: Trash) -> None:
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        # A folder can only take the place of an empty folder.
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR):
+            raise
+        if not os.path.lexists(target):
+            raise
+        _swap(source, target, trash)
+
+
+def _swap(source: str, target: str, trash: Trash) -> None:
+    os.rename(target, trash.path)
+    try:
+        os.rename(source, target)
+    except OSError:
+        os.rename(trash.path, target)
+        raise
+
+
+def rename_new(source: str, target: str) -> None:
+    """Rename, or raise FileExistsError when there is something at `target`, in one step where the system can do it."""
+    if _libc.renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
+        return
+    number = ctypes.get_errno()
+    if number not in (errno.EINVAL, errno.ENOSYS):
+        raise OSError(number, os.strerror(number), source)
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+    os.rename(source, target)

@@ -1,0 +1,73 @@
+"""A file on its way in: written beside the working folder, then put in place at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import uuid
+
+from codebox_server.bounds import CHUNK_BYTES
+
+
+class Upload:
+    """A temporary file. Either `commit` puts it in place or `abort` leaves nothing behind."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, uuid.uuid4().hex)
+        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._closed = self._writing = self._aborted = False
+
+    async def write(self, chunk: bytes) -> None:
+        """Take a chunk; large batches go to the disk in a thread. Raises OSError."""
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size < CHUNK_BYTES:
+            return
+        self._writing = True
+        try:
+            await asyncio.to_thread(self._flush)
+        finally:
+            self._writing = False
+            if self._aborted:
+                self._close()
+
+    def commit(self, target: str, replace: bool) -> os.stat_result:
+        """Put the file in place, making its parents; without `replace` raises FileExistsError when there is one."""
+        try:
+            self._flush()
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            if replace:
+                os.rename(self._path, target)
+            else:
+                os.link(self._path, target)
+                os.unlink(self._path)
+            return os.fstat(self._fd)
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._close()
+
+    def abort(self) -> None:
+        """Remove the temporary file; nothing when it has been put in place."""
+        self._aborted = True
+        if not self._writing:
+            # A thread that still writes must not find its descriptor reused; `write` closes it then.
+            self._close()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+    def _flush(self) -> None:
+        chunks, self._chunks, self._size = self._chunks, [], 0
+        for chunk in chunks:
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(self._fd, view) :]
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            os.close(self._fd)

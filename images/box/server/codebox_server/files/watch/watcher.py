@@ -1,0 +1,163 @@
+"""Watches the working folder from the first reader on, and turns what differs into numbered changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+
+from codebox_server.bounds import WATCH_POLL_SECONDS, WATCH_READERS, WATCH_WINDOW_SECONDS
+from codebox_server.errors import BoxError
+from codebox_server.files.entry import entry
+from codebox_server.files.watch.changes import Change, Changes
+from codebox_server.files.watch.inotify import Inotify, Notice, open_inotify
+from codebox_server.files.watch.tree import Difference, Tree
+
+_log = logging.getLogger(__name__)
+# Notices that are taken at once; what is more is looked at next.
+_READS = 64
+
+
+class Watcher:
+    """`mode` is inotify, or polling where the kernel does not tell of changes."""
+
+    def __init__(self, data: str, trial_folder: str, polls: bool) -> None:
+        self._data = data
+        self._polls = polls
+        self._trial_folder = trial_folder
+        self._started: asyncio.Task[None] | None = None
+        self._pump: asyncio.Task[None] | None = None
+        self._inotify: Inotify | None = None
+        self._tree: Tree | None = None
+        self._readers = 0
+        self._looking = asyncio.Lock()
+        self.changes = Changes()
+
+    @property
+    def mode(self) -> str:
+        """How changes are noticed."""
+        return "polling" if self._inotify is None else "inotify"
+
+    @property
+    def complete(self) -> bool:
+        """Whether all folders are watched; false when there are more than the bounds allow."""
+        return self._tree is not None and self._tree.complete
+
+    async def enter(self) -> None:
+        """Count a reader in, and start watching with the first. Raises too_many_requests."""
+        if self._readers >= WATCH_READERS:
+            raise BoxError("too_many_requests", f"a box has at most {WATCH_READERS} watches")
+        self._readers += 1
+        try:
+            if self._started is None or (self._started.done() and self._tree is None):
+                self._started = asyncio.ensure_future(self._start())
+            # One that leaves must not take the start away from the others.
+            await asyncio.shield(self._started)
+            # What happened until now is no news to this reader.
+            await asyncio.shield(asyncio.ensure_future(self._look()))
+        except BaseException:
+            self._readers -= 1
+            raise
+
+    def leave(self) -> None:
+        """Count a reader out. The watch goes on, so that the reader can come back and has missed nothing."""
+        self._readers -= 1
+
+    async def _start(self) -> None:
+        self._inotify = None if self._polls else open_inotify(self._trial_folder)
+        self._tree = await asyncio.to_thread(Tree, self._data, self._inotify)
+        self._pump = asyncio.ensure_future(self._run())
+
+    async def _run(self) -> None:
+        pause = WATCH_WINDOW_SECONDS if self._inotify else WATCH_POLL_SECONDS
+        while True:
+            if self._inotify is not None:
+                await self._readable(self._inotify)
+            # What happens within this time is told as one.
+            await asyncio.sleep(pause)
+            begun = time.monotonic()
+            await self._look()
+            if self._inotify is None:
+                # Looking takes a small part of the time, however large the folder is.
+                pause = max(WATCH_POLL_SECONDS, 10 * (time.monotonic() - begun))
+
+    async def _look(self) -> None:
+        """Find and announce what has changed until now."""
+        async with self._looking:
+            if self._tree is None:
+                return
+            was_complete = self._tree.complete
+            try:
+                changes = await asyncio.to_thread(self._compare, self._tree)
+            except Exception:
+                # Whatever a hostile folder has brought about, the readers are told that they have to list anew.
+                _log.exception("a look at the working folder failed")
+                changes = [Change("reset", "", fields={"reason": "lost"})]
+            if was_complete and not self._tree.complete:
+                changes.append(Change("reset", "", fields={"reason": "limit"}))
+            if changes:
+                self.changes.add(changes)
+
+    def _compare(self, tree: Tree) -> list[Change]:
+        notices: list[Notice] | None = None
+        if self._inotify is not None:
+            notices = []
+            for _ in range(_READS):
+                found = self._inotify.read()
+                if not found:
+                    break
+                notices += found
+        return self._tell(tree, tree.refresh(notices))
+
+    def _tell(self, tree: Tree, difference: Difference) -> list[Change]:
+        """Renames before what depends on them, then what is gone, new and written."""
+        gone, came = difference.gone, difference.came
+        renames = list(difference.renames)
+        for path, mark in list(came.items()):
+            source = None if mark.is_folder else difference.find_source(mark, self._inotify is None)
+            if source is not None and source != path:
+                del gone[source], came[path]
+                # What was at the target is replaced, which the rename says.
+                gone.pop(path, None)
+                renames.append((source, path))
+        written = difference.written | {path for path in came if path in gone and not gone[path].mark.is_folder}
+        changes: list[Change] = []
+        for source, path in renames:
+            changes += [self._change("create", above) for above in _parents(path) if came.pop(above, None)]
+            changes.append(self._change("rename", path, source))
+        for path, item in reversed(gone.items()):
+            if path in written and path in came and not came[path].is_folder:
+                del came[path]
+                continue
+            written.discard(path)
+            if item.folder is not None:
+                changes += [Change("remove", inside) for inside in tree.below(item.folder, path)]
+            changes.append(Change("remove", path))
+        changes += [self._change("create", path) for path in came]
+        changes += [self._change("write", path) for path in sorted(written)]
+        return changes
+
+    def _change(self, kind: str, path: str, source: str | None = None) -> Change:
+        try:
+            shown = entry(path, os.lstat(os.path.join(self._data, path)))
+        except OSError:
+            # It has changed again, which is told next.
+            return Change(kind, path, source)
+        return Change(kind, path, source, {"entry": shown})
+
+    @staticmethod
+    async def _readable(inotify: Inotify) -> None:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+        loop.add_reader(inotify.fd, lambda: ready.done() or ready.set_result(None))
+        try:
+            await ready
+        finally:
+            loop.remove_reader(inotify.fd)
+
+
+def _parents(path: str) -> list[str]:
+    """The folders that a path leads through, from the top."""
+    segments = path.split("/")
+    return ["/".join(segments[:end]) for end in range(1, len(segments))]

@@ -1,0 +1,134 @@
+"""Jobs on files and the processes that do them: few at once, with a deadline, killed when nobody waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import codebox_server
+from codebox_server.bounds import JOB_ANSWER_BYTES, JOB_ERROR_BYTES, JOBS_RUNNING, READ_BATCH_BYTES
+from codebox_server.errors import STATUS, BoxError
+from codebox_server.files.jobs.__main__ import REFUSED
+from codebox_server.system.process import make_expendable, signal_group
+
+_PACKAGES = str(Path(codebox_server.__file__).parent.parent)
+
+
+class Workers:
+    """Runs jobs. More than the bound at once raise too_many_requests."""
+
+    def __init__(self) -> None:
+        self._running = 0
+
+    async def run(self, job: str, fields: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Do a job and return its answer. Raises what the job refused, or timeout. Cancelled, it kills the job."""
+        argv = [sys.executable, "-m", "codebox_server.files.jobs", job]
+        async with self._started(argv, json.dumps(fields).encode()) as process, _deadline(seconds):
+            out, err = await asyncio.gather(_read(process.stdout, JOB_ANSWER_BYTES), _read(process.stderr))
+            _check(await process.wait(), err)
+        return json.loads(out) if out else {}
+
+    async def stream(self, job: str, fields: dict[str, Any]) -> AsyncIterator[bytes]:
+        """What a job writes, piece by piece. Raises what the job refused before the first piece, or broke it later."""
+        argv = [sys.executable, "-m", "codebox_server.files.jobs", job]
+        async with self._started(argv, json.dumps(fields).encode()) as process:
+            errors = asyncio.ensure_future(_read(process.stderr))
+            try:
+                while chunk := await process.stdout.read(READ_BATCH_BYTES):
+                    yield chunk
+                _check(await process.wait(), await errors)
+            finally:
+                errors.cancel()
+
+    async def copy(self, source: str, target: str, seconds: float) -> None:
+        """Copy a file, a link or a folder with modes, times and links to a path where nothing is."""
+        argv = ["cp", "--archive", "--no-target-directory", "--", source, target]
+        async with self._started(argv, b"") as process, _deadline(seconds):
+            err, _ = await asyncio.gather(_read(process.stderr), _read(process.stdout))
+            if await process.wait() != 0:
+                raise _copy_error(err.decode(errors="replace"))
+
+    @contextlib.asynccontextmanager
+    async def _started(self, argv: list[str], stdin: bytes) -> AsyncIterator[asyncio.subprocess.Process]:
+        if self._running >= JOBS_RUNNING:
+            raise BoxError("too_many_requests", f"a box works on at most {JOBS_RUNNING} file jobs at once")
+        self._running += 1
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=READ_BATCH_BYTES,
+                cwd="/",
+                env={**os.environ, "PYTHONPATH": _PACKAGES, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+            )
+            try:
+                # The server survives what a job needs in memory.
+                make_expendable(process.pid)
+                await _feed(process, stdin)
+                yield process
+            finally:
+                if process.returncode is None:
+                    # Whatever it has started goes with it.
+                    signal_group(process.pid, signal.SIGKILL)
+                    await process.wait()
+        finally:
+            self._running -= 1
+
+
+async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(ConnectionError):
+        # A job that has ended already tells why by its exit code.
+        process.stdin.write(data)
+        await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _read(stream: asyncio.StreamReader | None, most: int = JOB_ERROR_BYTES) -> bytes:
+    """To the end; what is past `most` bytes is read and dropped."""
+    assert stream is not None
+    kept = bytearray()
+    while chunk := await stream.read(READ_BATCH_BYTES):
+        kept += chunk[: most - len(kept)]
+    return bytes(kept)
+
+
+@contextlib.asynccontextmanager
+async def _deadline(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError:
+        raise BoxError("timeout", f"it took longer than {seconds:g} s") from None
+
+
+def _check(code: int, err: bytes) -> None:
+    if code == 0:
+        return
+    if code == -signal.SIGKILL:
+        raise BoxError("too_large", "the box has not enough memory for this")
+    if code == REFUSED:
+        with contextlib.suppress(ValueError):
+            said = json.loads(err)
+            if said.get("code") in STATUS:
+                raise BoxError(said["code"], said["detail"], said.get("pointer"))
+    raise RuntimeError(f"a job ended with {code}: {err.decode(errors='replace')[-2000:]}")
+
+
+def _copy_error(err: str) -> BoxError:
+    if "No space left" in err or "quota exceeded" in err:
+        return BoxError("disk_full", "the disk of the box is full")
+    if "File too large" in err:
+        return BoxError("too_large", "a file is larger than the box allows")
+    reason = err.strip().rsplit("\n", 1)[0].rsplit(": ", 1)[-1][:200]
+    return BoxError("conflict", f"not everything could be copied: {reason}", "/from")

@@ -1,0 +1,177 @@
+"""The fork server as the box server uses it: started in the background, asked for kernels, renewed when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from codebox_server.bounds import FORK_SECONDS, FORK_SERVER_PAUSE_SECONDS, FORK_SERVER_PAUSE_SECONDS_MAX
+from codebox_server.forks.adoption import Adoption, is_child
+from codebox_server.forks.preload import LIBRARIES
+from codebox_server.forks.wire import (
+    LENGTH,
+    ForkRequest,
+    code_variables,
+    encode,
+    settings_variables,
+    startup_variables,
+)
+from codebox_server.system.process import reap, watch_exit
+
+_LAUNCH = str(Path(__file__).parent.parent / "kernels" / "launch.py")
+# A home without packages: the fork server must not load what code of the box has put there.
+_NO_HOME = "/nonexistent"
+# After a life of this length the next start does not wait longer than the first.
+_LONG_LIFE_SECONDS = 30.0
+
+_log = logging.getLogger(__name__)
+
+
+class ForkServer:
+    """Makes kernels. `fork` answers None whenever a plain start has to do instead."""
+
+    def __init__(self, enabled: bool, logs: bool) -> None:
+        self._enabled = enabled
+        self._logs = logs
+        self._startup: dict[str, str] = {}
+        self._base: dict[str, str] = {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self._started_at = 0.0
+        self._pause = FORK_SERVER_PAUSE_SECONDS
+        self._asking = asyncio.Lock()
+        self._adoption = Adoption()
+
+    def start(self, base: dict[str, str], env: dict[str, str]) -> None:
+        """Start it in the environment `base`, with the settings for libraries from `env`, which kernels will have.
+
+        What could bring code comes from `base` alone.
+        """
+        self._base, self._startup = base, _startup_of(base, env)
+        if self._enabled:
+            self._spawn()
+
+    def renew(self, base: dict[str, str], env: dict[str, str]) -> None:
+        """Start it anew when settings have changed; nothing before it was started for the first time."""
+        startup = _startup_of(base, env)
+        if self._base and startup != self._startup:
+            self._base, self._startup = base, startup
+            self._kill()
+
+    async def fork(self, request: ForkRequest) -> int | None:
+        """The process id of a kernel that has bound its sockets and is a child of this process."""
+        if self._socket is None or not self._fits(request):
+            return None
+        ours, theirs = socket.socketpair()
+        with ours:
+            ours.setblocking(False)
+            newborn: int | None = None
+            try:
+                async with asyncio.timeout(FORK_SECONDS):
+                    with theirs:
+                        newborn = await self._ask(request, theirs)
+                    await _await_ready(ours)
+                    pid, newborn = newborn, None
+                    return pid
+            except (OSError, TimeoutError, ValueError, KeyError, TypeError) as error:
+                _log.warning("no kernel came from the fork server: %r", error)
+                self._kill()
+                return None
+            finally:
+                if newborn is not None:
+                    # Nobody waits for it any more, and the kernel that comes in its place has the same sockets.
+                    _end(newborn)
+
+    async def _ask(self, request: ForkRequest, channel: socket.socket) -> int:
+        loop = asyncio.get_running_loop()
+        async with self._asking:
+            peer = self._socket
+            if peer is None:
+                raise ConnectionError("the fork server has ended")
+            body = encode(request)
+            with self._adoption.open():
+                socket.send_fds(peer, [LENGTH.pack(len(body))], [channel.fileno()])
+                await loop.sock_sendall(peer, body)
+                answer = await loop.sock_recv(peer, 256)
+            pid = int(json.loads(answer)["pid"])
+        if not is_child(pid):
+            raise ConnectionError("the fork server named a process that is no child of this one")
+        return pid
+
+    def _fits(self, request: ForkRequest) -> bool:
+        """Whether a fork would be what a new process is: same start-up variables, no module that hides a loaded one."""
+        if startup_variables(request["env"]) != self._startup:
+            return False
+        cwd = request["cwd"]
+        names = {name.partition(".")[0] for name in LIBRARIES}
+        hiding = (f"{cwd}/{name}{end}" for name in names for end in ("", ".py"))
+        settings = (f"{cwd}/matplotlibrc", f"{request['env'].get('MPLCONFIGDIR', cwd)}/matplotlibrc")
+        return os.path.isdir(cwd) and not any(map(os.path.exists, (*hiding, *settings)))
+
+    # --- its life ----------------------------------------------------------------------------------------------
+
+    def _spawn(self) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        output = None if self._logs else subprocess.DEVNULL
+        environment = {name: value for name, value in self._base.items() if name not in startup_variables(self._base)}
+        home = self._startup.get("HOME", _NO_HOME)
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", _LAUNCH, "fork-server", str(theirs.fileno()), home],
+                cwd="/",
+                env={**environment, **self._startup, "HOME": _NO_HOME},
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        self._process, self._socket = process, ours
+        self._started_at = time.monotonic()
+        watch_exit(process.pid, lambda: self._on_exit(process))
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+
+    def _on_exit(self, process: subprocess.Popen[bytes]) -> None:
+        death = reap(process.pid)
+        process.returncode = death.returncode if death is not None else -int(signal.SIGKILL)
+        if self._socket is not None:
+            self._socket.close()
+        self._process = self._socket = None
+        lived = time.monotonic() - self._started_at
+        # One that ends again and again must not keep the processor busy.
+        short = lived < _LONG_LIFE_SECONDS
+        self._pause = min(self._pause * 2, FORK_SERVER_PAUSE_SECONDS_MAX) if short else FORK_SERVER_PAUSE_SECONDS
+        asyncio.get_running_loop().call_later(self._pause, self._respawn)
+
+    def _respawn(self) -> None:
+        if self._process is None:
+            self._spawn()
+
+
+def _startup_of(base: dict[str, str], env: dict[str, str]) -> dict[str, str]:
+    return {**code_variables(base), **settings_variables(env)}
+
+
+def _end(pid: int) -> None:
+    """Kill a child and collect it."""
+    os.kill(pid, signal.SIGKILL)
+    watch_exit(pid, lambda: reap(pid))
+
+
+async def _await_ready(channel: socket.socket) -> None:
+    """Let the new process begin, and wait until it serves or is gone, which its end tells."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(channel, b"g")
+    await loop.sock_recv(channel, 1)

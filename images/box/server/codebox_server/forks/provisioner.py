@@ -1,0 +1,88 @@
+"""Jupyter's provisioner of Python kernels: forks them where that can be, and starts them as stock otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from importlib.metadata import EntryPoint
+from typing import Any
+
+from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
+
+from codebox_server.forks.client import ForkServer
+from codebox_server.system.process import reap, watch_exit
+
+_NAME = "codebox-fork"
+_GROUP = "jupyter_client.kernel_provisioners"
+
+
+def register_provisioner() -> None:
+    """Make the name in our kernel specs known. Stock finds names by installed packages, and ours need not be one."""
+    factory = KernelProvisionerFactory.instance()
+    factory.provisioners[_NAME] = EntryPoint(_NAME, f"{__name__}:ForkProvisioner", _GROUP)
+
+
+class ForkedProcess:
+    """A forked kernel as `subprocess.Popen` would present it."""
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal; None while it runs."""
+        if self.returncode is None:
+            death = reap(self.pid)
+            self.returncode = None if death is None else death.returncode
+        return self.returncode
+
+    def wait(self) -> int:
+        """The exit status, waited for."""
+        if self.returncode is None:
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """A signal, unless the process has been collected."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+class ForkProvisioner(LocalProvisioner):
+    """Kernels of the local machine whose end is noticed at once."""
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
+        """Fork the kernel, or start it."""
+        forks: ForkServer | None = getattr(self.parent.parent, "forks", None)
+        cwd = str(kwargs.get("cwd") or os.getcwd())
+        env = {**kwargs["env"], "JPY_PARENT_PID": str(os.getpid())}
+        pid = await forks.fork({"argv": cmd, "cwd": cwd, "env": env}) if forks is not None else None
+        if pid is None:
+            return await super().launch_kernel(cmd, **kwargs)
+        self.process = ForkedProcess(pid)
+        # It leads a session of its own.
+        self.pid = self.pgid = pid
+        self.cwd = cwd
+        return self.connection_info
+
+    async def wait(self) -> int | None:
+        """The exit status of the kernel; stock looks every 100 ms."""
+        if self.process is not None and self.process.poll() is None:
+            ended = asyncio.Event()
+            unwatch = watch_exit(self.process.pid, ended.set)
+            try:
+                await ended.wait()
+            finally:
+                unwatch()
+        return await super().wait()

@@ -1,0 +1,76 @@
+"""The fork server: loads libraries and forks kernels. It runs no code of the box and holds none of its data.
+
+A kernel is not its child but its grandchild, whose parent ends at once: the box server, which adopts orphans meanwhile,
+becomes the parent. So the exit status of a kernel is exact and the fork server may end at any time.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import signal
+import socket
+
+from codebox_server.forks import preload
+from codebox_server.forks.newborn import become_kernel
+from codebox_server.forks.wire import ForkRequest, encode, receive_request
+
+# Whoever waits for a kernel goes first: loading pauses for this long after a fork.
+_PAUSE_SECONDS = 0.5
+
+
+def serve(descriptor: int, home: str) -> None:
+    """Serve until the box server goes. In a forked kernel this goes on as that kernel."""
+    os.environ["HOME"] = home
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    job = _await_fork(socket.socket(fileno=descriptor))
+    if job is not None:
+        become_kernel(*job)
+
+
+def _await_fork(peer: socket.socket) -> tuple[ForkRequest, int] | None:
+    """The request that this process shall fulfil, in a forked child; None in the server at its end."""
+    gc.disable()
+    preload.load_kernel()
+    steps = preload.steps()
+    pause = 0.0
+    while True:
+        step = next(steps, None)
+        if step is None:
+            gc.collect()
+        # What is there now is shared with all kernels: a collection that touched it would make copies.
+        gc.freeze()
+        while select.select([peer], [], [], None if step is None else pause)[0]:
+            request = receive_request(peer)
+            if request is None:
+                return None
+            if _fork(peer, request[1]):
+                peer.close()
+                return request
+            pause = _PAUSE_SECONDS
+        pause = 0.0
+        if step is not None:
+            step()
+
+
+def _fork(peer: socket.socket, channel: int) -> bool:
+    """Make the kernel's process and tell its id. True in that process, False here."""
+    told, tell = os.pipe()
+    between = os.fork()
+    if between == 0:
+        pid = os.fork()
+        if pid == 0:
+            os.close(told)
+            os.close(tell)
+            return True
+        os.write(tell, str(pid).encode())
+        os._exit(0)
+    os.close(tell)
+    os.close(channel)
+    pid = os.read(told, 32)
+    os.close(told)
+    # From here on the kernel is a child of the box server.
+    os.waitpid(between, 0)
+    peer.sendall(encode({"pid": int(pid or 0)}) + b"\n")
+    return False

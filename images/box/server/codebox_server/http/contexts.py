@@ -1,0 +1,69 @@
+"""`/codebox/contexts`."""
+
+from __future__ import annotations
+
+import base64
+
+from codebox_server.bounds import LIST_LIMIT, PATH_BYTES
+from codebox_server.errors import BoxError
+from codebox_server.http.base import BoxHandler, env_field, text_field
+
+
+class ContextsHandler(BoxHandler):
+    """All contexts; they are removed through `/api/kernels`."""
+
+    async def get(self) -> None:
+        """`{items:[…]}`."""
+        self.send_json({"items": self.box.contexts.list()})
+
+    async def post(self) -> None:
+        """`{language, cwd?, env?}`: a further kernel, 201."""
+        fields = self.body_fields({"language", "cwd", "env"})
+        language, cwd = text_field(fields, "language"), text_field(fields, "cwd", "")
+        languages = self.box.specs.find_kernel_specs()
+        if language not in languages:
+            raise BoxError("invalid_request", f"language has to be one of {', '.join(languages)}", "/language")
+        if "\0" in cwd or len(cwd) > PATH_BYTES:
+            raise BoxError("invalid_request", "not a path", "/cwd")
+        self.send_json(await self.box.contexts.create(language, cwd, env_field(fields)), 201)
+
+
+class ContextRestartHandler(BoxHandler):
+    """A fresh kernel under the same id."""
+
+    async def post(self, context_id: str) -> None:
+        """The context as it is then."""
+        self.send_json(await self.box.contexts.restart(context_id))
+
+
+class VariablesHandler(BoxHandler):
+    """What variables a context has."""
+
+    async def get(self, context_id: str) -> None:
+        """`{items:[{name, type, shape?, length?, sizeBytes?, preview}], nextCursor}`, sorted by name."""
+        limit = self.get_query_argument("limit", str(LIST_LIMIT))
+        if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:6]) <= LIST_LIMIT:
+            raise BoxError("invalid_request", f"limit has to be a number from 1 to {LIST_LIMIT}", "/limit")
+        after = _decode(self.get_query_argument("cursor", ""))
+        context = self.box.contexts.get(context_id)
+        if not self.box.specs.tells_variables(context.language):
+            raise BoxError("invalid_request", f"{context.language} does not tell its variables")
+        found = await context.variables(int(limit), after)
+        items, following = found.get("items"), found.get("following")
+        self.send_json(
+            {
+                "items": items if isinstance(items, list) else [],
+                "nextCursor": _encode(following) if isinstance(following, str) else None,
+            }
+        )
+
+
+def _encode(name: str) -> str:
+    return base64.urlsafe_b64encode(name.encode("utf-8", "replace")).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> str:
+    try:
+        return base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True).decode()
+    except ValueError:
+        raise BoxError("invalid_request", "not a cursor of this listing", "/cursor") from None

@@ -1,0 +1,82 @@
+"""`/codebox/executions`."""
+
+from __future__ import annotations
+
+from codebox_server.bounds import CPU_LIMIT_MS_MAX, INPUT_BYTES, TIMEOUT_MS_MAX
+from codebox_server.errors import BoxError
+from codebox_server.http.base import (
+    BoxHandler,
+    check_id,
+    env_field,
+    flag_field,
+    number_field,
+    optional_number,
+    optional_text,
+    text_field,
+)
+from codebox_server.runs.execution import ExecutionRequest
+
+
+class ExecutionHandler(BoxHandler):
+    """One execution."""
+
+    async def put(self, execution_id: str) -> None:
+        """Run code and stream its events from the first one."""
+        fields = self.body_fields({"code", "language", "context", "timeoutMs", "cpuLimitMs", "env", "autoInstall"})
+        context_id = optional_text(fields, "context")
+        language = self._language(text_field(fields, "language", "python"), context_id)
+        env = env_field(fields)
+        if env and not self.box.specs.takes_env(language):
+            raise BoxError("invalid_request", f"{language} has no environment for a single run", "/env")
+        request = ExecutionRequest(
+            id=check_id(execution_id),
+            code=text_field(fields, "code"),
+            language=language,
+            timeout_ms=number_field(fields, "timeoutMs", 1, TIMEOUT_MS_MAX),
+            cpu_limit_ms=optional_number(fields, "cpuLimitMs", 1, CPU_LIMIT_MS_MAX),
+            env=env,
+            auto_install=flag_field(fields, "autoInstall"),
+        )
+        execution = await self.box.executions.start(request, context_id)
+        await self.send_events(execution.journal, 0)
+
+    def _language(self, asked: str, context_id: str | None) -> str:
+        if context_id is not None:
+            return self.box.contexts.get(context_id).language
+        languages = self.box.specs.find_kernel_specs()
+        if asked not in languages:
+            raise BoxError("invalid_request", f"language has to be one of {', '.join(languages)}", "/language")
+        return asked
+
+    async def get(self, execution_id: str) -> None:
+        """The execution as it stands."""
+        self.send_json(self.box.executions.get(execution_id).to_json())
+
+
+class ExecutionEventsHandler(BoxHandler):
+    """The journal of an execution."""
+
+    async def get(self, execution_id: str) -> None:
+        """Events after `after`, then live."""
+        await self.send_events(self.box.executions.get(execution_id).journal, self.after())
+
+
+class ExecutionInputHandler(BoxHandler):
+    """The answer to `input()`."""
+
+    async def post(self, execution_id: str) -> None:
+        """`{text}`, without its line end."""
+        text = text_field(self.body_fields({"text"}), "text")
+        if len(text) > INPUT_BYTES:
+            raise BoxError("too_large", f"an input has at most {INPUT_BYTES} characters", "/text")
+        self.box.executions.answer(execution_id, text)
+        self.send_nothing()
+
+
+class ExecutionInterruptHandler(BoxHandler):
+    """The end of a run, variables kept if possible."""
+
+    async def post(self, execution_id: str) -> None:
+        """202; the end comes as the `done` event."""
+        self.box.executions.interrupt(execution_id)
+        self.send_nothing(202)

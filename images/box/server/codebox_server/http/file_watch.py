@@ -1,0 +1,71 @@
+"""`GET /codebox/files:watch`: the changes of the working folder as they happen."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from tornado import iostream
+
+from codebox_server.errors import BoxError
+from codebox_server.files.paths import resolve
+from codebox_server.http.base import BoxHandler
+from codebox_server.runs.journal import encode
+
+
+class FileWatchHandler(BoxHandler):
+    """One reader. Its first line is `ready`, and `reset` follows when what it asks for is no longer known."""
+
+    _task: asyncio.Task[Any] | None = None
+
+    async def get(self) -> None:
+        """Changes below `path` after version `after`, or from now on."""
+        path = self.get_query_argument("path", "")
+        recursive = self.get_query_argument("recursive", "true")
+        if recursive not in ("true", "false"):
+            raise BoxError("invalid_request", "recursive has to be true or false", "/query/recursive")
+        after = self.after() if self.get_query_argument("after", None) is not None else None
+        if not os.path.lexists(self._resolve(path)):
+            raise BoxError("not_found", "no such file or folder", "/query/path")
+        watcher = self.box.files.watcher
+        await watcher.enter()
+        try:
+            await self._send(path, recursive == "true", after)
+        finally:
+            watcher.leave()
+
+    def on_connection_close(self) -> None:
+        """The reader has gone."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _send(self, path: str, recursive: bool, after: int | None) -> None:
+        watcher = self.box.files.watcher
+        changes = watcher.changes
+        known = after is not None and changes.knows(after)
+        position = after if known and after is not None else changes.version
+        self.set_header("Content-Type", "application/x-ndjson")
+        ready = {"version": position, "type": "ready", "mode": watcher.mode, "complete": watcher.complete}
+        self.write(encode(ready))
+        if after is not None and not known:
+            self.write(encode({"version": position, "type": "reset", "reason": "forgotten"}))
+        self._task = asyncio.ensure_future(self._follow(position, path, recursive))
+        try:
+            await self._task
+        except (asyncio.CancelledError, iostream.StreamClosedError):
+            # The reader has gone; the watch goes on, so that it can come back.
+            return
+        self.finish()
+
+    async def _follow(self, position: int, path: str, recursive: bool) -> None:
+        await self.flush()
+        async for batch in self.box.files.watcher.changes.read(position, path, recursive):
+            self.write(batch)
+            await self.flush()
+
+    def _resolve(self, path: str) -> str:
+        try:
+            return resolve(str(self.box.settings.data), path)
+        except BoxError as error:
+            raise BoxError(error.code, error.detail, "/query/path") from None

@@ -1,0 +1,54 @@
+"""Every path of this package."""
+
+from __future__ import annotations
+
+from tornado.web import RequestHandler, URLSpec
+
+from codebox_server.box import Box
+from codebox_server.http import (
+    commands,
+    contexts,
+    executions,
+    file_operations,
+    file_search,
+    file_watch,
+    files,
+    packages,
+    stats,
+    system,
+    terminals,
+    tunnel,
+)
+
+_ID = r"([^/]+)"
+
+
+def routes(box: Box) -> list[URLSpec]:
+    """URL rules with their handlers; they stand before Jupyter's own."""
+    paths: list[tuple[str, type[RequestHandler]]] = [
+        (r"/codebox/health", system.HealthHandler),
+        (r"/codebox/bind", system.BindHandler),
+        (r"/codebox/stats", stats.StatsHandler),
+        (r"/codebox/contexts", contexts.ContextsHandler),
+        (rf"/codebox/contexts/{_ID}/restart", contexts.ContextRestartHandler),
+        (rf"/codebox/contexts/{_ID}/variables", contexts.VariablesHandler),
+        (rf"/codebox/executions/{_ID}", executions.ExecutionHandler),
+        (rf"/codebox/executions/{_ID}/events", executions.ExecutionEventsHandler),
+        (rf"/codebox/executions/{_ID}/input", executions.ExecutionInputHandler),
+        (rf"/codebox/executions/{_ID}/interrupt", executions.ExecutionInterruptHandler),
+        (r"/codebox/commands", commands.CommandsHandler),
+        (rf"/codebox/commands/{_ID}", commands.CommandHandler),
+        (rf"/codebox/commands/{_ID}/events", commands.CommandEventsHandler),
+        (rf"/codebox/commands/{_ID}/input", commands.CommandInputHandler),
+        (r"/codebox/packages", packages.PackagesHandler),
+        (rf"/codebox/packages/{_ID}", packages.InstallationHandler),
+        (r"/codebox/files", file_operations.FileOperationsHandler),
+        (r"/codebox/terminals", terminals.TerminalsHandler),
+        (rf"/codebox/terminals/{_ID}", terminals.TerminalHandler),
+        (rf"/codebox/terminals/{_ID}/socket", terminals.TerminalSocketHandler),
+        (r"/codebox/files:search", file_search.FileSearchHandler),
+        (r"/codebox/files:watch", file_watch.FileWatchHandler),
+        (r"/codebox/files/(.*)", files.FilesHandler),
+        (r"/codebox/tunnel/(\d{1,5})", tunnel.TunnelHandler),
+    ]
+    return [URLSpec(path + "$", handler, {"box": box}) for path, handler in paths]

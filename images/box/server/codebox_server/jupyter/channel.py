@@ -1,0 +1,163 @@
+"""The open sockets to one incarnation of a kernel: shell, iopub, stdin."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+from jupyter_client.manager import KernelManager
+from jupyter_client.session import Session
+
+from codebox_server.bounds import DRAIN_MESSAGES, KERNEL_MESSAGE_BYTES
+from codebox_server.jupyter.message import Message, parse
+
+_RECONNECT_MS = 5
+_RECEIVE_QUEUE = 32
+_WELCOME_SECONDS = 1.0
+
+Listener = Callable[[Message], None]
+
+
+class KernelChannel:
+    """Sockets that stay open as long as the kernel process lives. A restarted kernel gets a new channel.
+
+    `on_iopub`, `on_shell` and `on_stdin` are called for each message, in the event loop.
+    """
+
+    def __init__(self, manager: KernelManager, on_iopub: Listener, on_shell: Listener, on_stdin: Listener) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._session = Session(key=manager.session.key, session=uuid.uuid4().hex, username="codebox")
+        self._listeners = {"iopub": on_iopub, "shell": on_shell, "stdin": on_stdin}
+        self._sockets: dict[str, zmq.Socket[bytes]] = {}
+        self._welcome: asyncio.Future[None] = self._loop.create_future()
+        self._info: asyncio.Future[None] = self._loop.create_future()
+        self._asked: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self.closed = False
+        self._manager = manager
+        for name, kind in (("iopub", zmq.SUB), ("shell", zmq.DEALER), ("stdin", zmq.DEALER)):
+            self._open(name, kind)
+
+    def _open(self, name: str, kind: int) -> None:
+        context: zmq.Context[Any] = zmq.Context.shadow(self._manager.context.underlying)
+        socket = context.socket(kind)
+        socket.linger = 0
+        # The kernel binds later than we connect: try again soon, not after the default of 100 ms.
+        socket.reconnect_ivl = _RECONNECT_MS
+        # What waits here is memory of the server; beyond it the kernel waits.
+        socket.rcvhwm = _RECEIVE_QUEUE
+        socket.setsockopt(zmq.MAXMSGSIZE, KERNEL_MESSAGE_BYTES)
+        if kind == zmq.SUB:
+            socket.subscribe(b"")
+        else:
+            # The kernel asks for input at the identity that sent the request, on another socket.
+            socket.identity = self._session.bsession
+        socket.connect(f"ipc://{self._manager.ip}-{getattr(self._manager, name + '_port')}")
+        self._sockets[name] = socket
+        self._loop.add_reader(socket.fileno(), self._drain, name)
+
+    async def ready(self, seconds: float) -> None:
+        """Wait until the kernel answers and our subscription is known to it. Raises TimeoutError."""
+        request = self._session.msg("kernel_info_request")
+        self._send("shell", request)
+        async with asyncio.timeout(seconds):
+            await self._info
+            # A kernel that does not welcome subscribers has had ours by now.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(self._welcome), _WELCOME_SECONDS)
+
+    def execute(self, code: str, env: dict[str, str]) -> str:
+        """Send an execute request; returns its message id, by which its outputs are known."""
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": True,
+            # An error must not abort what other clients of this kernel have queued.
+            "stop_on_error": False,
+        }
+        request = self._session.msg("execute_request", content, metadata={"codebox": {"env": env}})
+        self._send("shell", request)
+        return str(request["header"]["msg_id"])
+
+    async def ask(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """The content of the reply to a request of our own. Raises TimeoutError, CancelledError when this is closed."""
+        request = self._session.msg(kind, content)
+        number = str(request["header"]["msg_id"])
+        reply = self._asked[number] = self._loop.create_future()
+        try:
+            self._send("shell", request)
+            async with asyncio.timeout(seconds):
+                return await reply
+        finally:
+            del self._asked[number]
+
+    def reply_input(self, text: str) -> None:
+        """Answer the pending question of the kernel."""
+        self._send("stdin", self._session.msg("input_reply", {"value": text, "status": "ok"}))
+
+    def renew_iopub(self) -> None:
+        """Subscribe anew: ZeroMQ gives a connection up for good that brought a message past the bound."""
+        if self.closed:
+            return
+        old = self._sockets["iopub"]
+        self._loop.remove_reader(old.fileno())
+        old.close(linger=0)
+        self._open("iopub", zmq.SUB)
+
+    def close(self) -> None:
+        """Close the sockets; nothing is delivered afterwards."""
+        if self.closed:
+            return
+        self.closed = True
+        for waiter in (self._welcome, self._info, *self._asked.values()):
+            waiter.cancel()
+        for socket in self._sockets.values():
+            self._loop.remove_reader(socket.fileno())
+            socket.close(linger=0)
+
+    def _send(self, name: str, message: dict[str, Any]) -> None:
+        if self.closed:
+            return
+        socket = self._sockets[name]
+        # A full queue towards a kernel that does not read: the ladder of the run deals with such a kernel.
+        with contextlib.suppress(zmq.Again):
+            socket.send_multipart(self._session.serialize(message), zmq.NOBLOCK)
+        # The descriptor is edge-triggered, and sending may have consumed the edge of something received.
+        self._loop.call_soon(self._drain, name)
+
+    def _drain(self, name: str) -> None:
+        listener = self._listeners[name]
+        for _ in range(DRAIN_MESSAGES):
+            # Asked first: an exception for "nothing there" costs more than the question.
+            if self.closed or not self._sockets[name].getsockopt(zmq.EVENTS) & zmq.POLLIN:
+                return
+            frames = self._sockets[name].recv_multipart(zmq.NOBLOCK)
+            message = parse(frames)
+            if message is None:
+                continue
+            if message.kind == "iopub_welcome":
+                _resolve(self._welcome)
+            elif message.kind == "kernel_info_reply":
+                _resolve(self._info)
+            elif message.parent_id in self._asked:
+                self._on_answer(name, message)
+            else:
+                listener(message)
+        # More is waiting: let the rest of the server have its turn first.
+        self._loop.call_soon(self._drain, name)
+
+    def _on_answer(self, name: str, message: Message) -> None:
+        waiter = self._asked[message.parent_id]
+        # Its status comes on another channel and tells nothing.
+        if name == "shell" and not waiter.done():
+            waiter.set_result(message.content())
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

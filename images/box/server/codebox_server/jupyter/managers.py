@@ -1,0 +1,167 @@
+"""Jupyter's kernel managers, told where kernels run, with which environment, and who wants to know of their lives."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager, ServerKernelManager
+from tornado import web
+from traitlets import Any as AnyTrait
+from traitlets import Unicode, default, observe
+
+from codebox_server.errors import BoxError
+from codebox_server.forks.client import ForkServer
+from codebox_server.forks.provisioner import register_provisioner
+from codebox_server.system.process import make_expendable
+
+
+class KernelObserver(Protocol):
+    """Told what happens to kernels, whoever asked for it (our own API or a stock Jupyter client)."""
+
+    def kernel_starting(self) -> None:
+        """A kernel is asked for; raises BoxError when there is no room."""
+
+    def kernel_started(self, kernel_id: str) -> None:
+        """A kernel is in the list now."""
+
+    def kernel_restarting(self, kernel_id: str) -> None:
+        """Its process is about to be replaced."""
+
+    def kernel_restarted(self, kernel_id: str) -> None:
+        """It has a new process."""
+
+    def kernel_interrupted(self, kernel_id: str) -> None:
+        """A stock client interrupts it."""
+
+    def kernel_removed(self, kernel_id: str) -> None:
+        """It is shut down and leaves the list."""
+
+
+class BoxKernelManager(ServerKernelManager):
+    """One kernel: over ipc, in the working folder, with the bound environment, never restarted by a timer."""
+
+    transport = Unicode("ipc", config=True)
+    # Plain attributes in place of the stock traits: they change with every run, and a checked assignment costs more
+    # than the rest of the bookkeeping together.
+    execution_state: str | None = None  # type: ignore[assignment]
+    last_activity: datetime.datetime | None = None  # type: ignore[assignment]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._own_env: dict[str, str] | None = None
+
+    @default("autorestart")
+    def _default_autorestart(self) -> bool:
+        return False
+
+    @observe("kernel_name")
+    def _kernel_name_changed(self, change: Any) -> None:
+        # The stock observer renames "python" to "python3"; here a kernel is named as its language.
+        self._kernel_spec = None
+        if change["new"] == "python3":
+            self.kernel_name = "python"
+
+    async def _async_pre_start_kernel(self, **kwargs: Any) -> tuple[list[str], dict[str, Any]]:
+        if self._own_env is None:
+            given = kwargs.get("env") or {}
+            self._own_env = {name: value for name, value in given.items() if os.environ.get(name) != value}
+        manager = self.parent
+        kwargs["env"] = {**manager.kernel_env(), **self._own_env}
+        kwargs.setdefault("cwd", str(manager.root_dir))
+        if not manager.kernel_logs:
+            # What code writes past the capture must not fill the log of the host.
+            kwargs["stdout"] = kwargs["stderr"] = subprocess.DEVNULL
+        return await super()._async_pre_start_kernel(**kwargs)
+
+    async def _async_wait(self, pollinterval: float = 0.1) -> None:
+        # Stock looks again every 100 ms.
+        if self.provisioner is not None:
+            await self.provisioner.wait()
+
+    async def _async_post_start_kernel(self, **kwargs: Any) -> None:
+        make_expendable(self.provisioner.pid)
+        await super()._async_post_start_kernel(**kwargs)
+
+
+class BoxMappingKernelManager(AsyncMappingKernelManager):
+    """All kernels of the box. Stock REST and WebSocket work on it; an observer hears of every change."""
+
+    observer = AnyTrait()
+    last_kernel_activity: datetime.datetime | None = None  # type: ignore[assignment]
+    kernel_env: Callable[[], dict[str, str]] = AnyTrait()
+    kernel_logs = AnyTrait(False)
+    # Makes Python kernels; without one they are started as stock.
+    forks: ForkServer | None = AnyTrait(None)
+
+    def __init__(self, **kwargs: Any) -> None:
+        register_provisioner()
+        super().__init__(**kwargs)
+
+    @default("kernel_manager_class")
+    def _default_kernel_manager_class(self) -> str:
+        return "codebox_server.jupyter.managers.BoxKernelManager"
+
+    @default("default_kernel_name")
+    def _default_kernel_name(self) -> str:
+        return "python"
+
+    def start_watching_activity(self, kernel_id: str) -> None:
+        """Nothing: the context of the kernel reads its messages anyway and keeps its state and times."""
+
+    def stop_watching_activity(self, kernel_id: str) -> None:
+        """Nothing, for the same reason."""
+
+    async def _async_start_kernel(self, **kwargs: Any) -> str:
+        known = kwargs.get("kernel_id") in self
+        if not known:
+            try:
+                self.observer.kernel_starting()
+            except BoxError as error:
+                raise web.HTTPError(error.status, error.detail) from error
+        kernel_id = await super()._async_start_kernel(**kwargs)
+        if not known:
+            self.observer.kernel_started(kernel_id)
+        return kernel_id
+
+    start_kernel = _async_start_kernel
+
+    async def _async_shutdown_kernel(self, kernel_id: str, now: bool = False, restart: bool = False) -> None:
+        self._check_kernel_id(kernel_id)
+        if not restart:
+            self.observer.kernel_removed(kernel_id)
+        await super()._async_shutdown_kernel(kernel_id, now=now, restart=restart)
+
+    shutdown_kernel = _async_shutdown_kernel
+
+    async def _async_restart_kernel(self, kernel_id: str, now: bool = False) -> Any:
+        self._check_kernel_id(kernel_id)
+        self.observer.kernel_restarting(kernel_id)
+        try:
+            return await super()._async_restart_kernel(kernel_id, now=now)
+        finally:
+            self.observer.kernel_restarted(kernel_id)
+
+    restart_kernel = _async_restart_kernel
+
+    def interrupt_kernel(self, kernel_id: str) -> Any:
+        """Interrupt on behalf of a stock client; answers a coroutine as the stock method does."""
+        self._check_kernel_id(kernel_id)
+        self.observer.kernel_interrupted(kernel_id)
+        return super().interrupt_kernel(kernel_id)
+
+    def relative(self, folder: str) -> str:
+        """A folder as callers name it: relative to the working folder, which is ""; one outside of it as it is."""
+        root = str(self.root_dir)
+        return folder[len(root) :].strip("/") if folder == root or folder.startswith(f"{root}/") else folder
+
+    def folder_is_there(self, kernel_id: str) -> bool:
+        """Whether a kernel could start anew where it has started."""
+        return os.path.isdir(self.get_kernel(kernel_id).provisioner.cwd)
+
+    async def renew(self, kernel_id: str) -> None:
+        """Kill what is left of the kernel's process and start a new one under the same id, without telling anybody."""
+        await self.get_kernel(kernel_id).restart_kernel(now=True)

@@ -1,0 +1,90 @@
+"""Messages of the Jupyter protocol as they come off the wire, read no further than needed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+_DELIMITER = b"<IDS|MSG>"
+# NaN and Infinity are not JSON; a reader of our events could not parse them. One decoder: making it costs more than
+# most messages.
+_decoder = json.JSONDecoder(parse_constant=lambda _: None)
+
+
+class Message(NamedTuple):
+    """Type, the id of the request it belongs to, and the JSON frames that are decoded on demand."""
+
+    kind: str
+    parent_id: str
+    parent_kind: str
+    raw_metadata: bytes
+    raw_content: bytes
+
+    def content(self) -> dict[str, Any]:
+        """The content; empty when it is not a JSON object."""
+        return _object(self.raw_content)
+
+    def metadata(self) -> dict[str, Any]:
+        """The metadata; empty when it is not a JSON object."""
+        return _object(self.raw_metadata)
+
+
+def parse(frames: list[bytes]) -> Message | None:
+    """A message, or None when the frames are not one.
+
+    The signature is not checked: its key lies in the same box as the code that could forge a message, and whatever
+    comes from a kernel is bounded and typed on its way out instead.
+    """
+    try:
+        at = frames.index(_DELIMITER) + 2
+        header, parent = _object(frames[at]), _object(frames[at + 1])
+        return Message(
+            _text(header, "msg_type"),
+            _text(parent, "msg_id"),
+            _text(parent, "msg_type"),
+            frames[at + 2],
+            frames[at + 3],
+        )
+    except (ValueError, IndexError):
+        # Not a message: code of the box can write anything to these sockets.
+        return None
+
+
+def text(content: dict[str, Any], name: str) -> str:
+    """A field that has to be text; anything else is shown as JSON."""
+    value = content.get(name, "")
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def mime(content: dict[str, Any]) -> dict[str, Any]:
+    """The MIME bundle of a display: names to text or JSON."""
+    data = content.get("data")
+    return data if isinstance(data, dict) else {}
+
+
+def display_id(content: dict[str, Any]) -> str | None:
+    """The id by which a display can be updated."""
+    transient = content.get("transient")
+    value = transient.get("display_id") if isinstance(transient, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def dropped_bytes(content: dict[str, Any]) -> int:
+    """What our kernels have left out of a display and replaced by a placeholder; 0 when nothing."""
+    metadata = content.get("metadata")
+    own = metadata.get("codebox") if isinstance(metadata, dict) else None
+    value = own.get("droppedBytes") if isinstance(own, dict) else None
+    return value if isinstance(value, int) and 0 < value < 1 << 53 else 0
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _object(frame: bytes) -> dict[str, Any]:
+    try:
+        value = _decoder.decode(frame.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

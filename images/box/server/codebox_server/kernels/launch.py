@@ -1,0 +1,32 @@
+"""Start the kernel of a language, `python -P launch.py <language> <connection file>`, or the fork server of the box.
+
+Runs as a file and not as a module, so that nothing in the working folder can stand in for a module of the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+
+def main() -> None:
+    """Become the kernel, or with `fork-server <descriptor> <home>` what it is forked from."""
+    what, *how = sys.argv[1:]
+    # At the end of the path: user code finds its own modules first.
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        # The box server outlives its kernels; a host that forbids this has no such notion.
+        file.write("900" if what == "fork-server" else "1000")
+    if what == "fork-server":
+        from codebox_server.forks.server import serve
+
+        serve(int(how[0]), how[1])
+    else:
+        from codebox_server.kernels.app import launch
+
+        launch(what, how[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""stdout and stderr of a kernel: sent soon, in parts, in order, and complete before a run ends."""
+
+from __future__ import annotations
+
+import array
+import codecs
+import fcntl
+import os
+import select
+import termios
+import threading
+import time
+from typing import Any
+
+from ipykernel.iostream import OutStream
+
+_READ_BYTES = 64 * 1024
+# One message carries at most this many characters, so that a huge print is never one huge message.
+_PART = 256 * 1024
+# What may wait in the buffer before the code that prints has to wait for the sender.
+_BUFFER = 2 * 1024 * 1024
+_FLUSH_SECONDS = 0.01
+_DRAIN_SECONDS = 1.0
+
+
+class _Buffer:
+    """What both streams have written and not sent yet, in the order in which it was written."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.segments: list[tuple[OutStream, dict[str, Any], list[str]]] = []
+        self.size = 0
+        self.scheduled = False
+        self.pid = os.getpid()
+
+    def add(self, stream: OutStream, parent: dict[str, Any], text: str) -> None:
+        """Append a text; one segment holds what a stream wrote in a row for one request."""
+        if self.pid != os.getpid():
+            # A forked child starts with a copy of what its parent will send itself.
+            self.__init__()
+        with self.lock:
+            last = self.segments[-1] if self.segments else None
+            if last is not None and last[0] is stream and last[1] == parent:
+                last[2].append(text)
+            else:
+                self.segments.append((stream, parent, [text]))
+            self.size += len(text)
+
+    def take(self) -> list[tuple[OutStream, dict[str, Any], list[str]]]:
+        """Empty the buffer."""
+        with self.lock:
+            segments, self.segments, self.size, self.scheduled = self.segments, [], 0, False
+        return segments
+
+
+_buffer = _Buffer()
+
+
+class BoxOutStream(OutStream):
+    """ipykernel's stream on one buffer for both, with a bound, and a flush that is free when nothing waits."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._reading = threading.Lock()
+        self._forwarded = 0
+        super().__init__(*args, **kwargs)
+
+    def write(self, string: str) -> int | None:  # type: ignore[override]
+        """Buffer a text, after what raw writes have put into the pipe before."""
+        if not isinstance(string, str):
+            raise TypeError(f"write() argument must be str, not {type(string)}")
+        if self.pub_thread is None:
+            raise ValueError("I/O operation on closed file")
+        if self._is_master_process():
+            self._drain()
+            self._store(string)
+        else:
+            _buffer.add(self, self.parent_header, string)
+            # Lines of several children must not mix.
+            if "\n" in string:
+                self._flush()
+        return len(string)
+
+    def flush(self) -> None:
+        """Send what is buffered, raw writes included."""
+        if not self._is_master_process():
+            self._flush()
+            return
+        self._drain()
+        if _buffer.segments or _buffer.scheduled:
+            super().flush()
+
+    def _store(self, text: str) -> None:
+        _buffer.add(self, self.parent_header, text)
+        if _buffer.size > _BUFFER:
+            super().flush()
+        elif not _buffer.scheduled:
+            _buffer.scheduled = True
+            self.pub_thread.schedule(lambda: self._io_loop.call_later(_FLUSH_SECONDS, self._flush))
+
+    def _flush(self) -> None:
+        """Send everything; called in the sending thread, or in a child that has none."""
+        for stream, parent, texts in _buffer.take():
+            text = "".join(texts)
+            for start in range(0, len(text), _PART):
+                stream._send(parent, text[start : start + _PART])
+
+    def _send(self, parent: dict[str, Any], text: str) -> None:
+        self.session.pid = os.getpid()
+        message = self.session.msg("stream", {"name": self.name, "text": text}, parent=parent)
+        for hook in self._hooks:
+            message = hook(message)
+            if message is None:
+                return
+        self.session.send(self.pub_thread, message, ident=self.topic)
+
+    def _watch_pipe_fd(self) -> None:
+        """Forward what is written to the raw descriptor, by whatever process."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        fd = self._fid
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        while self._should_watch:
+            poll.poll()
+            # What has left the pipe is in the buffer as soon as the lock is free.
+            with self._reading:
+                data = os.read(fd, _READ_BYTES)
+                text = decoder.decode(data)
+                if text:
+                    self._store(text)
+                self._forwarded += len(data)
+
+    def _drain(self) -> None:
+        """Wait until the bytes that are in the pipe now are in the buffer."""
+        fd = self._fid
+        if fd is None or threading.current_thread() is self.watch_fd_thread:
+            return
+        with self._reading:
+            waiting = _readable_bytes(fd)
+            target = self._forwarded + waiting
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        while waiting and self._forwarded < target and time.monotonic() < deadline:
+            time.sleep(0.0002)
+
+
+def _readable_bytes(fd: int) -> int:
+    count = array.array("i", [0])
+    fcntl.ioctl(fd, termios.FIONREAD, count)
+    return count[0]

@@ -1,0 +1,53 @@
+"""How kernels write JSON: as Jupyter does, but text that UTF-8 cannot hold is replaced, and huge displays are named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_client.session import json_packer
+
+from codebox_server.bounds import ERROR_FIELD_BYTES, RICH_BYTES, TRACEBACK_BYTES
+
+
+def pack(message: Any) -> bytes:
+    """The message as UTF-8 JSON. Lone surrogates become U+FFFD; what the box server would drop is not sent at all."""
+    if isinstance(message, dict):
+        if isinstance(message.get("data"), dict):
+            message = _without_huge_data(message)
+        elif "traceback" in message:
+            message = _without_huge_error(message)
+    try:
+        return json_packer(message)
+    except UnicodeEncodeError:
+        return json_packer(_clean(message))
+
+
+def _without_huge_data(content: dict[str, Any]) -> dict[str, Any]:
+    data = content["data"]
+    sizes = {kind: len(value) for kind, value in data.items() if isinstance(value, (str, bytes))}
+    total = sum(sizes.values())
+    if total <= RICH_BYTES:
+        return content
+    kind = max(sizes, key=lambda name: sizes[name])
+    note = f"[{kind}, {sizes[kind]} bytes, dropped]"
+    # The box server counts what is missing.
+    return {**content, "data": {"text/plain": note}, "metadata": {"codebox": {"droppedBytes": total}}}
+
+
+def _without_huge_error(content: dict[str, Any]) -> dict[str, Any]:
+    # One more than the bound, so that the box server sees that it was passed.
+    short = dict(content)
+    for name in ("ename", "evalue"):
+        short[name] = str(content.get(name, ""))[: ERROR_FIELD_BYTES + 1]
+    short["traceback"] = [str(line)[: TRACEBACK_BYTES + 1] for line in content["traceback"] or []]
+    return short
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_clean(item) for item in value]
+    return value

@@ -1,0 +1,123 @@
+"""Descriptions of variables, made in a copy of the kernel's process: whatever they do, the kernel stays as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from codebox_server.kernels.python.description import describe, type_name, unknown
+
+# For all variables of one answer, and for one of them.
+_TOTAL_SECONDS = 3.0
+_STALL_SECONDS = 0.7
+# What a copy may use beyond the memory of the kernel.
+_EXTRA_BYTES = 128 << 20
+_READ_BYTES = 256 * 1024
+_LINE_BYTES = 64 * 1024
+
+
+async def inspect(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Name, type and description of each. Of one whose code fails, hangs or wants too much only the type is told."""
+    found: dict[str, dict[str, Any]] = {}
+    left = dict(values)
+    deadline = time.monotonic() + _TOTAL_SECONDS
+    while left and time.monotonic() < deadline:
+        try:
+            await _inspect_in_copy(left, found, deadline)
+        except OSError:
+            # No room for another process: types will have to do.
+            break
+        left = {name: value for name, value in left.items() if name not in found}
+        # The first one that is missing has kept its copy busy: the next copy begins behind it.
+        if left:
+            left.pop(next(iter(left)))
+    return [
+        {"name": name, "type": type_name(value), **found.get(name, {"preview": unknown(value)})}
+        for name, value in values.items()
+    ]
+
+
+async def _inspect_in_copy(values: dict[str, Any], found: dict[str, dict[str, Any]], deadline: float) -> None:
+    """Add to `found`, in order, until all is there, the copy stalls or the time is over."""
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _run_copy(values, tell)
+    os.close(tell)
+    try:
+        await _receive(told, values, found, deadline)
+    finally:
+        os.close(told)
+        os.kill(pid, signal.SIGKILL)
+        # Killed, it ends at once.
+        os.waitpid(pid, 0)  # noqa: ASYNC222
+
+
+async def _receive(told: int, values: dict[str, Any], found: dict[str, dict[str, Any]], deadline: float) -> None:
+    os.set_blocking(told, False)
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    rest = b""
+    loop.add_reader(told, readable.set)
+    try:
+        while time.monotonic() < deadline and len(rest) < _LINE_BYTES:
+            async with asyncio.timeout(min(_STALL_SECONDS, deadline - time.monotonic())):
+                await readable.wait()
+            readable.clear()
+            try:
+                data = os.read(told, _READ_BYTES)
+            except BlockingIOError:
+                # Told of what has been read already.
+                continue
+            if not data:
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                name, facts = json.loads(line)
+                if name in values and isinstance(facts, dict):
+                    found[name] = facts
+    except (TimeoutError, ValueError, TypeError):
+        # It stalls, or code of a value writes where it should not; whoever called ends it.
+        return
+    finally:
+        loop.remove_reader(told)
+
+
+def _run_copy(values: dict[str, Any], tell: int) -> None:
+    """Describe one value after the other; never returns. Other threads do not exist here, and nothing is printed."""
+    try:
+        _be_quiet(tell)
+        for name, value in values.items():
+            facts = _guard(lambda value=value: describe(value), value)
+            data = json.dumps([name, facts]).encode() + b"\n"
+            while data:
+                data = data[os.write(tell, data) :]
+    finally:
+        os._exit(0)
+
+
+def _guard(ask: Callable[[], dict[str, Any]], value: Any) -> dict[str, Any]:
+    try:
+        return ask()
+    except BaseException:
+        # Whatever code of the value raises, an exit included, is no more than a missing preview.
+        return {"preview": unknown(value)}
+
+
+def _be_quiet(tell: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with open("/proc/self/statm") as file:
+        size = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + _EXTRA_BYTES, size + _EXTRA_BYTES))
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    sys.stdin = sys.stdout = sys.stderr = open(os.devnull, "r+")  # noqa: SIM115
+    sys.setswitchinterval(1)

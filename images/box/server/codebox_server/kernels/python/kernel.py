@@ -1,0 +1,22 @@
+"""The Python kernel: ipykernel's, which also tells what variables there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipykernel.ipkernel import IPythonKernel
+
+from codebox_server.kernels.python.description import variable_names
+from codebox_server.kernels.python.inspection import inspect
+from codebox_server.kernels.variables import VariablesMixin, page_of
+
+
+class PythonKernel(VariablesMixin, IPythonKernel):
+    """IPython."""
+
+    async def list_variables(self, limit: int, after: str) -> dict[str, Any]:
+        """See VariablesMixin."""
+        namespace = dict(self.shell.user_ns)
+        names, following = page_of(variable_names(namespace, self.shell.user_ns_hidden), limit, after)
+        items = await inspect({name: namespace[name] for name in names})
+        return {"items": items, "following": following}

@@ -1,0 +1,36 @@
+"""Makes what is installed while a kernel runs importable in it at once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import site
+import sys
+from collections.abc import Callable
+
+
+def create_refresh() -> Callable[[], None]:
+    """A function to call before each cell: looks whether something was installed since the last call."""
+    folder = site.getusersitepackages()
+    seen = _changed_at(folder)
+
+    def refresh() -> None:
+        nonlocal seen
+        changed = _changed_at(folder)
+        if changed == seen:
+            return
+        seen = changed
+        # Python takes the folder up only when it is there at the start.
+        if folder not in sys.path:
+            sys.path.append(folder)
+        # Folders that several packages share are looked at anew only after this.
+        importlib.invalidate_caches()
+
+    return refresh
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0

@@ -1,0 +1,89 @@
+"""What is installed, by name and version, as the folders of packages tell."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import site
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from codebox_server.bounds import PACKAGE_ENTRIES, PACKAGE_FIELD
+
+_DISTRIBUTION = re.compile(r"(?P<name>[A-Za-z0-9][\w.]*)-(?P<version>[^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info")
+_MANIFEST_BYTES = 1024 * 1024
+
+
+class Inventory:
+    """Looks at folders, not at the interpreter: what a box has installed since this process began is there too."""
+
+    def __init__(self, user_site: Path, project: Path) -> None:
+        self._user_site = user_site
+        self._modules = project / "node_modules"
+
+    def user(self, manager: str) -> dict[str, str]:
+        """Version by name of what was installed in this box."""
+        return dict(_distributions(self._user_site) if manager == "pip" else _node_packages(self._modules))
+
+    def items(self, manager: str) -> list[dict[str, str]]:
+        """`{name, version, source}` by name; `source` is `user` or `image`, whose version counts before the user's."""
+        known: dict[str, dict[str, str]] = {}
+        for name, version in self.user(manager).items():
+            known[name] = {"name": name, "version": version, "source": "user"}
+        for folder in site.getsitepackages() if manager == "pip" else ():
+            for name, version in _distributions(Path(folder)):
+                known[name] = {"name": name, "version": version, "source": "image"}
+        return [known[name] for name in sorted(known)]
+
+    def has_module(self, manager: str, name: str) -> bool:
+        """Whether the top of an import is there."""
+        if manager == "npm":
+            return (self._modules / name).is_dir()
+        folders = [self._user_site, *map(Path, site.getsitepackages())]
+        return any((folder / name).is_dir() or (folder / f"{name}.py").is_file() for folder in folders)
+
+
+def changes(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str]]:
+    """`{name, version}` of what is new or of another version, by name."""
+    return [{"name": name, "version": after[name]} for name in sorted(after) if before.get(name) != after[name]]
+
+
+def _distributions(folder: Path) -> Iterator[tuple[str, str]]:
+    for entry in _entries(folder):
+        match = _DISTRIBUTION.fullmatch(entry.name)
+        if match and len(entry.name) <= PACKAGE_FIELD:
+            yield re.sub(r"[-_.]+", "-", match["name"]).lower(), match["version"]
+
+
+def _node_packages(folder: Path) -> Iterator[tuple[str, str]]:
+    for entry in _entries(folder):
+        if entry.name.startswith("@"):
+            for scoped in _entries(Path(entry.path)):
+                yield from _node_package(f"{entry.name}/{scoped.name}", scoped.path)
+        elif not entry.name.startswith("."):
+            yield from _node_package(entry.name, entry.path)
+
+
+def _node_package(name: str, folder: str) -> Iterator[tuple[str, str]]:
+    path = os.path.join(folder, "package.json")
+    # What is no package is left out: code of the box may have put anything here.
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if not os.path.isfile(path) or os.path.getsize(path) > _MANIFEST_BYTES or len(name) > PACKAGE_FIELD:
+            return
+        with open(path, encoding="utf-8") as file:
+            manifest = json.load(file)
+        version = manifest.get("version") if isinstance(manifest, dict) else None
+        if isinstance(version, str) and len(version) <= PACKAGE_FIELD:
+            yield name, version
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(islice(entries, PACKAGE_ENTRIES))
+    except OSError:
+        # A folder that is not there has no packages.
+        return []

@@ -1,0 +1,1 @@
+"""Ways to the servers that run in this box."""

@@ -1,0 +1,1 @@
+"""What runs in a box: executions, commands, their journals and their ends."""

@@ -1,0 +1,259 @@
+"""One process started on behalf of a caller, in a group of its own, with its streams on the way to a journal."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from codebox_server.bounds import KILL_AFTER_SECONDS, PIPE_DRAIN_SECONDS, STDIN_BACKLOG_BYTES
+from codebox_server.errors import BoxError
+from codebox_server.files.scan import Scan, difference
+from codebox_server.runs.cpu_clock import CpuClock
+from codebox_server.runs.descendants import Descendants
+from codebox_server.runs.journal import Journal, Journals
+from codebox_server.runs.outcome import out_of_memory
+from codebox_server.runs.output import Output
+from codebox_server.runs.probe import Events, Probe
+from codebox_server.runs.trouble import trouble
+from codebox_server.system.cgroup import Counts
+from codebox_server.system.process import Death, cpu_ms, make_expendable, reap, signal_group, watch_exit
+from codebox_server.system.process_table import all_pids
+
+_READ_BYTES = 64 * 1024
+# The code and the detail of the cause, by the reason for which a command is ended.
+_STOPS = {
+    "timeout": ("timeout", "the time limit has passed"),
+    "cpu_limit": ("cpu_limit", "the limit on CPU time has been reached"),
+    "output_limit": ("output_limit", "it wrote more than a run may write"),
+    "killed": ("signal", "it was ended on request"),
+}
+
+
+@dataclass(frozen=True)
+class CommandRequest:
+    """What to start. Either `command`, a text for bash, or `argv`. `timeout_ms` None means no limit.
+
+    `conclude` is asked at the end for further fields of `done`.
+    """
+
+    id: str
+    command: str | None
+    argv: list[str] | None
+    cwd: str
+    timeout_ms: int | None
+    env: dict[str, str] = field(default_factory=dict)
+    conclude: Callable[[], Awaitable[dict[str, Any]]] | None = None
+    # CPU time of everything that it starts; None means no limit.
+    cpu_limit_ms: int | None = None
+
+
+class Command:
+    """A running or ended process. `stop` is why it is being ended: timeout, cpu_limit, killed, output_limit."""
+
+    def __init__(self, request: CommandRequest, journals: Journals, probe: Probe) -> None:
+        self.request = request
+        self.journal: Journal = journals.create()
+        self.output = Output(self.journal, journals, lambda: self.end("output_limit"))
+        self.state = "running"
+        self.stop: str | None = None
+        self.pid = 0
+        self.done: dict[str, Any] | None = None
+        self._probe = probe
+        self._loop = asyncio.get_running_loop()
+        self._started_at = 0.0
+        self._timers: list[asyncio.TimerHandle] = []
+        self._open: dict[int, tuple[str, codecs.IncrementalDecoder]] = {}
+        self._stdin: int | None = None
+        self._backlog: deque[memoryview] = deque()
+        self._backlog_bytes = 0
+        self._eof = False
+        self._death: Death | None = None
+        self._ending: asyncio.Task[None] | None = None
+
+    def start(self, env: dict[str, str], files: Scan) -> None:
+        """Start the process. Raises invalid_request when it cannot be started."""
+        request = self.request
+        argv = ["bash", "-c", request.command] if request.command is not None else request.argv
+        counts, before = self._probe.counts(), all_pids()
+        try:
+            process = subprocess.Popen(
+                argv or [],
+                cwd=request.cwd,
+                env={**env, **request.env},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise BoxError("invalid_request", f"the command cannot be started: {error}") from error
+        self.pid = process.pid
+        make_expendable(self.pid)
+        self._started_at = time.monotonic()
+        self._adopt(process)
+        self.output.announce("started", {"pid": self.pid})
+        started = self._probe.follow(self.pid, before)
+        watch_exit(self.pid, lambda: self._on_exit(process, files, counts, started))
+        self._cpu_clock = CpuClock(
+            request.cpu_limit_ms,
+            lambda: cpu_ms([self.pid]) + started.cpu_ms(),
+            lambda: self.end("cpu_limit"),
+        )
+        if request.timeout_ms is not None:
+            self._timers.append(self._loop.call_later(request.timeout_ms / 1000, self.end, "timeout"))
+
+    def end(self, reason: str) -> None:
+        """SIGTERM to the group, SIGKILL after 2 s; the first reason counts."""
+        if self.stop is not None or self._death is not None:
+            return
+        self.stop = reason
+        signal_group(self.pid, signal.SIGTERM)
+        self._timers.append(self._loop.call_later(KILL_AFTER_SECONDS, signal_group, self.pid, signal.SIGKILL))
+
+    def write(self, data: bytes, eof: bool) -> None:
+        """Feed stdin. Raises conflict when the process has ended or its stdin is closed, 429 when it does not read."""
+        if self._stdin is None or self._eof or self._death is not None:
+            raise BoxError("conflict", "the command has ended or its stdin is closed")
+        if self._backlog_bytes + len(data) > STDIN_BACKLOG_BYTES:
+            raise BoxError("too_many_requests", "the command does not read its stdin")
+        if data:
+            self._backlog.append(memoryview(data))
+            self._backlog_bytes += len(data)
+        self._eof = eof
+        self._feed()
+
+    def to_json(self) -> dict[str, Any]:
+        """The command as the API shows it."""
+        request = self.request
+        what: dict[str, Any] = {"argv": request.argv} if request.command is None else {"command": request.command}
+        return {
+            "id": request.id,
+            **what,
+            "cwd": request.cwd,
+            "pid": self.pid,
+            "state": self.state,
+            "lastSeq": self.journal.last_seq,
+            "done": self.done,
+        }
+
+    def _adopt(self, process: subprocess.Popen[bytes]) -> None:
+        """Take the pipes over from the object that would close them."""
+        assert process.stdin and process.stdout and process.stderr
+        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
+            fd = os.dup(pipe.fileno())
+            pipe.close()
+            os.set_blocking(fd, False)
+            self._open[fd] = (name, codecs.getincrementaldecoder("utf-8")("replace"))
+            self._loop.add_reader(fd, self._read, fd)
+        self._stdin = os.dup(process.stdin.fileno())
+        process.stdin.close()
+        os.set_blocking(self._stdin, False)
+
+    def _read(self, fd: int) -> None:
+        name, decoder = self._open[fd]
+        try:
+            data = os.read(fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if self.state == "running":
+            self.output.stream(name, decoder.decode(data, final=not data))
+        if not data:
+            self._loop.remove_reader(fd)
+            os.close(fd)
+            del self._open[fd]
+            if not self._open and self._death is not None and self._ending is not None:
+                self._drained.set()
+
+    def _feed(self) -> None:
+        fd = self._stdin
+        if fd is None:
+            return
+        try:
+            while self._backlog:
+                written = os.write(fd, self._backlog[0])
+                self._backlog_bytes -= written
+                rest = self._backlog.popleft()[written:]
+                if rest:
+                    self._backlog.appendleft(rest)
+        except BlockingIOError:
+            self._loop.add_writer(fd, self._feed)
+            return
+        except OSError:
+            # The reader has closed its end: there is nobody left to write for.
+            self._close_stdin()
+            return
+        self._loop.remove_writer(fd)
+        if self._eof:
+            self._close_stdin()
+
+    def _close_stdin(self) -> None:
+        fd, self._stdin = self._stdin, None
+        self._backlog.clear()
+        self._backlog_bytes = 0
+        if fd is not None:
+            self._loop.remove_writer(fd)
+            os.close(fd)
+
+    def _on_exit(self, process: subprocess.Popen[bytes], files: Scan, counts: Counts, started: Descendants) -> None:
+        self._death = reap(self.pid) or Death(-int(signal.SIGKILL))
+        process.returncode = self._death.returncode
+        self._close_stdin()
+        self._drained = asyncio.Event()
+        for timer in self._timers:
+            timer.cancel()
+        self._cpu_clock.cancel()
+        if self.stop is not None:
+            # Children that ignored SIGTERM go with their leader.
+            signal_group(self.pid, signal.SIGKILL)
+        self._ending = asyncio.ensure_future(self._conclude(files, counts, started))
+
+    async def _conclude(self, files: Scan, counts: Counts, started: Descendants) -> None:
+        duration = (time.monotonic() - self._started_at) * 1000
+        if self._open:
+            # What the process wrote is still in the pipes. A child that keeps them open is read and dropped afterwards.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), PIPE_DRAIN_SECONDS)
+        death = self._death
+        assert death is not None
+        try:
+            events = await self._probe.events(counts, started, self.stop == "cpu_limit", death.signal is not None)
+            done: dict[str, Any] = self._verdict(death, events)
+            done |= {
+                "exitCode": death.exit_code,
+                "signal": death.signal,
+                "durationMs": round(duration, 3),
+                "cpuMs": round((death.cpu_ms or 0) + started.cpu_ms()),
+                "processes": started.left(),
+                "files": difference(files, await self._probe.scan()),
+            }
+        finally:
+            started.close()
+        if self.request.conclude is not None:
+            done |= await self.request.conclude()
+        self.state = "done"
+        self.output.finish(done)
+        self.done = {"seq": self.journal.last_seq, "type": "done", **done}
+
+    def _verdict(self, death: Death, events: Events) -> dict[str, Any]:
+        if self.stop is not None:
+            code, detail = _STOPS[self.stop]
+            cause = {"code": code, "detail": detail, **({} if death.signal is None else {"signal": death.signal})}
+            return {"status": "timeout" if self.stop == "cpu_limit" else self.stop, "cause": cause}
+        if events.oom is not None and death.signal == "SIGKILL":
+            return {"status": "oom", "cause": out_of_memory("command", events.oom)}
+        if death.signal is not None:
+            detail = f"ended by {death.signal}"
+            return {"status": "killed", "cause": {"code": "signal", "detail": detail, "signal": death.signal}}
+        met = trouble(self._probe, events, death.exit_code != 0)
+        return {"status": "ok" if death.exit_code == 0 else "error", **({} if met is None else {"cause": met})}

@@ -1,0 +1,381 @@
+"""One kernel with its queue: runs one execution after the other and notices everything that can end one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from typing import Any
+
+from codebox_server.bounds import IDLE_GRACE_SECONDS, QUEUE_WAITING, VARIABLES_SECONDS
+from codebox_server.errors import BoxError
+from codebox_server.jupyter import message as wire
+from codebox_server.jupyter.managers import BoxMappingKernelManager
+from codebox_server.jupyter.message import Message
+from codebox_server.kernels.variables import REQUEST as VARIABLES
+from codebox_server.packages.lack import Lack, Lacks
+from codebox_server.runs.cpu_clock import CpuClock
+from codebox_server.runs.execution import Execution
+from codebox_server.runs.ladder import Ladder
+from codebox_server.runs.live_kernel import LiveKernel, now
+from codebox_server.runs.outcome import (
+    Outcome,
+    died,
+    ended_outside,
+    not_started,
+    replied,
+    says_full,
+    stopped,
+    told_loss,
+)
+from codebox_server.runs.probe import Events, Probe, Reading
+from codebox_server.runs.translation import take_begin, take_error, take_output, take_question
+from codebox_server.runs.trouble import trouble
+
+# How often a kernel that ends by itself is started anew for one run.
+_ATTEMPTS = 3
+
+_log = logging.getLogger(__name__)
+
+
+class Context:
+    """A kernel of the box. Its process may be replaced; the context and its id stay."""
+
+    def __init__(self, kernel_id: str, manager: BoxMappingKernelManager, probe: Probe, lacks: Lacks) -> None:
+        self.id = kernel_id
+        self._manager = manager
+        self._probe = probe
+        self._lacks = lacks
+        # Set to end the installer that runs for an execution; None while there is none.
+        self._installing: asyncio.Event | None = None
+        self._kernel = LiveKernel(kernel_id, manager, self._on_message, self._on_exit)
+        self.language = self._kernel.language
+        self._created_at = now()
+        self._queue: deque[Execution] = deque()
+        self._running: Execution | None = None
+        self._worker: asyncio.Task[None] | None = None
+        self._ladder = Ladder(self._interrupt, self._kernel.kill)
+        # The variables went while nothing ran: the next execution tells.
+        self._untold_loss = False
+        # Why everything here ends from outside: restarted, context_deleted.
+        self._end: str | None = None
+
+    def to_json(self, default: bool) -> dict[str, Any]:
+        """The context as the API shows it."""
+        return {
+            "id": self.id,
+            "language": self.language,
+            "default": default,
+            "cwd": self._manager.relative(self._kernel.folder),
+            "state": self._kernel.state,
+            "createdAt": self._created_at.isoformat().replace("+00:00", "Z"),
+            "lastActivityAt": self._kernel.last_activity.isoformat().replace("+00:00", "Z"),
+        }
+
+    async def variables(self, limit: int, after: str) -> dict[str, Any]:
+        """A page of what a run would find: `{items, following}`. Raises conflict while something runs."""
+        if self._running is not None or self._queue or not self._kernel.calm.is_set():
+            raise BoxError("conflict", "the context is busy")
+        try:
+            answer = await self._kernel.ask(VARIABLES, {"limit": limit, "after": after}, VARIABLES_SECONDS)
+        except TimeoutError:
+            raise BoxError("conflict", "the kernel is busy") from None
+        return answer or {}
+
+    # --- what others do to the kernel --------------------------------------------------------------------------
+
+    def close(self, end: str) -> None:
+        """The kernel is restarted or removed from outside: what runs and what waits ends with it."""
+        self._end = end
+        self._kernel.close()
+        self._stop_installing()
+        waiting, self._queue = self._queue, deque()
+        if self._running is not None:
+            self._running.settle()
+        for execution in waiting:
+            self._finish(execution, ended_outside(end), None)
+
+    def reopen(self) -> None:
+        """The kernel has been restarted from outside."""
+        self._end = None
+        self._kernel.open()
+
+    def interrupted_outside(self) -> None:
+        """A stock client interrupts the kernel: what ends by that was interrupted on request."""
+        if self._running is not None and self._running.stop is None:
+            self._running.stop = "interrupted"
+            self._stop_installing()
+
+    # --- what callers do to executions -------------------------------------------------------------------------
+
+    def submit(self, execution: Execution) -> None:
+        """Queue an execution. Raises too_many_requests when 16 wait."""
+        if len(self._queue) >= QUEUE_WAITING:
+            raise BoxError("too_many_requests", f"{QUEUE_WAITING} executions wait in this context")
+        self._queue.append(execution)
+        if self._worker is None:
+            self._worker = asyncio.ensure_future(self._work())
+
+    def interrupt(self, execution: Execution) -> None:
+        """End an execution on request. One that has not begun ends without having run."""
+        if execution.state == "running":
+            self.stop(execution, "interrupted")
+            return
+        execution.stop = "interrupted"
+        if execution in self._queue:
+            self._queue.remove(execution)
+            self._finish(execution, stopped("interrupted", None, False), None)
+        else:
+            execution.settle()
+
+    def stop(self, execution: Execution, reason: str) -> None:
+        """Start the ladder for the running execution; the first reason counts."""
+        if execution is not self._running or execution.state != "running":
+            return
+        if execution.stop is None:
+            execution.stop = reason
+        if not self._stop_installing():
+            self._ladder.start()
+
+    def answer(self, execution: Execution, text: str) -> None:
+        """Answer `input()`. Raises conflict when nothing was asked."""
+        if not execution.waiting_for_input:
+            raise BoxError("conflict", "the execution is not waiting for input")
+        execution.waiting_for_input = False
+        self._kernel.reply_input(text)
+
+    # --- running -----------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        try:
+            while self._queue:
+                self._running = self._queue.popleft()
+                try:
+                    await self._run(self._running)
+                except Exception:
+                    _log.exception("an execution failed in the box server")
+                    self._finish(self._running, not_started("the box server failed; see its log"), None)
+                finally:
+                    self._running = None
+        finally:
+            self._worker = None
+
+    async def _run(self, execution: Execution) -> None:
+        begun = await self._prepare(execution)
+        if isinstance(begun, Outcome):
+            self._finish(execution, begun, None)
+            return
+        try:
+            await self._run_measured(execution, begun)
+        finally:
+            begun.descendants.close()
+
+    async def _run_measured(self, execution: Execution, begun: Reading) -> None:
+        self._ladder = Ladder(self._interrupt, self._kernel.kill)
+        execution.state = "running"
+        execution.started_at = time.monotonic()
+        execution.message_id = self._kernel.execute(execution.request.code, execution.request.env)
+        clock = asyncio.get_running_loop().call_later(
+            execution.request.timeout_ms / 1000, self.stop, execution, "timeout"
+        )
+        cpu_clock = CpuClock(
+            execution.request.cpu_limit_ms,
+            lambda: self._probe.used_ms(begun),
+            lambda: self.stop(execution, "cpu_limit"),
+        )
+        try:
+            await execution.settled
+            if execution.lack is not None:
+                await self._mend(execution, execution.lack)
+            await self._await_exit(execution)
+        finally:
+            clock.cancel()
+            cpu_clock.cancel()
+            self._ladder.cancel()
+        await self._conclude(execution, begun)
+
+    async def _conclude(self, execution: Execution, begun: Reading) -> None:
+        spent, died = execution.stop == "cpu_limit", self._kernel.death is not None
+        events = await self._probe.events(begun.counts, begun.descendants, spent, died)
+        outcome = self._judge(execution, events, begun.had_room).losing(self._untold_loss)
+        if events.crowded and self._kernel.death is None:
+            # The kernel has not collected the processes that it forked, and they count until it does or ends.
+            self._kernel.kill()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._kernel.exited.wait(), IDLE_GRACE_SECONDS)
+            outcome = outcome.losing(True)
+        measured = await self._probe.measure(begun, self._kernel.death)
+        self._untold_loss = False
+        self._kernel.loss_told = self._kernel.death is not None
+        self._finish(execution, outcome, measured)
+
+    async def _mend(self, execution: Execution, lack: Lack) -> None:
+        """Install what the code lacks and run it again, once; the error is shown when that cannot be done."""
+        execution.mended = True
+        if self._goes_on(execution):
+            self._installing = asyncio.Event()
+            try:
+                installed = await self._lacks.mend(lack, self._installing)
+            finally:
+                self._installing = None
+            execution.output.announce("install", installed.to_json())
+            if installed.exit_code == 0 and self._goes_on(execution):
+                execution.lack = None
+                request = execution.request
+                execution.run_again(self._kernel.execute(request.code, request.env))
+                await execution.settled
+                return
+        execution.show_lack()
+
+    def _goes_on(self, execution: Execution) -> bool:
+        return execution.stop is None and self._end is None and self._kernel.death is None
+
+    def _stop_installing(self) -> bool:
+        """End the installer that a run waits for; whether there is one."""
+        if self._installing is None:
+            return False
+        self._installing.set()
+        return True
+
+    async def _prepare(self, execution: Execution) -> Reading | Outcome:
+        """Wait until the kernel can take the request, and take the reading before it; an outcome when it cannot."""
+        for _ in range(_ATTEMPTS):
+            refusal = self._refusal(execution)
+            if refusal is not None:
+                return refusal
+            self._untold_loss |= self._kernel.death is not None and not self._kernel.loss_told
+            try:
+                await self._kernel.ensure()
+            except (TimeoutError, RuntimeError, OSError) as error:
+                return self._refusal(execution) or not_started(str(error))
+            await self._await_calm(execution)
+            if self._kernel.death is None:
+                reading = await self._probe.begin(self._kernel.pid, self.language)
+                refusal = self._refusal(execution)
+                # A kernel that has died since gets another attempt.
+                if refusal is None and self._kernel.death is None:
+                    return reading
+                reading.descendants.close()
+                if refusal is not None:
+                    return refusal
+        return self._refusal(execution) or not_started("the kernel ends whenever it has started")
+
+    async def _await_calm(self, execution: Execution) -> None:
+        """Another client's code runs in this kernel: that is a queue as well, and can be left."""
+        if self._kernel.calm.is_set():
+            return
+        calm = asyncio.ensure_future(self._kernel.calm.wait())
+        await asyncio.wait((calm, execution.settled), return_when=asyncio.FIRST_COMPLETED)
+        calm.cancel()
+
+    def _refusal(self, execution: Execution) -> Outcome | None:
+        if self._end is not None:
+            return ended_outside(self._end)
+        if execution.stop is not None:
+            return stopped(execution.stop, None, False)
+        return None
+
+    async def _await_exit(self, execution: Execution) -> None:
+        """`exit()` answers first and ends the kernel right after: wait for that, it decides about the variables."""
+        payload = (execution.reply or {}).get("payload")
+        asks = isinstance(payload, list) and any(
+            isinstance(item, dict) and item.get("source") == "ask_exit" for item in payload
+        )
+        if asks and self._kernel.death is None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._kernel.exited.wait(), IDLE_GRACE_SECONDS)
+
+    def _judge(self, execution: Execution, events: Events, had_room: bool) -> Outcome:
+        outcome = self._verdict(execution, events.oom)
+        if outcome.cause is not None:
+            return outcome
+        blames_disk = had_room or says_full(execution.reply or {})
+        return outcome.because(trouble(self._probe, events, outcome.status == "error", blames_disk))
+
+    def _verdict(self, execution: Execution, oom: dict[str, int] | None) -> Outcome:
+        death, stage = self._kernel.death, self._ladder.stage
+        if self._end is not None:
+            return ended_outside(self._end)
+        if death is not None and oom is not None and stage != "restart":
+            return died(death, oom)
+        if execution.stop is not None:
+            return stopped(execution.stop, stage, death is not None or told_loss(execution.reply_metadata))
+        if execution.reply is not None:
+            lost = death is not None or told_loss(execution.reply_metadata)
+            return replied(execution.reply, execution.reply_metadata, oom).losing(lost)
+        if death is not None:
+            return died(death, oom)
+        return not_started("the kernel lost the run")
+
+    def _finish(self, execution: Execution, outcome: Outcome, fields: dict[str, Any] | None) -> None:
+        execution.finish(outcome.to_json(), fields)
+        self._kernel.touch()
+
+    def _interrupt(self) -> None:
+        # Before the code runs an interrupt would be lost; `_on_iopub` sends it when it does.
+        if self._running is not None and self._running.begun:
+            self._kernel.interrupt()
+
+    # --- what the kernel says ----------------------------------------------------------------------------------
+
+    def _on_exit(self) -> None:
+        if self._running is not None and self._running.state == "running":
+            self._running.settle()
+
+    def _on_message(self, channel: str, message: Message) -> None:
+        execution = self._running
+        mine = execution is not None and execution.message_id != "" and message.parent_id == execution.message_id
+        if channel == "iopub":
+            self._on_iopub(message, execution if mine else None)
+        elif execution is None or not mine:
+            return
+        elif message.kind == "execute_reply":
+            self._on_reply(execution, message)
+        elif message.kind == "input_request":
+            take_question(execution, message)
+
+    def _on_iopub(self, message: Message, execution: Execution | None) -> None:
+        if message.kind == "status":
+            self._on_status(message, execution)
+        elif execution is None:
+            return
+        elif message.kind == "execute_input" and not execution.begun:
+            take_begin(execution, message)
+            if execution.stop is not None:
+                self._interrupt()
+        elif message.kind == "error" and execution.lack is None:
+            take_error(execution, message, self._lacks)
+        else:
+            # What comes after it is a sign of more than a failed import.
+            execution.show_lack()
+            take_output(execution, message)
+
+    def _on_status(self, message: Message, execution: Execution | None) -> None:
+        idle = wire.text(message.content(), "execution_state") == "idle"
+        if execution is not None and idle:
+            execution.idle = True
+            self._check_ends(execution)
+        elif execution is None and message.parent_kind == "execute_request":
+            if idle:
+                self._kernel.calm.set()
+            else:
+                self._kernel.calm.clear()
+
+    def _on_reply(self, execution: Execution, message: Message) -> None:
+        execution.reply = message.content()
+        execution.reply_metadata = message.metadata()
+        self._check_ends(execution)
+        if not execution.idle:
+            asyncio.get_running_loop().call_later(IDLE_GRACE_SECONDS, self._give_up_idle, execution, execution.settled)
+
+    def _give_up_idle(self, execution: Execution, settled: asyncio.Future[None]) -> None:
+        """The kernel has answered and its last outputs have not come: they never will."""
+        if not settled.done():
+            execution.settle()
+            self._kernel.renew_iopub()
+
+    def _check_ends(self, execution: Execution) -> None:
+        if execution.idle and execution.reply is not None:
+            execution.settle()

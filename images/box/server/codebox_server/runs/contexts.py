@@ -1,0 +1,108 @@
+"""All contexts of the box by kernel id, with a default one per language. Observes the kernel manager."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from codebox_server.bounds import CONTEXTS
+from codebox_server.errors import BoxError
+from codebox_server.jupyter.managers import BoxMappingKernelManager
+from codebox_server.packages.lack import Lacks
+from codebox_server.runs.context import Context
+from codebox_server.runs.probe import Probe
+
+
+class Contexts:
+    """Follows every kernel that starts, restarts or goes, whoever asked for it."""
+
+    def __init__(self, manager: BoxMappingKernelManager, probe: Probe, lacks: Lacks) -> None:
+        self._manager = manager
+        self._probe = probe
+        self._lacks = lacks
+        self._contexts: dict[str, Context] = {}
+        self._defaults: dict[str, asyncio.Task[str]] = {}
+        manager.observer = self
+
+    def list(self) -> list[dict[str, Any]]:
+        """Every context as JSON, oldest first."""
+        defaults = {task.result() for task in self._defaults.values() if task.done() and not task.exception()}
+        return [context.to_json(context.id in defaults) for context in self._contexts.values()]
+
+    def idle(self) -> bool:
+        """Whether no kernel starts or runs something."""
+        starting = any(not task.done() for task in self._defaults.values())
+        return not starting and all(item["state"] in ("idle", "dead") for item in self.list())
+
+    def get(self, kernel_id: str) -> Context:
+        """A context by its kernel id. Raises not_found."""
+        context = self._contexts.get(kernel_id)
+        if context is None:
+            raise BoxError("not_found", "no such context", "/context")
+        return context
+
+    async def create(self, language: str, cwd: str, env: dict[str, str]) -> dict[str, Any]:
+        """A new context as JSON; `cwd` is relative to the working folder. Raises invalid_request for no such folder."""
+        self.kernel_starting()
+        folder = os.path.normpath(os.path.join(self._manager.root_dir, cwd))
+        if not os.path.isdir(folder):
+            what = "is not a folder" if os.path.lexists(folder) else "does not exist"
+            raise BoxError("invalid_request", f"the folder {what}", "/cwd")
+        if not os.access(folder, os.X_OK):
+            raise BoxError("invalid_request", "the folder cannot be entered", "/cwd")
+        kernel_id = await self._manager.start_kernel(kernel_name=language, cwd=folder, env=env)
+        return self.get(kernel_id).to_json(False)
+
+    async def restart(self, kernel_id: str) -> dict[str, Any]:
+        """A new process where the old one was, with its environment. Raises conflict when its folder has gone."""
+        self.get(kernel_id)
+        if not self._manager.folder_is_there(kernel_id):
+            raise BoxError("conflict", "the working folder of the context does not exist any more")
+        await self._manager.restart_kernel(kernel_id)
+        return next(item for item in self.list() if item["id"] == kernel_id)
+
+    async def default(self, language: str) -> Context:
+        """The default context of a language, made on first use; callers that come at once share it."""
+        task = self._defaults.get(language)
+        if task is None:
+            self.kernel_starting()
+            task = self._defaults[language] = asyncio.ensure_future(self._manager.start_kernel(kernel_name=language))
+        try:
+            return self.get(task.result() if task.done() else await asyncio.shield(task))
+        except BaseException:
+            if task.done() and self._defaults.get(language) is task:
+                del self._defaults[language]
+            raise
+
+    def kernel_starting(self) -> None:
+        """See KernelObserver. Raises too_many_requests when the box has as many kernels as it may have."""
+        if len(self._contexts) >= CONTEXTS:
+            raise BoxError("too_many_requests", f"a box has at most {CONTEXTS} contexts")
+
+    def kernel_started(self, kernel_id: str) -> None:
+        """See KernelObserver."""
+        self._contexts[kernel_id] = Context(kernel_id, self._manager, self._probe, self._lacks)
+
+    def kernel_restarting(self, kernel_id: str) -> None:
+        """See KernelObserver."""
+        if context := self._contexts.get(kernel_id):
+            context.close("restarted")
+
+    def kernel_restarted(self, kernel_id: str) -> None:
+        """See KernelObserver."""
+        if context := self._contexts.get(kernel_id):
+            context.reopen()
+
+    def kernel_interrupted(self, kernel_id: str) -> None:
+        """See KernelObserver."""
+        if context := self._contexts.get(kernel_id):
+            context.interrupted_outside()
+
+    def kernel_removed(self, kernel_id: str) -> None:
+        """See KernelObserver."""
+        if context := self._contexts.pop(kernel_id, None):
+            context.close("context_deleted")
+        for language, task in list(self._defaults.items()):
+            if task.done() and not task.cancelled() and not task.exception() and task.result() == kernel_id:
+                del self._defaults[language]

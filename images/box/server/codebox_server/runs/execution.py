@@ -1,0 +1,106 @@
+"""One run of code: what was asked, what came of it, and how it ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from codebox_server.packages.lack import Lack
+from codebox_server.runs.journal import Journal
+from codebox_server.runs.output import Output
+
+_NOT_MEASURED = {
+    "cpuMs": 0,
+    "peakMemoryBytes": None,
+    "processes": [],
+    "files": {"created": [], "modified": [], "deleted": []},
+}
+
+
+@dataclass(frozen=True)
+class ExecutionRequest:
+    """What the caller asks for; times in milliseconds."""
+
+    id: str
+    code: str
+    language: str
+    timeout_ms: int
+    env: dict[str, str]
+    auto_install: bool = False
+    # CPU time of everything that it starts; None means no limit.
+    cpu_limit_ms: int | None = None
+
+
+@dataclass
+class Execution:
+    """A run in its context. `stop` is why it is being ended: timeout, cpu_limit, interrupted, output_limit."""
+
+    request: ExecutionRequest
+    context: str
+    journal: Journal
+    output: Output
+    state: str = "queued"
+    queued_at: float = field(default_factory=time.monotonic)
+    started_at: float = 0.0
+    execution_count: int | None = None
+    waiting_for_input: bool = False
+    stop: str | None = None
+    message_id: str = ""
+    begun: bool = False
+    idle: bool = False
+    reply: dict[str, Any] | None = None
+    reply_metadata: dict[str, Any] = field(default_factory=dict)
+    done: dict[str, Any] | None = None
+    # An error that is held back because what it lacks may be installed, and whether that was tried.
+    lack: Lack | None = None
+    mended: bool = False
+    # Set when there is nothing more to wait for: both ends seen, the kernel dead, or the context gone.
+    settled: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def settle(self) -> None:
+        """Wake the runner, once."""
+        if not self.settled.done():
+            self.settled.set_result(None)
+
+    def run_again(self, message_id: str) -> None:
+        """The same code has been sent once more."""
+        self.message_id = message_id
+        self.begun = self.idle = False
+        self.reply, self.reply_metadata = None, {}
+        self.settled = asyncio.get_running_loop().create_future()
+
+    def show_lack(self) -> None:
+        """The error that was held back is one after all."""
+        lack, self.lack = self.lack, None
+        if lack is not None:
+            self.output.error(lack.name, lack.value, lack.traceback, lack.hint)
+
+    def finish(self, outcome: dict[str, Any], measured: dict[str, Any] | None) -> None:
+        """Write the last event: outcome, times, and what was measured when it ran at all."""
+        now = time.monotonic()
+        started = self.started_at or now
+        done = {
+            **outcome,
+            "executionCount": self.execution_count,
+            "durationMs": round((now - started) * 1000, 3),
+            "queuedMs": round((started - self.queued_at) * 1000, 3),
+            **(measured or _NOT_MEASURED),
+        }
+        self.state = "done"
+        self.waiting_for_input = False
+        self.output.finish(done)
+        self.done = {"seq": self.journal.last_seq, "type": "done", **done}
+
+    def to_json(self) -> dict[str, Any]:
+        """The execution as the API shows it."""
+        return {
+            "id": self.request.id,
+            "context": self.context,
+            "language": self.request.language,
+            "state": self.state,
+            "lastSeq": self.journal.last_seq,
+            "waitingForInput": self.waiting_for_input,
+            "done": self.done,
+        }

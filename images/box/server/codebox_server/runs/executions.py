@@ -1,0 +1,66 @@
+"""All executions that are remembered, by id."""
+
+from __future__ import annotations
+
+from codebox_server.errors import BoxError
+from codebox_server.runs.context import Context
+from codebox_server.runs.contexts import Contexts
+from codebox_server.runs.execution import Execution, ExecutionRequest
+from codebox_server.runs.journal import Journals
+from codebox_server.runs.output import Output
+
+
+class Executions:
+    """Starts, finds, answers and interrupts executions."""
+
+    def __init__(self, contexts: Contexts, journals: Journals) -> None:
+        self._contexts = contexts
+        self._journals = journals
+        self._starting: set[str] = set()
+
+    async def start(self, request: ExecutionRequest, context_id: str | None) -> Execution:
+        """Queue a run. Raises conflict (id known), not_found (context), too_many_requests (queue full)."""
+        if request.id in self._starting or self._journals.get(_key(request.id)) is not None:
+            raise BoxError("conflict", "an execution with this id exists")
+        self._starting.add(request.id)
+        try:
+            context = (
+                await self._contexts.default(request.language) if context_id is None else self._contexts.get(context_id)
+            )
+            execution = self._create(request, context)
+            context.submit(execution)
+        finally:
+            self._starting.discard(request.id)
+        self._journals.add(_key(request.id), execution)
+        return execution
+
+    def _create(self, request: ExecutionRequest, context: Context) -> Execution:
+        journal = self._journals.create()
+        output = Output(journal, self._journals, lambda: context.stop(execution, "output_limit"))
+        execution = Execution(request, context.id, journal, output)
+        return execution
+
+    def get(self, execution_id: str) -> Execution:
+        """An execution by id. Raises not_found, also when it has been forgotten."""
+        execution = self._journals.get(_key(execution_id))
+        if execution is None:
+            raise BoxError("not_found", "no such execution")
+        return execution
+
+    def answer(self, execution_id: str, text: str) -> None:
+        """Answer `input()`. Raises conflict when it is not waiting for input."""
+        execution = self.get(execution_id)
+        if execution.state == "done":
+            raise BoxError("conflict", "the execution has ended")
+        self._contexts.get(execution.context).answer(execution, text)
+
+    def interrupt(self, execution_id: str) -> None:
+        """Interrupt a run. Raises conflict when it has ended."""
+        execution = self.get(execution_id)
+        if execution.state == "done":
+            raise BoxError("conflict", "the execution has ended")
+        self._contexts.get(execution.context).interrupt(execution)
+
+
+def _key(execution_id: str) -> str:
+    return f"executions/{execution_id}"

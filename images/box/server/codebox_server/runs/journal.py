@@ -1,0 +1,153 @@
+"""The numbered event list of one run, and the store that keeps the journals of the box within their bound."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import Any
+
+from codebox_server.bounds import JOURNAL_BYTES, JOURNAL_RUNS, LINGER_SECONDS, PING_SECONDS, READ_BATCH_BYTES
+
+# What one stored event costs beside its text: the bytes object and its place in the list.
+_LINE_OVERHEAD = 48
+
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
+def encode(event: dict[str, Any]) -> bytes:
+    """One line of UTF-8 JSON. Lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+    text = _encoder.encode(event)
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode() + b"\n"
+
+
+class Journal:
+    """An append-only list of encoded events. Readers hold a position in it, so a slow one costs no memory."""
+
+    def __init__(self, store: Journals) -> None:
+        self._store = store
+        self._lines: list[bytes] = []
+        self._waiting: set[asyncio.Future[bool]] = set()
+        self._lingering: set[asyncio.Future[bool]] = set()
+        self.size = 0
+        self.ended = False
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the newest event, 0 before the first."""
+        return len(self._lines)
+
+    def append(self, kind: str, fields: dict[str, Any]) -> int:
+        """Number, store and announce one event; returns its encoded size in bytes. `done` ends the journal."""
+        line = encode({"seq": len(self._lines) + 1, "type": kind, **fields})
+        self._lines.append(line)
+        cost = len(line) + _LINE_OVERHEAD
+        self.size += cost
+        if kind == "done":
+            self.ended = True
+        self._store.grew(cost)
+        _wake(self._waiting)
+        if self.ended:
+            _wake(self._lingering)
+        return len(line)
+
+    async def read(self, after: int) -> AsyncIterator[bytes]:
+        """Batches of whole lines after event `after`, live until `done`; a blank line when nothing came for 10 s.
+
+        An event is held for a few milliseconds, because what follows soon is then written with it: a short run is one
+        write instead of four, and each one wakes the reader.
+        """
+        position = after
+        while True:
+            while position < len(self._lines):
+                batch, position = self._batch(position)
+                yield batch
+            if self.ended:
+                return
+            if not await self._wait(self._waiting, PING_SECONDS):
+                yield b"\n"
+            elif not self.ended:
+                await self._wait(self._lingering, LINGER_SECONDS)
+
+    def _batch(self, position: int) -> tuple[bytes, int]:
+        lines = self._lines
+        end, size = position, 0
+        while end < len(lines) and (size == 0 or size + len(lines[end]) <= READ_BATCH_BYTES):
+            size += len(lines[end])
+            end += 1
+        batch = lines[position] if end == position + 1 else b"".join(lines[position:end])
+        return batch, end
+
+    async def _wait(self, waiters: set[asyncio.Future[bool]], seconds: float) -> bool:
+        """True when woken, False when the time has passed."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(seconds, _resolve, waiter, False)
+        waiters.add(waiter)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            waiters.discard(waiter)
+
+
+def _resolve(waiter: asyncio.Future[bool], woken: bool) -> None:
+    if not waiter.done():
+        waiter.set_result(woken)
+
+
+def _wake(waiters: set[asyncio.Future[bool]]) -> None:
+    for waiter in waiters:
+        _resolve(waiter, True)
+
+
+class Journals:
+    """All runs of one kind by id, oldest first, sharing one bound on memory with the other kind."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, Any] = OrderedDict()
+        self.size = 0
+
+    def create(self) -> Journal:
+        """A new empty journal that counts towards the bound."""
+        return Journal(self)
+
+    def add(self, key: str, run: Any) -> None:
+        """Keep a run (anything with a `journal`) under its key."""
+        self._runs[key] = run
+
+    def get(self, key: str) -> Any | None:
+        """The run of that key, None when unknown or forgotten."""
+        return self._runs.get(key)
+
+    def values(self) -> list[Any]:
+        """All runs that are remembered, oldest first."""
+        return list(self._runs.values())
+
+    def grew(self, cost: int) -> None:
+        """Count an event and forget the oldest finished runs when the bound is passed."""
+        self.size += cost
+        if self.size > JOURNAL_BYTES or len(self._runs) > JOURNAL_RUNS:
+            self._forget()
+
+    @property
+    def full(self) -> bool:
+        """Whether the bound is passed although every finished run has been forgotten."""
+        return self.size > JOURNAL_BYTES
+
+    def _forget(self) -> None:
+        running: list[tuple[str, Any]] = []
+        # From the oldest on, so that this takes as many steps as there are runs to forget or still running.
+        while self._runs and (self.size > JOURNAL_BYTES or len(self._runs) + len(running) > JOURNAL_RUNS):
+            key, run = self._runs.popitem(last=False)
+            if run.journal.ended:
+                self.size -= run.journal.size
+            else:
+                running.append((key, run))
+        for key, run in reversed(running):
+            self._runs[key] = run
+            self._runs.move_to_end(key, last=False)

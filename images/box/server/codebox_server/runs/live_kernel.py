@@ -1,0 +1,194 @@
+"""The Jupyter kernel behind a context: its process, its sockets, and whether it can take a request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from codebox_server.bounds import KERNEL_START_SECONDS
+from codebox_server.jupyter import message as wire
+from codebox_server.jupyter.channel import KernelChannel
+from codebox_server.jupyter.managers import BoxMappingKernelManager
+from codebox_server.jupyter.message import Message
+from codebox_server.system.process import Death, reap, signal_group, watch_exit
+
+# What a process had sent before its end is still on its way through the sockets.
+_LAST_WORDS_SECONDS = 0.02
+
+
+def now() -> datetime.datetime:
+    """The time in UTC."""
+    return datetime.datetime.now(datetime.UTC)
+
+
+class LiveKernel:
+    """Follows one kernel id through its processes. `on_message(channel, message)` and `on_exit()` tell the context."""
+
+    def __init__(
+        self,
+        kernel_id: str,
+        manager: BoxMappingKernelManager,
+        on_message: Callable[[str, Message], None],
+        on_exit: Callable[[], None],
+    ) -> None:
+        self.id = kernel_id
+        self._manager = manager
+        self._jupyter: Any = manager.get_kernel(kernel_id)
+        self._on_message = on_message
+        self._tell_exit = on_exit
+        self.language: str = self._jupyter.kernel_name
+        self.death: Death | None = None
+        # Whether an execution has reported that the variables went with the process.
+        self.loss_told = False
+        self.exited = asyncio.Event()
+        # Set while no request of another client runs.
+        self.calm = asyncio.Event()
+        self._ready = False
+        self._channel: KernelChannel | None = None
+        self._becoming_ready: asyncio.Task[None] | None = None
+        self._unwatch: Callable[[], None] = lambda: None
+        self.open()
+
+    def open(self) -> None:
+        """Watch the process that is there now and connect to it."""
+        self.death, self.loss_told, self._ready = None, False, False
+        self.exited = asyncio.Event()
+        self.calm.set()
+        self._unwatch = watch_exit(self.pid, self._on_exit)
+        tell = self._on_message
+        self._channel = KernelChannel(
+            self._jupyter,
+            self._on_iopub,
+            lambda message: tell("shell", message),
+            lambda message: tell("stdin", message),
+        )
+        self._jupyter.execution_state = "starting"
+        self.touch()
+        self._becoming_ready = asyncio.ensure_future(self._wait_ready(self._channel))
+
+    def close(self) -> None:
+        """Stop listening; the kernel is restarted or removed by somebody else."""
+        self._unwatch()
+        self._close_channel()
+        self.calm.set()
+
+    async def ensure(self) -> None:
+        """Have a kernel that answers, with a new process when the last one has gone. Raises TimeoutError, OSError."""
+        if self.death is not None:
+            self._close_channel()
+            await self._manager.renew(self.id)
+            self.open()
+        if self._ready or self._becoming_ready is None:
+            return
+        exited = asyncio.ensure_future(self.exited.wait())
+        await asyncio.wait((self._becoming_ready, exited), return_when=asyncio.FIRST_COMPLETED)
+        exited.cancel()
+        if self.death is not None:
+            raise TimeoutError("the kernel ended while it started")
+        if not self._ready:
+            raise TimeoutError("the kernel did not answer")
+
+    @property
+    def pid(self) -> int:
+        """The process id of the kernel."""
+        return int(self._jupyter.provisioner.pid)
+
+    @property
+    def state(self) -> str:
+        """starting, idle, busy or dead."""
+        return "dead" if self.death is not None else str(self._jupyter.execution_state)
+
+    @property
+    def last_activity(self) -> datetime.datetime:
+        """When something last ran."""
+        activity: datetime.datetime = self._jupyter.last_activity
+        return activity
+
+    def touch(self) -> None:
+        """Something has run."""
+        self._jupyter.last_activity = self._manager.last_kernel_activity = now()
+
+    @property
+    def folder(self) -> str:
+        """Where its process has started."""
+        return str(self._jupyter.provisioner.cwd)
+
+    async def ask(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any] | None:
+        """The reply to a request of our own, None when the kernel ends meanwhile. Raises TimeoutError."""
+        if self.death is not None:
+            return None
+        await self.ensure()
+        if self._channel is None:
+            return None
+        asked = asyncio.ensure_future(self._channel.ask(kind, content, seconds))
+        await asyncio.wait([asked])
+        # Cancelled when the channel is closed.
+        return None if asked.cancelled() else asked.result()
+
+    def execute(self, code: str, env: dict[str, str]) -> str:
+        """Send a request; returns the message id that its outputs carry."""
+        assert self._channel is not None
+        return self._channel.execute(code, env)
+
+    def reply_input(self, text: str) -> None:
+        """Answer the question of the running request."""
+        if self._channel is not None:
+            self._channel.reply_input(text)
+
+    def renew_iopub(self) -> None:
+        """Hear the kernel again after it has said something that could not be taken."""
+        if self._channel is not None:
+            self._channel.renew_iopub()
+
+    def interrupt(self) -> None:
+        """Ask the kernel to stop what it runs; does not wait."""
+        task = asyncio.ensure_future(self._jupyter.interrupt_kernel())
+        # A kernel that dies meanwhile cannot be interrupted, and its death is noticed by itself.
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    def kill(self) -> None:
+        """SIGKILL to the process group of the kernel."""
+        if self.death is None:
+            signal_group(self.pid, signal.SIGKILL)
+
+    async def _wait_ready(self, channel: KernelChannel) -> None:
+        # Failures show when something is to be run: the kernel is dead then, or still not ready.
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+            await channel.ready(KERNEL_START_SECONDS)
+            self._ready = True
+            if self._jupyter.execution_state == "starting":
+                self._jupyter.execution_state = "idle"
+
+    def _close_channel(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        if self._becoming_ready is not None:
+            self._becoming_ready.cancel()
+
+    def _on_exit(self) -> None:
+        self.death = reap(self.pid) or Death(-int(signal.SIGKILL))
+        process = self._jupyter.provisioner.process
+        if process is not None:
+            # The manager must not wait for a process that has been collected.
+            process.returncode = self.death.returncode
+        self._jupyter.execution_state = "dead"
+        self.exited.set()
+        asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, self._after_exit, self._channel)
+
+    def _after_exit(self, channel: KernelChannel | None) -> None:
+        if channel is self._channel:
+            self._close_channel()
+            self.calm.set()
+            self._tell_exit()
+
+    def _on_iopub(self, message: Message) -> None:
+        if message.kind == "status" and message.parent_kind == "execute_request":
+            state = wire.text(message.content(), "execution_state")
+            if state in ("busy", "idle"):
+                self._jupyter.execution_state = state
+                self.touch()
+        self._on_message("iopub", message)

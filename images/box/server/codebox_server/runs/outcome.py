@@ -1,0 +1,105 @@
+"""From what was seen of a run to its status, cause and whether its variables are gone."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+from codebox_server.system.process import Death
+
+_STOPS = {
+    "timeout": ("timeout", "the time limit has passed"),
+    "cpu_limit": ("timeout", "the limit on CPU time has been reached"),
+    "interrupted": ("interrupted", "it was interrupted on request"),
+    "output_limit": ("output_limit", "it wrote more than a run may write"),
+}
+_ENDS = {
+    "restarted": "the context was restarted",
+    "context_deleted": "the context was deleted",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`status`, `cause` (None when it needs none) and `state_lost` of a `done` event."""
+
+    status: str
+    cause: dict[str, Any] | None = None
+    state_lost: bool = False
+
+    def losing(self, lost: bool) -> Outcome:
+        """The same, with the variables gone when `lost`."""
+        return Outcome(self.status, self.cause, True) if lost else self
+
+    def because(self, cause: dict[str, Any] | None) -> Outcome:
+        """The same with another cause."""
+        return Outcome(self.status, cause, self.state_lost)
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields of the `done` event."""
+        cause = {} if self.cause is None else {"cause": self.cause}
+        return {"status": self.status, **cause, "stateLost": self.state_lost}
+
+
+def stopped(stop: str, stage: str | None, state_lost: bool) -> Outcome:
+    """The clock, the caller or the output limit ended it."""
+    status, detail = _STOPS[stop]
+    cause: dict[str, Any] = {"code": stop, "detail": detail}
+    if stage is not None:
+        cause["stage"] = stage
+    return Outcome(status, cause, state_lost)
+
+
+def ended_outside(code: str) -> Outcome:
+    """The context was restarted or deleted under it."""
+    return Outcome("killed", {"code": code, "detail": _ENDS[code]}, True)
+
+
+def not_started(detail: str) -> Outcome:
+    """The kernel of the context could not be started."""
+    return Outcome("killed", {"code": "exit", "detail": detail}, True)
+
+
+def out_of_memory(process: str, memory: dict[str, int]) -> dict[str, Any]:
+    """The cause `oom`. `process`: what was ended, the kernel, the command, or a child of either."""
+    detail = f"the box used all its memory, and a {process} process was ended for it"
+    return {"code": "oom", "detail": detail, "process": process, "signal": "SIGKILL", **memory}
+
+
+def died(death: Death, oom: dict[str, int] | None) -> Outcome:
+    """The process that ran the code has gone. `oom`: what `Events` has."""
+    if oom is not None and death.signal == signal.Signals.SIGKILL.name:
+        return Outcome("oom", out_of_memory("kernel", oom), True)
+    if death.signal is not None:
+        return Outcome("killed", {"code": "signal", "detail": f"ended by {death.signal}", "signal": death.signal}, True)
+    detail = f"the process ended itself with exit code {death.exit_code}"
+    return Outcome("killed", {"code": "exit", "detail": detail, "exitCode": death.exit_code}, True)
+
+
+def told_loss(metadata: dict[str, Any]) -> bool:
+    """Whether one of our own kernels tells in its reply that the process behind it has ended."""
+    own = metadata.get("codebox")
+    return isinstance(own, dict) and (isinstance(own.get("childReturncode"), int) or own.get("stateLost") is True)
+
+
+def says_full(reply: dict[str, Any]) -> bool:
+    """Whether the error of a reply is that of a full disk, in the words of any language."""
+    return re.search(r"No space left|Disk quota|ENOSPC", str(reply.get("evalue", ""))[:10_000]) is not None
+
+
+def replied(reply: dict[str, Any], metadata: dict[str, Any], oom: dict[str, int] | None) -> Outcome:
+    """The kernel answered. Our own kernels tell in the metadata when the process behind them has ended."""
+    own = metadata.get("codebox")
+    returncode = own.get("childReturncode") if isinstance(own, dict) else None
+    if isinstance(returncode, int):
+        outcome = died(Death(returncode), oom)
+        # A shell or script that ends itself is an ordinary end of the cell, with the variables gone.
+        return Outcome("error", outcome.cause, True) if returncode >= 0 else outcome
+    status = reply.get("status")
+    if status == "ok":
+        return Outcome("ok")
+    if status == "aborted":
+        return Outcome("interrupted", {"code": "interrupted", "detail": "the kernel dropped it from its queue"})
+    return Outcome("error")

@@ -1,0 +1,250 @@
+"""What one run has to say, on its way into the journal: coalesced, capped, with head and tail kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from codebox_server.bounds import (
+    COALESCE_BYTES,
+    COALESCE_SECONDS,
+    ERROR_FIELD_BYTES,
+    FLOOD_BYTES,
+    FLOOD_EVENTS,
+    RICH_BYTES,
+    RICH_EVENTS,
+    STREAM_BYTES,
+    STREAM_EVENTS,
+    TRACEBACK_BYTES,
+)
+from codebox_server.runs.journal import Journal, Journals
+
+_HALF_BYTES = STREAM_BYTES // 2
+_HALF_EVENTS = STREAM_EVENTS // 2
+
+
+def text_bytes(text: str) -> int:
+    """The length of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def pieces(text: str) -> Iterator[str]:
+    """A long text in parts of one event each."""
+    if len(text) <= COALESCE_BYTES:
+        yield text
+        return
+    for start in range(0, len(text), COALESCE_BYTES):
+        yield text[start : start + COALESCE_BYTES]
+
+
+class _Tail:
+    """The last half of the streams: a ring of texts, with the rich events that stand between them."""
+
+    def __init__(self) -> None:
+        self.entries: deque[tuple[str, dict[str, Any], int]] = deque()
+        self.kept: list[tuple[str, dict[str, Any], int]] = []
+        self.size = 0
+        self.streams = 0
+        self.dropped_bytes = 0
+        self.dropped_events = 0
+
+    def add_text(self, name: str, text: str, size: int) -> None:
+        """Hold a text and drop the oldest ones that no longer fit."""
+        last = self.entries[-1] if self.entries else None
+        if last is not None and last[0] == name and last[2] + size <= COALESCE_BYTES:
+            self.entries[-1] = (name, {"text": last[1]["text"] + text}, last[2] + size)
+        else:
+            self.entries.append((name, {"text": text}, size))
+            self.streams += 1
+        self.size += size
+        while self.size > _HALF_BYTES or self.streams > _HALF_EVENTS:
+            entry = self.entries.popleft()
+            if entry[0] in ("stdout", "stderr"):
+                self.size -= entry[2]
+                self.streams -= 1
+                self.dropped_bytes += entry[2]
+                self.dropped_events += 1
+            else:
+                self.kept.append(entry)
+
+    def add_event(self, kind: str, fields: dict[str, Any]) -> None:
+        """Hold an event of another kind in its place; its size is bounded by the cap on rich output."""
+        self.entries.append((kind, fields, 0))
+
+
+class Output:
+    """Takes the output of one run and writes its events. `on_flood` is called once when it writes without end."""
+
+    def __init__(self, journal: Journal, store: Journals, on_flood: Callable[[], None]) -> None:
+        self._journal = journal
+        self._store = store
+        self._on_flood = on_flood
+        self._loop = asyncio.get_running_loop()
+        self._pending: list[str] = []
+        self._pending_name = ""
+        self._pending_bytes = 0
+        self._window: asyncio.TimerHandle | None = None
+        self._head_bytes = self._head_events = 0
+        self._rich_bytes = self._rich_events = 0
+        self._total_bytes = self._total_events = 0
+        self._dropped_bytes = self._dropped_events = 0
+        self._tail: _Tail | None = None
+        self._flooded = False
+
+    def stream(self, name: str, text: str) -> None:
+        """Text of `stdout` or `stderr`. The first goes out at once, what follows shortly after as one event."""
+        if not text:
+            return
+        size = text_bytes(text)
+        self._count(size)
+        if self._window is None:
+            self._emit(name, text, size)
+            self._open_window()
+            return
+        if self._pending_name != name:
+            self._flush()
+            self._pending_name = name
+        self._pending.append(text)
+        self._pending_bytes += size
+        if self._pending_bytes >= COALESCE_BYTES:
+            self._flush()
+
+    def rich(self, kind: str, fields: dict[str, Any], size: int, dropped: int = 0) -> None:
+        """A result or display with its `mime` bundle, `size` bytes on the wire. Too much becomes a placeholder.
+
+        `dropped` says that it is a placeholder already, for so many bytes.
+        """
+        self._count(size)
+        if self._rich_events >= RICH_EVENTS or self._store.full:
+            self._dropped_bytes += size
+            self._dropped_events += 1
+            return
+        self._rich_events += 1
+        if dropped:
+            self._dropped_bytes += dropped
+            self._dropped_events += 1
+        if self._rich_bytes + size > RICH_BYTES:
+            self._dropped_bytes += size
+            self._dropped_events += 1
+            fields = {**fields, "mime": _placeholder(fields["mime"])}
+        else:
+            self._rich_bytes += size
+        self._event(kind, fields)
+
+    def error(self, name: str, value: str, traceback: list[str], hint: dict[str, Any] | None = None) -> None:
+        """An error with its fields cut to their bounds."""
+        fields = {
+            "name": _cut(name, ERROR_FIELD_BYTES),
+            "value": _cut(value, ERROR_FIELD_BYTES),
+            "traceback": _cut_lines(traceback, TRACEBACK_BYTES),
+            **({} if hint is None else {"hint": hint}),
+        }
+        self.rich("error", {**fields, "mime": {}}, sum(map(len, fields["traceback"])))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run has shown nothing yet."""
+        return self._total_events == 0
+
+    def clear(self, wait: bool) -> None:
+        """A request to clear what has been shown."""
+        self._event("clear", {"wait": wait})
+
+    def announce(self, kind: str, fields: dict[str, Any]) -> None:
+        """An event that cannot wait: `started`, `input_request`."""
+        self._flush()
+        self._journal.append(kind, fields)
+
+    def finish(self, fields: dict[str, Any]) -> None:
+        """Write what is held back, what was dropped, and `done`."""
+        self._flush()
+        if self._window is not None:
+            self._window.cancel()
+        tail = self._tail
+        dropped_bytes = self._dropped_bytes + (tail.dropped_bytes if tail else 0)
+        dropped_events = self._dropped_events + (tail.dropped_events if tail else 0)
+        if dropped_events:
+            self._journal.append("truncated", {"droppedBytes": dropped_bytes, "droppedEvents": dropped_events})
+        if tail is not None:
+            for kind, held, _size in (*tail.kept, *tail.entries):
+                self._journal.append(kind, held)
+            self._tail = None
+        self._journal.append("done", fields)
+
+    def _event(self, kind: str, fields: dict[str, Any]) -> None:
+        if kind == "error":
+            fields = {key: value for key, value in fields.items() if key != "mime"}
+        self._flush()
+        if self._tail is None:
+            self._journal.append(kind, fields)
+        else:
+            self._tail.add_event(kind, fields)
+
+    def _count(self, size: int) -> None:
+        self._total_bytes += size
+        self._total_events += 1
+        if not self._flooded and (self._total_bytes > FLOOD_BYTES or self._total_events > FLOOD_EVENTS):
+            self._flooded = True
+            self._on_flood()
+
+    def _open_window(self) -> None:
+        self._window = self._loop.call_later(COALESCE_SECONDS, self._close_window)
+
+    def _close_window(self) -> None:
+        self._window = None
+        if self._pending:
+            self._flush()
+            self._open_window()
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        text = self._pending[0] if len(self._pending) == 1 else "".join(self._pending)
+        name, size = self._pending_name, self._pending_bytes
+        self._pending.clear()
+        self._pending_bytes = 0
+        self._emit(name, text, size)
+
+    def _emit(self, name: str, text: str, size: int) -> None:
+        if len(text) <= COALESCE_BYTES:
+            self._emit_piece(name, text, size)
+            return
+        for piece in pieces(text):
+            self._emit_piece(name, piece, text_bytes(piece))
+
+    def _emit_piece(self, name: str, text: str, size: int) -> None:
+        if self._tail is None and (
+            self._head_bytes + size > _HALF_BYTES or self._head_events >= _HALF_EVENTS or self._store.full
+        ):
+            self._tail = _Tail()
+        if self._tail is not None:
+            self._tail.add_text(name, text, size)
+            return
+        self._head_bytes += size
+        self._head_events += 1
+        self._journal.append(name, {"text": text})
+
+
+def _placeholder(mime: dict[str, Any]) -> dict[str, str]:
+    sizes = {kind: text_bytes(value) if isinstance(value, str) else len(repr(value)) for kind, value in mime.items()}
+    kind = max(sizes, key=lambda name: sizes[name], default="text/plain")
+    return {"text/plain": f"[{kind[:100]}, {sizes.get(kind, 0)} bytes, dropped]"}
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[:limit] + "… (cut)"
+
+
+def _cut_lines(lines: list[str], limit: int) -> list[str]:
+    kept: list[str] = []
+    left = limit
+    for line in lines:
+        if left <= 0:
+            kept.append("… (cut)")
+            break
+        kept.append(_cut(line, left))
+        # An empty line counts too, so that their number is bounded.
+        left -= len(line) + 64
+    return kept

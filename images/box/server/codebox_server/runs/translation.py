@@ -1,0 +1,70 @@
+"""From the messages of a kernel to the events of an execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from codebox_server.jupyter import message as wire
+from codebox_server.jupyter.message import Message
+from codebox_server.packages.lack import Lack, Lacks
+from codebox_server.runs.execution import Execution
+
+_PROMPT_CHARACTERS = 10_000
+
+
+def take_output(execution: Execution, message: Message) -> None:
+    """Pass an iopub message of this execution on to its output; kinds without an event are left out."""
+    output, content = execution.output, message.content()
+    kind, size = message.kind, len(message.raw_content)
+    if kind == "stream":
+        output.stream("stderr" if content.get("name") == "stderr" else "stdout", wire.text(content, "text"))
+    elif kind == "execute_result":
+        output.rich("result", {"mime": wire.mime(content), "main": True}, size, wire.dropped_bytes(content))
+    elif kind == "display_data":
+        output.rich("display", _display(content), size, wire.dropped_bytes(content))
+    elif kind == "update_display_data":
+        output.rich("display_update", _display(content), size, wire.dropped_bytes(content))
+    elif kind == "clear_output":
+        output.clear(bool(content.get("wait")))
+
+
+def take_error(execution: Execution, message: Message, lacks: Lacks) -> None:
+    """Pass an error on with its hint; one that may be made good by an installation is held back."""
+    content = message.content()
+    request, name, value = execution.request, wire.text(content, "ename"), wire.text(content, "evalue")
+    traceback = content.get("traceback")
+    lines = [str(line) for line in traceback] if isinstance(traceback, list) else []
+    hint = lacks.hint(request.language, request.code, name, value)
+    if hint is not None and request.auto_install and not execution.mended and execution.output.is_empty:
+        lack = Lack(name, value, lines, hint)
+        if lacks.can_be_mended(request.language, request.code, lack):
+            execution.lack = lack
+            return
+    execution.output.error(name, value, lines, hint)
+
+
+def take_begin(execution: Execution, message: Message) -> None:
+    """The code begins to run: write `started`, once."""
+    execution.begun = True
+    fields: dict[str, Any] = {"context": execution.context, "language": execution.request.language}
+    count = message.content().get("execution_count")
+    if isinstance(count, int):
+        execution.execution_count = fields["executionCount"] = count
+    if not execution.mended:
+        execution.output.announce("started", fields)
+
+
+def take_question(execution: Execution, message: Message) -> None:
+    """The code asks for input."""
+    content = message.content()
+    execution.waiting_for_input = True
+    prompt = wire.text(content, "prompt")[:_PROMPT_CHARACTERS]
+    execution.output.announce("input_request", {"prompt": prompt, "password": bool(content.get("password"))})
+
+
+def _display(content: dict[str, Any]) -> dict[str, Any]:
+    fields: dict[str, Any] = {"mime": wire.mime(content)}
+    identity = wire.display_id(content)
+    if identity is not None:
+        fields["displayId"] = identity
+    return fields

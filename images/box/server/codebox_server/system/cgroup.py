@@ -1,0 +1,86 @@
+"""What the control group of this box counts, in version 1 or 2: memory, kills for want of it, and refused processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from codebox_server.system.process import read_small
+
+# Version 1 first: a hybrid host has both, and then version 1 holds the controllers.
+_KILLS = ("memory/memory.oom_control", "memory.events", "memory.oom_control")
+_PEAK = ("memory/memory.max_usage_in_bytes", "memory.peak", "memory.max_usage_in_bytes")
+_LIMIT = ("memory/memory.limit_in_bytes", "memory.max", "memory.limit_in_bytes")
+_REFUSALS = ("pids/pids.events", "pids.events")
+_PIDS = ("pids/pids.current", "pids.current")
+_MOST_PIDS = ("pids/pids.max", "pids.max")
+# Version 1 says "no limit" by a number of this size.
+_UNLIMITED = 1 << 60
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What has been counted so far; None where the host does not tell."""
+
+    # Processes that the out-of-memory killer has ended.
+    oom_kills: int | None
+    # Processes and threads that were refused because there were as many as there may be.
+    refused: int | None
+
+
+class Cgroup:
+    """Reads the files of the group below `root`; every answer is None where the host does not show them."""
+
+    def __init__(self, root: Path) -> None:
+        self._kills = _first(root, _KILLS)
+        self._peak = _first(root, _PEAK)
+        self._limit = _first(root, _LIMIT)
+        self._refusals = _first(root, _REFUSALS)
+        self._pids = _first(root, _PIDS)
+        self._most_pids = _first(root, _MOST_PIDS)
+
+    def counts(self) -> Counts:
+        """The counters now."""
+        return Counts(_field(self._kills, b"oom_kill"), _field(self._refusals, b"max"))
+
+    def memory(self) -> dict[str, int]:
+        """`peakMemoryBytes`, the most that the box has used so far, and `limitBytes`; without what is unknown."""
+        values = {"peakMemoryBytes": _number(self._peak), "limitBytes": _number(self._limit)}
+        return {name: value for name, value in values.items() if value is not None and value < _UNLIMITED}
+
+    def crowded(self) -> bool:
+        """Whether more than three quarters of the processes and threads that there may be are there."""
+        now, most = _number(self._pids), _number(self._most_pids)
+        return now is not None and most is not None and now > most * 3 // 4
+
+
+def _first(root: Path, names: tuple[str, ...]) -> str | None:
+    return next((str(root / name) for name in names if (root / name).is_file()), None)
+
+
+def _read(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return read_small(path)
+    except OSError:
+        # The file can vanish with its control group; then the answer is "unknown", as documented.
+        return None
+
+
+def _field(path: str | None, name: bytes) -> int | None:
+    for line in (_read(path) or b"").splitlines():
+        key, _, value = line.partition(b" ")
+        if key == name and value.isdigit():
+            return int(value)
+    return None
+
+
+def _number(path: str | None) -> int | None:
+    text = (_read(path) or b"").strip()
+    return int(text) if text.isdigit() else None
+
+
+def rose(before: int | None, after: int | None) -> bool:
+    """Whether something was counted between two readings, both known."""
+    return before is not None and after is not None and after > before

@@ -1,0 +1,193 @@
+"""What /proc tells about a process, and a notice of its end without polling."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
+_POLL_SECONDS = 0.1
+_ENVIRONMENT_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Death:
+    """How a process ended. `returncode` is negative for a signal. `cpu_ms` and `peak_bytes` cover its whole life."""
+
+    returncode: int
+    cpu_ms: float | None = None
+    peak_bytes: int | None = None
+
+    @property
+    def signal(self) -> str | None:
+        """The name of the signal that ended it, such as SIGKILL."""
+        if self.returncode >= 0:
+            return None
+        try:
+            return signal.Signals(-self.returncode).name
+        except ValueError:
+            return f"SIG{-self.returncode}"
+
+    @property
+    def exit_code(self) -> int | None:
+        """Its exit code, None when a signal ended it."""
+        return self.returncode if self.returncode >= 0 else None
+
+
+def reap(pid: int) -> Death | None:
+    """Collect a child that has ended, with its use of resources; None while it runs."""
+    try:
+        found, status, usage = os.wait4(pid, os.WNOHANG)
+    except ChildProcessError:
+        # Somebody else collected it: its exit status is lost, that it ended is not.
+        return Death(-int(signal.SIGKILL))
+    if found == 0:
+        return None
+    cpu_ms = (usage.ru_utime + usage.ru_stime) * 1000
+    return Death(os.waitstatus_to_exitcode(status), cpu_ms, usage.ru_maxrss * 1024)
+
+
+def watch_exit(pid: int, on_exit: Callable[[], None]) -> Callable[[], None]:
+    """Call `on_exit` once, in the event loop, when the process has ended. Returns a function that stops watching."""
+    loop = asyncio.get_running_loop()
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        handle = loop.call_soon(on_exit)
+        return handle.cancel
+    except OSError:
+        return _poll_exit(pid, on_exit)
+    closed = False
+
+    def stop() -> None:
+        nonlocal closed
+        if not closed:
+            closed = True
+            loop.remove_reader(fd)
+            os.close(fd)
+
+    def fire() -> None:
+        stop()
+        on_exit()
+
+    loop.add_reader(fd, fire)
+    return stop
+
+
+def _poll_exit(pid: int, on_exit: Callable[[], None]) -> Callable[[], None]:
+    """The same where the host has no pidfd_open (old kernels, some sandboxes)."""
+    loop = asyncio.get_running_loop()
+    handle: asyncio.TimerHandle
+
+    def check() -> None:
+        nonlocal handle
+        if _ended(pid):
+            on_exit()
+        else:
+            handle = loop.call_later(_POLL_SECONDS, check)
+
+    handle = loop.call_later(_POLL_SECONDS, check)
+    return lambda: handle.cancel()
+
+
+def _ended(pid: int) -> bool:
+    fields = stat_fields(pid)
+    return fields is None or fields[0] in (b"Z", b"X")
+
+
+def read_small(path: str) -> bytes:
+    """The first 4 KiB of a file of the kernel. Raises OSError. Runs around every execution, so it is short."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 4096)
+    finally:
+        os.close(fd)
+
+
+def _write_small(path: str, data: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+
+
+def stat_fields(pid: int) -> list[bytes] | None:
+    """The fields of /proc/<pid>/stat after the command name, None when there is no such process."""
+    try:
+        return read_small(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    except OSError:
+        # The process has gone, which is the answer.
+        return None
+
+
+def session_of(pid: int) -> int | None:
+    """The session that a living process is in; None when it has ended."""
+    fields = stat_fields(pid)
+    return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[3])
+
+
+def starting_environment(pid: int) -> bytes:
+    """`NAME=value` texts that a process was started with, each ended by NUL; empty for one that may not be read."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return file.read(_ENVIRONMENT_BYTES)
+    except OSError:
+        # Gone, or of another user: not one of ours.
+        return b""
+
+
+def cpu_ms(pids: list[int]) -> float:
+    """CPU time of the processes and the children they have waited for, in milliseconds."""
+    total = 0
+    for pid in pids:
+        fields = stat_fields(pid)
+        if fields is not None:
+            total += sum(int(value) for value in fields[11:15])
+    return total * _TICK_MS
+
+
+def children(pid: int) -> list[int]:
+    """Processes started by the main thread of `pid`; empty where the host does not list them."""
+    try:
+        return [int(child) for child in read_small(f"/proc/{pid}/task/{pid}/children").split()]
+    except OSError:
+        # Gone, or a host without CONFIG_PROC_CHILDREN: the parent alone is measured.
+        return []
+
+
+def reset_peak(pids: list[int]) -> None:
+    """Start the high-water mark of memory anew."""
+    for pid in pids:
+        # Not permitted in some sandboxes: then the peak is that of the whole life, which is documented.
+        with contextlib.suppress(OSError):
+            _write_small(f"/proc/{pid}/clear_refs", b"5")
+
+
+def peak_bytes(pids: list[int]) -> int:
+    """The high-water marks of memory (VmHWM), added up."""
+    total = 0
+    for pid in pids:
+        # A process that has gone counts as nothing.
+        with contextlib.suppress(OSError):
+            _, found, rest = read_small(f"/proc/{pid}/status").partition(b"VmHWM:")
+            # Absent in a process that has ended and was not collected yet.
+            total += int(rest.split(maxsplit=1)[0]) * 1024 if found else 0
+    return total
+
+
+def make_expendable(pid: int) -> None:
+    """Let the out-of-memory killer take this process, and what it starts, before the box server."""
+    # Raising the score is always allowed; a process that has gone needs none.
+    with contextlib.suppress(OSError):
+        _write_small(f"/proc/{pid}/oom_score_adj", b"1000")
+
+
+def signal_group(pid: int, number: signal.Signals) -> None:
+    """Send a signal to the process group that `pid` leads; nothing when it has gone."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, number)

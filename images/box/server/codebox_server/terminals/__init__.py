@@ -1,0 +1,1 @@
+"""Interactive shells on pseudo terminals."""

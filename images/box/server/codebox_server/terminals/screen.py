@@ -1,0 +1,71 @@
+"""The last bytes that a terminal has put out, by their position in all that it ever did."""
+
+from __future__ import annotations
+
+from codebox_server.bounds import SCREEN_BYTES
+
+_ESCAPE = 0x1B
+_CONTINUATION = range(0x80, 0xC0)
+# What full-screen programs begin and end with: the screen without history.
+_ENTER = b"\x1b[?1049h"
+_LEAVE = b"\x1b[?1049l"
+
+
+class Screen:
+    """A ring of bytes. Positions count from the first byte of the terminal; `start` is the oldest one that is kept."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+        self.start = 0
+        self.full_screen = False
+        self._entered_at = 0
+        self._seam = b""
+
+    @property
+    def end(self) -> int:
+        """The position behind the last byte."""
+        return self.start + len(self._kept)
+
+    def add(self, data: bytes) -> None:
+        """Append, and let the oldest bytes go."""
+        self._watch(data)
+        self._kept += data
+        surplus = len(self._kept) - SCREEN_BYTES
+        if surplus > 0:
+            del self._kept[:surplus]
+            self.start += surplus
+
+    def lead_in(self, position: int) -> bytes:
+        """What a reader needs who begins at a position: the full screen, when its beginning is not kept any more."""
+        return _ENTER if self.full_screen and self._entered_at < position else b""
+
+    def read(self, position: int, limit: int) -> bytes:
+        """At most `limit` bytes from a position; from the oldest byte when those before it have gone."""
+        at = max(0, position - self.start)
+        return bytes(self._kept[at : at + limit])
+
+    def _watch(self, data: bytes) -> None:
+        seen = self._seam + data
+        enter, leave = seen.rfind(_ENTER), seen.rfind(_LEAVE)
+        if enter > leave:
+            self._entered_at = self.end - len(self._seam) + enter
+        if enter != leave:
+            self.full_screen = enter > leave
+        # A sequence may be cut between two reads.
+        self._seam = seen[1 - len(_ENTER) :]
+
+    def tail(self) -> int:
+        """Where a new reader begins: at the first byte, or where a line or a control sequence does."""
+        if self.start == 0:
+            return 0
+        newline = self._kept.find(b"\n")
+        if newline >= 0:
+            return self.start + newline + 1
+        escape = self._kept.find(_ESCAPE)
+        if escape >= 0:
+            return self.start + escape
+        # One endless line: at least no character is cut.
+        skipped = 0
+        while skipped < min(3, len(self._kept)) and self._kept[skipped] in _CONTINUATION:
+            skipped += 1
+        return self.start + skipped

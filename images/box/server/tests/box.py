@@ -1,0 +1,214 @@
+"""A client for one running box server."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+UID = 23456
+PACKAGE = Path(__file__).parent.parent
+START_SECONDS = 30
+
+
+class Box:
+    """Speaks the internal API over the Unix socket."""
+
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
+        self.folder = folder
+        self.process = process
+        self.socket = str(folder / "box.sock")
+        self.data = folder / "root" / "data"
+        self.upload = folder / "root" / ".upload"
+        self.http = self.client()
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(transport=httpx.HTTPTransport(uds=self.socket), base_url="http://localhost", timeout=60)
+
+    def start(self, code: str, language: str = "python", timeout_ms: int = 30_000, **fields: Any) -> Run:
+        """Begin an execution in a thread of its own."""
+        body = {"code": code, "language": language, "timeoutMs": timeout_ms, **fields}
+        return Run(self, "executions", uuid.uuid4().hex, body)
+
+    def run(self, code: str, language: str = "python", **fields: Any) -> list[dict[str, Any]]:
+        """Run code to its end and return the events."""
+        return self.start(code, language, **fields).wait()
+
+    def command(self, command: str | None = None, **fields: Any) -> Run:
+        body = {**({"command": command} if command is not None else {}), **fields}
+        return Run(self, "commands", uuid.uuid4().hex, body)
+
+    def context(self, language: str = "python") -> str:
+        """A new context through the stock API."""
+        answer = self.http.post("/api/kernels", json={"name": language})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    def pids(self) -> list[int]:
+        """The server and everything it has started that is still its descendant."""
+        found = [self.process.pid]
+        for pid in found:
+            found += children(pid)
+        return found
+
+
+class Run:
+    """An execution or command that a thread reads."""
+
+    def __init__(self, box: Box, kind: str, run_id: str, body: dict[str, Any]) -> None:
+        self.box, self.id, self.path = box, run_id, f"/codebox/{kind}/{run_id}"
+        self.events: list[dict[str, Any]] = []
+        self.status = 0
+        self.error: dict[str, Any] = {}
+        self._changed = threading.Condition()
+        self._ended = False
+        self._thread = threading.Thread(target=self._read, args=(body,), daemon=True)
+        self._thread.start()
+
+    def _read(self, body: dict[str, Any]) -> None:
+        try:
+            with self.box.client() as client, client.stream("PUT", self.path, json=body) as answer:
+                self.status = answer.status_code
+                if answer.status_code != 200:
+                    self.error = json.loads(answer.read())
+                    return
+                for line in answer.iter_lines():
+                    if line:
+                        with self._changed:
+                            self.events.append(json.loads(line))
+                            self._changed.notify_all()
+        except httpx.HTTPError as error:
+            self.error = {"code": "connection", "detail": str(error)}
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def until(self, kind: str, seconds: float = 30) -> dict[str, Any]:
+        """The first event of a kind, waited for."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended or any(e["type"] == kind for e in self.events), seconds)
+        for event in self.events:
+            if event["type"] == kind:
+                return event
+        raise AssertionError(f"no {kind} in {self.events} {self.error}")
+
+    def wait(self, seconds: float = 50) -> list[dict[str, Any]]:
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), f"still running: {self.events[-3:]}"
+        assert self.status == 200, self.error
+        assert [event["seq"] for event in self.events] == list(range(1, len(self.events) + 1))
+        assert self.events[-1]["type"] == "done"
+        return self.events
+
+    def get(self) -> dict[str, Any]:
+        return self.box.http.get(self.path).json()
+
+    def post(self, what: str, **body: Any) -> httpx.Response:
+        return self.box.http.post(f"{self.path}/{what}", json=body)
+
+    def interrupt(self) -> httpx.Response:
+        return self.box.http.post(f"{self.path}/interrupt")
+
+
+def text(events: list[dict[str, Any]], name: str = "stdout") -> str:
+    return "".join(event["text"] for event in events if event["type"] == name)
+
+
+def of(events: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
+    return [event for event in events if event["type"] == kind]
+
+
+def result(events: list[dict[str, Any]]) -> str:
+    return of(events, "result")[0]["mime"]["text/plain"]
+
+
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+    except OSError:
+        return found
+    return found
+
+
+def eventually(check: Any, seconds: float = 10) -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < end, "did not happen"
+        time.sleep(0.02)
+
+
+@contextmanager
+def start_box(folder: Path, **env: str) -> Iterator[Box]:
+    """Start a server in a folder and end it."""
+    for name in ("root", "run"):
+        (folder / name).mkdir()
+        os.chmod(folder / name, 0o777)
+    drop = ["setpriv", "--reuid", str(UID), "--regid", str(UID), "--clear-groups"] if os.getuid() == 0 else []
+    settings = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(PACKAGE),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "CODEBOX_SOCKET": str(folder / "box.sock"),
+        "CODEBOX_ROOT": str(folder / "root"),
+        "CODEBOX_RUNTIME_DIR": str(folder / "run"),
+        **env,
+    }
+    with open(folder / "log", "wb") as log:
+        process = subprocess.Popen(
+            [*drop, sys.executable, "-m", "codebox_server"],
+            cwd="/",
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=settings,
+        )
+    box = Box(folder, process)
+    try:
+        _await_health(box, folder)
+        yield box
+    finally:
+        box.http.close()
+        everything = box.pids()
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+        for pid in everything:
+            _kill(pid)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, 9)
+    except ProcessLookupError:
+        return
+
+
+def _await_health(box: Box, folder: Path) -> None:
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            if box.http.get("/codebox/health").status_code == 200:
+                return
+        except httpx.TransportError:
+            pass
+        log = (folder / "log").read_text()
+        assert box.process.poll() is None, log
+        assert time.monotonic() < end, log
+        time.sleep(0.05)

@@ -1,0 +1,160 @@
+"""Processes: their streams, their ends, and who is ended with them."""
+
+import base64
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from box import Box, of, text
+
+
+def test_a_command_streams_and_tells_its_exit(box: Box) -> None:
+    run = box.command("echo out; echo err >&2; exit 3")
+    events = run.wait()
+    assert events[0]["type"] == "started"
+    assert events[0]["pid"] > 1
+    assert (text(events), text(events, "stderr")) == ("out\n", "err\n")
+    done = events[-1]
+    assert (done["status"], done["exitCode"], done["signal"]) == ("error", 3, None)
+    assert box.command("true").wait()[-1]["status"] == "ok"
+    answer = run.get()
+    assert (answer["command"], answer["state"], answer["lastSeq"]) == (
+        "echo out; echo err >&2; exit 3",
+        "done",
+        len(events),
+    )
+    assert answer["cwd"] == str(box.data)
+    assert answer["done"] == done
+    assert run.id in [item["id"] for item in box.http.get("/codebox/commands").json()["items"]]
+
+
+def test_argv_is_not_read_by_a_shell(box: Box) -> None:
+    assert text(box.command(argv=["printf", "%s|", "$HOME", "a b"]).wait()) == "$HOME|a b|"
+
+
+def test_folder_and_environment_of_a_command(box: Box) -> None:
+    box.http.post("/codebox/files", json={"op": "mkdir", "path": "sub/dir"})
+    assert text(box.command("pwd; echo $X", cwd="sub/dir", env={"X": "y"}).wait()) == f"{box.data}/sub/dir\ny\n"
+    assert text(box.command("pwd", cwd="/tmp").wait()) == "/tmp\n"
+    run = box.command("pwd", cwd="none")
+    run._thread.join()
+    assert (run.status, run.error["pointer"]) == (400, "/cwd")
+
+
+def test_stdin_is_fed_and_closed(box: Box) -> None:
+    run = box.command("cat; echo end")
+    run.until("started")
+    assert run.post("input", text="é\n").status_code == 204
+    assert run.until("stdout")["text"] == "é\n"
+    assert run.post("input", base64=base64.b64encode(b"x\n").decode(), eof=True).status_code == 204
+    assert text(run.wait()) == "é\nx\nend\n"
+    assert run.post("input", text="late").status_code == 409
+
+
+def test_stdin_that_was_closed_takes_no_more(box: Box) -> None:
+    run = box.command("sleep 1")
+    run.until("started")
+    assert run.post("input", eof=True).status_code == 204
+    assert run.post("input", text="x").status_code == 409
+    run.wait()
+
+
+def test_stdin_that_is_not_read_is_bounded(box: Box) -> None:
+    run = box.command("sleep 30")
+    run.until("started")
+    codes = [run.post("input", text="x" * 1_000_000).status_code for _ in range(8)]
+    assert 429 in codes
+    assert box.http.delete(run.path).status_code == 202
+    run.wait()
+
+
+def test_delete_ends_the_whole_group(box: Box) -> None:
+    run = box.command("sleep 300 & echo $!; wait")
+    child = int(run.until("stdout")["text"])
+    assert box.http.delete(run.path).status_code == 202
+    done = run.wait()[-1]
+    assert (done["status"], done["signal"], done["exitCode"]) == ("killed", "SIGTERM", None)
+    assert not Path(f"/proc/{child}").exists() or " Z " in Path(f"/proc/{child}/stat").read_text()
+    assert box.http.delete(run.path).status_code == 204
+
+
+def test_a_command_that_ignores_sigterm_is_killed(box: Box) -> None:
+    run = box.command("trap '' TERM; echo ready; while :; do sleep 0.1; done")
+    run.until("stdout")
+    box.http.delete(run.path)
+    done = run.wait()[-1]
+    assert (done["status"], done["signal"]) == ("killed", "SIGKILL")
+    assert 1_900 < done["durationMs"] < 10_000
+
+
+def test_a_command_has_a_time_limit_when_it_asks_for_one(box: Box) -> None:
+    done = box.command("sleep 30", timeoutMs=300).wait()[-1]
+    assert (done["status"], done["cause"]["code"], done["signal"]) == ("timeout", "timeout", "SIGTERM")
+
+
+def test_a_command_ended_by_a_signal_of_its_own_is_killed(box: Box) -> None:
+    done = box.command("kill -SEGV $$").wait()[-1]
+    assert (done["status"], done["signal"], done["cause"]["signal"]) == ("killed", "SIGSEGV", "SIGSEGV")
+
+
+def test_a_child_that_keeps_the_pipes_does_not_keep_the_command(box: Box) -> None:
+    began = time.monotonic()
+    run = box.command("(sleep 60; echo late) & echo now")
+    events = run.wait()
+    assert text(events) == "now\n"
+    assert time.monotonic() - began < 20
+
+
+def test_a_command_that_writes_without_end_is_ended(box: Box) -> None:
+    events = box.command("yes").wait()
+    assert events[-1]["status"] == "output_limit"
+    truncated = of(events, "truncated")[0]
+    assert truncated["droppedBytes"] > 60 * 1024 * 1024
+    assert len(text(events)) <= 8 * 1024 * 1024
+
+
+def test_text_that_is_cut_within_a_character_is_whole(box: Box) -> None:
+    code = "printf '\\xc3'; sleep 0.1; printf '\\xa9'; printf '\\xff'"
+    assert text(box.command(code).wait()) == "é\ufffd"
+
+
+def test_files_and_cpu_of_a_command_are_told(box: Box) -> None:
+    done = box.command("echo 1 > made; i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done").wait()[-1]
+    assert done["files"]["created"] == ["made"]
+    assert done["cpuMs"] > 10
+
+
+def test_a_reader_that_goes_away_does_not_end_the_command(box: Box) -> None:
+    path = f"/codebox/commands/{uuid.uuid4().hex}"
+    with box.client() as client, client.stream("PUT", path, json={"command": "sleep 0.5; echo done"}) as answer:
+        assert next(answer.iter_lines())
+    assert '"text":"done\\n"' in box.http.get(f"{path}/events").text
+    assert '"seq":1,' not in box.http.get(f"{path}/events", params={"after": 1}).text
+    assert box.http.put(path, json={"command": "true"}).status_code == 409
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"command": "true", "argv": ["true"]},
+        {"argv": []},
+        {"argv": ["a\0b"]},
+        {"argv": "ls"},
+        {"command": 1},
+        {"argv": ["/nonexistent/program"]},
+        {"command": "true", "timeoutMs": -1},
+        {"command": "true", "cwd": "a\0b"},
+        {"command": "true", "shell": True},
+    ],
+)
+def test_a_bad_command_is_refused(box: Box, body: dict) -> None:
+    answer = box.http.put(f"/codebox/commands/{uuid.uuid4().hex}", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+
+
+def test_an_unknown_command_is_404(box: Box) -> None:
+    assert box.http.get("/codebox/commands/none").status_code == 404
+    assert box.http.delete("/codebox/commands/none").status_code == 404
+    assert box.http.post("/codebox/commands/none/input", json={"text": ""}).status_code == 404

@@ -1,0 +1,198 @@
+"""Contexts are Jupyter kernels, whoever made them."""
+
+import json
+import threading
+import uuid
+from pathlib import Path
+
+import pytest
+import websocket
+from box import Box, of, result
+
+
+def _contexts(box: Box) -> dict[str, dict]:
+    return {item["id"]: item for item in box.http.get("/codebox/contexts").json()["items"]}
+
+
+def test_the_default_context_is_made_once_however_many_ask(fresh_box: Box) -> None:
+    runs = [fresh_box.start("1") for _ in range(10)]
+    ids = {run.wait()[0]["context"] for run in runs}
+    assert len(ids) == 1
+    assert len(fresh_box.http.get("/api/kernels").json()) == 1
+    context = _contexts(fresh_box)[ids.pop()]
+    assert context["default"] is True
+    assert context["language"] == "python"
+    assert context["state"] == "idle"
+    assert context["createdAt"].endswith("Z")
+    assert context["lastActivityAt"].endswith("Z")
+
+
+def test_each_language_has_its_own_default(fresh_box: Box) -> None:
+    first = fresh_box.run("1")[0]["context"]
+    second = fresh_box.run("echo", "bash")[0]["context"]
+    assert first != second
+    assert {c["language"] for c in _contexts(fresh_box).values() if c["default"]} == {"python", "bash"}
+
+
+def test_a_kernel_made_through_jupyter_is_a_context(box: Box) -> None:
+    context = box.context()
+    assert _contexts(box)[context]["default"] is False
+    box.run("x = 1", context=context)
+    assert of(box.run("x", context=box.context()), "error")[0]["name"] == "NameError"
+    names = {kernel["id"]: kernel["name"] for kernel in box.http.get("/api/kernels").json()}
+    assert names[context] == "python"
+
+
+def test_kernel_specs_are_named_as_the_languages(box: Box) -> None:
+    specs = box.http.get("/api/kernelspecs").json()
+    assert set(specs["kernelspecs"]) == {"python", "javascript", "typescript", "bash"}
+    assert specs["default"] == "python"
+    assert box.http.post("/api/kernels", json={"name": "python3"}).json()["name"] == "python"
+
+
+def test_the_language_of_a_context_wins(box: Box) -> None:
+    context = box.context("bash")
+    events = box.run("echo $((1+1))", context=context)
+    assert events[0]["language"] == "bash"
+
+
+def test_deleting_a_context_ends_what_runs_and_waits_in_it(box: Box) -> None:
+    context = box.context()
+    first = box.start("import time; time.sleep(100)", context=context)
+    first.until("started")
+    second = box.start("1", context=context)
+    while second.get().get("state") != "queued":
+        pass
+    assert box.http.delete(f"/api/kernels/{context}").status_code == 204
+    for run in (first, second):
+        done = run.wait()[-1]
+        assert (done["status"], done["cause"]["code"], done["stateLost"]) == ("killed", "context_deleted", True)
+    assert context not in _contexts(box)
+    assert (
+        box.http.put(
+            f"/codebox/executions/{uuid.uuid4().hex}", json={"code": "1", "timeoutMs": 9, "context": context}
+        ).status_code
+        == 404
+    )
+
+
+def test_a_deleted_default_is_made_anew(fresh_box: Box) -> None:
+    first = fresh_box.run("1")[0]["context"]
+    fresh_box.http.delete(f"/api/kernels/{first}")
+    assert fresh_box.run("1")[0]["context"] != first
+
+
+def test_restarting_a_context_ends_what_runs_in_it_and_clears_its_variables(box: Box) -> None:
+    context = box.context()
+    box.run("x = 1", context=context)
+    run = box.start("import time; time.sleep(100)", context=context)
+    run.until("started")
+    assert box.http.post(f"/api/kernels/{context}/restart").status_code == 200
+    done = run.wait()[-1]
+    assert (done["status"], done["cause"]["code"], done["stateLost"]) == ("killed", "restarted", True)
+    assert result(box.run("'x' in globals()", context=context)) == "False"
+
+
+def test_an_interrupt_through_jupyter_counts_as_asked_for(box: Box) -> None:
+    context = box.context()
+    run = box.start("import time; time.sleep(100)", context=context)
+    run.until("started")
+    assert box.http.post(f"/api/kernels/{context}/interrupt").status_code == 204
+    assert run.wait()[-1]["status"] == "interrupted"
+
+
+def _socket(box: Box, path: str) -> websocket.WebSocket:
+    import socket
+
+    raw = socket.socket(socket.AF_UNIX)
+    raw.connect(box.socket)
+    channel = websocket.WebSocket()
+    channel.connect(f"ws://localhost{path}", socket=raw, timeout=20)
+    return channel
+
+
+def _execute(channel: websocket.WebSocket, code: str) -> str:
+    header = {
+        "msg_id": uuid.uuid4().hex,
+        "msg_type": "execute_request",
+        "username": "",
+        "session": "s",
+        "version": "5.3",
+    }
+    content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+    message = {
+        "channel": "shell",
+        "header": header,
+        "parent_header": {},
+        "metadata": {},
+        "content": content,
+        "buffers": [],
+    }
+    channel.send(json.dumps(message))
+    while True:
+        received = json.loads(channel.recv())
+        if received["parent_header"].get("msg_id") == header["msg_id"] and received["msg_type"] == "execute_result":
+            return received["content"]["data"]["text/plain"]
+
+
+def test_a_stock_websocket_sees_the_same_variables(box: Box) -> None:
+    context = box.context()
+    box.run("x = 41", context=context)
+    channel = _socket(box, f"/api/kernels/{context}/channels?session_id=s")
+    assert _execute(channel, "x += 1; x") == "42"
+    assert result(box.run("x", context=context)) == "42"
+    channel.close()
+
+
+def test_a_run_of_a_stock_client_does_not_eat_the_time_of_ours(box: Box) -> None:
+    context = box.context()
+    channel = _socket(box, f"/api/kernels/{context}/channels?session_id=s")
+    thread = threading.Thread(target=_execute, args=(channel, "import time; time.sleep(1.5); 1"))
+    thread.start()
+    while _contexts(box)[context]["state"] != "busy":
+        pass
+    done = box.start("2", timeout_ms=700, context=context).wait()[-1]
+    thread.join()
+    channel.close()
+    assert done["status"] == "ok"
+    assert done["queuedMs"] > 500
+
+
+def test_stock_terminals_work(box: Box) -> None:
+    name = box.http.post("/api/terminals").json()["name"]
+    channel = _socket(box, f"/terminals/websocket/{name}")
+    channel.send(json.dumps(["stdin", "echo $((40+2)); pwd\r"]))
+    seen = ""
+    while "42" not in seen or str(box.data) not in seen:
+        seen += str(json.loads(channel.recv())[1:])
+    channel.close()
+    assert box.http.delete(f"/api/terminals/{name}").status_code == 204
+
+
+def test_a_websocket_client_that_does_not_read_is_cut_off(box: Box) -> None:
+    context = box.context()
+    channel = _socket(box, f"/api/kernels/{context}/channels?session_id=slow")
+    before = _resident(box)
+    code = (
+        "from IPython.display import display\nfor i in range(100): display({'text/plain': 'x' * (1 << 20)}, raw=True)"
+    )
+    for _ in range(2):
+        assert box.run(code, context=context)[-1]["status"] in ("ok", "output_limit")
+    assert _resident(box) - before < 150 * 1024 * 1024
+    with pytest.raises((websocket.WebSocketException, OSError)):
+        while True:
+            channel.recv()
+
+
+def test_a_box_has_a_bound_on_its_contexts(fresh_box: Box) -> None:
+    made = [fresh_box.http.post("/api/kernels", json={"name": "bash"}).status_code for _ in range(18)]
+    assert made == [201] * 16 + [429] * 2
+    answer = fresh_box.http.put("/codebox/executions/x", json={"code": "1", "timeoutMs": 1000})
+    assert (answer.status_code, answer.json()["code"]) == (429, "too_many_requests")
+
+
+def _resident(box: Box) -> int:
+    for line in Path(f"/proc/{box.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")

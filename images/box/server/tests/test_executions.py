@@ -1,0 +1,270 @@
+"""Running code: events, their order, what is told at the end, and reading it again."""
+
+import json
+import threading
+import time
+import uuid
+
+import pytest
+from box import Box, of, result, text
+
+
+def test_a_result_arrives_between_started_and_done(box: Box) -> None:
+    events = box.run("1+1")
+    assert [event["type"] for event in events] == ["started", "result", "done"]
+    assert events[0]["language"] == "python"
+    assert events[0]["executionCount"] >= 1
+    assert events[1] == {"seq": 2, "type": "result", "mime": {"text/plain": "2"}, "main": True}
+    done = events[-1]
+    assert done["status"] == "ok"
+    assert "cause" not in done
+    assert done["stateLost"] is False
+    assert done["files"] == {"created": [], "modified": [], "deleted": []}
+    assert done["durationMs"] > 0
+    assert done["queuedMs"] >= 0
+
+
+def test_variables_stay_between_executions(box: Box) -> None:
+    box.run("kept = 41")
+    assert result(box.run("kept + 1")) == "42"
+
+
+def test_an_error_has_name_value_and_traceback(box: Box) -> None:
+    events = box.run("1/0")
+    error = of(events, "error")[0]
+    assert (error["name"], error["value"]) == ("ZeroDivisionError", "division by zero")
+    assert any("ZeroDivisionError" in line for line in error["traceback"])
+    assert events[-1]["status"] == "error"
+    assert "cause" not in events[-1]
+
+
+def test_a_keyboard_interrupt_of_the_code_itself_is_an_ordinary_error(box: Box) -> None:
+    assert box.run("raise KeyboardInterrupt")[-1]["status"] == "error"
+
+
+def test_all_outputs_arrive_in_order(box: Box) -> None:
+    code = "from IPython.display import display, HTML\nimport sys\nprint('a')\ndisplay(HTML('<b>1</b>'))\nprint('b')\n"
+    code += "sys.stderr.write('c')\nprint('d')\n5"
+    kinds = [event["type"] for event in box.run(code)]
+    assert kinds == ["started", "stdout", "display", "stdout", "stderr", "stdout", "result", "done"]
+
+
+def test_the_first_print_arrives_while_the_code_runs(box: Box) -> None:
+    run = box.start("import time\nprint('now')\ntime.sleep(5)")
+    began = time.monotonic()
+    run.until("started")
+    assert run.until("stdout")["text"] == "now\n"
+    assert time.monotonic() - began < 4
+    assert run.get()["state"] == "running"
+    run.interrupt()
+    run.wait()
+
+
+def test_raw_writes_of_the_process_and_its_children_are_complete_and_in_place(box: Box) -> None:
+    code = "import os, subprocess\nprint('1')\nos.system('echo 2')\nprint('3')\nos.write(1, b'4\\n')\n"
+    code += "subprocess.run(['sh', '-c', 'echo err >&2; head -c 1000000 /dev/zero | tr \"\\\\0\" x'])\nprint('5')"
+    for _ in range(3):
+        events = box.run(code)
+        assert text(events) == "1\n2\n3\n4\n" + "x" * 1_000_000 + "5\n"
+        assert text(events, "stderr") == "err\n"
+
+
+def test_output_of_forked_children_arrives(box: Box) -> None:
+    code = "import multiprocessing as m\ndef f(x): print('child', x, flush=True); return x\n"
+    code += "with m.get_context('fork').Pool(2) as p: print(sorted(p.map(f, [1, 2])))"
+    output = text(box.run(code))
+    assert "child 1" in output
+    assert "child 2" in output
+    assert "[1, 2]" in output
+
+
+def test_figures_and_tables_need_no_ceremony(box: Box) -> None:
+    events = box.run("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
+    assert "image/png" in of(events, "display")[0]["mime"]
+    events = box.run("import pandas as pd\npd.DataFrame({'a': [1]})")
+    assert "text/html" in of(events, "result")[0]["mime"]
+
+
+def test_a_display_can_be_updated_and_cleared(box: Box) -> None:
+    code = "from IPython.display import display, clear_output\nh = display('x', display_id='d1')\nh.update('y')\nclear_output()"
+    events = box.run(code)
+    assert of(events, "display")[0]["displayId"] == "d1"
+    assert of(events, "display_update")[0]["mime"]["text/plain"] == "'y'"
+    assert of(events, "clear")[0]["wait"] is False
+
+
+def test_text_that_utf8_cannot_hold_is_replaced(box: Box) -> None:
+    assert text(box.run("print('a\\ud800b\\U0001F600')")) == "a\ufffdb\U0001f600\n"
+
+
+def test_changed_files_are_told(box: Box) -> None:
+    for name in ("old", "gone"):
+        box.http.put(f"/codebox/files/{name}", content=b"1")
+    code = "import os\nos.makedirs('d/__pycache__')\nopen('d/new','w').write('1')\nopen('d/__pycache__/x','w').write('1')\n"
+    code += "open('old','w').write('22')\nos.remove('gone')"
+    assert box.run(code)[-1]["files"] == {"created": ["d/new"], "modified": ["old"], "deleted": ["gone"]}
+
+
+def test_the_scan_says_when_it_is_not_complete(box: Box) -> None:
+    code = "for i in range(10_050): open(f'f{i}', 'w').close()"
+    files = box.run(code)[-1]["files"]
+    assert files["complete"] is False
+    assert files["deleted"] == []
+
+
+def test_a_run_names_at_most_a_thousand_changed_files(box: Box) -> None:
+    box.run("for i in range(900): open(f'a{i}', 'w').close()")
+    code = "import os\nfor i in range(900): os.rename(f'a{i}', f'b{i}')"
+    files = box.run(code)[-1]["files"]
+    assert [len(files[kind]) for kind in ("created", "modified", "deleted")] == [900, 0, 100]
+    assert files["complete"] is False
+
+
+def test_cpu_and_memory_of_a_run_are_measured(box: Box) -> None:
+    done = box.run(
+        "x = bytearray(200_000_000)\ndel x\nimport time\ne = time.process_time() + 0.3\nwhile time.process_time() < e: pass"
+    )[-1]
+    assert 250 <= done["cpuMs"] <= 5_000
+    assert done["peakMemoryBytes"] > 200_000_000
+
+
+def test_environment_of_a_run_is_undone(box: Box) -> None:
+    code = "import os; print(os.environ.get('ONE'), os.environ.get('HOME'))"
+    home = str(box.folder / "root" / "home")
+    assert text(box.run(code, env={"ONE": "'\n\"", "HOME": "/x"})) == "'\n\" /x\n"
+    assert text(box.run(code)) == f"None {home}\n"
+    box.run("1/0", env={"ONE": "1"})
+    assert text(box.run(code)) == f"None {home}\n"
+
+
+def test_input_is_asked_and_answered(box: Box) -> None:
+    run = box.start("name = input('who? ')\nprint('hi', name)")
+    request = run.until("input_request")
+    assert (request["prompt"], request["password"]) == ("who? ", False)
+    assert run.get()["waitingForInput"] is True
+    assert run.post("input", text="Ann").status_code == 204
+    assert text(run.wait()) == "hi Ann\n"
+    assert run.post("input", text="x").status_code == 409
+    run = box.start("import getpass; getpass.getpass()")
+    assert run.until("input_request")["password"] is True
+    run.post("input", text="secret")
+    assert result(run.wait()) == "'secret'"
+
+
+def test_input_that_was_not_asked_for_is_refused(box: Box) -> None:
+    run = box.start("import time; time.sleep(1)")
+    run.until("started")
+    assert run.post("input", text="x").status_code == 409
+    run.wait()
+
+
+def test_time_waited_for_input_counts(box: Box) -> None:
+    done = box.start("input()", timeout_ms=600).wait()[-1]
+    assert done["status"] == "timeout"
+
+
+def test_a_reader_that_goes_away_changes_nothing(box: Box) -> None:
+    run_id = uuid.uuid4().hex
+    body = {"code": "import time\nprint('a')\ntime.sleep(0.5)\nprint('b')", "timeoutMs": 20_000}
+    with box.client() as client, client.stream("PUT", f"/codebox/executions/{run_id}", json=body) as answer:
+        assert next(answer.iter_lines())
+    lines = box.http.get(f"/codebox/executions/{run_id}/events").text.splitlines()
+    events = [json.loads(line) for line in lines if line]
+    assert text(events) == "a\nb\n"
+    assert events[-1]["status"] == "ok"
+
+
+def test_events_can_be_read_again_from_any_point(box: Box) -> None:
+    run = box.start("for i in range(5): print(i); import time; time.sleep(0.05)")
+    events = run.wait()
+    for after in (0, 3, len(events), len(events) + 10):
+        lines = box.http.get(f"{run.path}/events", params={"after": after}).text.splitlines()
+        assert [json.loads(line) for line in lines] == events[after:]
+    answer = run.get()
+    assert answer["state"] == "done"
+    assert answer["lastSeq"] == len(events)
+    assert answer["done"] == events[-1]
+    assert box.http.get(f"{run.path}/events", params={"after": "x"}).status_code == 400
+
+
+def test_an_idle_stream_gets_a_blank_line_within_ten_seconds(box: Box) -> None:
+    run_id = uuid.uuid4().hex
+    body = {"code": "import time; time.sleep(11)", "timeoutMs": 20_000}
+    with box.client() as client, client.stream("PUT", f"/codebox/executions/{run_id}", json=body) as answer:
+        lines = list(answer.iter_lines())
+    assert lines[1] == ""
+    assert json.loads(lines[-1])["status"] == "ok"
+
+
+def test_a_waiting_run_is_accepted_before_it_has_anything_to_say(box: Box) -> None:
+    busy = box.start("import time; time.sleep(30)")
+    busy.until("started")
+    body = {"code": "1", "timeoutMs": 20_000}
+    path = f"/codebox/executions/{uuid.uuid4().hex}"
+    # The heartbeat would bring the head after 10 s, the end of the busy run after 30 s.
+    with box.client() as client, client.stream("PUT", path, json=body, timeout=5) as answer:
+        assert answer.status_code == 200
+        busy.interrupt()
+        assert json.loads(list(answer.iter_lines())[-1])["status"] == "ok"
+
+
+def test_an_id_is_used_once(box: Box) -> None:
+    run = box.start("1")
+    run.wait()
+    answer = box.http.put(run.path, json={"code": "1", "timeoutMs": 1000})
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+    answers: list[int] = []
+    path = f"/codebox/executions/{uuid.uuid4().hex}"
+
+    def put() -> None:
+        with box.client() as client:
+            answers.append(client.put(path, json={"code": "print('once')", "timeoutMs": 5000}).status_code)
+
+    threads = [threading.Thread(target=put) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == [200] + [409] * 7
+
+
+def test_output_after_the_end_of_a_run_is_dropped_and_ends_nothing(box: Box) -> None:
+    code = (
+        "import threading, time\ndef late():\n  time.sleep(0.2)\n  print('late')\nthreading.Thread(target=late).start()"
+    )
+    run = box.start(code)
+    events = run.wait()
+    time.sleep(0.5)
+    assert run.get()["lastSeq"] == len(events)
+    events = box.run("import time; time.sleep(0.2); print('mine')")
+    assert text(events) == "mine\n"
+    assert events[-1]["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"timeoutMs": 1000}, "/code"),
+        ({"code": 1, "timeoutMs": 1000}, "/code"),
+        ({"code": "1"}, "/timeoutMs"),
+        ({"code": "1", "timeoutMs": 0}, "/timeoutMs"),
+        ({"code": "1", "timeoutMs": True}, "/timeoutMs"),
+        ({"code": "1", "timeoutMs": 1e308}, "/timeoutMs"),
+        ({"code": "1", "timeoutMs": 2**60}, "/timeoutMs"),
+        ({"code": "1", "timeoutMs": 1000, "language": "cobol"}, "/language"),
+        ({"code": "1", "timeoutMs": 1000, "env": {"A": None}}, "/env/A"),
+        ({"code": "1", "timeoutMs": 1000, "extra": 1}, "/extra"),
+    ],
+)
+def test_a_bad_request_is_refused_with_its_pointer(box: Box, body: dict, pointer: str) -> None:
+    answer = box.http.put(f"/codebox/executions/{uuid.uuid4().hex}", json=body)
+    assert (answer.status_code, answer.json()["code"], answer.json()["pointer"]) == (400, "invalid_request", pointer)
+
+
+def test_what_is_not_there_is_404(box: Box) -> None:
+    assert box.http.get("/codebox/executions/none").json()["code"] == "not_found"
+    assert box.http.get("/codebox/executions/none/events").status_code == 404
+    assert box.http.post("/codebox/executions/none/interrupt").status_code == 404
+    answer = box.http.put("/codebox/executions/new", json={"code": "1", "timeoutMs": 1000, "context": "none"})
+    assert (answer.status_code, answer.json()["pointer"]) == (404, "/context")
+    assert box.http.get("/codebox/nothing").status_code == 404

@@ -1,0 +1,164 @@
+"""Bounds: what a run may write, and what is told when it writes more."""
+
+import time
+from pathlib import Path
+
+from box import Box, of, result, start_box, text
+
+MIB = 1024 * 1024
+
+
+def _resident(box: Box) -> int:
+    for line in Path(f"/proc/{box.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("no VmRSS")
+
+
+def test_a_long_output_keeps_head_and_tail_and_counts_the_rest_exactly(box: Box) -> None:
+    code = "for i in range(300_000): print('%099d' % i)"
+    events = box.run(code)
+    truncated = of(events, "truncated")
+    assert len(truncated) == 1
+    at = events.index(truncated[0])
+    head, tail = text(events[:at]), text(events[at:])
+    assert len(head) + len(tail) + truncated[0]["droppedBytes"] == 30_000_000
+    assert truncated[0]["droppedEvents"] > 0
+    assert 3 * MIB < len(head) <= 4 * MIB
+    assert 3 * MIB < len(tail) <= 4 * MIB
+    assert head.startswith(f"{0:099d}\n")
+    assert tail.endswith(f"{299_999:099d}\n")
+    assert events[-1]["status"] == "ok"
+
+
+def test_an_output_within_the_bound_is_whole(box: Box) -> None:
+    events = box.run("print('x' * (7 << 20))")
+    assert not of(events, "truncated")
+    assert len(text(events)) == (7 << 20) + 1
+    assert max(len(event["text"]) for event in of(events, "stdout")) <= 16 * 1024
+
+
+def test_quick_small_prints_become_few_events(box: Box) -> None:
+    events = box.run("for i in range(10_000): print(i)")
+    assert text(events) == "".join(f"{i}\n" for i in range(10_000))
+    assert len(events) < 100
+
+
+def test_a_flood_is_interrupted_and_the_variables_stay(box: Box) -> None:
+    box.run("x = 3")
+    before = _resident(box)
+    events = box.run("while True: print('y' * 1000)")
+    done = events[-1]
+    assert (done["status"], done["cause"]["code"], done["stateLost"]) == ("output_limit", "output_limit", False)
+    assert done["cause"]["stage"] == "interrupt"
+    assert of(events, "truncated")[0]["droppedBytes"] > 60 * MIB
+    assert len(text(events)) <= 8 * MIB
+    assert _resident(box) - before < 100 * MIB
+    assert result(box.run("x")) == "3"
+
+
+def test_a_flood_of_raw_writes_of_a_child_is_interrupted(box: Box) -> None:
+    events = box.run("import os; os.system('yes')")
+    assert events[-1]["status"] == "output_limit"
+    assert len(text(events)) <= 8 * MIB
+
+
+def test_one_huge_message_does_not_fill_the_server(box: Box) -> None:
+    before = _resident(box)
+    events = box.run("print('a' * (1 << 28))")
+    assert events[-1]["status"] in ("ok", "output_limit")
+    assert of(events, "truncated")[0]["droppedBytes"] == (1 << 28) + 1 - len(text(events))
+    assert _resident(box) - before < 100 * MIB
+
+
+def test_other_requests_are_served_during_a_flood(box: Box) -> None:
+    other = box.context()
+    run = box.start("while True: print('y' * 1000)")
+    run.until("stdout")
+    worst = 0.0
+    while run.get()["state"] == "running":
+        began = time.monotonic()
+        assert result(box.run("1+1", context=other)) == "2"
+        worst = max(worst, time.monotonic() - began)
+    run.wait()
+    assert 0 < worst < 5
+
+
+def test_a_display_past_the_bound_becomes_a_placeholder_that_is_counted(box: Box) -> None:
+    code = "from IPython.display import display\nfor n in (1, 20, 2): display({'image/png': 'A' * (n << 20)}, raw=True)"
+    events = box.run(code)
+    shown = of(events, "display")
+    assert len(shown[0]["mime"]["image/png"]) == MIB
+    assert shown[1]["mime"] == {"text/plain": "[image/png, 20971520 bytes, dropped]"}
+    assert len(shown[2]["mime"]["image/png"]) == 2 * MIB
+    truncated = of(events, "truncated")[0]
+    assert truncated["droppedEvents"] == 1
+    assert truncated["droppedBytes"] >= 20 * MIB
+
+
+def test_a_display_that_no_message_can_carry_is_a_placeholder_too(box: Box) -> None:
+    before = _resident(box)
+    events = box.run("from IPython.display import HTML, display\ndisplay(HTML('a' * (200 << 20)))\nprint('on')")
+    assert of(events, "display")[0]["mime"] == {"text/plain": f"[text/html, {200 << 20} bytes, dropped]"}
+    assert text(events) == "on\n"
+    truncated = of(events, "truncated")[0]
+    assert truncated["droppedEvents"] == 1
+    assert 200 << 20 <= truncated["droppedBytes"] < (200 << 20) + 1000
+    assert events[-1]["status"] == "ok"
+    assert _resident(box) - before < 100 * MIB
+
+
+def test_a_message_that_no_socket_takes_does_not_make_the_server_deaf(box: Box) -> None:
+    code = "s = get_ipython().kernel.session\ns.pack = lambda m: __import__('json').dumps(m, default=str).encode()\n"
+    code += "from IPython.display import display\ndisplay({'text/plain': 'a' * (70 << 20)}, raw=True)"
+    context = box.context()
+    assert box.run(code, context=context)[-1]["status"] == "ok"
+    assert result(box.run("1+1", context=context)) == "2"
+
+
+def test_displays_without_end_are_dropped_and_counted(box: Box) -> None:
+    code = "from IPython.display import display\nfor i in range(11_000): display({'text/plain': str(i)}, raw=True)"
+    events = box.run(code)
+    assert len(of(events, "display")) == 10_000
+    assert of(events, "truncated")[0]["droppedEvents"] == 1_000
+
+
+def test_a_long_error_is_cut(box: Box) -> None:
+    error = of(box.run("raise ValueError('v' * (5 << 20))"), "error")[0]
+    assert error["name"] == "ValueError"
+    assert len(error["value"]) < 70_000
+    assert sum(map(len, error["traceback"])) < 1.1 * MIB
+
+
+def test_rich_output_keeps_its_place_in_a_long_output(box: Box) -> None:
+    code = "from IPython.display import display\nprint('x' * (10 << 20))\ndisplay({'text/plain': 'mark'}, raw=True)\nprint('end')\n1/0"
+    kinds = [event["type"] for event in box.run(code)]
+    assert kinds.index("truncated") < kinds.index("display") < kinds.index("error") < len(kinds) - 1
+
+
+def test_the_oldest_finished_journals_are_forgotten_first(folder: Path) -> None:
+    with start_box(folder) as box:
+        runs = []
+        for _ in range(10):
+            run = box.start("print('x' * (7 << 20))")
+            run.wait()
+            runs.append(run)
+        known = [box.http.get(run.path).status_code == 200 for run in runs]
+        assert known == sorted(known)
+        assert known[0] is False
+        assert known[-8:] == [True] * 8
+
+
+def test_a_reader_that_does_not_read_costs_no_memory(box: Box) -> None:
+    run = box.start("print('x' * (7 << 20))")
+    run.wait()
+    before = _resident(box)
+    clients = [box.client() for _ in range(30)]
+    streams = [client.stream("GET", f"{run.path}/events") for client in clients]
+    for stream in streams:
+        stream.__enter__()
+    time.sleep(0.5)
+    assert _resident(box) - before < 60 * MIB
+    for stream, client in zip(streams, clients, strict=True):
+        stream.__exit__(None, None, None)
+        client.close()

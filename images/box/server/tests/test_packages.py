@@ -1,0 +1,225 @@
+"""Which package a failed import lacks, when code may be run again, and what is told of packages."""
+
+import json
+from pathlib import Path
+
+import pytest
+from box import Box, of
+
+from codebox_server.packages.hints import Hints
+from codebox_server.packages.inventory import Inventory, changes
+from codebox_server.packages.names import DISTRIBUTIONS
+from codebox_server.packages.retry import may_run_again
+from codebox_server.packages.sources import Sources
+
+
+@pytest.fixture
+def hints(tmp_path: Path) -> Hints:
+    return Hints(Inventory(tmp_path / "site", tmp_path / "data"), tmp_path / "data")
+
+
+def python(hints: Hints, module: str, code: str = "") -> str | None:
+    found = hints.of("python", code or f"import {module}", "ModuleNotFoundError", f"No module named '{module}'")
+    return found and found["package"]
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("cv2", "opencv-python-headless"),
+        ("serial", "pyserial"),
+        ("fitz", "pymupdf"),
+        ("Crypto", "pycryptodome"),
+        ("some_thing", "some-thing"),
+        ("polars", "polars"),
+    ],
+)
+def test_a_missing_module_is_told_by_its_distribution(hints: Hints, module: str, package: str) -> None:
+    assert python(hints, module) == package
+
+
+def test_a_shared_folder_is_told_by_what_is_imported_from_it(hints: Hints) -> None:
+    assert python(hints, "google", "import os\nfrom google.protobuf import message") == "protobuf"
+    assert python(hints, "google.cloud", "from google.cloud import storage") == "google-cloud-storage"
+    assert python(hints, "google", "import google.unheard.of") is None
+
+
+@pytest.mark.parametrize("module", ["tkinter.foo", "_hidden", "os.nothing", "numpy.nothing", "numpy"])
+def test_what_no_package_brings_has_no_hint(hints: Hints, module: str) -> None:
+    assert python(hints, module) is None
+
+
+def test_the_own_files_of_a_program_have_no_hint(hints: Hints, tmp_path: Path) -> None:
+    (tmp_path / "data/mine").mkdir(parents=True)
+    (tmp_path / "data/tool.py").touch()
+    assert python(hints, "mine.part") is None
+    assert python(hints, "mine") is None
+    assert python(hints, "tool") is None
+    shadowed = "No module named 'json.x'; 'json' is not a package"
+    assert hints.of("python", "", "ModuleNotFoundError", shadowed) is None
+    assert hints.of("python", "", "ValueError", "No module named 'polars'") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "package"),
+    [
+        ("Cannot find module 'lodash'\nRequire stack:\n- /mnt/data/cell.js", "lodash"),
+        ("Cannot find package '@scope/thing' imported from /mnt/data/cell.js", "@scope/thing"),
+        ("Cannot find module 'lodash/fp'", "lodash"),
+        ("Cannot find module './own.js'", None),
+        ("Cannot find module '/mnt/data/own.js' imported from /mnt/data/cell.js", None),
+        ("Cannot find module 'node:nothing'", None),
+        ("Cannot find module '#own'", None),
+        ("Cannot find module '../own'", None),
+    ],
+)
+def test_a_missing_node_package_is_told(hints: Hints, value: str, package: str | None) -> None:
+    found = hints.of("javascript", "", "Error", value)
+    assert (found and found["package"]) == package
+    assert hints.of("bash", "", "Error", value) is None
+
+
+def test_names_that_differ_are_known() -> None:
+    assert len(DISTRIBUTIONS) >= 60
+    assert all("." in name or name.lower() != DISTRIBUTIONS[name].lower() for name in DISTRIBUTIONS)
+
+
+def cell(line: int) -> list[str]:
+    return ["-----", f"Cell \x1b[32mIn[4], line {line}\x1b[39m\n\x1b[31m----> {line}\x1b[39m import x", "Error"]
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "may"),
+    [
+        ("import x", 1, True),
+        ('"""Doc."""\n# note\nimport os\nfrom a import (\n  b)\nimport x\nprint(1)', 6, True),
+        ("import os; import x", 1, True),
+        ("y = 1\nimport x", 2, False),
+        ("import x; y = 1", 1, False),
+        ("open('f', 'w')\nimport x", 2, False),
+        ("import os\nif True:\n  import x", 3, False),
+        ("f'{g()}'\nimport x", 2, False),
+        ("import x\n%matplotlib inline", 1, False),
+        ("!touch f\nimport x", 2, False),
+    ],
+)
+def test_python_runs_again_only_after_imports(code: str, line: int, may: bool) -> None:
+    assert may_run_again("python", code, "x", cell(line)) == may
+
+
+def test_a_failure_inside_another_module_is_not_run_again() -> None:
+    inside = [*cell(1), "File /mnt/data/mine.py:2\n----> 2 import x"]
+    assert not may_run_again("python", "import mine", "x", inside)
+    assert not may_run_again("python", "import x", "x", ["no frames"])
+
+
+@pytest.mark.parametrize(
+    ("code", "may"),
+    [
+        ("import x from 'x'", True),
+        ("import 'x/y';\nf()", True),
+        ("// a\n/* b */ import fs, { a as b } from 'fs'\nimport * as x from \"x\"\nf()", True),
+        ("const { a: b } = require('fs'); const x = require('x')", True),
+        ("let x = await import('x')", True),
+        ("f()\nimport x from 'x'", False),
+        ("const x = require('x').start()", False),
+        ("const y = f(require('x'))", False),
+        ("import y from 'y'\nf()", False),
+        ("import " + "a " * 100_000, False),
+    ],
+)
+def test_javascript_runs_again_only_after_imports(code: str, may: bool) -> None:
+    assert may_run_again("javascript", code, "x", []) == may
+
+
+def test_what_is_installed_is_read_from_folders(tmp_path: Path) -> None:
+    (tmp_path / "site/My_Thing-1.2.dist-info").mkdir(parents=True)
+    (tmp_path / "site/old-0.1-py3.11.egg-info").mkdir()
+    for name, version in (("left", '"1.0.0"'), ("@s/right", '"2.0.0"'), ("odd", "7")):
+        (tmp_path / "data/node_modules" / name).mkdir(parents=True)
+        (tmp_path / "data/node_modules" / name / "package.json").write_text(f'{{"version": {version}}}')
+    (tmp_path / "data/node_modules/.bin").mkdir()
+    inventory = Inventory(tmp_path / "site", tmp_path / "data")
+    assert inventory.user("pip") == {"my-thing": "1.2", "old": "0.1"}
+    assert inventory.user("npm") == {"left": "1.0.0", "@s/right": "2.0.0"}
+    items = {item["name"]: item for item in inventory.items("pip")}
+    assert items["my-thing"]["source"] == "user"
+    assert items["numpy"]["source"] == "image"
+    assert changes({"a": "1", "b": "1"}, {"a": "2", "b": "1", "c": "3"}) == [
+        {"name": "a", "version": "2"},
+        {"name": "c", "version": "3"},
+    ]
+
+
+def test_packages_are_data_for_the_installers(tmp_path: Path) -> None:
+    open_box = Sources(True, tmp_path / "none")
+    assert open_box.argv("pip", ["a", "b[c]>=1"])[-3:] == ["--", "a", "b[c]>=1"]
+    assert open_box.argv("npm", ["a@1"])[-2:] == ["--", "a@1"]
+    closed = Sources(False, tmp_path / "none")
+    assert "--no-index" in closed.argv("pip", ["./a.whl"])
+    for manager, package in (("pip", "a"), ("npm", "a"), ("pip", "https://host/a.whl")):
+        with pytest.raises(Exception, match="no network"):
+            closed.argv(manager, [package])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"packages": []},
+        {"packages": "six"},
+        {"packages": ["-r x"]},
+        {"packages": ["a\nb"]},
+        {"packages": ["a\0b"]},
+        {"packages": [" a"]},
+        {"packages": ["a" * 301]},
+        {"packages": [1]},
+        {"packages": ["a"], "manager": "apt"},
+        {"packages": ["a"], "timeoutMs": 0},
+        {"packages": ["a"], "options": []},
+    ],
+)
+def test_a_bad_installation_is_refused(box: Box, body: dict) -> None:
+    answer = box.http.put("/codebox/packages/one", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+
+
+def test_the_list_of_packages_has_pages(box: Box) -> None:
+    first = box.http.get("/codebox/packages", params={"limit": 2}).json()
+    second = box.http.get("/codebox/packages", params={"limit": 2, "cursor": first["nextCursor"]}).json()
+    names = [item["name"] for item in (*first["items"], *second["items"])]
+    assert len(names) == 4
+    assert names == sorted(set(names))
+    assert box.http.get("/codebox/packages", params={"manager": "npm"}).json() == {"items": [], "nextCursor": None}
+    assert box.http.get("/codebox/packages", params={"limit": "x"}).status_code == 400
+
+
+def test_an_error_tells_the_package_that_it_lacks(box: Box) -> None:
+    error = of(box.run("import os\nimport skimage.io"), "error")[0]
+    assert error["hint"] == {
+        "code": "install_package",
+        "manager": "pip",
+        "package": "scikit-image",
+        "module": "skimage",
+        "detail": error["hint"]["detail"],
+    }
+    assert "hint" not in of(box.run("1/0"), "error")[0]
+    (box.data / "own.py").write_text("from .nothing import x")
+    assert "hint" not in of(box.run("import own"), "error")[0]
+    error = of(box.run("require('left-pad')", language="javascript"), "error")[0]
+    assert (error["hint"]["manager"], error["hint"]["package"]) == ("npm", "left-pad")
+
+
+def test_an_installation_that_fails_leaves_the_error_with_its_hint(fresh_box: Box) -> None:
+    # pip is not allowed to install into this environment, so it ends at once.
+    events = fresh_box.run("import skimage", autoInstall=True)
+    assert [event["type"] for event in events] == ["started", "install", "error", "done"]
+    assert of(events, "install")[0]["exitCode"] != 0
+    assert of(events, "error")[0]["hint"]["package"] == "scikit-image"
+    assert events[-1]["status"] == "error"
+    assert json.dumps(events).count("ModuleNotFoundError") >= 1
+
+
+def test_code_that_has_done_something_is_not_run_again(box: Box) -> None:
+    events = box.run("open('a', 'a').write('x')\nimport skimage", autoInstall=True)
+    assert (box.data / "a").read_text() == "x"
+    assert [event["type"] for event in events] == ["started", "error", "done"]

@@ -1,0 +1,58 @@
+import { createHash } from 'node:crypto';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { followCommand } from '../services/gateway/drivers/local/follow-command.ts';
+import { projectFolder } from './project.ts';
+import { runShown, type Totals } from './steps.ts';
+
+const box = join(projectFolder, 'images/box');
+
+/** Makes the Python environment of the box server's tests in `folder`, unless it is there for these requirements. */
+export const preparePython = async (
+  folder: string,
+  { python, log, signal }: { python: string; log: (line: string) => void; signal: AbortSignal },
+): Promise<string> => {
+  const venv = join(folder, 'python');
+  const hash = createHash('sha256').update(python);
+  for (const name of ['requirements.txt', 'requirements-dev.txt', 'tools.txt']) {
+    hash.update(await readFile(join(box, name)));
+  }
+  const stamp = hash.digest('hex');
+  if ((await readFile(join(venv, '.stamp'), 'utf8').catch(() => '')) === stamp) return venv;
+  log('Installing what the tests of the box server need …');
+  await rm(venv, { recursive: true, force: true });
+  await mkdir(folder, { recursive: true });
+  const tools = await readFile(join(box, 'tools.txt'), 'utf8');
+  const uv = /^uv==.*$/m.exec(tools)?.[0] ?? 'uv';
+  await followCommand([python, '-m', 'venv', venv], { log, signal });
+  await followCommand([`${venv}/bin/pip`, 'install', '-q', uv], { log, signal });
+  const install = [`${venv}/bin/uv`, 'pip', 'install', '-q', '--python', venv, '-r', join(box, 'requirements-dev.txt')];
+  await followCommand(install, { log, signal });
+  await writeFile(join(venv, '.stamp'), stamp);
+  return venv;
+};
+
+/**
+ * Runs the box server's own tests on a copy in `folder`: as root they start it as another user, who may not be able to read
+ * this checkout.
+ */
+export const runPythonTests = async (venv: string, folder: string, signal: AbortSignal): Promise<Totals> => {
+  const copy = await mkdtemp(join(folder, 'server-'));
+  try {
+    await cp(join(box, 'server'), copy, { recursive: true });
+    await followCommand(['chmod', '-R', 'a+rX', copy], { log: () => {}, signal });
+    const report = join(copy, 'report.xml');
+    const code = await runShown([`${venv}/bin/python`, '-m', 'pytest', '-q', `--junitxml=${report}`], {
+      cwd: copy,
+      signal,
+    });
+    const text = await readFile(report, 'utf8').catch(() => '');
+    const count = (name: string) => Number(new RegExp(`<testsuite [^>]*\\b${name}="(\\d+)"`).exec(text)?.[1] ?? 0);
+    const failed = count('failures') + count('errors');
+    // A run that broke off counts as a failure even when no test of it did.
+    if (failed === 0 && code !== 0) return { passed: 0, failed: 1 };
+    return { passed: count('tests') - failed - count('skipped'), failed };
+  } finally {
+    await rm(copy, { recursive: true, force: true });
+  }
+};

@@ -1,0 +1,64 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isDockerThere } from './docker-image.ts';
+
+const startDeadlineMs = 60_000;
+const stopDeadlineMs = 30_000;
+
+/** gVisor as the daemon has to start it: Docker's network namespace, sockets that the host can reach, no KVM needed. */
+const runtimes = {
+  runsc: { path: '/usr/bin/runsc', runtimeArgs: ['--platform=ptrace', '--network=host', '--host-uds=all'] },
+};
+
+/** A Docker daemon of our own. */
+export interface TestDaemon {
+  host: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts a Docker daemon for the tests, with its data in `folder` so that images are there for the next run. Needs root.
+ * Throws an Error with its last words when it does not answer within a minute.
+ */
+export const startTestDaemon = async (folder: string): Promise<TestDaemon> => {
+  const host = `unix://${folder}/docker.sock`;
+  await mkdir(folder, { recursive: true, mode: 0o711 });
+  await writeFile(join(folder, 'daemon.json'), JSON.stringify({ runtimes }));
+  const output = openSync(join(folder, 'docker.log'), 'w');
+  const options = {
+    'config-file': join(folder, 'daemon.json'),
+    'data-root': join(folder, 'docker'),
+    'exec-root': join(folder, 'run'),
+    pidfile: join(folder, 'docker.pid'),
+    host,
+  };
+  const argv = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
+  // A group of its own: Ctrl-C in the terminal reaches the tests first, which still need it to clean up.
+  const child = spawn('dockerd', argv, { stdio: ['ignore', output, output], detached: true });
+  closeSync(output);
+  const daemon = { host, stop: () => stop(child) };
+  const ended = once(child, 'exit').catch(() => undefined);
+  const until = performance.now() + startDeadlineMs;
+  while (!(await isDockerThere(host))) {
+    const dead = await Promise.race([ended.then(() => true), sleep(200).then(() => false)]);
+    if (dead || performance.now() > until) {
+      await daemon.stop();
+      const words = (await readFile(join(folder, 'docker.log'), 'utf8')).trim().split('\n').slice(-5).join('\n');
+      throw new Error(`The Docker daemon of the tests did not start:\n${words}`);
+    }
+  }
+  return daemon;
+};
+
+const stop = async (child: ChildProcess): Promise<void> => {
+  if (child.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, 'exit');
+  child.kill('SIGTERM');
+  if (await Promise.race([ended.then(() => true), sleep(stopDeadlineMs, false, { ref: false })])) return;
+  child.kill('SIGKILL');
+  await ended;
+};

@@ -1,0 +1,81 @@
+import { createDaemon } from '../services/gateway/drivers/docker/daemon.ts';
+import { baseImage } from './base-image.ts';
+import { isDockerThere, prepareDockerImage } from './docker-image.ts';
+import { prepareLocalSandbox } from './local-sandbox.ts';
+import { isInstalled, type SystemProgram } from './system-packages.ts';
+import { startTestDaemon, type TestDaemon } from './test-daemon.ts';
+
+/** What the tests need of the system, and the Debian packages that bring it. */
+export const testPrograms: readonly SystemProgram[] = [
+  { program: 'dockerd', package: 'docker.io' },
+  { program: 'runsc', package: 'runsc' },
+  { program: 'bwrap', package: 'bubblewrap' },
+  { program: 'debootstrap', package: 'debootstrap' },
+  { program: 'mkfs.ext4', package: 'e2fsprogs' },
+  { program: 'losetup', package: 'mount' },
+  { program: 'setpriv', package: 'util-linux' },
+  { program: 'iptables', package: 'iptables' },
+  { program: 'git', package: 'git' },
+  { program: 'curl', package: 'curl' },
+  { program: 'chromium', package: 'chromium' },
+  { program: '/usr/share/doc/python3-venv', package: 'python3-venv' },
+  { program: '/etc/ssl/certs/ca-certificates.crt', package: 'ca-certificates' },
+];
+
+/** What could be prepared: variables for the tests, and by name what they cannot do. Disposing it stops what was started. */
+export interface TestDrivers extends AsyncDisposable {
+  env: Record<string, string>;
+  notRun: string[];
+}
+
+interface Setup {
+  /** Kept between runs. */
+  folder: string;
+  log: (line: string) => void;
+  signal: AbortSignal;
+}
+
+/** Prepares every driver that this machine can have. Never throws: what does not work is in `notRun`, with the reason. */
+export const prepareDrivers = async (setup: Setup): Promise<TestDrivers> => {
+  const env: Record<string, string> = { TESTCONTAINERS_RYUK_DISABLED: 'true' };
+  const drivers: string[] = [];
+  const notRun: string[] = [];
+  const attempt = async (what: string, prepare: () => Promise<void>): Promise<void> => {
+    try {
+      await prepare();
+    } catch (error) {
+      notRun.push(`${what}: ${error instanceof Error ? error.message : error}`);
+    }
+  };
+  let daemon: TestDaemon | undefined;
+  await attempt('everything with Docker', async () => {
+    if (!(await isDockerThere())) daemon = await ownDaemon(setup);
+    if (daemon !== undefined) env.DOCKER_HOST = daemon.host;
+    Object.assign(env, await prepareDocker(setup, daemon?.host));
+    drivers.push('docker');
+    if (!env.CODEBOX_TEST_RUNTIMES?.includes('runsc')) notRun.push('Docker with runsc: the daemon does not know it');
+  });
+  await attempt('everything with local sandboxes', async () => {
+    await prepareLocalSandbox(process.env, setup);
+    drivers.push('local');
+  });
+  env.CODEBOX_TEST_DRIVERS = drivers.join(',');
+  return { env, notRun, [Symbol.asyncDispose]: async () => daemon?.stop() };
+};
+
+const ownDaemon = async ({ folder, log }: Setup): Promise<TestDaemon> => {
+  if (process.getuid?.() !== 0) throw new Error('no daemon answers, and starting one needs root');
+  if (!isInstalled('dockerd')) throw new Error('no daemon answers, and docker.io is not installed');
+  log('No Docker daemon answers, so the tests start one of their own.');
+  return startTestDaemon(`${folder}/daemon`);
+};
+
+const prepareDocker = async ({ log, signal }: Setup, host?: string): Promise<Record<string, string>> => {
+  const where = host === undefined ? {} : { host };
+  await baseImage({ ...where, log, signal });
+  const image = await prepareDockerImage(process.env, { ...where, log, signal });
+  const info = await createDaemon(host).call(signal, (docker) => docker.info());
+  const known = Object.keys((info as { Runtimes?: Record<string, unknown> }).Runtimes ?? {});
+  const runtimes = ['runc', 'runsc'].filter((name) => known.includes(name));
+  return { CODEBOX_BOX_IMAGE: image, CODEBOX_TEST_RUNTIMES: runtimes.join(',') };
+};

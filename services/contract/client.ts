@@ -1,0 +1,53 @@
+import { createBoxes, createPorts, createTemplates, createTickets } from './client-boxes.ts';
+import { createContexts } from './client-contexts.ts';
+import { createFiles } from './client-files.ts';
+import { createCommands, createExecutions, createPackages } from './client-runs.ts';
+import { createSessions } from './client-session.ts';
+import { createSockets, createTerminals, type SocketOptions } from './client-terminals.ts';
+import { type CreateOptions, createTransport, pathOf, type TransportOptions } from './client-transport.ts';
+import { type CreateRun, type Run, runSchema } from './run.ts';
+
+/** How a client reaches the gateway. */
+export type ClientOptions = TransportOptions & SocketOptions;
+
+/** A box has to be started, and may run for an hour. */
+const runSeconds = 300;
+
+/**
+ * The public API, typed: every answer is checked against the contract, lists are async iterables over their pages, event streams
+ * go on by themselves when they are cut. Needs `fetch`, for terminals a
+ * `WebSocket`, and nothing of Node, so it works in browsers too. What is refused rejects
+ * with a `CodeBoxError` (code, status, errors, requestId, retryAfterSeconds).
+ */
+export const createClient = (options: ClientOptions) => {
+  const transport = createTransport(options);
+  const tickets = createTickets(transport);
+  const openSocket = createSockets(transport, async (box) => (await tickets.create(box)).ticket, options);
+  return {
+    boxes: createBoxes(transport),
+    templates: createTemplates(transport),
+    executions: createExecutions(transport),
+    contexts: createContexts(transport),
+    commands: createCommands(transport),
+    files: createFiles(transport),
+    packages: createPackages(transport),
+    ports: createPorts(transport),
+    /** One WebSocket for many executions of a box. */
+    session: createSessions(openSocket),
+    terminals: createTerminals(transport, openSocket),
+    tickets,
+
+    /** Runs something once in a fresh box that is destroyed afterwards. */
+    run: (body: CreateRun, callOptions?: CreateOptions): Promise<Run> =>
+      transport.json(runSchema, {
+        method: 'POST',
+        path: pathOf('run'),
+        json: body,
+        creates: true,
+        deadlineSeconds: runSeconds + (body.timeoutSeconds ?? 60),
+        options: callOptions,
+      }),
+  };
+};
+
+export type Client = ReturnType<typeof createClient>;

@@ -1,0 +1,65 @@
+/** What went wrong, in a word that programs may branch on. The HTTP status follows from it. */
+export const errorCodes = [
+  'invalid_request',
+  'unauthorized',
+  'forbidden',
+  'not_found',
+  'gone',
+  'method_not_allowed',
+  'conflict',
+  'idempotency_mismatch',
+  'precondition_failed',
+  'too_large',
+  'unsupported_media_type',
+  'range_not_satisfiable',
+  'upgrade_required',
+  'too_many_requests',
+  'disk_full',
+  'bad_gateway',
+  'cpu_limit',
+  'unavailable',
+  'timeout',
+  'internal',
+] as const;
+
+export type ErrorCode = (typeof errorCodes)[number];
+
+/** One fault in the input: a JSON pointer into the body, or `/query/…`, `/path/…`, `/headers/…`. */
+export interface InputFault {
+  pointer: string;
+  detail: string;
+}
+
+export interface CodeBoxErrorOptions {
+  cause?: unknown;
+  errors?: readonly InputFault[];
+  retryAfterSeconds?: number;
+  status?: number;
+  requestId?: string;
+}
+
+/**
+ * The one error that CodeBox throws. `message` is for the caller to read, so it holds no host path, id of a container,
+ * SQL or stack; those belong into `cause`, which only the log sees.
+ */
+export class CodeBoxError extends Error {
+  override readonly name = 'CodeBoxError';
+  readonly code: ErrorCode;
+  /** The faults in the input, for `invalid_request`. */
+  readonly errors: readonly InputFault[];
+  /** When to try again, for 409, 429 and 503. */
+  readonly retryAfterSeconds: number | undefined;
+  /** In a client: the status of the answer, where there was one. */
+  readonly status: number | undefined;
+  /** In a client: by which the gateway's log tells of it. */
+  readonly requestId: string | undefined;
+
+  constructor(code: ErrorCode, message: string, options: CodeBoxErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.errors = options.errors ?? [];
+    this.retryAfterSeconds = options.retryAfterSeconds;
+    this.status = options.status;
+    this.requestId = options.requestId;
+  }
+}

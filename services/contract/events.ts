@@ -1,0 +1,199 @@
+import { z } from 'zod';
+import { changedFilesSchema } from './files.ts';
+import { installedPackagesSchema, packageHintSchema, packageManagerSchema } from './packages.ts';
+import { foreignText, plainText } from './text.ts';
+
+// What a box says is hostile input: each number is one that a date, a column and a metric can take, each text has a bound.
+const seq = z.int().min(1);
+/** Time on the clock: the life of a box is at most 2.6e9 ms. */
+const wallMs = z.number().min(0).max(1e10);
+/** Time of all CPUs together. */
+const cpuMs = z.number().min(0).max(1e12);
+const amount = z.int().min(0);
+/** In UTF-16 units; a box cuts names at 64 Ki and a traceback at 1 Mi, and says so behind the cut. */
+const maxField = 66_000;
+const maxText = 1_050_000;
+const maxFrames = 20_000;
+/** A box has at most 1 TiB of anything; what is past what a number can hold is refused. */
+const bytes = z.int().min(0);
+const exitCode = z.int().min(-0x8000_0000).max(0x7fff_ffff);
+/** The id of a context: Jupyter's id of its kernel. */
+export const contextIdSchema = plainText().min(1).max(64);
+
+/** The name of a language. A template may bring others than those that are asked for by name. */
+export const languageNameSchema = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/);
+
+const mime = z.record(z.string(), z.unknown()).meta({
+  description: 'By MIME type; binary ones are base64. `application/vnd.codebox.chart+json` is a Chart.',
+});
+
+/** How a run ended. `error`: the program failed. `lost`: nobody can tell any more, it was not run again. */
+export const runStatuses = ['ok', 'error', 'timeout', 'interrupted', 'oom', 'killed', 'output_limit', 'lost'] as const;
+
+const causeCodes = [
+  'timeout (stage tells what it took)',
+  'cpu_limit (the status is timeout)',
+  'output_limit',
+  'interrupted',
+  'signal (signal names it)',
+  'exit (exitCode has its code)',
+  'oom (process tells whose)',
+  'disk_full (usedBytes and limitBytes of the volume)',
+  'pids_limit (what the run left running was ended)',
+  'restarted, context_deleted (the context went)',
+  'box_… (the box is gone: box_deleted, box_idle, box_lost, …)',
+  'journal_lost, protocol_error, no_end (the box does not tell)',
+];
+
+/**
+ * Why a run ended as it did, beside what its code did by itself. `oom` with process `child` comes with any status, also
+ * `ok`: the code went on without it. `disk_full` and `pids_limit` come with `error`: the code failed while there was no room.
+ */
+export const causeSchema = z
+  .object({
+    code: foreignText(64).meta({ description: `${causeCodes.join('; ')}.` }),
+    detail: foreignText(2000),
+    stage: z
+      .enum(['interrupt', 'restart', 'box'])
+      .optional()
+      .meta({ description: 'What it took to stop it: an interrupt, a new kernel, or the end of the box.' }),
+    signal: foreignText(32).optional(),
+    exitCode: exitCode.optional(),
+    process: z.enum(['kernel', 'command', 'child']).optional().meta({
+      description:
+        'Which process was ended for want of memory: the one with the variables, the command, or one that ran beside.',
+    }),
+    peakMemoryBytes: bytes.optional().meta({ description: 'The most that the whole box has used until then.' }),
+    usedBytes: bytes.optional(),
+    limitBytes: bytes.optional().meta({ description: 'Of memory for oom, of the volume for disk_full.' }),
+  })
+  .meta({ id: 'Cause' });
+
+export type Cause = z.infer<typeof causeSchema>;
+
+/** A process that a run has started and that was still there at its end. */
+const leftProcessSchema = z
+  .object({
+    pid: amount,
+    command: foreignText(200),
+    ageMs: amount.optional(),
+    memoryBytes: amount,
+  })
+  .meta({ id: 'LeftProcess' });
+
+const maxLeftProcesses = 20;
+
+/** The largest come first; more than 20 are not told. */
+export const leftProcessesSchema = z
+  .array(leftProcessSchema)
+  .overwrite((processes) => processes.slice(0, maxLeftProcesses))
+  .meta({
+    id: 'LeftProcesses',
+    description: 'Processes that the run has started and that still run, daemons too: at most 20, the largest first.',
+  });
+
+const textEvents = [
+  z.object({ seq, type: z.literal('stdout'), text: z.string() }),
+  z.object({ seq, type: z.literal('stderr'), text: z.string() }),
+  z
+    .object({ seq, type: z.literal('truncated'), droppedBytes: amount, droppedEvents: amount })
+    .meta({ description: 'What was left out at this place because the run printed more than is kept.' }),
+] as const;
+
+const runDoneFields = {
+  seq,
+  type: z.literal('done'),
+  status: z.enum(runStatuses),
+  cause: causeSchema.optional(),
+  durationMs: wallMs,
+  cpuMs: cpuMs.optional(),
+  processes: leftProcessesSchema.optional(),
+  files: changedFilesSchema.optional(),
+};
+
+export const executionDoneSchema = z
+  .object({
+    ...runDoneFields,
+    executionCount: amount.nullable().optional(),
+    queuedMs: wallMs.optional(),
+    peakMemoryBytes: amount.nullable().optional(),
+    stateLost: z.boolean().meta({ description: 'Whether the variables of the context are gone.' }),
+  })
+  .meta({ id: 'ExecutionDone' });
+
+export type ExecutionDone = z.infer<typeof executionDoneSchema>;
+
+/** An error of a program, in a whole answer. */
+export const runErrorSchema = z
+  .object({
+    name: z.string(),
+    value: z.string(),
+    traceback: z.array(z.string()),
+    hint: packageHintSchema.optional(),
+  })
+  .meta({ id: 'RunError' });
+
+export type RunError = z.infer<typeof runErrorSchema>;
+
+/** One event of an execution. `seq` counts from 1 without gaps; `done` is the last one, once. */
+export const executionEventSchema = z
+  .discriminatedUnion('type', [
+    z.object({
+      seq,
+      type: z.literal('started'),
+      context: contextIdSchema,
+      language: languageNameSchema,
+      executionCount: amount.nullable().optional(),
+    }),
+    ...textEvents,
+    z.object({ seq, type: z.literal('result'), mime, main: z.literal(true) }),
+    z.object({ seq, type: z.literal('display'), mime, displayId: z.string().max(maxField).optional() }),
+    z.object({ seq, type: z.literal('display_update'), mime, displayId: z.string().max(maxField) }),
+    z.object({ seq, type: z.literal('clear'), wait: z.boolean() }),
+    z.object({ seq, type: z.literal('input_request'), prompt: z.string().max(maxText), password: z.boolean() }),
+    z.object({
+      seq,
+      type: z.literal('error'),
+      name: z.string().max(maxField),
+      value: z.string().max(maxField),
+      traceback: z.array(z.string().max(maxText)).max(maxFrames),
+      hint: packageHintSchema.optional(),
+    }),
+    z.object({
+      seq,
+      type: z.literal('install'),
+      manager: packageManagerSchema,
+      packages: installedPackagesSchema,
+      exitCode: exitCode.nullable(),
+      text: z.string().max(maxText),
+    }),
+    executionDoneSchema,
+  ])
+  .meta({ id: 'ExecutionEvent' });
+
+export type ExecutionEvent = z.infer<typeof executionEventSchema>;
+
+export const commandDoneSchema = z
+  .object({
+    ...runDoneFields,
+    exitCode: exitCode.nullable(),
+    signal: foreignText(32).nullable(),
+    installed: installedPackagesSchema.optional().meta({ description: 'What an installation added or changed.' }),
+  })
+  .meta({ id: 'CommandDone' });
+
+export type CommandDone = z.infer<typeof commandDoneSchema>;
+
+/** One event of a command; the numbering is that of executions. */
+export const commandEventSchema = z
+  .discriminatedUnion('type', [
+    z.object({ seq, type: z.literal('started'), pid: amount }),
+    ...textEvents,
+    commandDoneSchema,
+  ])
+  .meta({ id: 'CommandEvent' });
+
+export type CommandEvent = z.infer<typeof commandEventSchema>;
+
+/** Query of an event stream: only events after this `seq`. */
+export const afterQuerySchema = z.strictObject({ after: z.coerce.number().int().min(0).optional() });

@@ -1,0 +1,17 @@
+import { plainText } from './text.ts';
+
+/** An address to fetch from: http or https, without a name and password in it. */
+export const fetchUrlSchema = plainText()
+  .max(8192)
+  .superRefine((text, ctx) => {
+    const url = URL.canParse(text) ? new URL(text) : undefined;
+    const fault =
+      url === undefined || !/^https?:$/.test(url.protocol)
+        ? 'must be an http or https URL'
+        : url.username || url.password
+          ? 'must not have a user name or password; give them as a header'
+          : undefined;
+    if (fault) ctx.addIssue({ code: 'custom', message: fault });
+  })
+  // Spaces and names in other scripts are written as they go over the wire.
+  .overwrite((text) => (URL.canParse(text) ? new URL(text).href : text));

@@ -1,0 +1,55 @@
+import { z } from 'zod';
+import { fetchUrlSchema } from './fetch-url.ts';
+import { boxPathSchema } from './files.ts';
+
+const overwrite = z.boolean().optional().meta({ description: 'Replace what is there; otherwise it is a 409.' });
+
+/** Headers that belong to the connection, and not to the caller. */
+const ownHeaders = new Set([
+  ...['accept-encoding', 'connection', 'content-length', 'expect', 'host', 'keep-alive', 'proxy-connection'],
+  ...['range', 'te', 'trailer', 'transfer-encoding', 'upgrade'],
+]);
+const headerName = z
+  .string()
+  .regex(/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$/, 'must be the name of a header')
+  .refine((name) => !ownHeaders.has(name.toLowerCase()), 'must not be a header of the connection');
+const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]{0,8192}$/, 'must be one line of Latin-1');
+
+const fetchFields = {
+  headers: z
+    .record(headerName, headerValue)
+    .refine((headers) => Object.keys(headers).length <= 64, 'must have at most 64 entries')
+    .optional()
+    .meta({ description: 'Sent to the host of the URL, and to no other that it leads to.' }),
+  timeoutSeconds: z.int().min(1).max(3600).optional().meta({ description: 'For all of it; 60 unless given.' }),
+  maxBytes: z.int().min(1).max(1_125_899_906_842_624).optional(),
+};
+
+const folderPath = z.union([z.literal(''), boxPathSchema]);
+
+/** JSON body of `POST …/files`. Each answers the entry that it made. */
+export const fileOperationSchema = z
+  .discriminatedUnion('op', [
+    z.strictObject({ op: z.literal('mkdir'), path: boxPathSchema }).meta({ description: 'Parents are made too.' }),
+    z
+      .strictObject({ op: z.literal('move'), from: boxPathSchema, to: boxPathSchema, overwrite })
+      .meta({ description: 'Renames; parents are made.' }),
+    z
+      .strictObject({ op: z.literal('copy'), from: boxPathSchema, to: boxPathSchema, overwrite })
+      .meta({ description: 'With all that is in a folder, modes and times too; links stay links.' }),
+    z
+      .strictObject({
+        op: z.literal('extract'),
+        path: boxPathSchema.meta({ description: 'The archive.' }),
+        to: folderPath.optional().meta({ description: 'The folder; the working folder unless given.' }),
+        format: z.enum(['zip', 'tar', 'tar.gz', 'tar.bz2', 'tar.xz']).optional(),
+        overwrite,
+      })
+      .meta({ description: 'All or nothing. An entry that leads out of the folder is refused by its name.' }),
+    z
+      .strictObject({ op: z.literal('fetch'), url: fetchUrlSchema, path: boxPathSchema, ...fetchFields })
+      .meta({ description: 'Loads a URL from inside the box, under its network policy; replaces what is there.' }),
+  ])
+  .meta({ id: 'FileOperation' });
+
+export type FileOperation = z.infer<typeof fileOperationSchema>;

@@ -1,0 +1,111 @@
+import { z } from 'zod';
+import { fetchUrlSchema } from './fetch-url.ts';
+import { pageSchema } from './page.ts';
+import { toPlain, wellFormedText } from './text.ts';
+
+const segmentFault = (path: string): string | undefined => {
+  if (!path.isWellFormed()) return 'must not have lone surrogates';
+  if (path.includes('\0')) return 'must not contain NUL';
+  if (new TextEncoder().encode(path).length > 4096) return 'must be at most 4096 bytes';
+  if (path.startsWith('/')) return 'must be relative to /mnt/data, so without a leading /';
+  const segments = path.split('/');
+  if (segments.some((segment) => segment === '..' || segment === '.')) return 'must not contain . or .. segments';
+  if (segments.some((segment) => segment === '')) return 'must not contain empty segments';
+  return undefined;
+};
+
+/** A path below `/mnt/data`, the working folder of a box: relative, `/`-separated, without `.` and `..`, at most 4096 bytes. */
+export const boxPathSchema = z.string().superRefine((path, ctx) => {
+  const fault = path === '' ? 'must not be empty' : segmentFault(path);
+  if (fault) ctx.addIssue({ code: 'custom', message: fault });
+});
+
+const base64Text = z.base64();
+
+/** A file given inside a JSON body: as text (UTF-8), as base64, or as a URL that the box fetches it from. */
+export const inlineFileSchema = z
+  .strictObject({
+    path: boxPathSchema,
+    text: wellFormedText().optional(),
+    base64: base64Text.optional(),
+    url: fetchUrlSchema
+      .optional()
+      .meta({ description: 'Fetched from inside the box, under its network policy, before it is ready.' }),
+  })
+  .refine(
+    (file) => [file.text, file.base64, file.url].filter((given) => given !== undefined).length === 1,
+    'must have either text, base64 or url',
+  )
+  .meta({ id: 'InlineFile' });
+
+export type InlineFile = z.infer<typeof inlineFileSchema>;
+
+/** One entry of a folder, or what became of an upload. */
+export const fileEntrySchema = z
+  .object({
+    name: z.string(),
+    path: z.string().meta({ description: 'Relative to /mnt/data.' }),
+    type: z.enum(['file', 'directory', 'symlink', 'other']),
+    sizeBytes: z.int().nonnegative(),
+    modifiedAt: z.iso.datetime(),
+    etag: z.string().optional(),
+  })
+  .meta({ id: 'FileEntry' });
+
+export type FileEntry = z.infer<typeof fileEntrySchema>;
+
+/** What lies deeper than this below a folder is not listed with it. */
+export const maxFolderDepth = 64;
+
+/** Query of a folder's listing: of the folder itself, or of all that is below it, each folder before what is in it. */
+export const folderQuerySchema = z.strictObject({
+  limit: z.coerce.number().int().min(1).max(1000).optional(),
+  cursor: z.string().max(8192).optional(),
+  recursive: z.enum(['true', 'false']).optional().meta({ description: 'The same as the greatest depth.' }),
+  depth: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(maxFolderDepth)
+    .optional()
+    .meta({ description: 'How many levels to list: 1 unless given.' }),
+});
+
+/** One page of a folder. */
+export const folderSchema = pageSchema('Folder', fileEntrySchema);
+
+const maxChanged = 1000;
+const maxPath = 4096;
+
+/** Keeps the first 1000 paths in all, as text that PostgreSQL can hold; `complete` becomes false when any is left out. */
+const boundChanged = <
+  T extends { created: string[]; modified: string[]; deleted: string[]; complete?: boolean | undefined },
+>(
+  files: T,
+): T => {
+  let room = maxChanged;
+  const bound = (paths: string[]): string[] => {
+    const kept = paths.filter((path) => path.length <= maxPath).slice(0, room);
+    room -= kept.length;
+    return kept.map(toPlain);
+  };
+  const kept = { created: bound(files.created), modified: bound(files.modified), deleted: bound(files.deleted) };
+  const named = (lists: typeof kept) => lists.created.length + lists.modified.length + lists.deleted.length;
+  return { ...files, ...kept, ...(named(kept) < named(files) && { complete: false }) };
+};
+
+/**
+ * Which files a run created, modified and deleted below `/mnt/data`: at most 1000 are named. `complete` is false when there
+ * were more, or too many to look at.
+ */
+export const changedFilesSchema = z
+  .object({
+    created: z.array(z.string()),
+    modified: z.array(z.string()),
+    deleted: z.array(z.string()),
+    complete: z.boolean().optional(),
+  })
+  .overwrite(boundChanged)
+  .meta({ id: 'ChangedFiles' });
+
+export type ChangedFiles = z.infer<typeof changedFilesSchema>;

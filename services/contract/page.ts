@@ -1,0 +1,20 @@
+import { z } from 'zod';
+import { plainText } from './text.ts';
+
+/** Query of a list: at most `limit` items, going on from the last page's `nextCursor`. */
+export const pageQuerySchema = z.strictObject({
+  limit: z.coerce.number().int().min(1).max(1000).default(100),
+  cursor: plainText().max(1024).optional(),
+});
+
+export type PageQuery = z.infer<typeof pageQuerySchema>;
+
+/** A page of a list; `nextCursor` is null on the last one. */
+export interface Page<T> {
+  items: T[];
+  nextCursor: string | null;
+}
+
+/** The schema of a page of `item`, named for the OpenAPI document. */
+export const pageSchema = <T extends z.ZodType>(id: string, item: T) =>
+  z.object({ items: z.array(item), nextCursor: z.string().nullable() }).meta({ id });

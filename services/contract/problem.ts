@@ -1,0 +1,20 @@
+import { z } from 'zod';
+import { errorCodes } from './errors.ts';
+
+/** RFC 9457 problem details, the body of every answer with a status of 400 and above. */
+export const problemSchema = z
+  .object({
+    type: z.string().meta({ description: 'A URI reference that names the kind of problem.' }),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    code: z.enum(errorCodes),
+    requestId: z.string(),
+    errors: z
+      .array(z.object({ pointer: z.string(), detail: z.string() }))
+      .optional()
+      .meta({ description: 'For bad input: where it is, as a JSON pointer into the body, /query, /path or /headers.' }),
+  })
+  .meta({ id: 'Problem' });
+
+export type Problem = z.infer<typeof problemSchema>;

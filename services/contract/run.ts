@@ -1,0 +1,57 @@
+import { z } from 'zod';
+import { causeSchema, commandEventSchema, executionEventSchema, runErrorSchema, runStatuses } from './events.ts';
+import { codeSchema, languageSchema, timeoutSecondsSchema } from './executions.ts';
+import { inlineFileSchema } from './files.ts';
+import { cpuSecondsSchema, environmentSchema, limitsSchema } from './limits.ts';
+import { plainText, wellFormedText } from './text.ts';
+
+/**
+ * One shot in a fresh box. With `code` alone it runs in a kernel, so results and figures come back. With `files`, `stdin` or
+ * `args` it runs as a program: the code (or the first file) is the main file, with `args` behind it and `stdin` before it.
+ */
+export const createRunSchema = z
+  .strictObject({
+    language: languageSchema,
+    code: codeSchema.optional(),
+    files: z.array(inlineFileSchema).min(1).max(256).optional(),
+    stdin: wellFormedText().max(1_048_576).optional(),
+    args: z.array(plainText().max(131_072)).max(256).optional(),
+    env: environmentSchema.optional(),
+    timeoutSeconds: timeoutSecondsSchema.optional(),
+    cpuSeconds: cpuSecondsSchema.optional(),
+    limits: limitsSchema.partial().optional(),
+    template: plainText().min(1).max(64).optional(),
+  })
+  .refine((body) => body.code !== undefined || body.files !== undefined, {
+    path: ['code'],
+    message: 'is needed where there are no files',
+  })
+  .meta({ id: 'CreateRun' });
+
+export type CreateRun = z.infer<typeof createRunSchema>;
+
+export const runSchema = z
+  .object({
+    status: z.enum(runStatuses),
+    cause: causeSchema.optional(),
+    exitCode: z.int().nullable().meta({ description: 'Of a program; null for code in a kernel.' }),
+    text: z.string().nullable(),
+    error: runErrorSchema.nullable(),
+    stdout: z.string(),
+    stderr: z.string(),
+    outputs: z.array(z.union([executionEventSchema, commandEventSchema])),
+    durationMs: z.number(),
+    files: z
+      .array(
+        z.object({
+          path: z.string(),
+          change: z.enum(['created', 'modified']),
+          sizeBytes: z.int(),
+          base64: z.string().nullable().meta({ description: 'Null for a file over 4 MiB, or past 16 MiB in all.' }),
+        }),
+      )
+      .meta({ description: 'Files that the run made or changed.' }),
+  })
+  .meta({ id: 'Run' });
+
+export type Run = z.infer<typeof runSchema>;

@@ -1,0 +1,353 @@
+import { addAbortSignal, type Readable } from 'node:stream';
+import { Agent, type Dispatcher, errors } from 'undici';
+import { z } from 'zod';
+import {
+  CodeBoxError,
+  type CreateContext,
+  commandDoneSchema,
+  contextIdSchema,
+  contextSchema,
+  type Environment,
+  type ErrorCode,
+  executionDoneSchema,
+  type FileOperation,
+  fileEntrySchema,
+  languageNameSchema,
+  type PackageManager,
+  type PackageQuery,
+  type PageQuery,
+  packagePageSchema,
+  searchPageSchema,
+  terminalSchema,
+  variableSchema,
+  volumeSchema,
+} from '#contract';
+import { readLines } from './lines.ts';
+import { connectToBox } from './socket.ts';
+import { attachTerminal, type ScreenSize } from './terminal-socket.ts';
+
+/** Headers must come within this; the body of a stream has a heartbeat every 10 s, so silence means a broken box. */
+const answerDeadlineMs = 20_000;
+const silenceDeadlineMs = 40_000;
+const maxCalls = 32;
+const maxStreams = 512;
+/** How much is read of a body that nobody wants any more, before its connection is cut. */
+const leftoverBytes = 1024;
+const maxJsonBytes = 8 * 1024 * 1024;
+
+export interface CodeRequest {
+  code: string;
+  language?: string;
+  context?: string;
+  timeoutMs: number;
+  cpuLimitMs?: number;
+  env?: Environment;
+  autoInstall?: boolean;
+}
+
+export interface CommandRequest {
+  command?: string;
+  argv?: string[];
+  cwd?: string;
+  env?: Environment;
+  timeoutMs?: number;
+  cpuLimitMs?: number;
+}
+
+export interface InstallRequest {
+  manager: PackageManager;
+  packages: string[];
+  timeoutMs: number;
+  cpuLimitMs?: number;
+}
+
+/** Where a journal is: of an execution, or of a command. */
+export type JournalPath = `executions/${string}` | `commands/${string}`;
+
+const healthSchema = z.object({ status: z.literal('ok'), languages: z.array(z.string()) });
+const variablesSchema = z.object({
+  items: z.array(variableSchema).max(1000),
+  nextCursor: z.string().max(1024).nullable(),
+});
+const contextsSchema = z.object({ items: z.array(contextSchema).max(1000) });
+const executionSchema = z.object({
+  context: contextIdSchema.nullable(),
+  language: languageNameSchema.nullable(),
+  state: z.enum(['queued', 'running', 'done']),
+  lastSeq: z.int(),
+  done: executionDoneSchema.nullable(),
+});
+const commandSchema = z.object({
+  id: z.string(),
+  command: z.string().nullish(),
+  argv: z.array(z.string()).nullish(),
+  cwd: z.string(),
+  pid: z.int().nullable(),
+  state: z.enum(['queued', 'running', 'done']),
+  lastSeq: z.int(),
+  done: commandDoneSchema.nullable(),
+});
+const commandsSchema = z.object({ items: z.array(commandSchema).max(10_000) });
+const boxTerminalSchema = terminalSchema.omit({ box: true });
+const terminalsSchema = z.object({ items: z.array(boxTerminalSchema).max(100) });
+const statsSchema = z.object({ disk: volumeSchema.nullable() });
+const refusalSchema = z.object({ code: z.string(), detail: z.string().max(2000), pointer: z.string().optional() });
+
+export type BoxTerminal = z.infer<typeof boxTerminalSchema>;
+export type BoxCommand = z.infer<typeof commandSchema>;
+export type BoxExecution = z.infer<typeof executionSchema>;
+
+/** An answer whose body is still to be read: `body` must be read to its end or destroyed. */
+export interface RawAnswer {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  body: Readable;
+}
+
+interface StreamedAnswer extends RawAnswer {
+  body: Dispatcher.ResponseData['body'];
+}
+
+const refusals: Record<number, ErrorCode> = {
+  400: 'invalid_request',
+  404: 'not_found',
+  409: 'conflict',
+  412: 'precondition_failed',
+  413: 'too_large',
+  416: 'range_not_satisfiable',
+  429: 'too_many_requests',
+  504: 'timeout',
+  507: 'disk_full',
+};
+
+/** What undici throws, as one of ours: a box that is gone or silent is `unavailable`. */
+const translate = (cause: unknown): CodeBoxError => {
+  if (cause instanceof CodeBoxError) return cause;
+  const late = cause instanceof errors.HeadersTimeoutError || cause instanceof errors.BodyTimeoutError;
+  const text = late ? 'The box did not answer in time.' : 'The box does not answer.';
+  return new CodeBoxError('unavailable', text, { cause, retryAfterSeconds: 1 });
+};
+
+/**
+ * The client of one box server. Everything it answers is hostile input: sizes are capped and shapes are checked here, and
+ * nothing a box says decides about tenancy, limits or time. Throws CodeBoxError: what the box server refused, or `unavailable`.
+ */
+export const createBoxServerClient = (address: string) => {
+  const agentOptions: Agent.Options = {
+    connect: (_options, done) => {
+      connectToBox(address).then(
+        (socket) => done(null, socket),
+        (error: Error) => done(error, null),
+      );
+    },
+    headersTimeout: answerDeadlineMs,
+    bodyTimeout: silenceDeadlineMs,
+    keepAliveTimeout: 60_000,
+  };
+  // Apart from each other: streams may stay for hours, and must not keep a short call waiting for a connection.
+  const agent = new Agent({ ...agentOptions, connections: maxCalls });
+  const streams = new Agent({ ...agentOptions, connections: maxStreams });
+
+  const send = async (
+    via: Agent,
+    path: string,
+    options: Partial<Dispatcher.RequestOptions>,
+    passes?: number,
+  ): Promise<StreamedAnswer> => {
+    try {
+      const answer = await via.request({
+        origin: 'http://localhost',
+        path: `/codebox/${path}`,
+        method: 'GET',
+        ...options,
+      });
+      // Whoever reads the body learns of its errors; one that is left half read must not end the process.
+      answer.body.on('error', () => {});
+      if (answer.statusCode >= 400 && answer.statusCode !== passes)
+        throw await readRefusal(answer.statusCode, answer.body);
+      return { status: answer.statusCode, headers: answer.headers, body: answer.body };
+    } catch (error) {
+      throw translate(error);
+    }
+  };
+
+  /** A short call, its answer read whole: over within 20 s, however slowly the box drips. */
+  const call = async (
+    path: string,
+    method: Dispatcher.HttpMethod = 'GET',
+    body?: unknown,
+    signal?: AbortSignal,
+  ): Promise<string> => {
+    const deadline = AbortSignal.timeout(answerDeadlineMs);
+    const answer = await send(agent, path, {
+      method,
+      signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+      ...(body !== undefined && asJson(body)),
+    });
+    return await readBounded(answer.body).catch((error: unknown) => Promise.reject(translate(error)));
+  };
+
+  const read = async <T>(schema: z.ZodType<T>, path: string, signal?: AbortSignal): Promise<T> =>
+    parseAnswer(schema, await call(path, 'GET', undefined, signal));
+
+  return {
+    address,
+    agent,
+
+    /** Answers once the box server can serve; throws `unavailable` until then. */
+    health: (signal: AbortSignal) => read(healthSchema, 'health', signal),
+
+    /** Sets the environment of kernels and commands that start from now on. */
+    bind: (env: Environment) => call('bind', 'POST', { env }),
+
+    /** What only the box can tell of its use. */
+    stats: (signal: AbortSignal) => read(statsSchema, 'stats', signal),
+
+    contexts: async () => (await read(contextsSchema, 'contexts')).items,
+    createContext: async (body: CreateContext) => parseAnswer(contextSchema, await call('contexts', 'POST', body)),
+    restartContext: async (id: string) => parseAnswer(contextSchema, await call(`contexts/${id}/restart`, 'POST')),
+
+    /** A page of the variables of a context; `conflict` while something runs there. */
+    variables: (id: string, { limit, cursor = '' }: PageQuery) =>
+      read(variablesSchema, `contexts/${id}/variables?${new URLSearchParams({ limit: String(limit), cursor })}`),
+
+    /** Runs code; the events come until `done`. Leaving the stream does not stop the run. */
+    execute: async (id: string, body: CodeRequest, leave: AbortSignal) =>
+      readEvents(await send(streams, `executions/${id}`, { method: 'PUT', ...asJson(body), signal: leave })),
+
+    /** Runs a command, in the same way. */
+    command: async (id: string, body: CommandRequest, leave?: AbortSignal) =>
+      readEvents(
+        await send(streams, `commands/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
+      ),
+
+    /** Installs packages as a command of that id. */
+    install: async (id: string, body: InstallRequest, leave?: AbortSignal) =>
+      readEvents(
+        await send(streams, `packages/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
+      ),
+
+    packages: ({ manager, limit, cursor }: PackageQuery) => {
+      const query = new URLSearchParams({ manager, limit: String(limit), ...(cursor !== undefined && { cursor }) });
+      return read(packagePageSchema, `packages?${query}`);
+    },
+
+    /** The events after `after`, then what follows, to `done`. */
+    events: async (journal: JournalPath, after: number, signal?: AbortSignal) =>
+      readEvents(await send(streams, `${journal}/events?after=${after}`, signal ? { signal } : {})),
+
+    readExecution: (id: string) => read(executionSchema, `executions/${id}`),
+    readCommand: (id: string) => read(commandSchema, `commands/${id}`),
+    commands: async () => (await read(commandsSchema, 'commands')).items,
+    killCommand: (id: string) => call(`commands/${id}`, 'DELETE'),
+    interrupt: (id: string) => call(`executions/${id}/interrupt`, 'POST'),
+    input: (journal: JournalPath, body: unknown) => call(`${journal}/input`, 'POST', body),
+
+    /** One call of the file interface; the caller reads the body, also that of a 416. `path` is percent-encoded. */
+    file: (
+      method: Dispatcher.HttpMethod,
+      path: string,
+      headers: Record<string, string>,
+      body?: Readable,
+      signal?: AbortSignal,
+    ) =>
+      send(
+        streams,
+        `files/${path}`,
+        {
+          method,
+          headers,
+          // A body that pauses is the caller's business, which has its own deadline.
+          headersTimeout: body ? 0 : answerDeadlineMs,
+          ...(body && { body }),
+          ...(signal && { signal }),
+        },
+        416,
+      ),
+
+    /** What is found by name or content; the box ends a search by itself within 16 s. */
+    search: async (search: string, leave: AbortSignal) =>
+      parseAnswer(searchPageSchema, await call(`files:search${search}`, 'GET', undefined, leave)),
+
+    /** The changes of files, as long as somebody reads. */
+    watch: async (search: string, leave: AbortSignal) =>
+      readEvents(await send(streams, `files:watch${search}`, { signal: leave })),
+
+    /** Makes, moves, copies, extracts or fetches; `isNew` tells whether something was made. The caller has the deadline. */
+    operateOnFiles: async (operation: FileOperation, signal: AbortSignal) => {
+      const answer = await send(streams, 'files', { method: 'POST', ...asJson(operation), headersTimeout: 0, signal });
+      return { entry: await readAnswer(fileEntrySchema, answer.body), isNew: answer.status === 201 };
+    },
+
+    terminals: async () => (await read(terminalsSchema, 'terminals')).items,
+    startTerminal: (id: string, body: ScreenSize & { cwd?: string }) => call(`terminals/${id}`, 'PUT', body),
+    endTerminal: (id: string) => call(`terminals/${id}`, 'DELETE'),
+    attachTerminal: (id: string, size?: ScreenSize) => attachTerminal(address, id, size),
+
+    close: async () => {
+      await Promise.all([agent.destroy(), streams.destroy()]);
+    },
+  };
+};
+
+export type BoxServerClient = ReturnType<typeof createBoxServerClient>;
+
+async function* readEvents({ body }: StreamedAnswer): AsyncGenerator<unknown> {
+  try {
+    yield* readLines(body.iterator({ destroyOnReturn: false }));
+  } catch (error) {
+    throw translate(error);
+  } finally {
+    // After the last event only the end of the body is left: read, it leaves the connection to the next request.
+    body.dump({ limit: leftoverBytes }).catch(() => {});
+  }
+}
+
+/** Reads a JSON answer of bounded size within 20 s, however slowly it drips; late, it throws an AbortError. */
+export const readBounded = async (body: Readable): Promise<string> => {
+  addAbortSignal(AbortSignal.timeout(answerDeadlineMs), body);
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > maxJsonBytes) throw new CodeBoxError('unavailable', 'The box sent too long an answer.');
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+};
+
+/** What a box answered, as its schema says; throws `unavailable` for anything else. */
+export const readAnswer = async <T>(schema: z.ZodType<T>, body: Readable): Promise<T> =>
+  parseAnswer(schema, await readBounded(body).catch((error: unknown) => Promise.reject(translate(error))));
+
+const asJson = (body: unknown) => ({ headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+
+/** What a box answered, checked; throws `unavailable` for anything else than `schema` describes. */
+export const parseAnswer = <T>(schema: z.ZodType<T>, text: string): T => {
+  const parsed = schema.safeParse(parseJson(text));
+  if (parsed.success) return parsed.data;
+  throw new CodeBoxError('unavailable', 'The box sent an unexpected answer.', { cause: parsed.error });
+};
+
+const parseJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new CodeBoxError('unavailable', 'The box sent something that is not JSON.', { cause });
+  }
+};
+
+const readRefusal = async (status: number, body: Readable): Promise<CodeBoxError> => {
+  const code = refusals[status];
+  const text = await readBounded(body);
+  // The answer to HEAD has no body that tells more.
+  if (code && text === '') return new CodeBoxError(code, 'The box refused that.');
+  const parsed = refusalSchema.safeParse(parseJson(text || '{}'));
+  if (!code || !parsed.success)
+    return new CodeBoxError('unavailable', 'The box could not do that.', { cause: { status, parsed } });
+  const { detail, pointer } = parsed.data;
+  return new CodeBoxError(code, detail, {
+    ...(pointer && { errors: [{ pointer, detail }] }),
+    ...(status === 429 && { retryAfterSeconds: 1 }),
+  });
+};

@@ -1,0 +1,69 @@
+import { Readable } from 'node:stream';
+import { KernelAPI, KernelSpecAPI, ServerConnection } from '@jupyterlab/services';
+import {
+  type Dispatcher,
+  Headers as UndiciHeaders,
+  Request as UndiciRequest,
+  Response as UndiciResponse,
+  fetch as undiciFetch,
+} from 'undici';
+import { CodeBoxError } from '#contract';
+import { readBounded } from './client.ts';
+
+/**
+ * The stock Jupyter side of a box server, through Jupyter's own client: kernels and kernelspecs. A kernel is a context.
+ * Throws `not_found` for a kernel that is not there and `unavailable` when the box does not answer.
+ */
+export const createJupyterClient = (agent: Dispatcher) => {
+  const settings = ServerConnection.makeSettings({
+    baseUrl: 'http://localhost/',
+    wsUrl: 'ws://localhost/',
+    token: '',
+    // One implementation for all three: a Request of Node's own fetch is foreign to undici's.
+    Request: UndiciRequest as unknown as typeof Request,
+    Headers: UndiciHeaders as unknown as typeof Headers,
+    fetch: boundedFetch(agent) as unknown as typeof fetch,
+  });
+
+  const call = async <T>(what: Promise<T>): Promise<T> => {
+    try {
+      return await what;
+    } catch (cause) {
+      if (cause instanceof ServerConnection.ResponseError && cause.response.status === 404) {
+        throw new CodeBoxError('not_found', 'There is no such context.', { cause });
+      }
+      if (cause instanceof ServerConnection.ResponseError && cause.response.status === 429) {
+        throw new CodeBoxError('too_many_requests', 'The box has too many contexts.', { cause, retryAfterSeconds: 1 });
+      }
+      if (cause instanceof ServerConnection.ResponseError && cause.response.status === 400) {
+        throw new CodeBoxError('invalid_request', 'The box refused the context.', { cause });
+      }
+      throw new CodeBoxError('unavailable', 'The box could not do that.', { cause, retryAfterSeconds: 1 });
+    }
+  };
+
+  return {
+    /** The languages that the box can run: the names of its kernelspecs. */
+    async languages(): Promise<string[]> {
+      return Object.keys((await call(KernelSpecAPI.getSpecs(settings))).kernelspecs).sort();
+    },
+
+    async shutdown(id: string): Promise<void> {
+      await call(KernelAPI.shutdownKernel(id, settings));
+    },
+  };
+};
+
+export type JupyterClient = ReturnType<typeof createJupyterClient>;
+
+const deadlineMs = 60_000;
+
+/** A fetch through the box's socket that reads each answer whole and within bounds: who answers there is not trusted. */
+const boundedFetch =
+  (dispatcher: Dispatcher) =>
+  async (input: Parameters<typeof undiciFetch>[0], init?: Parameters<typeof undiciFetch>[1]) => {
+    const response = await undiciFetch(input, { ...init, dispatcher, signal: AbortSignal.timeout(deadlineMs) });
+    const text = response.body ? await readBounded(Readable.fromWeb(response.body)) : '';
+    const { status, statusText, headers } = response;
+    return new UndiciResponse(text === '' ? null : text, { status, statusText, headers });
+  };

@@ -1,0 +1,42 @@
+import { CodeBoxError } from '#contract';
+
+/** The longest line that a box may send: one display of 16 MiB with its base64 and escapes. */
+const maxLineBytes = 32 * 1024 * 1024;
+/** The longest stream: the bounds of a journal with room for escapes. */
+const maxStreamBytes = 128 * 1024 * 1024;
+
+/**
+ * Splits a byte stream into the JSON values of its lines; blank lines are heartbeats and skipped. What a box sends is not
+ * trusted: a line over 32 MiB, a stream over 128 MiB or a line that is not JSON throws `too_large` or `unavailable`.
+ */
+export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {
+  let pending: Buffer[] = [];
+  let pendingBytes = 0;
+  let streamBytes = 0;
+  for await (const bytes of chunks) {
+    const chunk = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    streamBytes += chunk.length;
+    if (streamBytes > maxStreamBytes) throw new CodeBoxError('too_large', 'The box sent too much.');
+    let start = 0;
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, start)) {
+      const piece = chunk.subarray(start, end);
+      const line = pendingBytes === 0 ? piece : Buffer.concat([...pending, piece]);
+      pending = [];
+      pendingBytes = 0;
+      start = end + 1;
+      if (line.length > 0) yield parseLine(line);
+    }
+    if (start === chunk.length) continue;
+    pending.push(chunk.subarray(start));
+    pendingBytes += chunk.length - start;
+    if (pendingBytes > maxLineBytes) throw new CodeBoxError('too_large', 'The box sent a line that is too long.');
+  }
+}
+
+const parseLine = (line: Buffer): unknown => {
+  try {
+    return JSON.parse(line.toString('utf8'));
+  } catch (cause) {
+    throw new CodeBoxError('unavailable', 'The box sent something that is not JSON.', { cause });
+  }
+};

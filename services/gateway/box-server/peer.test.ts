@@ -1,0 +1,108 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { WebSocket, WebSocketServer } from 'ws';
+import { createPeer, type Peer, type PeerOptions } from './peer.ts';
+
+describe('the other end of a WebSocket', () => {
+  let server: Server;
+  let sockets: WebSocketServer;
+  beforeEach(async () => {
+    server = createServer().listen(0, '127.0.0.1');
+    sockets = new WebSocketServer({ server, perMessageDeflate: false });
+    await once(server, 'listening');
+  });
+  afterEach(() => {
+    for (const ws of sockets.clients) ws.terminate();
+    sockets.close();
+    server.close();
+  });
+
+  const connect = async (options: PeerOptions, clientOptions = {}): Promise<{ peer: Peer; client: WebSocket }> => {
+    const port = (server.address() as AddressInfo).port;
+    const accepted = once(sockets, 'connection');
+    const client = new WebSocket(`ws://127.0.0.1:${port}`, clientOptions);
+    const [ws] = (await accepted) as [WebSocket];
+    await once(client, 'open');
+    return { peer: createPeer(ws, options), client };
+  };
+
+  test('one that gives no sign of life is cut off, one that does stays', async () => {
+    const alive = await connect({ pingMs: 50 });
+    const silent = await connect({ pingMs: 50 }, { autoPong: false });
+    while (!silent.peer.closed.aborted) await sleep(10);
+    await sleep(200);
+    expect(alive.peer.closed.aborted).toBe(false);
+  });
+
+  test('one that reads nothing makes the sender wait, and is then told so and closed', async () => {
+    const { peer, client } = await connect({ stallMs: 200 });
+    client.pause();
+    const block = Buffer.alloc(64 * 1024);
+    let sent = 0;
+    const flood = (async () => {
+      for (; sent < 2000; sent++) await peer.send(block);
+    })();
+    await sleep(100);
+    const waiting = sent;
+    // What the kernel takes and the high-water mark, far from what was to be sent.
+    expect(waiting).toBeLessThan(500);
+    await flood;
+    const closed = once(client, 'close');
+    client.resume();
+    const [code, reason] = (await closed) as [number, Buffer];
+    expect([code, reason.toString()]).toEqual([1013, 'It does not take what is sent to it.']);
+  });
+
+  test('a slow one gets everything in order', async () => {
+    const { peer, client } = await connect({});
+    const count = 300;
+    let seen = 0;
+    client.on('message', (data: Buffer) => {
+      expect(data.readUInt32BE()).toBe(seen++);
+      if (seen % 20 !== 0) return;
+      client.pause();
+      setTimeout(() => client.resume(), 5);
+    });
+    for (let n = 0; n < count; n++) {
+      const block = Buffer.alloc(64 * 1024);
+      block.writeUInt32BE(n);
+      await peer.send(block);
+    }
+    while (seen < count) await sleep(10);
+  });
+
+  test('messages are handled one after the other, and a busy handler holds the sender back', async () => {
+    const { peer, client } = await connect({});
+    let running = 0;
+    let handled = 0;
+    const gate = Promise.withResolvers<void>();
+    peer.receive(async () => {
+      expect(++running).toBe(1);
+      await gate.promise;
+      running -= 1;
+      handled += 1;
+    });
+    const block = Buffer.alloc(64 * 1024);
+    for (let n = 0; n < 400; n++) client.send(block);
+    await sleep(200);
+    expect(client.bufferedAmount).toBeGreaterThan(1024 * 1024);
+    gate.resolve();
+    while (handled < 400) await sleep(10);
+    expect(client.bufferedAmount).toBe(0);
+  });
+
+  test('a connection that breaks ends every wait', async () => {
+    const { peer, client } = await connect({});
+    client.pause();
+    const flood = (async () => {
+      for (let n = 0; n < 500; n++) await peer.send(Buffer.alloc(64 * 1024));
+    })();
+    await sleep(50);
+    (client as unknown as { _socket: Socket })._socket.resetAndDestroy();
+    await flood;
+    while (!peer.closed.aborted) await sleep(10);
+  });
+});

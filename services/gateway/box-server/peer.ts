@@ -1,0 +1,134 @@
+import { type RawData, WebSocket } from 'ws';
+
+/** The other end of a WebSocket, with bounds on time and memory in both directions. */
+export interface Peer {
+  /** Aborted when the connection is over, however it ended. */
+  closed: AbortSignal;
+  /**
+   * Sends one message; nothing when the connection is over. While there is no room for more it answers a promise that resolves
+   * when there is, or when the connection is over.
+   */
+  send(data: string | Uint8Array): Promise<void> | undefined;
+  /**
+   * `handle` is called for one message after the other; while its promise is pending no more is read. When it rejects, the
+   * connection is closed.
+   */
+  receive(handle: (data: Buffer, isBinary: boolean) => Promise<void> | undefined): void;
+  /** Closes with a code and a reason, behind what was sent. A peer that does not answer that is cut off. */
+  close(code: number, reason: string): void;
+}
+
+export interface PeerOptions {
+  /** How often a silent peer is asked for a sign of life. One that gives none until the next time is cut off. */
+  pingMs?: number;
+  /** Time that a peer has to take what waits for it, on top of one second for each 64 KiB of it. */
+  stallMs?: number;
+}
+
+/** Past this much the sender waits, until it is below a quarter of it. */
+const highWaterBytes = 256 * 1024;
+const lowWaterBytes = highWaterBytes / 4;
+const slowestBytesPerMs = 64;
+const maxReasonBytes = 120;
+
+/** WebSocket close codes that are used here (RFC 6455 and its registry). */
+export const closeCodes = {
+  normal: 1000,
+  goingAway: 1001,
+  unsupported: 1003,
+  refused: 1008,
+  failed: 1011,
+  restart: 1012,
+  later: 1013,
+};
+
+/** A Peer on an open WebSocket of either side. */
+export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }: PeerOptions = {}): Peer => {
+  const over = new AbortController();
+  let room: PromiseWithResolvers<void> | undefined;
+  let stall: NodeJS.Timeout | undefined;
+  let isAlive = true;
+
+  const makeRoom = () => {
+    clearTimeout(stall);
+    room?.resolve();
+    room = undefined;
+  };
+  const close = (code: number, reason: string) => {
+    if (ws.readyState === WebSocket.OPEN) ws.close(code, toReason(reason));
+  };
+  const whenSent = () => {
+    if (room && ws.bufferedAmount <= lowWaterBytes) makeRoom();
+  };
+  const waitForRoom = (): PromiseWithResolvers<void> => {
+    stall = setTimeout(
+      () => {
+        close(closeCodes.later, 'It does not take what is sent to it.');
+        makeRoom();
+      },
+      stallMs + ws.bufferedAmount / slowestBytesPerMs,
+    );
+    return Promise.withResolvers<void>();
+  };
+
+  const ping = setInterval(() => {
+    // Behind what waits to be sent a ping would come late: that has a deadline of its own.
+    if (room || ws.isPaused) return;
+    if (!isAlive) return ws.terminate();
+    isAlive = false;
+    ws.ping();
+  }, pingMs);
+
+  ws.on('pong', () => {
+    isAlive = true;
+  });
+  // Frames that break the protocol or are too long: ws closes with the code that says so.
+  ws.on('error', () => {});
+  ws.once('close', () => {
+    clearInterval(ping);
+    over.abort();
+    makeRoom();
+  });
+
+  return {
+    closed: over.signal,
+    close,
+    send(data) {
+      if (ws.readyState !== WebSocket.OPEN) return undefined;
+      ws.send(data, { binary: typeof data !== 'string' }, whenSent);
+      if (ws.bufferedAmount <= highWaterBytes) return undefined;
+      room ??= waitForRoom();
+      return room.promise;
+    },
+    receive(handle) {
+      let last: Promise<void> | undefined;
+      let waiting = 0;
+      const settle = () => {
+        waiting -= 1;
+        if (waiting > 0) return;
+        last = undefined;
+        ws.resume();
+      };
+      ws.on('message', (raw, isBinary) => {
+        isAlive = true;
+        const data = toBuffer(raw);
+        const busy = last ? last.then(() => handle(data, isBinary)) : handle(data, isBinary);
+        if (!busy) return;
+        // What has been read already still comes: at most one chunk of the connection.
+        ws.pause();
+        waiting += 1;
+        last = busy.catch(() => close(closeCodes.failed, 'Something went wrong inside the gateway.')).then(settle);
+      });
+      ws.resume();
+    },
+  };
+};
+
+const toBuffer = (raw: RawData): Buffer =>
+  Buffer.isBuffer(raw) ? raw : Array.isArray(raw) ? Buffer.concat(raw) : Buffer.from(raw);
+
+/** At most what a close frame holds, cut between characters. */
+const toReason = (text: string): string => {
+  const bytes = Buffer.from(text).subarray(0, maxReasonBytes);
+  return bytes.toString('utf8').replace(/\ufffd+$/, '');
+};

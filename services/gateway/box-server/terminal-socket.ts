@@ -1,0 +1,46 @@
+import type { IncomingMessage } from 'node:http';
+import { WebSocket } from 'ws';
+import { CodeBoxError } from '#contract';
+import { createPeer, type Peer } from './peer.ts';
+import { connectToBox } from './socket.ts';
+
+const handshakeMs = 10_000;
+/** More than a box server sends in one message. */
+const maxMessageBytes = 256 * 1024;
+
+/** The size of a screen, in characters. */
+export interface ScreenSize {
+  cols: number;
+  rows: number;
+}
+
+/** The WebSocket of one terminal of a box, which gets this size first. Throws `not_found` for one that has ended, `unavailable` when the box does not answer. */
+export const attachTerminal = async (address: string, id: string, size?: ScreenSize): Promise<Peer> => {
+  const socket = await connectToBox(address);
+  const query = size ? `?cols=${size.cols}&rows=${size.rows}` : '';
+  const ws = new WebSocket(`ws://localhost/codebox/terminals/${id}/socket${query}`, {
+    createConnection: () => socket,
+    perMessageDeflate: false,
+    maxPayload: maxMessageBytes,
+    handshakeTimeout: handshakeMs,
+  });
+  return await new Promise((attached, failed) => {
+    ws.on('error', (cause) => {
+      socket.destroy();
+      failed(new CodeBoxError('unavailable', 'The box does not answer.', { cause, retryAfterSeconds: 1 }));
+    });
+    ws.once('unexpected-response', (_request, response: IncomingMessage) => {
+      socket.destroy();
+      failed(
+        response.statusCode === 404
+          ? new CodeBoxError('not_found', 'There is no such terminal.')
+          : new CodeBoxError('unavailable', 'The box could not do that.', { cause: response.statusCode }),
+      );
+    });
+    ws.once('open', () => {
+      // What comes first waits until somebody receives it.
+      ws.pause();
+      attached(createPeer(ws));
+    });
+  });
+};

@@ -1,0 +1,43 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** What an aborted task has to come to its end. */
+const abortMs = 2000;
+
+/**
+ * Work that goes on after its request was answered. Its failures are reported, never thrown, and a stopping gateway waits
+ * for it: `drain` gives it some time, then aborts `signal`.
+ */
+export const createBackground = (onError: (what: string, error: unknown) => void) => {
+  const tasks = new Set<Promise<unknown>>();
+  const controller = new AbortController();
+
+  /** Answers whether the task succeeded. */
+  const attempt = async (what: string, task: () => Promise<unknown>): Promise<boolean> => {
+    try {
+      await task();
+      return true;
+    } catch (error) {
+      if (!controller.signal.aborted) onError(what, error);
+      return false;
+    }
+  };
+
+  return {
+    signal: controller.signal,
+    attempt,
+    run(what: string, task: () => Promise<unknown>): void {
+      const running = attempt(what, task).finally(() => tasks.delete(running));
+      tasks.add(running);
+    },
+    async drain(deadlineMs: number): Promise<void> {
+      const timer = new AbortController();
+      const within = (ms: number) => sleep(ms, undefined, { signal: timer.signal }).catch(() => {});
+      await Promise.race([Promise.all([...tasks]), within(deadlineMs)]);
+      controller.abort();
+      await Promise.race([Promise.all([...tasks]), within(abortMs)]);
+      timer.abort();
+    },
+  };
+};
+
+export type Background = ReturnType<typeof createBackground>;

@@ -1,0 +1,42 @@
+import { CodeBoxError, type Context, type CreateContext, type Page, type PageQuery, type Variable } from '#contract';
+import type { Lifecycle } from './lifecycle.ts';
+import { resolveLanguage } from './templates.ts';
+
+/** Contexts of a box: its live kernels. They are Jupyter's, so Jupyter's own client makes and ends them. */
+export const createContexts = (lifecycle: Lifecycle) => {
+  const list = async (tenant: string, box: string): Promise<Context[]> =>
+    await (await lifecycle.use(tenant, box)).server.contexts();
+
+  const find = async (tenant: string, box: string, id: string): Promise<Context> => {
+    const context = (await list(tenant, box)).find((candidate) => candidate.id === id);
+    if (!context) throw new CodeBoxError('not_found', 'There is no such context.');
+    return context;
+  };
+
+  return {
+    list,
+    async create(tenant: string, box: string, ask: CreateContext): Promise<Context> {
+      const { server, box: row } = await lifecycle.use(tenant, box);
+      const languages = lifecycle.templateOf(row)?.languages ?? (await server.jupyter.languages());
+      resolveLanguage(languages, ask.language);
+      return await server.createContext(ask);
+    },
+    /** Ends it; what runs in it ends as `killed`. */
+    async delete(tenant: string, box: string, id: string): Promise<void> {
+      await find(tenant, box, id);
+      await (await lifecycle.use(tenant, box)).server.jupyter.shutdown(id);
+    },
+    /** A fresh kernel under the same id: variables are gone; files, its folder and its environment stay. */
+    async restart(tenant: string, box: string, id: string): Promise<Context> {
+      await find(tenant, box, id);
+      return await (await lifecycle.use(tenant, box)).server.restartContext(id);
+    },
+    /** What a run in it would find, without being one; `conflict` while one runs or waits. */
+    async variables(tenant: string, box: string, id: string, query: PageQuery): Promise<Page<Variable>> {
+      await find(tenant, box, id);
+      return await (await lifecycle.use(tenant, box)).server.variables(id, query);
+    },
+  };
+};
+
+export type Contexts = ReturnType<typeof createContexts>;

@@ -1,0 +1,18 @@
+import { randomBytes } from 'node:crypto';
+
+const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
+
+/**
+ * A new id: the prefix and 128 random bits in lower-case base32, so that it fits a URL, a host name and a file name.
+ * @example newId('box') // 'box-k3j5…'
+ */
+export const newId = (prefix: string): string => {
+  let bits = 0n;
+  for (const byte of randomBytes(16)) bits = (bits << 8n) | BigInt(byte);
+  let text = '';
+  for (let i = 0; i < 26; i++) {
+    text = alphabet[Number(bits & 31n)] + text;
+    bits >>= 5n;
+  }
+  return `${prefix}-${text}`;
+};

@@ -1,0 +1,43 @@
+import type { InstallPackages, Package, PackageQuery, Page } from '#contract';
+import type { Commands } from './commands.ts';
+import type { CpuBudget } from './cpu-budget.ts';
+import { newId } from './id.ts';
+import type { Lifecycle } from './lifecycle.ts';
+
+export interface PackagesOptions {
+  lifecycle: Lifecycle;
+  commands: Commands;
+  budget: CpuBudget;
+}
+
+const defaultTimeoutMs = 300_000;
+
+/** Packages of a box. An installation is a command: what the box keeps of it is read, followed and ended as one. */
+export const createPackages = ({ lifecycle, commands, budget }: PackagesOptions) => ({
+  /** A page of what is installed, by name. */
+  async list(tenant: string, box: string, query: PackageQuery): Promise<Page<Package>> {
+    const { server } = await lifecycle.use(tenant, box);
+    return await server.packages(query);
+  },
+
+  /**
+   * Starts an installer. Its events can be read once; leaving them does not stop it. `conflict` in a box that can get
+   * packages from nowhere, `cpu_limit` in one that has used all its CPU time.
+   */
+  async install(tenant: string, box: string, ask: InstallPackages, leave?: AbortSignal) {
+    const { server, ...used } = await lifecycle.use(tenant, box);
+    const cpuLimitMs = await budget.ofRun(used, undefined);
+    const { manager = 'pip', packages, timeoutSeconds } = ask;
+    const timeoutMs = timeoutSeconds === undefined ? defaultTimeoutMs : Math.round(timeoutSeconds * 1000);
+    const id = newId('cmd');
+    const over = new AbortController();
+    const opened = await server.install(
+      id,
+      { manager, packages, timeoutMs, ...(cpuLimitMs !== undefined && { cpuLimitMs }) },
+      leave ? AbortSignal.any([leave, over.signal]) : over.signal,
+    );
+    return { id, events: commands.follow(tenant, box, server, id, leave, opened, { timeoutMs, over }) };
+  },
+});
+
+export type Packages = ReturnType<typeof createPackages>;

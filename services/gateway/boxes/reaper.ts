@@ -1,0 +1,170 @@
+import type { Driver, Instance } from '../drivers/driver.ts';
+import type { InstanceRow } from '../store/boxes.ts';
+import type { Store } from '../store/store.ts';
+import type { Activity } from './activity.ts';
+import type { Background } from './background.ts';
+import type { CpuBudget } from './cpu-budget.ts';
+import type { Executions } from './executions.ts';
+import type { Lifecycle } from './lifecycle.ts';
+
+export interface ReaperOptions {
+  driver: Driver;
+  store: Store;
+  lifecycle: Lifecycle;
+  executions: Executions;
+  activity: Activity;
+  background: Background;
+  budget: CpuBudget;
+  sweepMs: number;
+  /** A box that is `creating` for longer than this has lost its gateway. */
+  startMs: number;
+  onReap?: (cause: string) => void;
+  onOrphan?: (kind: 'instance' | 'row') => void;
+}
+
+const batch = 16;
+const budgetBatch = 16;
+const reconcileEveryMs = 60_000;
+const graceMs = 30_000;
+const keepEndedSeconds = 7 * 86_400;
+const keepKeysSeconds = 86_400;
+
+/**
+ * Ends what is past its time and makes the driver's world equal to the database's, both ways: at start, then every minute.
+ * Any number of gateways may do so at once. Each item has a deadline of its own, and what fails is tried again next time.
+ */
+export const createReaper = (options: ReaperOptions) => {
+  const { driver, store, lifecycle, executions, activity, background, budget, sweepMs, startMs } = options;
+  let timer: NodeJS.Timeout | undefined;
+  let reconciledAt = Number.NEGATIVE_INFINITY;
+  let isStopped = false;
+  let isSettling = false;
+  let budgetedUpTo = '';
+
+  const each = <T>(items: readonly T[], what: string, task: (item: T) => Promise<void>) =>
+    Promise.all(items.map((item) => background.attempt(what, () => task(item))));
+
+  const reapOverdue = async () => {
+    for (let ended = batch; ended === batch; ) {
+      const rows = await store.boxes.endOverdue(batch);
+      ended = rows.length;
+      await each(rows, 'reap a box', async (box) => {
+        options.onReap?.(box.cause?.code ?? 'unknown');
+        await lifecycle.end(box.id, 'deleting', box.cause ?? { code: 'idle', detail: 'The box was not used.' });
+      });
+    }
+  };
+
+  /** Their own servers end what runs when the CPU time is spent; a box that goes on all the same is ended here. */
+  const endOverspent = async () => {
+    const page = await store.boxes.embodied(driver.name, { after: budgetedUpTo, limit: budgetBatch, budgeted: true });
+    budgetedUpTo = page.length < budgetBatch ? '' : (page.at(-1)?.instance ?? '');
+    await each(page, 'end a box past its CPU time', async (found) => {
+      if (!(await budget.isOverspent(found))) return;
+      options.onReap?.('cpu_limit');
+      const detail = 'The box went on after it had used all its CPU time.';
+      await lifecycle.end(found.box.id, 'deleting', { code: 'cpu_limit', detail });
+    });
+  };
+
+  const finishDestroying = async () => {
+    const rows = await store.boxes.destroying(driver.name, batch);
+    await each(rows, 'destroy an instance', (row) => lifecycle.destroyInstance(row.id, row.address));
+  };
+
+  const failStuck = async () => {
+    const rows = await store.boxes.stuckCreating(startMs + graceMs, batch);
+    await each(rows, 'give up a box', async (box) => {
+      options.onOrphan?.('row');
+      await lifecycle.end(box.id, 'failed', { code: 'start_failed', detail: 'The box did not become ready.' });
+    });
+  };
+
+  /** Read page by page; their number is bounded by the capacity. */
+  const knownInstances = async (): Promise<Map<string, InstanceRow>> => {
+    const known = new Map<string, InstanceRow>();
+    const pageSize = 500;
+    for (let after = ''; ; ) {
+      const page = await store.boxes.instancesAfter(driver.name, after, pageSize);
+      for (const row of page) known.set(row.id, row);
+      const last = page.at(-1);
+      if (page.length < pageSize || !last) return known;
+      after = last.id;
+    }
+  };
+
+  /** Beside the sweeps: boxes are asked, and one that does not answer must not keep the reaper from the others. */
+  const settle = (olderThanMs: number) => {
+    if (isSettling) return;
+    isSettling = true;
+    background.run('settle executions', () =>
+      executions.settle(olderThanMs).finally(() => {
+        isSettling = false;
+      }),
+    );
+  };
+
+  const reconcile = async () => {
+    // The driver first: a row is written before its instance is made and goes after it, so what is seen here without one
+    // is an orphan, however young.
+    const made = await driver.list(AbortSignal.timeout(60_000));
+    const known = await knownInstances();
+    const orphans = made.filter((instance) => !known.has(instance.id));
+    await each(orphans, 'destroy an orphan', async (instance) => {
+      options.onOrphan?.('instance');
+      await driver.destroy(instance.id, AbortSignal.timeout(30_000));
+    });
+    const running = new Map<string, Instance>(made.map((instance) => [instance.id, instance]));
+    const dead = [...known.values()].filter((row) => row.state === 'running' && !running.get(row.id)?.running);
+    await each(dead, 'record a lost box', async (row) => {
+      if (!row.boxId) return;
+      // It may have become ready between the two lists.
+      if ((await driver.inspect(row.id, AbortSignal.timeout(10_000)))?.running) return;
+      options.onOrphan?.('row');
+      await lifecycle.end(row.boxId, 'lost', {
+        code: 'instance_lost',
+        detail: 'The instance of the box ended unexpectedly.',
+      });
+    });
+    settle(graceMs);
+    await store.boxes.purgeEnded(keepEndedSeconds, 1000);
+    await store.idempotency.purge(keepKeysSeconds);
+    await store.tickets.purge();
+    await store.portSessions.purge();
+  };
+
+  const sweep = async () => {
+    // A box whose use could not be written would look idle.
+    const isWritten = await background.attempt('write activity', activity.flush);
+    if (isWritten) await background.attempt('reap boxes', reapOverdue);
+    await background.attempt('end boxes past their CPU time', endOverspent);
+    await background.attempt('destroy instances', finishDestroying);
+    await background.attempt('give up boxes', failStuck);
+    if (performance.now() - reconciledAt < reconcileEveryMs) return;
+    reconciledAt = performance.now();
+    await background.attempt('reconcile', reconcile);
+  };
+
+  const schedule = () => {
+    if (isStopped) return;
+    timer = setTimeout(() => background.run('sweep', () => sweep().finally(schedule)), sweepMs);
+  };
+
+  return {
+    sweep,
+    /** Sweeps once, then again and again. */
+    async start(): Promise<void> {
+      await sweep();
+      // An execution cut off by a crash is not young any more when its gateway is back: no grace at start.
+      settle(0);
+      schedule();
+    },
+    async stop(): Promise<void> {
+      isStopped = true;
+      clearTimeout(timer);
+      await background.attempt('write activity', activity.flush);
+    },
+  };
+};
+
+export type Reaper = ReturnType<typeof createReaper>;

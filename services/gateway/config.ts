@@ -1,0 +1,106 @@
+import { resolve } from 'node:path';
+import { z } from 'zod';
+
+const flag = z
+  .enum(['0', '1'])
+  .default('0')
+  .transform((value) => value === '1');
+const seconds = (fallback: number, max: number) => z.coerce.number().min(0).max(max).default(fallback);
+
+const webAddress = z.url({ protocol: /^https?$/ });
+
+const environmentSchema = z.object({
+  CODEBOX_HOST: z.string().min(1).default('127.0.0.1'),
+  CODEBOX_PORT: z.coerce.number().int().min(0).max(65_535).default(8080),
+  CODEBOX_DATA_DIR: z.string().min(1).default('.codebox'),
+  DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }).optional(),
+  CODEBOX_DRIVER: z.enum(['auto', 'docker', 'local']).default('auto'),
+  CODEBOX_RUNTIME: z
+    .string()
+    .regex(/^[a-zA-Z0-9._-]+$/)
+    .default('runc'),
+  CODEBOX_BOX_IMAGE: z.string().min(1).default('codebox-box:latest'),
+  CODEBOX_TEMPLATES: z.string().min(1).optional(),
+  CODEBOX_MAX_BOXES: z.coerce.number().int().min(1).max(10_000).optional(),
+  CODEBOX_START_SECONDS: seconds(60, 600),
+  CODEBOX_STOP_SECONDS: seconds(10, 600),
+  CODEBOX_RUN_GRACE_SECONDS: seconds(30, 600),
+  CODEBOX_SWEEP_SECONDS: z.coerce.number().min(0.1).max(60).default(5),
+  CODEBOX_PORTS_DOMAIN: z
+    .string()
+    .max(180)
+    .toLowerCase()
+    .regex(/^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/, 'must be a domain name')
+    .default('localhost'),
+  CODEBOX_PORTS_ANSWER_SECONDS: z.coerce.number().min(0.1).max(3600).default(60),
+  CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  CODEBOX_PIP_INDEX_URL: webAddress.optional(),
+  CODEBOX_NPM_REGISTRY: webAddress.optional(),
+  CODEBOX_WHEELS_DIR: z.string().min(1).optional(),
+  CODEBOX_CA_BUNDLE: z.string().min(1).optional(),
+  CODEBOX_UNSAFE: flag,
+});
+
+/** What the gateway was told, checked once. Every part gets only the fields that it uses. */
+export interface Config {
+  host: string;
+  port: number;
+  dataDir: string;
+  databaseUrl: string | undefined;
+  driver: 'auto' | 'docker' | 'local';
+  runtime: string;
+  boxImage: string;
+  templatesFile: string | undefined;
+  maxBoxes: number | undefined;
+  startMs: number;
+  stopMs: number;
+  runGraceMs: number;
+  sweepMs: number;
+  portsDomain: string;
+  portsAnswerMs: number;
+  logLevel: string;
+  /** Where boxes get packages from; the folder of wheels is absolute. */
+  packages: { pipIndexUrl: string | undefined; npmRegistry: string | undefined; wheelsDir: string | undefined };
+  /** A PEM file with certificates that boxes trust beside the public ones. */
+  caBundle: string | undefined;
+  unsafe: boolean;
+}
+
+/**
+ * Reads the configuration from environment variables; an empty one counts as unset.
+ * Throws an Error that names every variable that is wrong, and how.
+ */
+export const readConfig = (env: Record<string, string | undefined>): Config => {
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
+  const parsed = environmentSchema.safeParse(given);
+  if (!parsed.success) {
+    const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+    throw new Error(`The configuration is wrong.\n  ${faults.join('\n  ')}`);
+  }
+  const values = parsed.data;
+  return {
+    host: values.CODEBOX_HOST,
+    port: values.CODEBOX_PORT,
+    dataDir: resolve(values.CODEBOX_DATA_DIR),
+    databaseUrl: values.DATABASE_URL,
+    driver: values.CODEBOX_DRIVER,
+    runtime: values.CODEBOX_RUNTIME,
+    boxImage: values.CODEBOX_BOX_IMAGE,
+    templatesFile: values.CODEBOX_TEMPLATES,
+    maxBoxes: values.CODEBOX_MAX_BOXES,
+    startMs: values.CODEBOX_START_SECONDS * 1000,
+    stopMs: values.CODEBOX_STOP_SECONDS * 1000,
+    runGraceMs: values.CODEBOX_RUN_GRACE_SECONDS * 1000,
+    sweepMs: values.CODEBOX_SWEEP_SECONDS * 1000,
+    portsDomain: values.CODEBOX_PORTS_DOMAIN,
+    portsAnswerMs: values.CODEBOX_PORTS_ANSWER_SECONDS * 1000,
+    logLevel: values.CODEBOX_LOG_LEVEL,
+    packages: {
+      pipIndexUrl: values.CODEBOX_PIP_INDEX_URL,
+      npmRegistry: values.CODEBOX_NPM_REGISTRY,
+      wheelsDir: values.CODEBOX_WHEELS_DIR === undefined ? undefined : resolve(values.CODEBOX_WHEELS_DIR),
+    },
+    caBundle: values.CODEBOX_CA_BUNDLE,
+    unsafe: values.CODEBOX_UNSAFE,
+  };
+};

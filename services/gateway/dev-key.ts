@@ -1,0 +1,22 @@
+import { existsSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { newId } from './boxes/id.ts';
+import { makeKey } from './http/auth.ts';
+import type { KeyStore } from './store/keys.ts';
+
+/**
+ * In an empty database: makes a first tenant with a key and writes the key to `<data folder>/dev-key`, mode 0600.
+ * Answers the path of that file whenever it is there, undefined where there never was one.
+ */
+export const ensureDevKey = async (keys: KeyStore, dataDir: string): Promise<string | undefined> => {
+  const file = join(dataDir, 'dev-key');
+  if (!(await keys.hasTenants())) {
+    const { key, id, hash } = makeKey();
+    await mkdir(dataDir, { recursive: true });
+    // The file first: a key that nobody knows would be worse than a file whose key is replaced at the next try.
+    await writeFile(file, `${key}\n`, { mode: 0o600 });
+    await keys.addTenantWithKey({ id: newId('ten'), name: 'dev' }, { id, hash, name: 'dev-key' });
+  }
+  return existsSync(file) ? file : undefined;
+};

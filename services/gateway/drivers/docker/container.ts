@@ -1,0 +1,144 @@
+import type { ContainerCreateOptions } from 'dockerode';
+import type { InstanceSpec } from '../driver.ts';
+import { type PackageSources, packageEnvironment, wheelsTarget } from '../package-sources.ts';
+import type { SocketFolder } from '../socket-folder.ts';
+import type { SystemFiles } from './system-files.ts';
+
+const MiB = 1024 * 1024;
+
+/** What Docker hides by default, which naming the list replaces, and the rest that tells a box about its host. */
+const maskedPaths = [
+  '/proc/acpi',
+  '/proc/asound',
+  '/proc/interrupts',
+  '/proc/kallsyms',
+  '/proc/kcore',
+  '/proc/keys',
+  '/proc/latency_stats',
+  '/proc/sched_debug',
+  '/proc/scsi',
+  '/proc/timer_list',
+  '/proc/timer_stats',
+  '/sys/devices/virtual/powercap',
+  '/sys/firmware',
+];
+
+export interface ContainerSpec extends InstanceSpec {
+  uid: number;
+  runtime: string;
+  /** Whether that runtime is gVisor. */
+  gvisor: boolean;
+  /** The text of the profile: Docker takes no path here. */
+  seccomp: string;
+  sockets: SocketFolder;
+  /** The volume for `/mnt`, or undefined for a tmpfs. */
+  volume: string | undefined;
+  /** The name of the Docker network, `none` for none. */
+  networkName: string;
+  /** Name servers of boxes with a network. */
+  dns: readonly string[];
+  dockerLabels: Record<string, string>;
+  packages: PackageSources;
+  systemFiles: SystemFiles;
+  privateCgroups: boolean;
+}
+
+/** The container of one instance, as the Docker API wants it: no capability, no writable system, every resource bounded. */
+export const containerOptions = (spec: ContainerSpec, name: string): ContainerCreateOptions => ({
+  name,
+  Image: spec.image,
+  User: `${spec.uid}:${spec.uid}`,
+  Hostname: 'box',
+  Env: Object.entries(environment(spec)).map(([name, value]) => `${name}=${value}`),
+  Labels: spec.dockerLabels,
+  NetworkDisabled: spec.network === 'none',
+  HostConfig: {
+    ...isolation(spec),
+    ...resources(spec),
+    ...mounts(spec),
+    NetworkMode: spec.networkName,
+    Dns: spec.network === 'none' ? [] : [...spec.dns],
+    // Kept small and on disk only so that a start that failed can be explained.
+    LogConfig: { Type: 'json-file', Config: { 'max-size': '256k', 'max-file': '1' } },
+    RestartPolicy: { Name: 'no' },
+    AutoRemove: false,
+  },
+});
+
+const environment = ({ packages, network }: ContainerSpec): Record<string, string> => ({
+  CODEBOX_SOCKET: '/run/codebox/box.sock',
+  CODEBOX_ROOT: '/mnt',
+  USER: 'user',
+  LOGNAME: 'user',
+  ...packageEnvironment(packages, network),
+});
+
+const isolation = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] => ({
+  Runtime: spec.runtime,
+  Privileged: false,
+  CapDrop: ['ALL'],
+  SecurityOpt: ['no-new-privileges:true', `seccomp=${spec.seccomp}`],
+  ReadonlyRootfs: true,
+  IpcMode: 'private',
+  // Docker's type lacks the field, the API has it since 1.41.
+  ...(spec.privateCgroups ? { CgroupnsMode: 'private' } : {}),
+  MaskedPaths: maskedPaths,
+});
+
+/**
+ * gVisor runs each of a box's threads on a thread of the host and needs some for itself. It dies when it gets none, so there the
+ * limit is one against runaway boxes, not one that a program meets as an error.
+ */
+const hostTasks = ({ limits, gvisor }: ContainerSpec): number => (gvisor ? limits.pids * 2 + 128 : limits.pids);
+
+const resources = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] => ({
+  Memory: spec.limits.memoryMb * MiB,
+  MemorySwap: spec.limits.memoryMb * MiB,
+  NanoCpus: Math.round(spec.limits.cpus * 1e9),
+  PidsLimit: hostTasks(spec),
+  OomScoreAdj: 500,
+  Ulimits: [
+    { Name: 'nofile', Soft: 8192, Hard: 8192 },
+    { Name: 'fsize', Soft: spec.limits.diskMb * MiB, Hard: spec.limits.diskMb * MiB },
+    { Name: 'core', Soft: 0, Hard: 0 },
+    { Name: 'memlock', Soft: 65_536, Hard: 65_536 },
+  ],
+});
+
+const mounts = ({
+  limits,
+  uid,
+  volume,
+  sockets,
+  packages,
+  network,
+  systemFiles,
+}: ContainerSpec): ContainerCreateOptions['HostConfig'] => {
+  const scratchMb = Math.ceil(limits.memoryMb / 4);
+  const owned = `uid=${uid},gid=${uid},mode=0755`;
+  return {
+    Tmpfs: {
+      '/tmp': `rw,exec,nosuid,nodev,size=${scratchMb}m,nr_inodes=50k,mode=1777`,
+      ...(volume === undefined
+        ? { '/mnt': `rw,exec,nosuid,nodev,size=${limits.diskMb}m,nr_inodes=${limits.diskMb * 64},${owned}` }
+        : {}),
+    },
+    ShmSize: scratchMb * MiB,
+    // Without nocopy the daemon would fill the volume from the image.
+    Binds: volume === undefined ? [] : [`${volume}:/mnt:nocopy`],
+    Mounts: [
+      { Type: 'bind', Source: sockets.run, Target: '/run/codebox' },
+      { Type: 'bind', Source: sockets.passwd, Target: '/etc/passwd', ReadOnly: true },
+      { Type: 'bind', Source: sockets.group, Target: '/etc/group', ReadOnly: true },
+      ...readOnly(packages.wheelsDir, wheelsTarget),
+      ...readOnly(systemFiles.certificates, bundleTarget),
+      ...(network === 'none' ? readOnly(systemFiles.hosts, '/etc/hosts') : []),
+    ],
+  };
+};
+
+/** Where Debian keeps them. */
+const bundleTarget = '/etc/ssl/certs/ca-certificates.crt';
+
+const readOnly = (source: string | undefined, target: string) =>
+  source === undefined ? [] : [{ Type: 'bind' as const, Source: source, Target: target, ReadOnly: true }];

@@ -1,0 +1,69 @@
+import { Agent } from 'node:http';
+import Docker from 'dockerode';
+import { CodeBoxError } from '#contract';
+
+/** What the daemon answered with, when it answered with an error: dockerode's errors carry it. */
+export const httpStatus = (error: unknown): number | undefined => {
+  if (typeof error !== 'object' || error === null || !('statusCode' in error)) return undefined;
+  return typeof error.statusCode === 'number' ? error.statusCode : undefined;
+};
+
+/**
+ * The Docker daemon, every call with a deadline and every error translated: `unavailable` when it does not answer or refuses.
+ * `host` is `unix:///path` or `tcp://host:port`; without it, what the environment's DOCKER_HOST says, or the usual socket.
+ */
+export const createDaemon = (host?: string) => {
+  // A connection that is kept may be closed by the daemon just as the next request is written to it.
+  const agent = new Agent({ keepAlive: false });
+  const docker = new Docker(host === undefined ? {} : connection(host));
+  Object.assign(docker.modem, { agent });
+  return {
+    docker,
+    /** Runs one request. `timeoutMs` (30 seconds unless told) and `signal` end it, whichever comes first. */
+    async call<T>(
+      signal: AbortSignal,
+      request: (docker: Docker, abortSignal: AbortSignal) => Promise<T>,
+      timeoutMs = 30_000,
+    ): Promise<T> {
+      const deadline = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+      try {
+        return await orAborted(request(docker, deadline), deadline);
+      } catch (cause) {
+        const text = deadline.aborted ? 'The Docker daemon did not answer in time.' : 'The Docker daemon refused.';
+        throw new CodeBoxError('unavailable', text, { cause, retryAfterSeconds: 5 });
+      }
+    },
+    /** As `call`, but a 404 gives undefined and a 304 or 409 counts as done: for what must be idempotent. */
+    async callIfThere<T>(
+      signal: AbortSignal,
+      request: (docker: Docker, abortSignal: AbortSignal) => Promise<T>,
+    ): Promise<T | undefined> {
+      return this.call(signal, async (docker, abortSignal) => {
+        try {
+          return await request(docker, abortSignal);
+        } catch (error) {
+          const status = httpStatus(error);
+          if (status === 404 || status === 304 || status === 409) return undefined;
+          throw error;
+        }
+      });
+    },
+  };
+};
+
+export type Daemon = ReturnType<typeof createDaemon>;
+
+/** Not every request of dockerode can be aborted; this one gives up waiting for it all the same. */
+const orAborted = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
+  new Promise((done, failed) => {
+    const giveUp = () => failed(signal.reason);
+    if (signal.aborted) giveUp();
+    signal.addEventListener('abort', giveUp, { once: true });
+    work.then(done, failed).finally(() => signal.removeEventListener('abort', giveUp));
+  });
+
+const connection = (host: string): Docker.DockerOptions => {
+  if (host.startsWith('unix://')) return { socketPath: host.slice('unix://'.length) };
+  const url = new URL(host);
+  return { host: url.hostname, port: url.port || 2375, protocol: url.protocol === 'https:' ? 'https' : 'http' };
+};

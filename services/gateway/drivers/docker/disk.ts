@@ -1,0 +1,59 @@
+import { mkdir, rm } from 'node:fs/promises';
+import { attachLoop, canMountImages, detachLoops, makeDiskImage } from '../disk-image.ts';
+import type { DiskKind } from '../driver.ts';
+import { listByAge } from '../folder-list.ts';
+import type { Daemon } from './daemon.ts';
+
+const createDeadlineMs = 60_000;
+
+/**
+ * The volumes of boxes at `/mnt`. Where this process may use loop devices, each is an ext4 image that the daemon mounts itself
+ * (a `local` volume of type ext4), so that nothing has to be mounted here and this process may itself live in a container.
+ * Elsewhere a box gets a tmpfs of that size, which counts as its memory.
+ */
+export const createDisks = async (daemon: Daemon, { folder, prefix }: { folder: string; prefix: string }) => {
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const kind: DiskKind = (await canMountImages(folder)) ? 'image' : 'tmpfs';
+  const imagePath = (id: string) => `${folder}/${id}.ext4`;
+  const volumeName = (id: string) => `${prefix}-${id}`;
+
+  return {
+    kind,
+    /** Makes the image and the volume, and gives the volume's name. */
+    async make(
+      id: string,
+      { sizeMb, uid, labels }: { sizeMb: number; uid: number; labels: Record<string, string> },
+      signal: AbortSignal,
+    ): Promise<string> {
+      await makeDiskImage(imagePath(id), { sizeMb, uid, signal });
+      const device = await attachLoop(imagePath(id), signal);
+      // Not ended by the caller: a daemon whose client hangs up goes on, and makes it after it was looked for in vain.
+      await daemon.call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
+        docker.createVolume({
+          Name: volumeName(id),
+          Driver: 'local',
+          DriverOpts: { type: 'ext4', device, o: 'nosuid,nodev' },
+          Labels: labels,
+          abortSignal,
+        }),
+      );
+      return volumeName(id);
+    },
+    /** After the start: from here on the mount alone holds the loop device. */
+    async letGo(id: string, signal: AbortSignal): Promise<void> {
+      await detachLoops(imagePath(id), signal);
+    },
+    /** Idempotent; the container must be gone. */
+    async remove(id: string, signal: AbortSignal): Promise<void> {
+      await daemon.callIfThere(signal, (docker, abortSignal) =>
+        docker.getVolume(volumeName(id)).remove({ force: true, abortSignal }),
+      );
+      if (kind !== 'image') return;
+      await detachLoops(imagePath(id), signal);
+      await rm(imagePath(id), { force: true });
+    },
+    list: () => listByAge(folder, '.ext4'),
+  };
+};
+
+export type Disks = Awaited<ReturnType<typeof createDisks>>;

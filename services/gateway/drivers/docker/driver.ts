@@ -1,0 +1,244 @@
+import { readFile } from 'node:fs/promises';
+import type { ContainerInspectInfo } from 'dockerode';
+import { CodeBoxError } from '#contract';
+import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts';
+import { createGate } from '../gate.ts';
+import { checkInstanceId } from '../instance-id.ts';
+import type { PackageSources } from '../package-sources.ts';
+import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../socket-folder.ts';
+import { containerOptions } from './container.ts';
+import { createDaemon, type Daemon } from './daemon.ts';
+import { createDisks, type Disks } from './disk.ts';
+import { containerName, deploymentFilter, dockerLabels, inspectedInstance, listedInstance } from './instance.ts';
+import { mountsReachDaemon } from './mounts.ts';
+import { createInternetNetwork, type InternetNetwork } from './network.ts';
+import { readPosture } from './posture.ts';
+import { containerStats } from './stats.ts';
+import { type SystemFiles, writeSystemFiles } from './system-files.ts';
+
+const seccompFile = new URL('../../../../images/box/seccomp.json', import.meta.url);
+
+const createDeadlineMs = 60_000;
+const removeAttempts = 4;
+
+export interface DockerDriverOptions {
+  /** The data folder, absolute: images of disks and sockets of boxes are below it. */
+  dataDir: string;
+  /** Tells this deployment's instances from another's on the same daemon: `[a-z0-9-]{1,32}`, the same after a restart. */
+  deployment: string;
+  /** A runtime that the daemon knows: `runc`, `runsc`, … */
+  runtime?: string;
+  /** `unix:///path` or `tcp://host:port`; without it what DOCKER_HOST says, or the usual socket. */
+  host?: string;
+  /** Name servers of boxes with a network; private ones are out of a box's reach. */
+  dns?: readonly string[];
+  packages?: PackageSources;
+  /** PEM texts that boxes trust beside the public certificates. Those that the image was built with need not be told again. */
+  certificates?: readonly string[];
+}
+
+/**
+ * Boxes as Docker containers. Asks the daemon what it can do and applies what boxes share (the network, its rules).
+ * Throws `unavailable` when the daemon does not answer, does not know the runtime, or cannot apply what a box needs.
+ */
+export const createDockerDriver = async (options: DockerDriverOptions): Promise<Driver> => {
+  const { dataDir, deployment, runtime = 'runc', dns = ['1.1.1.1', '8.8.8.8'], packages = {} } = options;
+  const signal = AbortSignal.timeout(60_000);
+  const daemon = createDaemon(options.host);
+  const parent = await socketParent(dataDir);
+  const socketKind = await socketFolderKind(parent, mountsReachDaemon);
+  const sockets = await createSocketFolders(parent, socketKind);
+  const posture = await readPosture(daemon, runtime, signal);
+  const disks = await createDisks(daemon, { folder: `${dataDir}/disks`, prefix: `codebox-${deployment}` });
+  const internet = createInternetNetwork(daemon);
+  const hasInternet = await internet.available(signal);
+  const parts: Parts = {
+    daemon,
+    sockets,
+    disks,
+    internet,
+    addressOf: (id) => sockets.describe(id).address,
+    gvisor: posture.isolation === 'gvisor',
+    deployment,
+    runtime,
+    dns,
+    packages,
+    systemFiles: await writeSystemFiles(`${dataDir}/system-files`, options.certificates ?? []),
+    seccomp: JSON.stringify(JSON.parse(await readFile(seccompFile, 'utf8'))),
+    userOf: posture.userOf,
+    privateCgroups: posture.privateCgroups,
+  };
+  const capabilities: Capabilities = {
+    isolation: posture.isolation,
+    images: true,
+    networks: hasInternet ? ['none', 'internet'] : ['none'],
+    disk: disks.kind,
+    limits: posture.limits,
+    weaknesses: [
+      ...posture.weaknesses,
+      ...(disks.kind === 'tmpfs'
+        ? ['Disks of boxes are held in memory and count as it: this process cannot use loop devices.']
+        : []),
+      ...(socketKind === 'plain'
+        ? ['A box can fill the file system that holds its socket: this process cannot mount there.']
+        : []),
+    ],
+  };
+  return assemble(parts, capabilities);
+};
+
+interface Parts {
+  daemon: Daemon;
+  sockets: SocketFolders;
+  disks: Disks;
+  internet: InternetNetwork;
+  addressOf: (id: string) => string;
+  gvisor: boolean;
+  deployment: string;
+  runtime: string;
+  dns: readonly string[];
+  packages: PackageSources;
+  systemFiles: SystemFiles;
+  seccomp: string;
+  userOf: (id: string) => number;
+  privateCgroups: boolean;
+}
+
+const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
+  const { daemon, deployment } = parts;
+  const gate = createGate(8);
+  const container = (id: string) => daemon.docker.getContainer(containerName(deployment, id));
+  const find = (id: string, signal: AbortSignal) =>
+    daemon.callIfThere(signal, (_docker, abortSignal) => container(id).inspect({ abortSignal }));
+  const need = async (id: string, signal: AbortSignal): Promise<ContainerInspectInfo> => {
+    const found = await find(id, signal);
+    if (found === undefined) throw new CodeBoxError('not_found', 'There is no such instance.');
+    return found;
+  };
+
+  return {
+    name: 'docker',
+    capabilities,
+    create: (spec, signal) =>
+      gate(signal, async () => {
+        checkInstanceId(spec.id);
+        if (!capabilities.networks.includes(spec.network)) {
+          throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
+        }
+        return create(parts, spec, signal);
+      }),
+    destroy: (id, signal) => {
+      checkInstanceId(id);
+      return gate(signal, () => destroy(parts, id, signal));
+    },
+    list: (signal) => list(parts, signal),
+    async inspect(id, signal) {
+      const found = await find(id, signal);
+      if (found !== undefined) return inspectedInstance(found, parts.addressOf);
+      const createdAt = (await leftovers(parts)).get(id);
+      return createdAt === undefined ? undefined : halfMade(parts, id, createdAt);
+    },
+    async freeze(id, signal) {
+      if ((await need(id, signal)).State.Paused) return;
+      await daemon.call(signal, (_docker, abortSignal) => container(id).pause({ abortSignal }));
+    },
+    async thaw(id, signal) {
+      if (!(await need(id, signal)).State.Paused) return;
+      await daemon.call(signal, (_docker, abortSignal) => container(id).unpause({ abortSignal }));
+    },
+    async stats(id, signal) {
+      const found = await need(id, signal);
+      if (!found.State.Running) throw new CodeBoxError('not_found', 'The instance does not run any more.');
+      return await containerStats(daemon, found, signal);
+    },
+  };
+};
+
+const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Promise<Instance> => {
+  const { daemon, sockets, disks, internet, deployment } = parts;
+  const uid = parts.userOf(spec.id);
+  const labels = dockerLabels(deployment, spec);
+  try {
+    const folder = await sockets.make(spec.id, uid, signal);
+    if (spec.network === 'internet') await internet.ensure(signal);
+    const volume =
+      disks.kind === 'image'
+        ? await disks.make(spec.id, { sizeMb: spec.limits.diskMb, uid, labels }, signal)
+        : undefined;
+    const networkName = spec.network === 'internet' ? internet.name : 'none';
+    const wanted = { ...spec, ...parts, uid, sockets: folder, volume, networkName, dockerLabels: labels };
+    // Not ended by the caller: a daemon whose client hangs up goes on, and makes what was already looked for and not found.
+    const made = await daemon.call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
+      docker.createContainer({ ...containerOptions(wanted, containerName(deployment, spec.id)), abortSignal }),
+    );
+    signal.throwIfAborted();
+    await daemon.call(signal, (_docker, abortSignal) => made.start({ abortSignal }), 60_000);
+    if (volume !== undefined) await disks.letGo(spec.id, signal);
+    const found = await daemon.call(signal, (_docker, abortSignal) => made.inspect({ abortSignal }));
+    return inspectedInstance(found, parts.addressOf);
+  } catch (cause) {
+    // The caller's signal may be what ended it, so cleaning up has a time of its own.
+    await destroy(parts, spec.id, AbortSignal.timeout(60_000)).catch(() => undefined);
+    throw cause;
+  }
+};
+
+const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<void> => {
+  const { daemon, sockets, disks, deployment } = parts;
+  const name = containerName(deployment, id);
+  await removeContainer(daemon, name, signal);
+  await gone(parts, name, signal);
+  await disks.remove(id, signal);
+  await sockets.remove(id, signal);
+};
+
+/** A sandbox of gVisor that is just ending makes the daemon refuse; it is gone a moment later. */
+const removeContainer = async (daemon: Daemon, name: string, signal: AbortSignal): Promise<void> => {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await daemon.callIfThere(signal, (docker, abortSignal) =>
+        docker.getContainer(name).remove({ force: true, v: true, abortSignal }),
+      );
+      return;
+    } catch (error) {
+      if (attempt === removeAttempts || signal.aborted) throw error;
+      await new Promise((done) => setTimeout(done, 500));
+    }
+  }
+};
+
+/** A removal that somebody else has begun answers at once, so this waits until the container really is gone. */
+const gone = async ({ daemon }: Parts, name: string, signal: AbortSignal): Promise<void> => {
+  const deadline = performance.now() + 30_000;
+  for (;;) {
+    const found = await daemon.callIfThere(signal, (docker, abortSignal) =>
+      docker.getContainer(name).inspect({ abortSignal }),
+    );
+    if (found === undefined) return;
+    if (performance.now() > deadline) throw new CodeBoxError('unavailable', 'The container does not go away.');
+    await new Promise((done) => setTimeout(done, 50));
+  }
+};
+
+const list = async (parts: Parts, signal: AbortSignal): Promise<Instance[]> => {
+  const filters = deploymentFilter(parts.deployment);
+  const containers = await parts.daemon.call(signal, (docker, abortSignal) =>
+    docker.listContainers({ all: true, filters, abortSignal }),
+  );
+  const instances = containers.map((found) => listedInstance(found, parts.addressOf));
+  const known = new Set(instances.map(({ id }) => id));
+  const halves = [...(await leftovers(parts))].filter(([id]) => !known.has(id));
+  return [...instances, ...halves.map(([id, createdAt]) => halfMade(parts, id, createdAt))];
+};
+
+/** What a crash in mid-create left: a folder or a disk without a container. Its id, and when it was made. */
+const leftovers = async ({ sockets, disks }: Parts): Promise<Map<string, Date>> =>
+  new Map([...(await sockets.list()), ...(await disks.list())]);
+
+const halfMade = ({ addressOf }: Parts, id: string, createdAt: Date): Instance => ({
+  id,
+  address: addressOf(id),
+  labels: {},
+  createdAt,
+  running: false,
+});

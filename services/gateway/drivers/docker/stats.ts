@@ -1,0 +1,31 @@
+import type { ContainerInspectInfo } from 'dockerode';
+import { cgroupOf, readCgroupStats } from '../cgroup.ts';
+import type { InstanceStats } from '../driver.ts';
+import type { Daemon } from './daemon.ts';
+
+/**
+ * Use of a running container, from its control group, or else from what the daemon tells, which knows neither kills by the
+ * memory limit nor, with v2 control groups, the peak.
+ */
+export const containerStats = async (
+  daemon: Daemon,
+  found: ContainerInspectInfo,
+  signal: AbortSignal,
+): Promise<InstanceStats> => {
+  const folders = await cgroupOf(found.State.Pid);
+  // A process id of another namespace may be somebody else's here; the container's id in the path is the proof.
+  const own = [folders?.memory, folders?.unified].some((path) => path?.includes(found.Id));
+  const read = own && folders !== undefined ? await readCgroupStats(folders) : undefined;
+  if (read !== undefined) return read;
+  const told = await daemon.call(signal, (docker) =>
+    // At once: without this the daemon waits a second to measure a rate.
+    docker.getContainer(found.Id).stats({ stream: false, 'one-shot': true }),
+  );
+  return {
+    cpuMs: Math.round((told.cpu_stats.cpu_usage.total_usage ?? 0) / 1e6),
+    memoryBytes: told.memory_stats.usage ?? 0,
+    peakMemoryBytes: told.memory_stats.max_usage ?? told.memory_stats.usage ?? 0,
+    pids: told.pids_stats?.current ?? 0,
+    oomKills: 0,
+  };
+};

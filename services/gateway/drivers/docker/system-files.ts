@@ -1,0 +1,30 @@
+import { createHash } from 'node:crypto';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
+import { hostCertificates } from '../host-certificates.ts';
+
+/** Files of the host that take the place of files of the image. */
+export interface SystemFiles {
+  /** For boxes without a network: the daemon makes this file only for those with one, and `localhost` is in it. */
+  hosts: string;
+  /** All certificates that a box trusts; undefined when those of the image are enough. */
+  certificates: string | undefined;
+}
+
+/**
+ * Writes them below `folder`, from where the daemon mounts them. A file is named after what it holds, so that boxes which are
+ * there already keep theirs. `certificates` are PEM texts to trust beside the public ones.
+ */
+export const writeSystemFiles = async (folder: string, certificates: readonly string[]): Promise<SystemFiles> => {
+  await mkdir(folder, { recursive: true });
+  const write = async (text: string): Promise<string> => {
+    const path = `${folder}/${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
+    await writeFile(`${path}.new`, text, { mode: 0o644 });
+    await rename(`${path}.new`, path);
+    return path;
+  };
+  return {
+    hosts: await write('127.0.0.1 localhost box\n::1 localhost box\n'),
+    certificates:
+      certificates.length === 0 ? undefined : await write([await hostCertificates(), ...certificates].join('\n')),
+  };
+};

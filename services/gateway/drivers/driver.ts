@@ -1,0 +1,92 @@
+/**
+ * THE port between the gateway and whatever embodies a box. A driver makes, describes and destroys instances; it never
+ * sees code, files or processes: those go to the box server at the instance's address.
+ */
+
+/** What an instance may use. Enforced by the kernel, not by the box. */
+export interface Limits {
+  /** CPUs, fractions allowed; at least 0.1. */
+  cpus: number;
+  /** Memory including page cache and tmpfs, in MiB. No swap on top. */
+  memoryMb: number;
+  /** The box's volume at `/mnt`, in MiB. */
+  diskMb: number;
+  /** Processes and threads. */
+  pids: number;
+}
+
+/** `none`: loopback only. `internet`: public addresses only, never the host, the gateway or another box. */
+export type NetworkPolicy = 'none' | 'internet';
+
+/** How the box's volume is held: an ext4 image of its own, a sized tmpfs (costs memory), or a folder without a limit. */
+export type DiskKind = 'image' | 'tmpfs' | 'folder';
+
+export interface InstanceSpec {
+  /** Chosen by the caller: `[a-z0-9-]{1,40}`, unique per deployment, never used again. */
+  id: string;
+  /** The template's image: an image reference for docker, ignored by drivers whose `capabilities.images` is false. */
+  image: string;
+  limits: Limits;
+  network: NetworkPolicy;
+  /** Kept with the instance and given back by `list`. */
+  labels: Record<string, string>;
+}
+
+export interface Instance {
+  id: string;
+  /** Where its box server listens: `unix:/absolute/path` (or `tcp:host:port`). */
+  address: string;
+  labels: Record<string, string>;
+  createdAt: Date;
+  running: boolean;
+  /** Why it stopped, as far as the driver can tell; absent while it runs. */
+  exit?: { code?: number; signal?: string; oomKilled: boolean };
+}
+
+/** What a driver can do here and now, as data: callers branch on it, drivers never carry stubs that throw. */
+export interface Capabilities {
+  /** What stands between the box and the host's kernel. */
+  isolation: 'shared-kernel' | 'gvisor' | 'vm';
+  /** Whether templates choose an image. */
+  images: boolean;
+  networks: readonly NetworkPolicy[];
+  disk: DiskKind;
+  /** Limits that are really enforced here. */
+  limits: Readonly<Record<keyof Limits, boolean>>;
+  /** Plain sentences on what is weaker than it should be; empty when nothing is. */
+  weaknesses: readonly string[];
+}
+
+export interface InstanceStats {
+  cpuMs: number;
+  memoryBytes: number;
+  peakMemoryBytes: number;
+  pids: number;
+  /** Processes killed by the memory limit since the start. */
+  oomKills: number;
+}
+
+/**
+ * Errors: every method throws `CodeBoxError` with code `unavailable` when the backend does not answer within its deadline,
+ * `internal` for anything unforeseen. All methods honour `signal`.
+ */
+export interface Driver {
+  readonly name: 'docker' | 'local';
+  readonly capabilities: Capabilities;
+  /**
+   * Starts one instance and returns once its processes run (its box server may still be starting). On an error nothing
+   * is left behind. A second call with the same id fails with `conflict`.
+   */
+  create(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>;
+  /** Ends all its processes and removes everything that belongs to it, volume included. Idempotent. */
+  destroy(id: string, signal: AbortSignal): Promise<void>;
+  /** Everything of this deployment, running or not, also what a crash left half made. */
+  list(signal: AbortSignal): Promise<Instance[]>;
+  /** One instance, or undefined when there is none. */
+  inspect(id: string, signal: AbortSignal): Promise<Instance | undefined>;
+  /** Stops all its processes in place, memory kept; `thaw` lets them go on. Both idempotent. */
+  freeze(id: string, signal: AbortSignal): Promise<void>;
+  thaw(id: string, signal: AbortSignal): Promise<void>;
+  /** Use now and at peak, from the instance's cgroup; `not_found` for one of which nothing runs. */
+  stats(id: string, signal: AbortSignal): Promise<InstanceStats>;
+}

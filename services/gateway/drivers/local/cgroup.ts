@@ -1,0 +1,203 @@
+import { access, constants, mkdir, readdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
+import { CodeBoxError } from '#contract';
+import { type CgroupFolders, readCgroupStats } from '../cgroup.ts';
+import type { InstanceStats, Limits } from '../driver.ts';
+
+/** Where a box's control groups are: a folder per controller (v1), or one with all of them (v2). */
+export interface CgroupHierarchy {
+  version: 1 | 2;
+  /** Mount points by controller; with version 2 all the same. */
+  mounts: Readonly<Record<Controller, string>>;
+}
+
+const controllers = ['memory', 'pids', 'cpu', 'cpuacct', 'freezer'] as const;
+type Controller = (typeof controllers)[number];
+const unifiedControllers = ['memory', 'pids', 'cpu'];
+
+const MiB = 1024 * 1024;
+const cpuPeriodUs = 100_000;
+const settleDeadlineMs = 15_000;
+
+/** The hierarchy of this host in which this process may make groups, or undefined when there is none. */
+export const findCgroupHierarchy = async (): Promise<CgroupHierarchy | undefined> => {
+  const mounts = (await readFile('/proc/self/mounts', 'utf8')).split('\n').map((line) => line.split(' '));
+  const legacy = Object.fromEntries(
+    controllers.map((name) => [
+      name,
+      mounts.find(([, , type, options]) => type === 'cgroup' && options?.split(',').includes(name))?.[1],
+    ]),
+  );
+  const folders = Object.values(legacy);
+  if (folders.every((folder): folder is string => folder !== undefined)) {
+    const [memory, pids, cpu, cpuacct, freezer] = folders as [string, string, string, string, string];
+    const writable = await Promise.all(folders.map(canWrite));
+    return writable.every(Boolean) ? { version: 1, mounts: { memory, pids, cpu, cpuacct, freezer } } : undefined;
+  }
+  const unified = mounts.find(([, , type]) => type === 'cgroup2')?.[1];
+  if (unified === undefined || !(await enableControllers(unified))) return undefined;
+  return { version: 2, mounts: { memory: unified, pids: unified, cpu: unified, cpuacct: unified, freezer: unified } };
+};
+
+/** The control groups of boxes below `codebox-<deployment>`. Needs root; every method throws `unavailable` without it. */
+export const createCgroups = ({ version, mounts }: CgroupHierarchy, deployment: string) => {
+  const parents = [...new Set(Object.values(mounts))].map((mount) => `${mount}/codebox-${deployment}`);
+  const folder = (controller: Controller, id: string) => `${mounts[controller]}/codebox-${deployment}/${id}`;
+  const folders = (id: string) => parents.map((parent) => `${parent}/${id}`);
+
+  const limit = async (id: string, limits: Limits): Promise<void> => {
+    const set = (controller: Controller, name: string, value: string | number) =>
+      writeFile(`${folder(controller, id)}/${name}`, String(value));
+    const quota = Math.round(limits.cpus * cpuPeriodUs);
+    if (version === 2) {
+      await set('memory', 'memory.max', limits.memoryMb * MiB);
+      await setIfThere(`${folder('memory', id)}/memory.swap.max`, 0);
+      await set('pids', 'pids.max', limits.pids);
+      await set('cpu', 'cpu.max', `${quota} ${cpuPeriodUs}`);
+      return;
+    }
+    await set('memory', 'memory.limit_in_bytes', limits.memoryMb * MiB);
+    await setIfThere(`${folder('memory', id)}/memory.memsw.limit_in_bytes`, limits.memoryMb * MiB);
+    await setIfThere(`${folder('memory', id)}/memory.swappiness`, 0);
+    await set('pids', 'pids.max', limits.pids);
+    await set('cpu', 'cpu.cfs_period_us', cpuPeriodUs);
+    await set('cpu', 'cpu.cfs_quota_us', quota);
+  };
+
+  const setFrozen = async (id: string, frozen: boolean, withinMs = settleDeadlineMs): Promise<void> => {
+    const base = folder('freezer', id);
+    if (version === 2) await writeFile(`${base}/cgroup.freeze`, frozen ? '1' : '0');
+    else await writeFile(`${base}/freezer.state`, frozen ? 'FROZEN' : 'THAWED');
+    const settled = async () =>
+      version === 2
+        ? new RegExp(`^frozen ${frozen ? 1 : 0}$`, 'm').test(await readFile(`${base}/cgroup.events`, 'utf8'))
+        : (await readFile(`${base}/freezer.state`, 'utf8')).trim() === (frozen ? 'FROZEN' : 'THAWED');
+    await until(settled, withinMs, 'The control group could not be frozen or thawed.');
+  };
+
+  const members = async (id: string): Promise<number[]> => {
+    const text = await readFile(`${folder('pids', id)}/cgroup.procs`, 'utf8').catch(() => '');
+    return text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map(Number);
+  };
+
+  /**
+   * Frozen first, so that nothing is forked between looking and killing. Not waited for long: the first process of an ending pid
+   * namespace never freezes, it waits for the others, and they cannot end while they are frozen.
+   */
+  const kill = async (id: string): Promise<void> => {
+    const isEmpty = async () => (await members(id)).length === 0;
+    const swept = async () => {
+      if (await isEmpty()) return true;
+      await setFrozen(id, true, 50).catch(() => undefined);
+      for (const pid of await members(id)) signalIfThere(pid, 'SIGKILL');
+      await setFrozen(id, false);
+      return until(isEmpty, 500, '').then(
+        () => true,
+        // Something was forked after all: once more.
+        () => false,
+      );
+    };
+    await until(swept, settleDeadlineMs, 'The processes of a box could not be ended.');
+  };
+
+  return {
+    /** Files to which a process writes 0 to join. */
+    joinFiles: (id: string): string[] => folders(id).map((path) => `${path}/cgroup.procs`),
+    /** What the box may see: where its server reads how often the limits have killed and refused. */
+    visible: (id: string) =>
+      version === 2
+        ? [{ source: folder('memory', id), target: '/sys/fs/cgroup' }]
+        : (['memory', 'pids'] as const).map((name) => ({ source: folder(name, id), target: `/sys/fs/cgroup/${name}` })),
+    async make(id: string, limits: Limits): Promise<void> {
+      for (const parent of parents) await mkdir(parent, { recursive: true });
+      if (version === 2) await enableControllers(parents[0] ?? '');
+      // With the parent once more: the end of the last other box may have taken it away just now.
+      for (const path of folders(id)) await mkdir(path, { recursive: true });
+      await limit(id, limits);
+    },
+    members,
+    freeze: (id: string) => setFrozen(id, true),
+    thaw: (id: string) => setFrozen(id, false),
+    kill,
+    /** Idempotent; all processes must be gone. A group stays busy for a moment after its last process. */
+    async remove(id: string): Promise<void> {
+      const removed = async () => {
+        const rest = await Promise.all(folders(id).map(removeGroup));
+        return rest.every(Boolean);
+      };
+      await until(removed, settleDeadlineMs, 'A control group could not be removed.');
+      // Stays as long as there is another box in it.
+      for (const parent of parents) await removeGroup(parent);
+    },
+    async list(): Promise<Map<string, Date>> {
+      const found = new Map<string, Date>();
+      // No box, no folder.
+      const entries = await readdir(parents[0] ?? '', { withFileTypes: true }).catch(() => []);
+      for (const entry of entries) {
+        if (!entry.isDirectory()) continue;
+        const folderStat = await stat(`${parents[0]}/${entry.name}`).catch(() => undefined);
+        if (folderStat !== undefined) found.set(entry.name, folderStat.mtime);
+      }
+      return found;
+    },
+    stats(id: string): Promise<InstanceStats | undefined> {
+      const where: CgroupFolders =
+        version === 2
+          ? { memory: undefined, cpu: undefined, pids: undefined, unified: folder('memory', id) }
+          : { memory: folder('memory', id), cpu: folder('cpuacct', id), pids: folder('pids', id), unified: undefined };
+      return readCgroupStats(where);
+    },
+  };
+};
+
+export type Cgroups = ReturnType<typeof createCgroups>;
+
+const until = async (done: () => Promise<boolean>, withinMs: number, complaint: string): Promise<void> => {
+  const deadline = performance.now() + withinMs;
+  while (!(await done())) {
+    if (performance.now() > deadline) throw new CodeBoxError('unavailable', complaint, { retryAfterSeconds: 5 });
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+};
+
+const removeGroup = async (path: string): Promise<boolean> => {
+  try {
+    await rmdir(path);
+    return true;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+  }
+};
+
+const signalIfThere = (pid: number, signal: NodeJS.Signals): void => {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It ended by itself meanwhile.
+  }
+};
+
+const setIfThere = async (path: string, value: number): Promise<void> => {
+  // Swap accounting is a choice of the kernel's builder; the weaknesses tell when it is off.
+  await writeFile(path, String(value)).catch(() => undefined);
+};
+
+const canWrite = (path: string): Promise<boolean> =>
+  access(path, constants.W_OK).then(
+    () => true,
+    () => false,
+  );
+
+const enableControllers = async (folder: string): Promise<boolean> => {
+  try {
+    const offered = (await readFile(`${folder}/cgroup.controllers`, 'utf8')).trim().split(' ');
+    if (!unifiedControllers.every((name) => offered.includes(name))) return false;
+    await writeFile(`${folder}/cgroup.subtree_control`, unifiedControllers.map((name) => `+${name}`).join(' '));
+    return true;
+  } catch {
+    // Not allowed here: not root, or inside a container.
+    return false;
+  }
+};

@@ -1,0 +1,218 @@
+import { constants } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { CodeBoxError } from '#contract';
+import { boxUser } from '../box-user.ts';
+import { canMountImages, detachLoops, makeDiskImage } from '../disk-image.ts';
+import type { Capabilities, Driver, Instance, InstanceSpec, InstanceStats } from '../driver.ts';
+import { createGate } from '../gate.ts';
+import { checkInstanceId } from '../instance-id.ts';
+import type { PackageSources } from '../package-sources.ts';
+import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../socket-folder.ts';
+import { findPython, isPrepared, type LocalEnvironment, localEnvironment } from './environment.ts';
+import { createGroups, type Groups } from './groups.ts';
+import { createInstanceFolders, type InstanceFolders } from './instance-folder.ts';
+import { launch } from './launcher.ts';
+import { readPosture } from './posture.ts';
+import { resourceLimits, sandboxCommand, sandboxOptions } from './sandbox.ts';
+import { makeSystemFiles } from './system-files.ts';
+
+const boxFolder = fileURLToPath(new URL('../../../../images/box', import.meta.url));
+
+export interface LocalDriverOptions {
+  /** The data folder, absolute; what is kept of instances lies in `local` below it. */
+  dataDir: string;
+  /** Tells this deployment's control groups from another's: `[a-z0-9-]{1,32}`, the same after a restart. */
+  deployment: string;
+  /** PEM texts that boxes trust beside the host's certificates. */
+  certificates?: readonly string[];
+  packages?: PackageSources;
+}
+
+/**
+ * Boxes as sandboxed processes of this host, made with bubblewrap. As root each has a user, a disk and control groups of its
+ * own; as an ordinary user what cannot be had is in `weaknesses`. Throws `unavailable` when the sandbox does not work here or
+ * its environment is not prepared: there is no way to run boxes without one.
+ */
+export const createLocalDriver = async (options: LocalDriverOptions): Promise<Driver> => {
+  const { dataDir, deployment, certificates = [], packages = {} } = options;
+  const root = process.getuid?.() === 0;
+  const python = await findPython();
+  if (python === undefined || !(await isPrepared(python))) {
+    throw new CodeBoxError('unavailable', 'The environment of local boxes is not prepared: npm start does that.');
+  }
+  const posture = await readPosture({ root, deployment, filter: localEnvironment.filter });
+  const parent = await socketParent(dataDir);
+  // A sandbox is started from here, so it sees what is mounted here.
+  const socketKind = await socketFolderKind(parent, async () => true);
+  const folders = await createInstanceFolders(`${dataDir}/local/instances`);
+  const hasImages = root && (await canMountImages(`${dataDir}/local/instances`));
+  const etc = `${dataDir}/local/etc`;
+  await makeSystemFiles(etc, certificates);
+  const parts: Parts = {
+    root,
+    folders,
+    sockets: await createSocketFolders(parent, socketKind),
+    groups: createGroups(posture.cgroups, folders),
+    hasImages,
+    etc,
+    environment: localEnvironment,
+    packages,
+    supportsNoNestedUsers: posture.supportsNoNestedUsers,
+    hasCgroups: posture.cgroups !== undefined,
+  };
+  const capabilities: Capabilities = {
+    isolation: 'shared-kernel',
+    images: false,
+    networks: ['none'],
+    disk: hasImages ? 'image' : 'tmpfs',
+    limits: { ...posture.limits, diskMb: true },
+    weaknesses: [
+      ...posture.weaknesses,
+      ...(hasImages ? [] : ['Disks of boxes are held in memory: this process cannot use loop devices.']),
+      ...(socketKind === 'plain' ? ['A box can fill the file system that holds its socket.'] : []),
+    ],
+  };
+  return assemble(parts, capabilities);
+};
+
+interface Parts {
+  root: boolean;
+  folders: InstanceFolders;
+  sockets: SocketFolders;
+  groups: Groups;
+  hasImages: boolean;
+  etc: string;
+  environment: LocalEnvironment;
+  packages: PackageSources;
+  supportsNoNestedUsers: boolean;
+  hasCgroups: boolean;
+}
+
+const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
+  const { groups } = parts;
+  const gate = createGate(8);
+  const need = async (id: string): Promise<void> => {
+    checkInstanceId(id);
+    if (!(await known(parts)).has(id)) throw new CodeBoxError('not_found', 'There is no such instance.');
+  };
+  return {
+    name: 'local',
+    capabilities,
+    create: (spec, signal) =>
+      gate(signal, async () => {
+        checkInstanceId(spec.id);
+        if (!capabilities.networks.includes(spec.network)) {
+          throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
+        }
+        return create(parts, spec, signal);
+      }),
+    destroy: (id, signal) => {
+      checkInstanceId(id);
+      return gate(signal, () => destroy(parts, id, signal));
+    },
+    async list() {
+      return Promise.all([...(await known(parts))].map((entry) => describe(parts, ...entry)));
+    },
+    async inspect(id) {
+      const createdAt = (await known(parts)).get(id);
+      return createdAt === undefined ? undefined : describe(parts, id, createdAt);
+    },
+    async freeze(id) {
+      await need(id);
+      await groups.freeze(id);
+    },
+    async thaw(id) {
+      await need(id);
+      await groups.thaw(id);
+    },
+    async stats(id): Promise<InstanceStats> {
+      await need(id);
+      if (!(await groups.running(id))) throw new CodeBoxError('not_found', 'The instance does not run any more.');
+      return await groups.stats(id);
+    },
+  };
+};
+
+const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Promise<Instance> => {
+  const { folders, sockets, groups, root } = parts;
+  const uid = root ? boxUser(spec.id) : undefined;
+  await folders.make(spec.id, { labels: spec.labels, createdAt: new Date().toISOString() });
+  try {
+    const folder = await sockets.make(spec.id, uid ?? 1000, signal);
+    const image = `${folders.path(spec.id)}/disk.ext4`;
+    if (parts.hasImages) await makeDiskImage(image, { sizeMb: spec.limits.diskMb, uid: uid ?? 0, signal });
+    await groups.make(spec.id, spec.limits);
+    const sandbox = {
+      ...folder,
+      limits: spec.limits,
+      uid,
+      venv: parts.environment.venv,
+      server: `${boxFolder}/server`,
+      start: `${boxFolder}/start.sh`,
+      etc: parts.etc,
+      disk: parts.hasImages ? `${folders.path(spec.id)}/mnt` : undefined,
+      cgroups: groups.visible(spec.id),
+      packages: parts.packages,
+    };
+    const launched = {
+      id: spec.id,
+      options: sandboxOptions(sandbox, parts.supportsNoNestedUsers),
+      command: sandboxCommand(uid),
+      prefix: resourceLimits(spec.limits, parts.hasCgroups),
+      filter: parts.environment.filter,
+      joinFiles: groups.joinFiles(spec.id),
+      logFile: folder.log,
+      ownMounts: root,
+    };
+    await launch(folders, launched, signal);
+    return await describe(parts, spec.id, new Date());
+  } catch (cause) {
+    // The caller's signal may be what ended it, so cleaning up has a time of its own.
+    await destroy(parts, spec.id, AbortSignal.timeout(60_000)).catch(() => undefined);
+    throw cause;
+  }
+};
+
+const destroy = async (
+  { folders, sockets, groups, hasImages }: Parts,
+  id: string,
+  signal: AbortSignal,
+): Promise<void> => {
+  await groups.kill(id);
+  await groups.remove(id);
+  // The disk's mount went with the last process; this only catches a device that never came to be mounted.
+  if (hasImages) await detachLoops(`${folders.path(id)}/disk.ext4`, signal);
+  await sockets.remove(id, signal);
+  await folders.remove(id);
+};
+
+/** Everything that there is a trace of, and since when. */
+const known = async ({ folders, sockets, groups }: Parts): Promise<Map<string, Date>> =>
+  new Map([...(await groups.list()), ...(await sockets.list()), ...(await folders.list())]);
+
+const describe = async (parts: Parts, id: string, foundAt: Date): Promise<Instance> => {
+  const { folders, sockets, groups } = parts;
+  const record = await folders.record(id);
+  const running = await groups.running(id);
+  const exit = running || record === undefined ? undefined : await exitOf(parts, id);
+  return {
+    id,
+    address: sockets.describe(id).address,
+    labels: record?.labels ?? {},
+    createdAt: record === undefined ? foundAt : new Date(record.createdAt),
+    running,
+    ...(exit === undefined ? {} : { exit }),
+  };
+};
+
+/** bubblewrap passes its child's end on as 128 + signal; when it could not, it was killed itself. */
+const exitOf = async ({ folders, groups }: Parts, id: string): Promise<NonNullable<Instance['exit']>> => {
+  const { exitCode } = await folders.status(id);
+  const killed = exitCode === undefined || exitCode === 128 + constants.signals.SIGKILL;
+  const signal = Object.entries(constants.signals).find(([, number]) => number === (exitCode ?? 137) - 128)?.[0];
+  const { oomKills } = await groups.stats(id);
+  return {
+    ...(signal === undefined ? { code: exitCode ?? 0 } : { signal }),
+    oomKilled: killed && oomKills > 0,
+  };
+};

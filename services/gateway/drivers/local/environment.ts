@@ -1,0 +1,117 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { runHostCommand } from '../host-command.ts';
+import { followCommand } from './follow-command.ts';
+
+/** What boxes of this driver are made from. */
+export interface LocalEnvironment {
+  /** Bound to `/opt/codebox`. */
+  venv: string;
+  /** The compiled seccomp filter. */
+  filter: string;
+}
+
+const imageFolder = fileURLToPath(new URL('../../../../images/box', import.meta.url));
+const compiler = fileURLToPath(new URL('compile_seccomp.py', import.meta.url));
+const installDeadlineMs = 30 * 60_000;
+
+/** Like `node_modules` it belongs to the checkout, not to the data of one gateway. */
+export const environmentFolder = fileURLToPath(new URL('../../../../.codebox/sandbox', import.meta.url));
+
+/** Where the environment lies, prepared or not. */
+export const localEnvironment: LocalEnvironment = {
+  venv: `${environmentFolder}/venv`,
+  filter: `${environmentFolder}/seccomp.bpf`,
+};
+
+/** Whether `prepareLocalEnvironment` has run for this version of the requirements. */
+export const isPrepared = async (python: string): Promise<boolean> => {
+  const { venv, filter } = localEnvironment;
+  if (!existsSync(filter)) return false;
+  const stamp = await readFile(`${venv}/.stamp`, 'utf8').catch(() => '');
+  return stamp === (await stampOf(python));
+};
+
+/** A Python from 3.11 below /usr, which is all that a sandbox sees of the host; undefined when there is none. */
+export const findPython = async (): Promise<string | undefined> => {
+  const names = ['python3', 'python3.14', 'python3.13', 'python3.12', 'python3.11'];
+  for (const path of ['/usr/bin', '/usr/local/bin'].flatMap((folder) => names.map((name) => `${folder}/${name}`))) {
+    if (!existsSync(path)) continue;
+    const check = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))';
+    const fits = await runHostCommand([path, '-c', check]).then(
+      () => true,
+      () => false,
+    );
+    if (fits) return path;
+  }
+  return undefined;
+};
+
+export interface PrepareOptions {
+  python: string;
+  /** All certificates to trust while downloading, one PEM file. */
+  certificates: string;
+  pipIndexUrl: string | undefined;
+  /** Settings of pip, uv and proxies to pass on. */
+  env: Record<string, string>;
+  log: (line: string) => void;
+  signal: AbortSignal;
+}
+
+/**
+ * Installs what boxes need into a folder of its own, unless that is there for these requirements, and compiles the seccomp
+ * profile. It is made inside a sandbox at the very path that boxes see. Throws an Error with the installer's last lines.
+ */
+export const prepareLocalEnvironment = async (options: PrepareOptions): Promise<void> => {
+  const { python, log, signal } = options;
+  const { venv, filter } = localEnvironment;
+  if (!(await isPrepared(python))) {
+    log('Installing the Python and Node environment of boxes. The first time this takes some minutes.');
+    const fresh = `${venv}.new`;
+    await rm(fresh, { recursive: true, force: true });
+    await mkdir(fresh, { recursive: true, mode: 0o755 });
+    await followCommand(['bwrap', ...installOptions(options, fresh), '/bin/sh', '/opt/box/install.sh'], {
+      log,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(installDeadlineMs)]),
+    });
+    await chmod(fresh, 0o755);
+    await writeFile(`${fresh}/.stamp`, await stampOf(python));
+    await rm(venv, { recursive: true, force: true });
+    await rename(fresh, venv);
+    log('The environment of boxes is ready.');
+  }
+  const compile = [`${venv}/bin/python`, compiler, `${imageFolder}/seccomp.json`, `${filter}.new`];
+  await runHostCommand(compile, { signal });
+  await rename(`${filter}.new`, filter);
+};
+
+const installOptions = ({ python, certificates, pipIndexUrl, env }: PrepareOptions, target: string): string[] => {
+  const bundle = '/tmp/certificates.pem';
+  const variables = {
+    ...env,
+    PATH: '/usr/local/bin:/usr/bin:/bin',
+    HOME: '/tmp',
+    PYTHON: python,
+    SSL_CERT_FILE: bundle,
+    PIP_CERT: bundle,
+    REQUESTS_CA_BUNDLE: bundle,
+    ...(pipIndexUrl === undefined ? {} : { PIP_INDEX_URL: pipIndexUrl }),
+  };
+  return [
+    ...['--ro-bind', '/', '/', '--dev', '/dev', '--proc', '/proc', '--tmpfs', '/tmp', '--tmpfs', '/opt'],
+    ...['--bind', target, '/opt/codebox', '--ro-bind', imageFolder, '/opt/box', '--ro-bind', certificates, bundle],
+    ...['--unshare-pid', '--unshare-ipc', '--die-with-parent', '--new-session', '--clearenv'],
+    ...Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, value]),
+    '--',
+  ];
+};
+
+const stampOf = async (python: string): Promise<string> => {
+  const hash = createHash('sha256');
+  for (const name of ['requirements.txt', 'tools.txt', 'install.sh'])
+    hash.update(await readFile(`${imageFolder}/${name}`));
+  hash.update(await runHostCommand([python, '-VV']));
+  return hash.digest('hex');
+};

@@ -1,0 +1,88 @@
+import { spawn } from 'node:child_process';
+import { open, readFile, writeFile } from 'node:fs/promises';
+import { fileURLToPath } from 'node:url';
+import { CodeBoxError } from '#contract';
+import type { InstanceFolders } from './instance-folder.ts';
+
+const script = fileURLToPath(new URL('launch.sh', import.meta.url));
+const startDeadlineMs = 10_000;
+
+export interface LaunchSpec {
+  id: string;
+  /** Options of bubblewrap; they go through a file, so that they do not show in the list of processes. */
+  options: readonly string[];
+  /** What bubblewrap runs. */
+  command: readonly string[];
+  /** Set before bubblewrap: `prlimit` and its arguments. */
+  prefix: readonly string[];
+  filter: string;
+  /** Files to write 0 to, to join control groups. */
+  joinFiles: readonly string[];
+  /** Takes what the sandbox prints. */
+  logFile: string;
+  /** Whether it gets a mount namespace of its own, which root needs for the disk. */
+  ownMounts: boolean;
+}
+
+/**
+ * Starts a sandbox that outlives this process: in a session of its own, tied to nothing of the gateway. Returns once the box's
+ * first process runs; throws `unavailable` with the sandbox's words in the cause when it does not.
+ */
+export const launch = async (folders: InstanceFolders, spec: LaunchSpec, signal: AbortSignal): Promise<void> => {
+  const folder = folders.path(spec.id);
+  await writeFile(`${folder}/options`, spec.options.map((option) => `${option}\0`).join(''));
+  const argv = [
+    ...(spec.ownMounts ? ['unshare', '--mount', '--propagation', 'private'] : []),
+    ...['/bin/sh', script, folder, spec.filter, ...spec.joinFiles, '--', ...spec.prefix],
+    ...['bwrap', '--seccomp', '3', '--json-status-fd', '4', '--args', '5', '--', ...spec.command],
+  ];
+  const log = await open(spec.logFile, 'ax', 0o600);
+  try {
+    const ended = await startDetached(argv, log.fd);
+    await started(folders, spec, ended, signal);
+  } finally {
+    await log.close();
+  }
+};
+
+/** Gives a function that tells whether the process has ended. */
+const startDetached = (argv: readonly string[], output: number): Promise<() => boolean> =>
+  new Promise((done, failed) => {
+    const [file = '', ...args] = argv;
+    const child = spawn(file, args, {
+      detached: true,
+      stdio: ['ignore', output, output],
+      cwd: '/',
+      env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' },
+    });
+    child.unref();
+    child.once('spawn', () => done(() => child.exitCode !== null || child.signalCode !== null));
+    child.once('error', (cause) => {
+      failed(new CodeBoxError('unavailable', 'The sandbox could not be started.', { cause, retryAfterSeconds: 5 }));
+    });
+  });
+
+const started = async (
+  folders: InstanceFolders,
+  { id, logFile }: LaunchSpec,
+  ended: () => boolean,
+  signal: AbortSignal,
+): Promise<void> => {
+  const deadline = AbortSignal.any([signal, AbortSignal.timeout(startDeadlineMs)]);
+  for (;;) {
+    const { init, exitCode } = await folders.status(id);
+    if (exitCode === undefined && !ended() && init !== undefined) {
+      // Kept with its start time, so that it is known again even when its parent has died.
+      await writeFile(`${folders.path(id)}/init`, await readFile(`/proc/${init}/stat`, 'utf8').catch(() => ''));
+      return;
+    }
+    if (exitCode !== undefined || ended() || deadline.aborted) {
+      const words = await folders.log(logFile);
+      throw new CodeBoxError('unavailable', 'The sandbox could not be started.', {
+        cause: new Error(`the sandbox ${deadline.aborted ? 'is not ready in time' : 'ended'}: ${words}`),
+        retryAfterSeconds: 5,
+      });
+    }
+    await new Promise((done) => setTimeout(done, 3));
+  }
+};

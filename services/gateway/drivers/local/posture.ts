@@ -1,0 +1,90 @@
+import { CodeBoxError } from '#contract';
+import type { Capabilities } from '../driver.ts';
+import { runHostCommand } from '../host-command.ts';
+import { type Cgroups, createCgroups, findCgroupHierarchy } from './cgroup.ts';
+
+/** What the host offers for sandboxes. */
+export interface LocalPosture {
+  cgroups: Cgroups | undefined;
+  supportsNoNestedUsers: boolean;
+  limits: Omit<Capabilities['limits'], 'diskMb'>;
+  weaknesses: string[];
+}
+
+/**
+ * Tries bubblewrap with namespaces and the seccomp filter, and looks for control groups. Throws `unavailable` when the sandbox
+ * does not work, or when root finds no control groups: then something is wrong that a box could make use of.
+ */
+export const readPosture = async ({
+  root,
+  deployment,
+  filter,
+}: {
+  root: boolean;
+  deployment: string;
+  filter: string;
+}): Promise<LocalPosture> => {
+  const supportsNoNestedUsers = !root && (await works(['--unshare-user', '--disable-userns'], filter));
+  if (!(await works(root ? [] : ['--unshare-user'], filter))) {
+    throw new CodeBoxError(
+      'unavailable',
+      'Sandboxes do not work on this host: bubblewrap is missing, too old, or not allowed to make namespaces.',
+    );
+  }
+  const hierarchy = root ? await findCgroupHierarchy() : undefined;
+  if (root && hierarchy === undefined) {
+    throw new CodeBoxError('unavailable', 'This host has no control groups to limit boxes with.');
+  }
+  const cgroups = hierarchy === undefined ? undefined : createCgroups(hierarchy, deployment);
+  const limited = cgroups !== undefined;
+  return {
+    cgroups,
+    supportsNoNestedUsers,
+    limits: { cpus: limited, memoryMb: limited, pids: limited },
+    weaknesses: [
+      'Boxes share the kernel of the host: a bug in the kernel may let one out.',
+      'Boxes can read the programs of this host: its /usr is theirs, read-only.',
+      ...(root ? [] : ['All boxes run as the user of the gateway, who is not root.']),
+      ...(root || supportsNoNestedUsers ? [] : ['Only the seccomp filter keeps a box from making user namespaces.']),
+      ...(limited ? [] : ['CPU time, memory and processes of boxes are not limited, only the memory of each process.']),
+    ],
+  };
+};
+
+/** Runs `true` in a sandbox with everything that boxes need of bubblewrap. */
+const works = async (options: readonly string[], filter: string): Promise<boolean> => {
+  const spaces = ['--unshare-ipc', '--unshare-pid', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try'];
+  const files = [
+    '--ro-bind',
+    '/',
+    '/',
+    '--proc',
+    '/proc',
+    '--dev',
+    '/dev',
+    '--perms',
+    '1777',
+    '--size',
+    '65536',
+    '--tmpfs',
+  ];
+  const bwrap = [
+    'bwrap',
+    ...spaces,
+    ...options,
+    ...files,
+    '/tmp',
+    '--new-session',
+    '--seccomp',
+    '3',
+    '--',
+    '/bin/true',
+  ];
+  try {
+    await runHostCommand(['/bin/sh', '-c', 'filter=$1; shift; exec "$@" 3< "$filter"', 'sh', filter, ...bwrap]);
+    return true;
+  } catch {
+    // The caller says what that means.
+    return false;
+  }
+};

@@ -1,0 +1,192 @@
+import { existsSync } from 'node:fs';
+import type { Limits } from '../driver.ts';
+import { type PackageSources, packageEnvironment, wheelsTarget } from '../package-sources.ts';
+
+const MiB = 1024 * 1024;
+
+/** Files of /proc that tell about the host. Those of them that this kernel has are covered. */
+const coveredFiles = [
+  'cmdline',
+  'interrupts',
+  'kallsyms',
+  'kcore',
+  'key-users',
+  'keys',
+  'sched_debug',
+  'timer_list',
+  'version',
+];
+
+/** Environment of the box server; the same as the image of the Docker driver sets. */
+const environment = {
+  PATH: '/mnt/home/.local/bin:/opt/codebox/bin:/usr/local/bin:/usr/bin:/bin',
+  HOME: '/mnt/home',
+  LANG: 'C.UTF-8',
+  TZ: 'UTC',
+  USER: 'user',
+  LOGNAME: 'user',
+  SSL_CERT_FILE: '/etc/ssl/certs/ca-certificates.crt',
+  REQUESTS_CA_BUNDLE: '/etc/ssl/certs/ca-certificates.crt',
+  PIP_CERT: '/etc/ssl/certs/ca-certificates.crt',
+  NODE_EXTRA_CA_CERTS: '/etc/ssl/certs/ca-certificates.crt',
+  PIP_DISABLE_PIP_VERSION_CHECK: '1',
+  npm_config_prefix: '/mnt/home/.local',
+  npm_config_update_notifier: 'false',
+  CODEBOX_NODE: '/opt/codebox/bin/node',
+  CODEBOX_SOCKET: '/run/codebox/box.sock',
+  CODEBOX_ROOT: '/mnt',
+};
+
+export interface SandboxSpec {
+  limits: Limits;
+  /** The box's own user of the host when this process is root; undefined when boxes run as this process's user. */
+  uid: number | undefined;
+  /** Folders and files of the host. */
+  venv: string;
+  server: string;
+  start: string;
+  etc: string;
+  passwd: string;
+  group: string;
+  run: string;
+  /** The folder where the box's disk is mounted, or undefined for a tmpfs. */
+  disk: string | undefined;
+  /** Folders of the box's control groups that it may read, and where. */
+  cgroups: readonly { source: string; target: string }[];
+  packages: PackageSources;
+}
+
+/**
+ * Options of bubblewrap for one box, without the command. As root there is no user namespace: the box gets a user of its own and
+ * no capability. As an ordinary user there is one, without which nothing would work, and it cannot make others.
+ * `supportsNoNestedUsers`: this bubblewrap knows `--disable-userns`.
+ */
+export const sandboxOptions = (spec: SandboxSpec, supportsNoNestedUsers: boolean): string[] => [
+  ...namespaces(spec.uid, supportsNoNestedUsers),
+  ...system(spec),
+  ...volumes(spec),
+  '--remount-ro',
+  '/',
+  '--clearenv',
+  ...Object.entries({ ...environment, ...packageEnvironment(spec.packages, 'none') }).flatMap(([name, value]) => [
+    '--setenv',
+    name,
+    value,
+  ]),
+  '--chdir',
+  '/mnt',
+];
+
+/** The command inside: as root, setpriv gives up what bubblewrap needed, for good. */
+export const sandboxCommand = (uid: number | undefined): string[] => [
+  ...(uid === undefined
+    ? []
+    : [
+        '/usr/bin/setpriv',
+        `--reuid=${uid}`,
+        `--regid=${uid}`,
+        '--clear-groups',
+        '--bounding-set=-all',
+        '--inh-caps=-all',
+      ]),
+  '/bin/sh',
+  '/opt/codebox-start',
+];
+
+/** The longest a file can get, no core files, no locked memory: what control groups do not bound. */
+export const resourceLimits = (limits: Limits, hasCgroups: boolean): string[] => [
+  'prlimit',
+  '--nofile=8192',
+  '--core=0',
+  '--memlock=65536',
+  `--fsize=${limits.diskMb * MiB}`,
+  ...(hasCgroups ? [] : [`--data=${limits.memoryMb * MiB}`]),
+];
+
+const namespaces = (uid: number | undefined, supportsNoNestedUsers: boolean): string[] => [
+  '--unshare-ipc',
+  '--unshare-pid',
+  '--unshare-net',
+  '--unshare-uts',
+  '--unshare-cgroup-try',
+  '--hostname',
+  'box',
+  '--new-session',
+  '--cap-drop',
+  'ALL',
+  ...(uid === undefined
+    ? ['--unshare-user', ...(supportsNoNestedUsers ? ['--disable-userns'] : []), '--uid', '1000', '--gid', '1000']
+    : ['CAP_SETUID', 'CAP_SETGID', 'CAP_SETPCAP'].flatMap((name) => ['--cap-add', name])),
+];
+
+/** Named one by one, because bubblewrap makes the parents of a mount point unreadable for others. */
+const parents = [
+  '/opt',
+  '/run',
+  '/var',
+  '/var/tmp',
+  '/sys',
+  '/sys/fs',
+  '/sys/fs/cgroup',
+  '/sys/devices',
+  '/sys/devices/system',
+];
+
+const system = (spec: SandboxSpec): string[] => [
+  ...parents.flatMap((path) => ['--dir', path]),
+  '--ro-bind',
+  '/usr',
+  '/usr',
+  ...['lib', 'lib32', 'lib64', 'bin', 'sbin']
+    .filter((name) => existsSync(`/usr/${name}`))
+    .flatMap((name) => ['--symlink', `usr/${name}`, `/${name}`]),
+  // Packages of the host's Python are none of the box's: it has its own.
+  ...(existsSync('/usr/lib/python3/dist-packages') ? [...emptied('/usr/lib/python3/dist-packages')] : []),
+  '--ro-bind',
+  spec.etc,
+  '/etc',
+  '--ro-bind',
+  spec.passwd,
+  '/etc/passwd',
+  '--ro-bind',
+  spec.group,
+  '/etc/group',
+  '--ro-bind',
+  spec.venv,
+  '/opt/codebox',
+  '--ro-bind',
+  spec.server,
+  '/opt/codebox-server',
+  '--ro-bind',
+  spec.start,
+  '/opt/codebox-start',
+  ...(spec.packages.wheelsDir === undefined ? [] : ['--ro-bind', spec.packages.wheelsDir, wheelsTarget]),
+  '--proc',
+  '/proc',
+  ...coveredFiles
+    .map((name) => `/proc/${name}`)
+    .filter((path) => existsSync(path))
+    .flatMap((path) => ['--ro-bind', '/dev/null', path]),
+  ...(existsSync('/sys/devices/system/cpu') ? ['--ro-bind', '/sys/devices/system/cpu', '/sys/devices/system/cpu'] : []),
+  ...spec.cgroups.flatMap(({ source, target }) => ['--ro-bind', source, target]),
+  '--dev',
+  '/dev',
+];
+
+const emptied = (path: string): string[] => ['--size', '4096', '--tmpfs', path, '--remount-ro', path];
+
+/** A size has to stand before each tmpfs, else it takes half of the host's memory. */
+const volumes = ({ limits, run, disk }: SandboxSpec): string[] => {
+  const scratchBytes = String(Math.ceil(limits.memoryMb / 4) * MiB);
+  const tmpfs = (path: string, bytes: string) => ['--perms', '1777', '--size', bytes, '--tmpfs', path];
+  return [
+    ...tmpfs('/dev/shm', scratchBytes),
+    '--remount-ro',
+    '/dev',
+    ...tmpfs('/tmp', scratchBytes),
+    ...(disk === undefined ? tmpfs('/mnt', String(limits.diskMb * MiB)) : ['--bind', disk, '/mnt']),
+    '--bind',
+    run,
+    '/run/codebox',
+  ];
+};

@@ -1,0 +1,200 @@
+import { totalmem } from 'node:os';
+import { join } from 'node:path';
+import { type Logger, pino } from 'pino';
+import { createBoxConnections } from './box-server/connections.ts';
+import { createActivity } from './boxes/activity.ts';
+import { createBackground } from './boxes/background.ts';
+import { createBoxUsage } from './boxes/box-usage.ts';
+import { createCommands } from './boxes/commands.ts';
+import { createContexts } from './boxes/contexts.ts';
+import { createCpuBudget } from './boxes/cpu-budget.ts';
+import { createExecutions } from './boxes/executions.ts';
+import { createFileWatch } from './boxes/file-watch.ts';
+import { createFiles } from './boxes/files.ts';
+import { newId } from './boxes/id.ts';
+import { createLifecycle } from './boxes/lifecycle.ts';
+import { createPackages } from './boxes/packages.ts';
+import { createPortSessions } from './boxes/port-sessions.ts';
+import { createPorts } from './boxes/ports.ts';
+import { createReaper } from './boxes/reaper.ts';
+import { createRecorder } from './boxes/recorder.ts';
+import { createRun } from './boxes/run.ts';
+import { createStats } from './boxes/stats.ts';
+import { readTemplates, type Template } from './boxes/templates.ts';
+import { createTerminals } from './boxes/terminals.ts';
+import { createTickets } from './boxes/tickets.ts';
+import { createUsage } from './boxes/usage.ts';
+import type { Config } from './config.ts';
+import { createDockerDriver } from './drivers/docker/driver.ts';
+import type { Driver } from './drivers/driver.ts';
+import { readCertificates } from './drivers/host-certificates.ts';
+import { createLocalDriver } from './drivers/local/driver.ts';
+import { createApp } from './http/app.ts';
+import { createMetrics } from './http/metrics.ts';
+import { type HttpServer, listen } from './http/server.ts';
+import { addUsageMetrics } from './http/usage-metrics.ts';
+import { requireIsolation, unmetIsolation } from './posture.ts';
+import { startEmbeddedPostgres } from './store/embedded.ts';
+import { openStore } from './store/store.ts';
+
+/** Parts that a caller brings instead of those that the configuration names. */
+export interface Overrides {
+  log?: Logger;
+  driver?: Driver;
+}
+
+/** Share of the machine's memory that boxes may be promised. */
+const memoryShare = 0.8;
+
+/**
+ * Builds the whole gateway from its configuration; nothing listens until `start`. Disposing it stops in order: no new
+ * requests, running ones get time, streams end with a reason, then the database is closed. Boxes stay.
+ */
+export const createGateway = async (config: Config, overrides: Overrides = {}) => {
+  const log = overrides.log ?? pino({ level: config.logLevel });
+  await using stack = new AsyncDisposableStack();
+
+  const embedded =
+    config.databaseUrl === undefined ? await startEmbeddedPostgres(join(config.dataDir, 'postgres')) : undefined;
+  if (embedded) stack.defer(embedded.stop);
+  const store = await openStore(config.databaseUrl ?? embedded?.url ?? '', (err) =>
+    log.warn({ err }, 'a database connection broke'),
+  );
+  stack.defer(store.close);
+
+  const templates = readTemplates(config.templatesFile, config.boxImage);
+  const deployment = await store.keys.deployment(newId('dep'));
+  const driver = overrides.driver ?? (await chooseDriver(config, deployment));
+  const unmet = unmetIsolation(config, driver.capabilities, templates.values());
+  requireIsolation(unmet, config.unsafe, (text) => log.warn(text));
+  for (const weakness of driver.capabilities.weaknesses) log.warn({ driver: driver.name }, weakness);
+
+  const connections = createBoxConnections();
+  stack.defer(connections.close);
+  const background = createBackground((what, err) => log.error({ err }, `could not ${what}`));
+  // What requests have used of the time to stop is not there for the work behind them.
+  let stopBy = Number.POSITIVE_INFINITY;
+  stack.defer(() => background.drain(Math.max(0, Math.min(config.stopMs, stopBy - performance.now()))));
+  const metrics = createMetrics(store.boxes.countByState);
+  addUsageMetrics(metrics.registry, createUsage({ driver, boxes: store.boxes }));
+  const activity = createActivity(store.boxes.touch);
+  const recorder = createRecorder({
+    executions: store.executions,
+    touch: store.boxes.touch,
+    background,
+    onFinish: (done, language) => {
+      metrics.executions.inc({ status: done.status, language: language ?? 'unknown' });
+      metrics.executionSeconds.observe(done.durationMs / 1000);
+    },
+  });
+  const lifecycle = createLifecycle({
+    driver,
+    store,
+    connections,
+    activity,
+    templates,
+    maxBoxes: config.maxBoxes ?? capacity(templates),
+    startMs: config.startMs,
+    recordEnds: recorder.flush,
+    onStart: (ms) => metrics.starts.observe({ kind: 'cold' }, ms / 1000),
+  });
+  const usage = createBoxUsage({ driver, lifecycle });
+  const budget = createCpuBudget(usage);
+  const executions = createExecutions({
+    store,
+    lifecycle,
+    activity,
+    background,
+    recorder,
+    budget,
+    graceMs: config.runGraceMs,
+  });
+  const commands = createCommands({ lifecycle, activity, budget, graceMs: config.runGraceMs });
+  const files = createFiles({ lifecycle, activity });
+  const reaper = createReaper({
+    driver,
+    store,
+    lifecycle,
+    executions,
+    activity,
+    background,
+    budget,
+    sweepMs: config.sweepMs,
+    startMs: config.startMs,
+    onReap: (cause) => metrics.reaped.inc({ cause }),
+    onOrphan: (kind) => metrics.orphans.inc({ kind }),
+  });
+
+  const stopping = new AbortController();
+  const { app, endpoints } = createApp({
+    log,
+    store,
+    metrics,
+    lifecycle,
+    executions,
+    contexts: createContexts(lifecycle),
+    commands,
+    files,
+    fileWatch: createFileWatch({ lifecycle, activity }),
+    terminals: createTerminals({ lifecycle, activity }),
+    tickets: createTickets({ tickets: store.tickets, lifecycle }),
+    packages: createPackages({ lifecycle, commands, budget }),
+    ports: createPorts({ lifecycle, activity, answerMs: config.portsAnswerMs }),
+    portSessions: createPortSessions(store.portSessions),
+    portsDomain: config.portsDomain,
+    stats: createStats({ usage, lifecycle }),
+    run: createRun({ lifecycle, executions, commands, files, background }),
+    checkReady: async () => {
+      await store.keys.ping();
+      await driver.inspect('none', AbortSignal.timeout(5000));
+    },
+    stopping: stopping.signal,
+  });
+
+  const owned = stack.move();
+  let server: HttpServer | undefined;
+  return {
+    app,
+    endpoints,
+    store,
+    driver,
+    log,
+    /** Sweeps what an earlier life left, then listens. Answers the port. */
+    async start(): Promise<number> {
+      await reaper.start();
+      owned.defer(reaper.stop);
+      server = await listen(app, config.host, config.port);
+      return server.port;
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      stopping.abort();
+      stopBy = performance.now() + config.stopMs;
+      await server?.close(config.stopMs);
+      await owned.disposeAsync();
+    },
+  };
+};
+
+export type Gateway = Awaited<ReturnType<typeof createGateway>>;
+
+/** As many boxes of the largest default size as the memory holds. */
+const capacity = (templates: Map<string, Template>): number => {
+  const largest = Math.max(...[...templates.values()].map((template) => template.limits.memoryMb));
+  return Math.max(1, Math.floor((totalmem() * memoryShare) / (largest * 1024 * 1024)));
+};
+
+/** The configured driver; `auto` takes Docker where a daemon answers, else local processes. */
+export const chooseDriver = async (config: Config, deployment: string): Promise<Driver> => {
+  const { dataDir, runtime, packages } = config;
+  const certificates = config.caBundle === undefined ? [] : await readCertificates(config.caBundle);
+  const local = () => createLocalDriver({ dataDir, deployment, packages, certificates });
+  if (config.driver === 'local') return await local();
+  try {
+    return await createDockerDriver({ dataDir, deployment, runtime, packages, certificates });
+  } catch (noDocker) {
+    if (config.driver === 'docker') throw noDocker;
+    return await local().catch((noLocal: unknown) => {
+      throw new AggregateError([noDocker, noLocal], 'Neither the docker nor the local driver works here.');
+    });
+  }
+};

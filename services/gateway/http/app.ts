@@ -1,0 +1,151 @@
+import { randomUUID } from 'node:crypto';
+import type { Hono } from 'hono';
+import type { Logger } from 'pino';
+import { CodeBoxError } from '#contract';
+import type { Commands } from '../boxes/commands.ts';
+import type { Contexts } from '../boxes/contexts.ts';
+import type { Executions } from '../boxes/executions.ts';
+import type { FileWatch } from '../boxes/file-watch.ts';
+import type { Files } from '../boxes/files.ts';
+import type { Lifecycle } from '../boxes/lifecycle.ts';
+import type { Packages } from '../boxes/packages.ts';
+import type { PortSessions } from '../boxes/port-sessions.ts';
+import type { Ports } from '../boxes/ports.ts';
+import type { RunOnce } from '../boxes/run.ts';
+import type { Stats } from '../boxes/stats.ts';
+import type { Terminals } from '../boxes/terminals.ts';
+import type { Tickets } from '../boxes/tickets.ts';
+import type { Store } from '../store/store.ts';
+import { authenticate, createKeyCheck } from './auth.ts';
+import { createEndpoints, type Endpoints } from './endpoint.ts';
+import type { Env } from './env.ts';
+import type { Metrics } from './metrics.ts';
+import { createOpenSockets } from './open-sockets.ts';
+import { createPortAccess } from './ports/access.ts';
+import { servePorts } from './ports/proxy.ts';
+import { asCodeBoxError, problemResponse } from './problem.ts';
+import { addBoxRoutes } from './routes/boxes.ts';
+import { createCommandAnswers } from './routes/command-answers.ts';
+import { addCommandRoutes } from './routes/commands.ts';
+import { addContextRoutes } from './routes/contexts.ts';
+import { addExecutionRoutes } from './routes/executions.ts';
+import { addFileOperationRoutes } from './routes/file-operations.ts';
+import { addFileSearchRoute } from './routes/file-search.ts';
+import { addFileWatchRoute } from './routes/file-watch.ts';
+import { addFileRoutes } from './routes/files.ts';
+import { addPackageRoutes } from './routes/packages.ts';
+import { addPortRoutes } from './routes/ports.ts';
+import { addRunRoute } from './routes/run.ts';
+import { addSocketRoute } from './routes/socket.ts';
+import { addStatsRoute } from './routes/stats.ts';
+import { addSystemRoutes } from './routes/system.ts';
+import { addTemplateRoutes } from './routes/templates.ts';
+import { addTerminalRoutes } from './routes/terminals.ts';
+import { addTicketRoutes } from './routes/tickets.ts';
+import { sentStatus } from './status.ts';
+import { createWebSockets, type WebSockets } from './websocket.ts';
+
+/** What the routes call. */
+export interface RouteParts {
+  metrics: Metrics;
+  lifecycle: Lifecycle;
+  executions: Executions;
+  contexts: Contexts;
+  commands: Commands;
+  files: Files;
+  fileWatch: FileWatch;
+  packages: Packages;
+  run: RunOnce;
+  terminals: Terminals;
+  stats: Stats;
+  tickets: Tickets;
+  webSockets: WebSockets;
+  /** Throws when a box could not be had now. */
+  checkReady: () => Promise<void>;
+  /** Aborted when the gateway begins to stop. */
+  stopping: AbortSignal;
+}
+
+export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
+  log: Logger;
+  ports: Ports;
+  portSessions: PortSessions;
+  portsDomain: string;
+  store: Pick<Store, 'keys' | 'idempotency'>;
+}
+
+const isProbe = (route: string | undefined) => route === '/healthz' || route === '/readyz' || route === '/metrics';
+const requestIdPattern = /^[\w.-]{1,128}$/;
+const dotSegment = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
+
+/** The HTTP application: request ids, logs, metrics, errors, authentication, and all routes. */
+export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: Endpoints } => {
+  const { log, store, metrics } = options;
+  const endpoints = createEndpoints(store.idempotency);
+  const { app, methodsOf } = endpoints;
+
+  app.use(async (c, next) => {
+    const given = c.req.header('x-request-id') ?? '';
+    const requestId = requestIdPattern.test(given) ? given : randomUUID();
+    c.set('requestId', requestId);
+    c.set('log', log.child({ requestId }));
+    c.header('X-Request-Id', requestId);
+    const startedAt = performance.now();
+    await next();
+    const ms = Math.round(performance.now() - startedAt);
+    // Probes come every few seconds and say nothing while all is well.
+    const level = isProbe(c.get('route')) && c.res.ok ? 'debug' : 'info';
+    c.get('log')[level]({ method: c.req.method, route: c.get('route'), status: sentStatus(c), ms }, 'request');
+  });
+  app.use(metrics.middleware);
+  const keys = createKeyCheck(store.keys.find);
+  const { ports, portSessions: sessions, portsDomain: domain, tickets, stopping } = options;
+  const openSockets = createOpenSockets({ stopping, keys });
+  app.use(servePorts({ ports, access: createPortAccess({ keys, tickets, sessions }), domain, openSockets }));
+  app.use(async (c, next) => {
+    // The URL parser would resolve these before routing, so that a path meant for a file reaches another route.
+    const raw = c.env?.incoming?.url?.split('?', 1)[0] ?? '';
+    if (!dotSegment.test(raw)) return await next();
+    const detail = 'must not contain . or .. segments';
+    throw new CodeBoxError('invalid_request', `The path ${detail}.`, { errors: [{ pointer: '/path', detail }] });
+  });
+  app.use('/v1/*', authenticate(keys, tickets.redeem));
+
+  app.onError((thrown, c) => {
+    const error = asCodeBoxError(thrown);
+    if (error.code === 'internal' || error.code === 'unavailable') c.get('log').error({ err: thrown }, error.message);
+    return problemResponse(c, error);
+  });
+  app.notFound((c) => {
+    const methods = methodsOf(c.req.path);
+    if (methods.length === 0)
+      return problemResponse(c, new CodeBoxError('not_found', 'There is nothing at this path.'));
+    c.header('Allow', methods.join(', '));
+    return problemResponse(c, new CodeBoxError('method_not_allowed', `This path takes ${methods.join(', ')}.`));
+  });
+
+  addRoutes(endpoints, { ...options, webSockets: createWebSockets(openSockets) });
+  return { app, endpoints };
+};
+
+/** All routes of the gateway. */
+export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
+  addSystemRoutes(endpoints, parts);
+  addTemplateRoutes(endpoints, parts.lifecycle);
+  addBoxRoutes(endpoints, parts.lifecycle);
+  addExecutionRoutes(endpoints, parts.executions, parts.stopping);
+  addSocketRoute(endpoints, parts);
+  addContextRoutes(endpoints, parts.contexts);
+  addFileRoutes(endpoints, parts.files);
+  addFileOperationRoutes(endpoints, parts.files);
+  addFileSearchRoute(endpoints, parts.files);
+  addFileWatchRoute(endpoints, parts.fileWatch, parts.stopping);
+  const answers = createCommandAnswers(parts.commands, parts.stopping);
+  addCommandRoutes(endpoints, parts.commands, answers, parts.stopping);
+  addPackageRoutes(endpoints, parts.packages, answers);
+  addRunRoute(endpoints, parts.run);
+  addStatsRoute(endpoints, parts.stats, parts.stopping);
+  addTicketRoutes(endpoints, parts.tickets);
+  addPortRoutes(endpoints);
+  addTerminalRoutes(endpoints, parts.terminals, parts.webSockets);
+};

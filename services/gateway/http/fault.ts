@@ -1,0 +1,27 @@
+import type { z } from 'zod';
+import { CodeBoxError, type InputFault } from '#contract';
+
+/** What zod found wrong, with JSON pointers below `root`. */
+export const toFaults = (issue: z.core.$ZodIssue, root: string): InputFault[] => {
+  const pointer = [root, ...issue.path.map((part) => String(part).replaceAll('~', '~0').replaceAll('/', '~1'))].join(
+    '/',
+  );
+  if (issue.code !== 'unrecognized_keys') return [{ pointer, detail: issue.message }];
+  return issue.keys
+    .slice(0, 20)
+    .map((key) => ({ pointer: `${pointer}/${key.slice(0, 100)}`, detail: 'is not a known key' }));
+};
+
+/** The refusal of bad input. */
+export const faulty = (errors: InputFault[], cause?: unknown) =>
+  new CodeBoxError(
+    'invalid_request',
+    errors
+      .map((fault) => `${fault.pointer || 'The body'} ${fault.detail}`)
+      .join('; ')
+      .slice(0, 1000),
+    {
+      errors: errors.slice(0, 50),
+      ...(cause !== undefined && { cause }),
+    },
+  );

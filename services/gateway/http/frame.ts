@@ -1,0 +1,22 @@
+import type { z } from 'zod';
+import { frameIdSchema, type InputFault } from '#contract';
+import { toFaults } from './fault.ts';
+
+export interface BadFrame {
+  faults: InputFault[];
+  id: string | null;
+}
+
+/** A text frame as what its schema describes; or what is wrong with it, and the id that it gives itself, if any. */
+export const readFrame = <T>(schema: z.ZodType<T>, text: Buffer): { value: T } | BadFrame => {
+  let value: unknown;
+  try {
+    value = JSON.parse(text.toString('utf8'));
+  } catch {
+    return { faults: [{ pointer: '', detail: 'is not JSON' }], id: null };
+  }
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return { value: parsed.data };
+  const id = frameIdSchema.safeParse((value as { id?: unknown } | null)?.id);
+  return { faults: parsed.error.issues.flatMap((issue) => toFaults(issue, '')), id: id.data ?? null };
+};

@@ -1,0 +1,107 @@
+import type { Context } from 'hono';
+import { CodeBoxError } from '#contract';
+import type { IdempotencyStore, StoredAnswer } from '../store/idempotency.ts';
+import type { Env } from './env.ts';
+import { asCodeBoxError } from './problem.ts';
+import { streamFormat } from './stream.ts';
+
+/** What the handler of a request with an Idempotency-Key tells of how far it has come. */
+export interface Progress {
+  /** From now on what was asked for may happen: only a refusal tells that it did not. */
+  mayStart(location?: string): Promise<void>;
+  /** It happened, whatever comes now. Repeated requests are joined to `location`. */
+  hasStarted(location?: string): Promise<void>;
+}
+
+/** What is done with a repeated request besides giving it the first answer. */
+export interface Replay {
+  /** Answers from what an earlier request started. */
+  join: (c: Context<Env>, location: string) => Promise<Response>;
+  /** Keeps the whole answer too, for what cannot be read for ever at its location. */
+  keepsAnswer: boolean;
+}
+
+export interface AnswerOnce {
+  c: Context<Env>;
+  idempotency: IdempotencyStore;
+  key: string;
+  /** Of method, path and body: the same key with another request is a mistake of the caller. */
+  hash: string;
+  answer: () => Promise<Response>;
+  replay: Replay | undefined;
+}
+
+/** A longer answer is not kept; repeating its request says so. */
+const maxKeptBytes = 8 * 1024 * 1024;
+
+/**
+ * Does what a request asks for once per tenant and key: a repeated request gets the first answer, or is joined to what the
+ * first one started. `conflict` while the first is in progress, `idempotency_mismatch` for another body. A request that
+ * was refused before it did anything gives its key back; after a failure whose effect nobody knows, repeating it is a
+ * `conflict` that says so. When the gateway dies before what was started is noted, repeated requests get the `conflict` of one in
+ * progress until keys are purged: code that may have run is never run again.
+ */
+export const answerOnce = async ({ c, idempotency, key, hash, answer, replay }: AnswerOnce): Promise<Response> => {
+  const tenant = c.get('tenant');
+  const known = await idempotency.claim(tenant, key, hash);
+  if (known) return await repeat(c, known, hash, replay);
+  let state: 'untouched' | 'maybe' | 'started' = 'untouched';
+  const advance = (to: 'maybe' | 'started') => async (location?: string) => {
+    state = to;
+    if (location !== undefined) await idempotency.setLocation(tenant, key, location);
+  };
+  c.set('progress', { mayStart: advance('maybe'), hasStarted: advance('started') });
+  try {
+    const response = await answer();
+    const isJoined = replay !== undefined && (state as string) === 'started';
+    if (isJoined && (!replay.keepsAnswer || response.status !== 200 || streamFormat(c))) return response;
+    const text = await response.clone().text();
+    await idempotency.complete(tenant, key, {
+      status: response.status,
+      body: text.length <= maxKeptBytes ? text : null,
+      contentType: response.headers.get('content-type'),
+    });
+    return response;
+  } catch (error) {
+    const { code } = asCodeBoxError(error);
+    if (didNothing(state, code)) await idempotency.release(tenant, key);
+    else await idempotency.complete(tenant, key, { status: failed, body: null, contentType: null });
+    throw error;
+  }
+};
+
+/** Stands for an answer that was an error after something may have happened. */
+const failed = 500;
+
+const didNothing = (state: 'untouched' | 'maybe' | 'started', code: CodeBoxError['code']): boolean => {
+  if (state === 'started' || code === 'internal') return false;
+  return state === 'untouched' || (code !== 'unavailable' && code !== 'timeout');
+};
+
+const repeat = async (
+  c: Context<Env>,
+  known: StoredAnswer,
+  hash: string,
+  replay: Replay | undefined,
+): Promise<Response> => {
+  if (known.requestHash !== hash) {
+    throw new CodeBoxError('idempotency_mismatch', 'This Idempotency-Key belongs to another request.');
+  }
+  c.header('Idempotency-Replayed', 'true');
+  const canJoin = replay !== undefined && known.location !== null;
+  if (known.location !== null) c.header('Content-Location', known.location);
+  if (known.status !== null && known.body !== null && !(canJoin && streamFormat(c))) {
+    return c.body(known.body, known.status as 200, { 'Content-Type': known.contentType ?? 'application/json' });
+  }
+  if (replay && known.location !== null) return await replay.join(c, known.location);
+  if (known.status === null) {
+    throw new CodeBoxError('conflict', 'The first request with this Idempotency-Key is still in progress.', {
+      retryAfterSeconds: 1,
+    });
+  }
+  if (known.status === failed) {
+    const text = 'The first request with this Idempotency-Key failed on the way: whether it had an effect is unknown.';
+    throw new CodeBoxError('conflict', text);
+  }
+  throw new CodeBoxError('conflict', 'The first answer was too long to be kept.');
+};

@@ -1,0 +1,81 @@
+import { once } from 'node:events';
+import type { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import busboy from 'busboy';
+import { boxPathSchema, CodeBoxError } from '#contract';
+
+const maxParts = 1000;
+
+/**
+ * Reads a multipart/form-data body; each file part goes to `write` with its filename as path, one after the other, streamed.
+ * Throws `invalid_request` for a bad path or a body without files, and the signal's reason; what was written before stays.
+ * The body itself is left open, so that the answer can still be sent.
+ */
+export const readMultipart = async (
+  body: Readable,
+  contentType: string,
+  write: (path: string, content: Readable) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> => {
+  const parser = openParser(contentType);
+  let written = 0;
+  let queue = Promise.resolve();
+  const failure = new AbortController();
+  const stop = AbortSignal.any([failure.signal, signal]);
+  parser.on('file', (_field, content, { filename }) => {
+    // A body that breaks off destroys its parts too; the parser fails with the same error, and that one is thrown.
+    content.on('error', () => {});
+    const path = boxPathSchema.safeParse(filename ?? '');
+    if (!path.success) content.resume();
+    queue = queue.then(async () => {
+      if (!path.success) throw badPart(written, path.error.issues[0]?.message ?? 'is not a path');
+      await write(path.data, content);
+      written += 1;
+    });
+    queue.catch((error) => failure.abort(error));
+  });
+  let tooMany = false;
+  parser.on('filesLimit', () => {
+    tooMany = true;
+  });
+  try {
+    await Promise.race([pipeline(body.iterator({ destroyOnReturn: false }), parser, { signal: stop }), aborted(stop)]);
+    await queue;
+  } catch (cause) {
+    if (stop.aborted) throw stop.reason;
+    throw new CodeBoxError('invalid_request', 'The multipart body is broken.', {
+      cause,
+      errors: [{ pointer: '', detail: 'is not a whole multipart body' }],
+    });
+  }
+  if (tooMany) throw badPart(maxParts, `is one of more than ${maxParts} parts`);
+  if (written === 0)
+    throw new CodeBoxError('invalid_request', 'The multipart body has no file.', {
+      errors: [{ pointer: '', detail: 'has no part with a filename' }],
+    });
+};
+
+const aborted = async (signal: AbortSignal): Promise<never> => {
+  if (!signal.aborted) await once(signal, 'abort');
+  throw signal.reason;
+};
+
+const openParser = (contentType: string) => {
+  try {
+    return busboy({
+      headers: { 'content-type': contentType },
+      preservePath: true,
+      limits: { files: maxParts, fields: 0 },
+    });
+  } catch (cause) {
+    throw new CodeBoxError('invalid_request', 'The multipart body has no boundary.', {
+      cause,
+      errors: [{ pointer: '/headers/Content-Type', detail: 'has no boundary' }],
+    });
+  }
+};
+
+const badPart = (index: number, detail: string) =>
+  new CodeBoxError('invalid_request', `File ${index} ${detail}.`, {
+    errors: [{ pointer: `/files/${index}/filename`, detail }],
+  });

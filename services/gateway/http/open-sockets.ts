@@ -1,0 +1,77 @@
+import type { Context } from 'hono';
+import { CodeBoxError } from '#contract';
+import { closeCodes, type Peer } from '../box-server/peer.ts';
+import { type KeyCheck, requireCaller } from './auth.ts';
+import type { Env } from './env.ts';
+
+export interface OpenSocketsOptions {
+  /** Aborted when the gateway begins to stop: connections are closed with 1012, so that clients connect again. */
+  stopping: AbortSignal;
+  keys: Pick<KeyCheck, 'still'>;
+}
+
+/** A connection that can be ended. */
+export type OpenSocket = Pick<Peer, 'closed' | 'close'>;
+
+const maxPerTenant = 1000;
+const checkEveryMs = 15_000;
+
+/**
+ * The WebSockets of this gateway, its own and those that lead into boxes. Each tenant has a bounded number of them, and none
+ * outlives the key behind it, or the gateway, by more than 15 s.
+ */
+export const createOpenSockets = ({ stopping, keys }: OpenSocketsOptions) => {
+  const open = new Map<string, number>();
+
+  const count = (tenant: string, socket: OpenSocket) => {
+    open.set(tenant, (open.get(tenant) ?? 0) + 1);
+    const forget = () => {
+      const left = (open.get(tenant) ?? 1) - 1;
+      if (left > 0) open.set(tenant, left);
+      else open.delete(tenant);
+    };
+    socket.closed.addEventListener('abort', forget, { once: true });
+  };
+
+  const closeAtStop = (socket: OpenSocket) => {
+    const stop = () => socket.close(closeCodes.restart, 'The gateway is stopping; connect again.');
+    if (stopping.aborted) stop();
+    stopping.addEventListener('abort', stop, { once: true, signal: socket.closed });
+  };
+
+  const checkAgain = (socket: OpenSocket, check: () => Promise<unknown>) => {
+    const timer = setInterval(async () => {
+      try {
+        await check();
+      } catch (error) {
+        // Only what is certain ends the connection; a database that is away comes back.
+        const code = error instanceof CodeBoxError ? error.code : undefined;
+        if (code === 'gone') socket.close(closeCodes.goingAway, (error as CodeBoxError).message);
+        if (code === 'unauthorized') socket.close(closeCodes.refused, 'The key is not valid any more.');
+      }
+    }, checkEveryMs);
+    socket.closed.addEventListener('abort', () => clearInterval(timer), { once: true });
+  };
+
+  return {
+    /** Throws `too_many_requests` when the tenant of the request has enough of them. */
+    expectRoom(c: Context<Env>): void {
+      if ((open.get(c.get('tenant')) ?? 0) >= maxPerTenant)
+        throw new CodeBoxError('too_many_requests', `${maxPerTenant} WebSockets are open.`, { retryAfterSeconds: 5 });
+    },
+
+    /** Watches over a new one until it is closed. `check` throws `gone` when there is no reason to stay any more. */
+    keep(c: Context<Env>, socket: OpenSocket, check?: () => Promise<unknown>): void {
+      if (socket.closed.aborted) return;
+      const caller = { tenantId: c.get('tenant'), keyId: c.get('keyId') };
+      count(caller.tenantId, socket);
+      closeAtStop(socket);
+      checkAgain(socket, async () => {
+        requireCaller(await keys.still(caller));
+        await check?.();
+      });
+    },
+  };
+};
+
+export type OpenSockets = ReturnType<typeof createOpenSockets>;

@@ -1,0 +1,105 @@
+import type { IncomingMessage } from 'node:http';
+import type { Context } from 'hono';
+import { CodeBoxError } from '#contract';
+import { type PortSessions, portSessionSeconds } from '../../boxes/port-sessions.ts';
+import type { Tickets } from '../../boxes/tickets.ts';
+import type { Caller } from '../../store/keys.ts';
+import { admit, givenKey, type KeyCheck, keyId } from '../auth.ts';
+import type { Env } from '../env.ts';
+import { ownCookie, ownCookies } from './cookie.ts';
+import { isSecure } from './scheme.ts';
+import type { Target } from './target.ts';
+
+export interface PortAccessOptions {
+  keys: KeyCheck;
+  tickets: Pick<Tickets, 'redeem'>;
+  sessions: PortSessions;
+}
+
+/** How a request was let in. */
+export type Access = 'key' | 'session' | 'ticket';
+
+/** Cookies that pages of other hosts may have put beside ours. */
+const maxCookies = 5;
+const ticketPair = /^ticket=(tkt_[\w-]{43})$/;
+
+/** Takes a ticket out of the query of a target; the rest stays byte for byte. */
+export const splitTicket = (target: Target): { target: Target; ticket: string | undefined } => {
+  const at = target.path.indexOf('?');
+  if (at < 0) return { target, ticket: undefined };
+  const pairs = target.path.slice(at + 1).split('&');
+  const ticket = pairs.flatMap((pair) => ticketPair.exec(pair)?.[1] ?? [])[0];
+  if (ticket === undefined) return { target, ticket };
+  const rest = pairs.filter((pair) => !ticketPair.test(pair)).join('&');
+  return { target: { ...target, path: target.path.slice(0, at) + (rest === '' ? '' : `?${rest}`) }, ticket };
+};
+
+/**
+ * Who may talk to a port: a key, a browser's session for this port, or a ticket of the box. A ticket given in the address of
+ * a page becomes a session. Throws the one 401 of the gateway, and `forbidden` for what another page makes a browser ask.
+ */
+export const createPortAccess = ({ keys, tickets, sessions }: PortAccessOptions) => {
+  const callerOfSession = async (incoming: IncomingMessage, { box, port }: Target): Promise<Caller | undefined> => {
+    for (const token of ownCookies(incoming.headers.cookie).slice(0, maxCookies)) {
+      const caller = await keys.still(await sessions.callerOf(token, box, port));
+      if (caller) return caller;
+    }
+    return undefined;
+  };
+
+  return {
+    /** Lets the request in and answers how. */
+    async admit(
+      c: Context<Env>,
+      incoming: IncomingMessage,
+      target: Target,
+      ticket: string | undefined,
+    ): Promise<Access> {
+      const key = givenKey(c) ?? '';
+      // Keys of the server's own, which its pages may send along, do not count.
+      if (keyId(key) === undefined) {
+        if (ticket !== undefined) {
+          admit(c, await keys.still(await tickets.redeem(ticket, target.box)));
+          return 'ticket';
+        }
+        const caller = await callerOfSession(incoming, target);
+        if (caller) {
+          if (!isOwnPage(incoming))
+            throw new CodeBoxError('forbidden', 'Only its own pages may use a port in a browser.');
+          admit(c, caller);
+          return 'session';
+        }
+      }
+      admit(c, await keys.callerOf(key));
+      return 'key';
+    },
+
+    /** The answer to a page asked for with a ticket: a cookie for this port, and the same address without the ticket. */
+    async open(c: Context<Env>, incoming: IncomingMessage, target: Target): Promise<Response> {
+      const token = await sessions.create(
+        { tenantId: c.get('tenant'), keyId: c.get('keyId') },
+        target.box,
+        target.port,
+      );
+      const cookie = ownCookie(token, target.prefix, isSecure(incoming), portSessionSeconds);
+      // With the host, because a path of the server may begin with two slashes, which alone would name another host.
+      const location = target.prefix === '' ? `//${incoming.headers.host}${target.path}` : target.prefix + target.path;
+      const headers = { Location: location, 'Set-Cookie': cookie, 'Cache-Control': 'no-store' };
+      return c.body(null, 303, { ...headers, 'Referrer-Policy': 'no-referrer' });
+    },
+  };
+};
+
+export type PortAccess = ReturnType<typeof createPortAccess>;
+
+/**
+ * Whether a browser asks for its user or for the port's own page. Hosts of one domain count as one site, so SameSite alone does
+ * not keep the page of another box from using the cookie.
+ */
+const isOwnPage = ({ headers, method }: IncomingMessage): boolean => {
+  const site = headers['sec-fetch-site'];
+  const isVisit = headers['sec-fetch-mode'] === 'navigate' && (method === 'GET' || method === 'HEAD');
+  if (site !== undefined && site !== 'same-origin' && site !== 'none' && !isVisit) return false;
+  const origin = headers.origin;
+  return origin === undefined || isVisit || origin.replace(/^https?:\/\//, '') === headers.host;
+};

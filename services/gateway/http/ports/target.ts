@@ -1,0 +1,49 @@
+import type { IncomingMessage } from 'node:http';
+import { CodeBoxError, portSchema } from '#contract';
+
+/** Which server of which box a request is for. */
+export interface Target {
+  box: string;
+  port: number;
+  /** Path and query as the server gets them, byte for byte. */
+  path: string;
+  /** Where the server's `/` is, without the last slash: empty when it has a host of its own. */
+  prefix: string;
+  /** Whether the address ended at the prefix, without the slash that `path` begins with. */
+  isUnslashed: boolean;
+}
+
+const authority = /^https?:\/\/[^/?#]*/i;
+const portsPath = /^(\/v1\/boxes\/([A-Za-z0-9_-]{1,64})\/ports\/([^/?#]+))(.*)$/s;
+const hostLabel = /^(\d{1,5})-(box-[a-z2-7]+)$/;
+
+/**
+ * Reads the target from the raw request, since the URL parser would resolve what belongs to the server: `..`, `%2e`, `//`.
+ * Undefined for a request that is for the gateway itself. Throws `invalid_request` for what is no port.
+ */
+export const readTarget = (incoming: IncomingMessage | undefined, domain: string): Target | undefined => {
+  const url = (incoming?.url ?? '').replace(authority, '');
+  const host = readHost(incoming?.headers.host ?? '', domain);
+  if (host) return { ...host, path: rooted(url), prefix: '', isUnslashed: false };
+  const [, prefix, box, port, rest = ''] = portsPath.exec(url) ?? [];
+  if (prefix === undefined || box === undefined || port === undefined) return undefined;
+  return { box, port: readPort(port), path: rooted(rest), prefix, isUnslashed: !rest.startsWith('/') };
+};
+
+/** `<port>-<box>.<domain>`; host names know no case. */
+const readHost = (host: string, domain: string): { box: string; port: number } | undefined => {
+  const name = host.toLowerCase().replace(/:\d*$/, '');
+  if (!name.endsWith(`.${domain}`)) return undefined;
+  const [, port, box] = hostLabel.exec(name.slice(0, -domain.length - 1)) ?? [];
+  if (port === undefined || box === undefined) return undefined;
+  return { box, port: readPort(port) };
+};
+
+const readPort = (text: string): number => {
+  const parsed = portSchema.safeParse(text);
+  if (parsed.success && /^\d+$/.test(text)) return parsed.data;
+  const detail = 'must be a port: 1 to 65535';
+  throw new CodeBoxError('invalid_request', `The port ${detail}.`, { errors: [{ pointer: '/path/port', detail }] });
+};
+
+const rooted = (path: string): string => (path.startsWith('/') ? path : `/${path}`);

@@ -1,0 +1,119 @@
+import { z } from 'zod';
+import { type Box, boxPageSchema, boxQuerySchema, boxSchema, createBoxSchema, updateBoxSchema } from '#contract';
+import type { Continuity, Lifecycle } from '../../boxes/lifecycle.ts';
+import type { BoxRow } from '../../store/boxes.ts';
+import type { Endpoints } from '../endpoint.ts';
+
+/** The path of one box. */
+export const boxParams = z.strictObject({ box: z.string().max(64) });
+
+const tag = 'Boxes';
+
+/** `/v1/boxes`. */
+export const addBoxRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): void => {
+  add(
+    {
+      method: 'post',
+      path: '/v1/boxes',
+      summary: "Create a box, or get the user's one",
+      tag,
+      body: createBoxSchema,
+      idempotent: true,
+      responses: {
+        201: { description: 'A new box, ready.', schema: boxSchema },
+        200: { description: "The user's box, as it was.", schema: boxSchema },
+      },
+    },
+    async ({ c, tenant, body }) => {
+      const { box, continuity } = await lifecycle.create(tenant, body);
+      c.header('Location', `/v1/boxes/${box.id}`);
+      return c.json(toBox(box, continuity), continuity === 'reused' ? 200 : 201);
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/boxes',
+      summary: 'List boxes, the newest first',
+      tag,
+      query: boxQuerySchema,
+      responses: { 200: { description: 'A page of boxes.', schema: boxPageSchema } },
+    },
+    async ({ c, tenant, query }) => {
+      const page = await lifecycle.list(tenant, query);
+      return c.json({ items: page.items.map((box) => toBox(box)), nextCursor: page.nextCursor });
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/boxes/{box}',
+      summary: 'Read a box, also one that has ended',
+      tag,
+      params: boxParams,
+      responses: { 200: { description: 'The box.', schema: boxSchema } },
+    },
+    async ({ c, tenant, params }) => c.json(toBox(await lifecycle.find(tenant, params.box))),
+  );
+
+  add(
+    {
+      method: 'patch',
+      path: '/v1/boxes/{box}',
+      summary: 'Change metadata and times',
+      tag,
+      params: boxParams,
+      body: updateBoxSchema,
+      responses: { 200: { description: 'The box.', schema: boxSchema } },
+    },
+    async ({ c, tenant, params, body }) => c.json(toBox(await lifecycle.update(tenant, params.box, body))),
+  );
+
+  add(
+    {
+      method: 'delete',
+      path: '/v1/boxes/{box}',
+      summary: 'End a box with its files; deleting it again does nothing',
+      tag,
+      params: boxParams,
+      responses: { 204: { description: 'Nothing is left of it.' } },
+    },
+    async ({ c, tenant, params }) => {
+      await lifecycle.delete(tenant, params.box);
+      return c.body(null, 204);
+    },
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/v1/boxes/{box}/keepalive',
+      summary: 'Put off the idle end',
+      tag,
+      params: boxParams,
+      responses: { 200: { description: 'The box.', schema: boxSchema } },
+    },
+    async ({ c, tenant, params }) => c.json(toBox(await lifecycle.keepalive(tenant, params.box))),
+  );
+};
+
+/** A box as JSON, field by field, so that nothing of the host gets out. */
+const toBox = (row: BoxRow, continuity?: Continuity): Box => ({
+  id: row.id,
+  state: row.state,
+  ...(row.cause && { cause: row.cause }),
+  template: row.template,
+  user: row.userId,
+  metadata: row.metadata,
+  limits: row.limits,
+  network: row.network,
+  createdAt: row.createdAt.toISOString(),
+  lastActiveAt: row.lastActiveAt.toISOString(),
+  idleSeconds: row.idleSeconds,
+  expiresAt: row.expiresAt.toISOString(),
+  onIdle: 'delete',
+  continuity: continuity ?? (row.endedAt ? 'lost' : 'reused'),
+  startup: row.startupMs === null ? null : { kind: 'cold', ms: row.startupMs },
+});

@@ -1,0 +1,85 @@
+import { z } from 'zod';
+import { contextPageSchema, contextSchema, createContextSchema, pageQuerySchema, variablePageSchema } from '#contract';
+import type { Contexts } from '../../boxes/contexts.ts';
+import type { Endpoints } from '../endpoint.ts';
+import { boxParams } from './boxes.ts';
+
+const params = boxParams.extend({ context: z.string().max(64) });
+const tag = 'Contexts';
+
+/** `/v1/boxes/{box}/contexts`: the live kernels of a box. */
+export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void => {
+  add(
+    {
+      method: 'get',
+      path: '/v1/boxes/{box}/contexts',
+      summary: 'List contexts',
+      tag,
+      params: boxParams,
+      responses: { 200: { description: 'All contexts of the box.', schema: contextPageSchema } },
+    },
+    async ({ c, tenant, params }) => c.json({ items: await contexts.list(tenant, params.box), nextCursor: null }),
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/v1/boxes/{box}/contexts',
+      summary: 'Start a further kernel',
+      tag,
+      params: boxParams,
+      body: createContextSchema,
+      idempotent: true,
+      responses: { 201: { description: 'The context.', schema: contextSchema } },
+    },
+    async ({ c, tenant, params, body }) => {
+      await c.get('progress')?.mayStart();
+      return c.json(await contexts.create(tenant, params.box, body), 201);
+    },
+  );
+
+  add(
+    {
+      method: 'delete',
+      path: '/v1/boxes/{box}/contexts/{context}',
+      summary: 'End a context; what runs in it ends as killed',
+      tag,
+      params,
+      responses: { 204: { description: 'It is gone.' } },
+    },
+    async ({ c, tenant, params }) => {
+      await contexts.delete(tenant, params.box, params.context);
+      return c.body(null, 204);
+    },
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/v1/boxes/{box}/contexts/{context}/restart',
+      summary: 'A fresh kernel under the same id',
+      tag,
+      params,
+      responses: { 200: { description: 'The context.', schema: contextSchema } },
+    },
+    async ({ c, tenant, params }) => c.json(await contexts.restart(tenant, params.box, params.context)),
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/boxes/{box}/contexts/{context}/variables',
+      summary: 'List the variables of an idle context, without running anything in it',
+      tag,
+      params,
+      query: pageQuerySchema,
+      responses: {
+        200: {
+          description: 'Sorted by name; what was imported is left out. A context where something runs answers 409.',
+          schema: variablePageSchema,
+        },
+      },
+    },
+    async ({ c, tenant, params, query }) => c.json(await contexts.variables(tenant, params.box, params.context, query)),
+  );
+};

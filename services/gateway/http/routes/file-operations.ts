@@ -1,0 +1,51 @@
+import type { Readable } from 'node:stream';
+import { z } from 'zod';
+import { type FileEntry, fileEntrySchema, fileOperationSchema } from '#contract';
+import { readAnswer } from '../../box-server/client.ts';
+import type { Files } from '../../boxes/files.ts';
+import { readJsonBody } from '../body.ts';
+import { checkInput, type Endpoints } from '../endpoint.ts';
+import { readMultipart } from '../multipart.ts';
+import { openUpload } from '../uploads.ts';
+import { boxParams } from './boxes.ts';
+
+const binary = z.string().meta({ format: 'binary' });
+const uploadSchema = z.object({ items: z.array(fileEntrySchema) }).meta({ id: 'Upload' });
+const answers = { 'application/json': z.union([uploadSchema, fileEntrySchema]) };
+
+/** `POST /v1/boxes/{box}/files`: many files at once, and what is done to files besides reading and writing one. */
+export const addFileOperationRoutes = ({ add }: Endpoints, files: Files): void => {
+  add(
+    {
+      method: 'post',
+      path: '/v1/boxes/{box}/files',
+      summary: 'Upload many files as multipart/form-data; make, move, copy, extract or fetch',
+      tag: 'Files',
+      params: boxParams,
+      rawBody: { 'multipart/form-data': z.record(z.string(), binary), 'application/json': fileOperationSchema },
+      responses: {
+        201: { description: 'What was written.', types: answers },
+        200: { description: 'What was moved, or was there already.', schema: fileEntrySchema },
+      },
+    },
+    async ({ c, tenant, params }) => {
+      const type = c.req.header('content-type') ?? '';
+      if (!type.startsWith('multipart/form-data')) {
+        const operation = checkInput(fileOperationSchema, (await readJsonBody(c)).value, '');
+        const leave = new AbortController();
+        c.env?.outgoing?.once('close', () => leave.abort());
+        const { entry, isNew } = await files.operate(tenant, params.box, operation, leave.signal);
+        return c.json(entry, isNew ? 201 : 200);
+      }
+      using upload = openUpload(c);
+      const { body, signal } = upload;
+      const items: FileEntry[] = [];
+      const write = async (path: string, content: Readable) => {
+        const answer = await files.write(tenant, params.box, path, content, {}, signal);
+        items.push(await readAnswer(fileEntrySchema, answer.body));
+      };
+      await readMultipart(body, type, write, signal);
+      return c.json({ items }, 201);
+    },
+  );
+};

@@ -1,0 +1,52 @@
+import { commandSummarySchema, installPackagesSchema, packagePageSchema, packageQuerySchema } from '#contract';
+import type { Packages } from '../../boxes/packages.ts';
+import type { Endpoints } from '../endpoint.ts';
+import { boxParams } from './boxes.ts';
+import { type CommandAnswers, commandTypes } from './command-answers.ts';
+
+const tag = 'Packages';
+const path = '/v1/boxes/{box}/packages';
+
+/** `/v1/boxes/{box}/packages`: what is installed, and installing more. */
+export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, answers: CommandAnswers): void => {
+  add(
+    {
+      method: 'post',
+      path,
+      summary: 'Install packages with pip or npm; wait, stream or detach',
+      tag,
+      params: boxParams,
+      body: installPackagesSchema,
+      idempotent: {
+        replay: ({ c, tenant, body }, location) => answers.replay({ c, tenant }, body.detach, location),
+        keepsAnswer: true,
+      },
+      responses: {
+        200: {
+          description: 'The installer as a command, with what it installed; or its events by Accept.',
+          types: commandTypes,
+        },
+        202: { description: 'It runs; its events are at Location.', schema: commandSummarySchema },
+      },
+    },
+    ({ c, tenant, params, body }) =>
+      answers.start({ c, tenant, box: params.box }, body.detach, (leave) =>
+        packages.install(tenant, params.box, body, leave),
+      ),
+  );
+
+  add(
+    {
+      method: 'get',
+      path,
+      summary: 'List installed packages by name',
+      tag,
+      params: boxParams,
+      query: packageQuerySchema,
+      responses: {
+        200: { description: "A page of packages, the image's and those installed since.", schema: packagePageSchema },
+      },
+    },
+    async ({ c, tenant, params, query }) => c.json(await packages.list(tenant, params.box, query)),
+  );
+};

@@ -1,0 +1,19 @@
+import { createRunSchema, runSchema } from '#contract';
+import type { RunOnce } from '../../boxes/run.ts';
+import type { Endpoints } from '../endpoint.ts';
+
+/** `/v1/run`: one shot. */
+export const addRunRoute = ({ add }: Endpoints, run: RunOnce): void => {
+  add(
+    {
+      method: 'post',
+      path: '/v1/run',
+      summary: 'Run once in a fresh box that is destroyed afterwards',
+      tag: 'Run',
+      body: createRunSchema,
+      idempotent: true,
+      responses: { 200: { description: 'Outputs and changed files.', schema: runSchema } },
+    },
+    async ({ c, tenant, body }) => c.json(await run(tenant, body, () => c.get('progress')?.hasStarted())),
+  );
+};

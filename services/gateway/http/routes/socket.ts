@@ -1,0 +1,56 @@
+import { z } from 'zod';
+import { socketMessageSchema, socketQuerySchema, socketRequestSchema } from '#contract';
+import type { Executions } from '../../boxes/executions.ts';
+import type { Lifecycle } from '../../boxes/lifecycle.ts';
+import type { Endpoints } from '../endpoint.ts';
+import { serveSession } from '../socket-session.ts';
+import type { WebSockets } from '../websocket.ts';
+import { boxParams } from './boxes.ts';
+
+export interface SocketParts {
+  lifecycle: Lifecycle;
+  executions: Executions;
+  webSockets: WebSockets;
+}
+
+/** As much as a JSON body may have. */
+const maxMessageBytes = 10 * 1024 * 1024;
+
+/** `/v1/boxes/{box}/ws`: one WebSocket for executions, input, interrupts and events. */
+export const addSocketRoute = (endpoints: Endpoints, { lifecycle, executions, webSockets }: SocketParts): void => {
+  endpoints.add(
+    {
+      method: 'get',
+      path: '/v1/boxes/{box}/ws',
+      summary: 'WebSocket: run code, answer and stop it, follow its events, many at once',
+      tag: 'Executions',
+      params: boxParams,
+      query: socketQuerySchema,
+      responses: {
+        101: {
+          description:
+            'Text frames are JSON: SocketRequest from the client, SocketMessage from the server. Closing it stops nothing: `attach` on ' +
+            'another connection, or read over HTTP.',
+          types: { 'application/json': z.union([socketRequestSchema, socketMessageSchema]) },
+        },
+      },
+    },
+    async ({ c, tenant, params: { box } }) => {
+      webSockets.expect(c);
+      const release = await lifecycle.hold(tenant, box);
+      const requestId = c.get('requestId');
+      const log = c.get('log').child({ box });
+      try {
+        // A connection on which nothing happens would not learn that its box has ended.
+        const check = () => lifecycle.use(tenant, box);
+        return webSockets.accept(c, { maxMessageBytes, check }, (peer) => {
+          peer.closed.addEventListener('abort', release, { once: true });
+          serveSession(peer, { executions, tenant, box, requestId, log });
+        });
+      } catch (error) {
+        release();
+        throw error;
+      }
+    },
+  );
+};

@@ -1,0 +1,74 @@
+import { z } from 'zod';
+import { terminalPageSchema, terminalQuerySchema } from '#contract';
+import type { Terminals } from '../../boxes/terminals.ts';
+import type { Endpoints } from '../endpoint.ts';
+import { bridgeTerminal } from '../terminal-bridge.ts';
+import type { WebSockets } from '../websocket.ts';
+import { boxParams } from './boxes.ts';
+
+const params = boxParams.extend({ terminal: z.string().max(64) });
+const tag = 'Terminals';
+const maxMessageBytes = 1024 * 1024;
+
+/** `/v1/boxes/{box}/terminal` and `/v1/boxes/{box}/terminals`: interactive shells over WebSockets. */
+export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webSockets: WebSockets): void => {
+  add(
+    {
+      method: 'get',
+      path: '/v1/boxes/{box}/terminal',
+      summary: 'WebSocket: a new terminal, or one that runs already',
+      tag,
+      params: boxParams,
+      query: terminalQuerySchema,
+      responses: {
+        101: {
+          description:
+            'Binary frames are bytes of the terminal, both ways. Text frames are JSON: `{"type":"resize","cols","rows"}` from the client; ' +
+            '`{"type":"ready","terminal","cols","rows","replayedBytes"}`, `{"type":"exit","exitCode","signal"}` and ' +
+            '`{"type":"error","code","detail"}` from the server. Closed with 1012 when the gateway restarts and with 1013 for a reader that ' +
+            'is too slow: connect again with `?terminal=`.',
+        },
+      },
+    },
+    async ({ c, tenant, params, query }) => {
+      webSockets.expect(c);
+      const attached = await terminals.attach(tenant, params.box, query);
+      const log = c.get('log').child({ box: params.box, terminal: attached.id });
+      try {
+        return webSockets.accept(c, { maxMessageBytes }, (client) =>
+          bridgeTerminal(client, attached, (err) => log.warn({ err }, 'a terminal broke')),
+        );
+      } catch (error) {
+        await attached.abandon();
+        throw error;
+      }
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/boxes/{box}/terminals',
+      summary: 'List the running terminals, the oldest first',
+      tag,
+      params: boxParams,
+      responses: { 200: { description: 'All of them.', schema: terminalPageSchema } },
+    },
+    async ({ c, tenant, params }) => c.json({ items: await terminals.list(tenant, params.box), nextCursor: null }),
+  );
+
+  add(
+    {
+      method: 'delete',
+      path: '/v1/boxes/{box}/terminals/{terminal}',
+      summary: 'End a terminal with everything that runs in it',
+      tag,
+      params,
+      responses: { 204: { description: 'Its session has ended, and all that carries its mark.' } },
+    },
+    async ({ c, tenant, params }) => {
+      await terminals.end(tenant, params.box, params.terminal);
+      return c.body(null, 204);
+    },
+  );
+};

@@ -1,0 +1,53 @@
+import type { Server } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { serve } from '@hono/node-server';
+import type { Hono } from 'hono';
+import type { Env } from './env.ts';
+import { isWebSocketRequest, serveUpgrades } from './upgrade.ts';
+
+export interface HttpServer {
+  port: number;
+  /** Takes no new connections, lets requests end for `graceMs`, then cuts what is left. */
+  close(graceMs: number): Promise<void>;
+}
+
+const headersTimeoutMs = 10_000;
+const maxConnections = 10_000;
+
+/** Serves the application on `host:port` (port 0 takes a free one). Rejects when the address is taken. */
+export const listen = async (app: Hono<Env>, host: string, port: number): Promise<HttpServer> => {
+  const server = await new Promise<Server>((listening, failed) => {
+    const created = serve(
+      {
+        fetch: app.fetch,
+        hostname: host,
+        port,
+        serverOptions: {
+          headersTimeout: headersTimeoutMs,
+          // A large upload may take its time; bodies have deadlines of their own.
+          requestTimeout: 0,
+          connectionsCheckingInterval: 5000,
+          shouldUpgradeCallback: isWebSocketRequest,
+        },
+      },
+      () => listening(created as Server),
+    );
+    created.once('error', failed);
+  });
+  server.maxConnections = maxConnections;
+  const cutUpgraded = serveUpgrades(server, app);
+  const address = server.address();
+  return {
+    port: typeof address === 'object' && address ? address.port : port,
+    async close(graceMs) {
+      const closed = new Promise<void>((done) => server.close(() => done()));
+      server.closeIdleConnections();
+      const timer = new AbortController();
+      await Promise.race([closed, sleep(graceMs, undefined, { signal: timer.signal }).catch(() => {})]);
+      timer.abort();
+      server.closeAllConnections();
+      cutUpgraded();
+      await closed;
+    },
+  };
+};

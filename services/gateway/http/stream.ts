@@ -1,0 +1,107 @@
+import type { Context } from 'hono';
+import { accepts } from 'hono/accepts';
+import type { Env } from './env.ts';
+
+export type StreamFormat = 'sse' | 'ndjson';
+
+const pingMs = 15_000;
+const types: Record<StreamFormat, string> = { sse: 'text/event-stream', ndjson: 'application/x-ndjson' };
+
+/** What the caller asked for by `Accept`: a stream, or undefined for one JSON answer. */
+export const streamFormat = (c: Context<Env>): StreamFormat | undefined => {
+  const type = accepts(c, {
+    header: 'Accept',
+    supports: ['application/json', ...Object.values(types)],
+    default: 'application/json',
+  });
+  return type === types.sse ? 'sse' : type === types.ndjson ? 'ndjson' : undefined;
+};
+
+/** Where a caller wants to go on: `?after=`, or what an EventSource sends when it reconnects. */
+export const resumeAfter = (c: Context<Env>, after: number | undefined): number => {
+  const last = c.req.header('last-event-id');
+  return after ?? (last !== undefined && /^\d{1,9}$/.test(last) ? Number(last) : 0);
+};
+
+/** An event with the number that a stream is resumed with: of a run, or of the state of files. */
+export type StreamedEvent = { type: string } & ({ seq: number } | { version: number });
+
+const encoders = {
+  sse: (event: StreamedEvent) =>
+    `id: ${'seq' in event ? event.seq : event.version}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`,
+  ndjson: (event: object) => `${JSON.stringify(event)}\n`,
+};
+const pings = { sse: ': ping\n\n', ndjson: '\n' };
+
+export interface StreamOptions<E> {
+  format: StreamFormat;
+  events: AsyncGenerator<E>;
+  /** Aborted when the reader leaves, so that a silent source is left too. */
+  leave: AbortController;
+  /** Aborted when the gateway stops: the stream ends, and can be taken up again elsewhere. */
+  stopping: AbortSignal;
+  onError: (error: unknown) => void;
+}
+
+/** Events as server-sent events or NDJSON, one at a time as the reader takes them, with a ping after 15 s of silence. */
+export const streamEvents = <E extends StreamedEvent>(
+  c: Context<Env>,
+  { format, events, leave, stopping, onError }: StreamOptions<E>,
+): Response => {
+  const encoder = new TextEncoder();
+  // What waits for the gateway to stop goes with the stream, or every stream that ever was would be kept.
+  const over = new AbortController();
+  const stopped = new Promise<'stopped'>((stop) => {
+    if (stopping.aborted) stop('stopped');
+    stopping.addEventListener('abort', () => stop('stopped'), { once: true, signal: over.signal });
+  });
+  let next: Promise<IteratorResult<E>> | undefined;
+
+  const body = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        next ??= events.next();
+        let timer: NodeJS.Timeout | undefined;
+        const silence = new Promise<'silence'>((ping) => {
+          timer = setTimeout(() => ping('silence'), pingMs);
+        });
+        try {
+          const winner = await Promise.race([next, silence, stopped]);
+          if (winner === 'silence') return controller.enqueue(encoder.encode(pings[format]));
+          if (winner === 'stopped') {
+            if (format === 'sse')
+              controller.enqueue(encoder.encode(': the gateway is stopping; resume with the last id\n\n'));
+            over.abort();
+            controller.close();
+            return leave.abort();
+          }
+          next = undefined;
+          if (winner.done) {
+            over.abort();
+            return controller.close();
+          }
+          controller.enqueue(encoder.encode(encoders[format](winner.value)));
+        } catch (error) {
+          // The status is sent already: cutting the connection is what tells the reader that this is not the end.
+          over.abort();
+          onError(error);
+          controller.error(error);
+        } finally {
+          clearTimeout(timer);
+        }
+      },
+      async cancel() {
+        over.abort();
+        leave.abort();
+        await events.return(undefined).catch(() => {});
+      },
+    },
+    { highWaterMark: 1 },
+  );
+  return c.body(body, 200, {
+    'Content-Type': types[format],
+    'Cache-Control': 'no-store',
+    'X-Accel-Buffering': 'no',
+    'X-Content-Type-Options': 'nosniff',
+  });
+};

@@ -1,0 +1,77 @@
+import { type IncomingMessage, type Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { getRequestListener, type HttpBindings } from '@hono/node-server';
+import type { Hono } from 'hono';
+import type { Env } from './env.ts';
+
+/** A request that asks for another protocol. Its handler takes the connection over, or answers it like any other. */
+export interface Upgrade {
+  /**
+   * The connection, and what came behind the head of the request. From now on they are the caller's, who also sees to errors
+   * and to the end; what the handler answers is not sent. The gateway cuts the connection when it stops and its time is over.
+   */
+  take(): { socket: Socket; head: Buffer };
+  isTaken(): boolean;
+}
+
+/** A handshake that nobody answers ends; what an answer waits for, such as a new terminal, takes less. */
+const handshakeMs = 60_000;
+/** A refusal that nobody reads must not keep its connection. */
+const refusalMs = 10_000;
+
+/** Other protocols, such as h2c, are not spoken: such a request is answered as if it had not asked. */
+export const isWebSocketRequest = (request: Pick<IncomingMessage, 'method' | 'headers'>): boolean =>
+  request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket';
+
+/**
+ * Sends requests for an upgrade through the application, so that they are authenticated, checked, logged and refused like
+ * all others: with a status and a body. Answers a function that cuts what was upgraded.
+ */
+export const serveUpgrades = (server: Server, app: Hono<Env>): (() => void) => {
+  const open = new Set<Socket>();
+
+  server.on('upgrade', (incoming: IncomingMessage, stream: Duplex, head: Buffer) => {
+    // An HTTP server that is not a proxy has nothing but sockets here.
+    const socket = stream as Socket;
+    open.add(socket);
+    socket.once('close', () => open.delete(socket));
+    const broken = () => socket.destroy();
+    socket.on('error', broken);
+    socket.setTimeout(handshakeMs, broken);
+
+    const outgoing = new ServerResponse(incoming);
+    outgoing.shouldKeepAlive = false;
+    outgoing.assignSocket(socket);
+    const flow = () => outgoing.emit('drain');
+    socket.on('drain', flow);
+    const refused = () => socket.setTimeout(refusalMs);
+    outgoing.once('prefinish', refused);
+    const end = () => socket.destroySoon();
+    outgoing.once('finish', end);
+
+    let isTaken = false;
+    const upgrade: Upgrade = {
+      isTaken: () => isTaken,
+      take() {
+        isTaken = true;
+        // What the handler answers goes into an answer without a connection, and away with it.
+        outgoing.off('prefinish', refused);
+        outgoing.off('finish', end);
+        outgoing.detachSocket(socket);
+        socket.off('drain', flow);
+        socket.setTimeout(0);
+        socket.off('timeout', broken);
+        return { socket, head };
+      },
+    };
+    const listener = getRequestListener((request, env) =>
+      app.fetch(request, { ...(env as HttpBindings), upgrade } satisfies Env['Bindings']),
+    );
+    void listener(incoming, outgoing);
+  });
+
+  return () => {
+    for (const socket of open) socket.destroy();
+  };
+};

@@ -1,0 +1,292 @@
+import { and, asc, count, desc, eq, gt, inArray, isNull, lt, ne, notExists, or, type SQL, sql } from 'drizzle-orm';
+import { type BoxCause, type BoxQuery, CodeBoxError, type Limits } from '#contract';
+import type { Database } from './database.ts';
+import { readCursor, toPage } from './page.ts';
+import { boxes, executions, instances } from './schema.ts';
+
+export type BoxRow = typeof boxes.$inferSelect;
+export type InstanceRow = typeof instances.$inferSelect;
+
+export interface NewBox {
+  id: string;
+  tenantId: string;
+  userId: string | null;
+  /** Claims the user's one reusable box. */
+  reusable: boolean;
+  template: string;
+  metadata: Record<string, string>;
+  limits: Limits;
+  network: 'none' | 'internet';
+  idleSeconds: number;
+  maxLifetimeSeconds: number;
+}
+
+const capacityLock = 7_302_113_806;
+const living = ['creating', 'ready'] as const;
+const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => ${seconds})`;
+
+/** Boxes and the instances that embody them. Every change of a box's state is a compare-and-set on `version`. */
+export const createBoxStore = (db: Database) => {
+  const selectWithInstance = db
+    .select({ box: boxes, instance: instances })
+    .from(boxes)
+    .leftJoin(instances, and(eq(instances.boxId, boxes.id), ne(instances.state, 'destroying')))
+    .where(and(eq(boxes.id, sql.placeholder('box')), eq(boxes.tenantId, sql.placeholder('tenant'))))
+    .limit(1)
+    .prepare('box_with_instance');
+
+  return {
+    /**
+     * Writes a box that is being made, with its first instance. Answers undefined when its user already has a living
+     * reusable one; throws `unavailable` when there are `maxInstances` already.
+     */
+    async insert(
+      box: NewBox,
+      instance: { id: string; driver: string },
+      maxInstances: number,
+    ): Promise<BoxRow | undefined> {
+      return await db.transaction(async (tx) => {
+        // Counting and writing are one step for all gateways.
+        await tx.execute(sql`select pg_advisory_xact_lock(${capacityLock})`);
+        const [existing] = await tx.select({ n: count() }).from(instances);
+        if ((existing?.n ?? 0) >= maxInstances) {
+          throw new CodeBoxError('unavailable', 'All boxes of this deployment are in use.', { retryAfterSeconds: 5 });
+        }
+        const { maxLifetimeSeconds, reusable, ...fields } = box;
+        const [row] = await tx
+          .insert(boxes)
+          .values({
+            ...fields,
+            reusable: reusable ? box.userId : null,
+            state: 'creating',
+            expiresAt: inSeconds(maxLifetimeSeconds),
+          })
+          .onConflictDoNothing()
+          .returning();
+        if (row) await tx.insert(instances).values({ ...instance, boxId: box.id, state: 'creating' });
+        return row;
+      });
+    },
+
+    /** A box of this tenant with the instance that embodies it, if one does. */
+    async find(tenantId: string, id: string): Promise<{ box: BoxRow; instance: InstanceRow | null } | undefined> {
+      const [row] = await selectWithInstance.execute({ box: id, tenant: tenantId });
+      return row;
+    },
+
+    async findReusable(tenantId: string, userId: string): Promise<BoxRow | undefined> {
+      const [row] = await db
+        .select()
+        .from(boxes)
+        .where(and(eq(boxes.tenantId, tenantId), eq(boxes.userId, userId), inArray(boxes.state, living)))
+        .orderBy(desc(boxes.createdAt))
+        .limit(1);
+      return row;
+    },
+
+    async list(tenantId: string, query: BoxQuery) {
+      const cursor = readCursor(query.cursor);
+      const [key, ...rest] = query.metadata?.split('=') ?? [];
+      const rows = await db
+        .select()
+        .from(boxes)
+        .where(
+          and(
+            eq(boxes.tenantId, tenantId),
+            query.state ? eq(boxes.state, query.state) : inArray(boxes.state, living),
+            query.user === undefined ? undefined : eq(boxes.userId, query.user),
+            key === undefined ? undefined : sql`${boxes.metadata} ->> ${key} = ${rest.join('=')}`,
+            cursor && or(lt(boxes.createdAt, cursor.at), and(eq(boxes.createdAt, cursor.at), lt(boxes.id, cursor.id))),
+          ),
+        )
+        .orderBy(desc(boxes.createdAt), desc(boxes.id))
+        .limit(query.limit + 1);
+      return toPage(rows, query.limit);
+    },
+
+    /** `creating` → `ready`, with what its start took; undefined when it was deleted meanwhile. */
+    async markReady(
+      id: string,
+      instanceId: string,
+      address: string,
+      took: { startupMs: number; startupCpuMs: number | null },
+    ): Promise<BoxRow | undefined> {
+      return await db.transaction(async (tx) => {
+        const [row] = await tx
+          .update(boxes)
+          .set({ state: 'ready', version: sql`${boxes.version} + 1`, ...took, lastActiveAt: sql`now()` })
+          .where(and(eq(boxes.id, id), eq(boxes.state, 'creating')))
+          .returning();
+        if (row) await tx.update(instances).set({ state: 'running', address }).where(eq(instances.id, instanceId));
+        return row;
+      });
+    },
+
+    /** Moves a living box towards its end. Answers undefined when somebody else already did. */
+    async end(id: string, state: 'deleting' | 'failed' | 'lost', cause: BoxCause): Promise<BoxRow | undefined> {
+      return await db.transaction(async (tx) => {
+        const [row] = await tx
+          .update(boxes)
+          .set({ state, cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()` })
+          .where(and(eq(boxes.id, id), inArray(boxes.state, living)))
+          .returning();
+        if (row) await tx.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, id));
+        return row;
+      });
+    },
+
+    /** An instance is gone: forgets it, and its box is `deleted` when it was on its way there. */
+    async forgetInstance(instanceId: string): Promise<void> {
+      await db.transaction(async (tx) => {
+        const [gone] = await tx.delete(instances).where(eq(instances.id, instanceId)).returning();
+        if (!gone?.boxId) return;
+        await tx
+          .update(boxes)
+          .set({ state: 'deleted', version: sql`${boxes.version} + 1` })
+          .where(and(eq(boxes.id, gone.boxId), eq(boxes.state, 'deleting')));
+      });
+    },
+
+    async update(
+      tenantId: string,
+      id: string,
+      change: { metadata?: Record<string, string>; idleSeconds?: number; maxLifetimeSeconds?: number },
+    ): Promise<BoxRow | undefined> {
+      const [row] = await db
+        .update(boxes)
+        .set({
+          ...(change.metadata && { metadata: change.metadata }),
+          ...(change.idleSeconds && { idleSeconds: change.idleSeconds }),
+          ...(change.maxLifetimeSeconds && {
+            expiresAt: sql`${boxes.createdAt} + make_interval(secs => ${change.maxLifetimeSeconds})`,
+          }),
+          version: sql`${boxes.version} + 1`,
+        })
+        .where(and(eq(boxes.tenantId, tenantId), eq(boxes.id, id), inArray(boxes.state, living)))
+        .returning();
+      return row;
+    },
+
+    /** Records use of boxes; the clock is the database's. */
+    async touch(ids: string[]): Promise<void> {
+      if (ids.length === 0) return;
+      await db
+        .update(boxes)
+        .set({ lastActiveAt: sql`now()` })
+        .where(and(inArray(boxes.id, ids), inArray(boxes.state, ['ready', 'creating'])));
+    },
+
+    /**
+     * Moves up to `limit` boxes that are past their idle or maximum life to `deleting`. Rows that another gateway is working
+     * on are skipped. A box with a running execution is not idle.
+     */
+    async endOverdue(limit: number): Promise<BoxRow[]> {
+      const running = db
+        .select({ one: sql`1` })
+        .from(executions)
+        .where(and(eq(executions.boxId, boxes.id), eq(executions.status, 'running')));
+      const expired = sql`${boxes.expiresAt} <= now()`;
+      const idle = and(
+        sql`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`,
+        notExists(running),
+      );
+      return await db.transaction(async (tx) => {
+        const due = await tx
+          .select({ id: boxes.id, expired: sql<boolean>`${expired}` })
+          .from(boxes)
+          .where(and(eq(boxes.state, 'ready'), or(expired, idle)))
+          .orderBy(asc(boxes.expiresAt))
+          .limit(limit)
+          .for('update', { skipLocked: true });
+        const ended: BoxRow[] = [];
+        for (const { id, expired: isExpired } of due) {
+          const cause: BoxCause = isExpired
+            ? { code: 'expired', detail: 'The box reached its maximum lifetime.' }
+            : { code: 'idle', detail: 'The box was not used for its idle time.' };
+          const [row] = await tx
+            .update(boxes)
+            .set({ state: 'deleting', cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()` })
+            .where(eq(boxes.id, id))
+            .returning();
+          await tx.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, id));
+          if (row) ended.push(row);
+        }
+        return ended;
+      });
+    },
+
+    /** Boxes still `creating` long after they should have been ready: their gateway died. */
+    async stuckCreating(olderThanMs: number, limit: number): Promise<BoxRow[]> {
+      return await db
+        .select()
+        .from(boxes)
+        .where(and(eq(boxes.state, 'creating'), sql`${boxes.lastActiveAt} < ${inSeconds(-olderThanMs / 1000)}`))
+        .limit(limit);
+    },
+
+    /** A page of a driver's instances in the order of their ids, for comparison with what the driver has. */
+    async instancesAfter(driver: string, after: string, limit: number): Promise<InstanceRow[]> {
+      return await db
+        .select()
+        .from(instances)
+        .where(and(eq(instances.driver, driver), gt(instances.id, after)))
+        .orderBy(asc(instances.id))
+        .limit(limit);
+    },
+
+    /** Some of a driver's instances that have to go; chosen by chance, so that one that will not go keeps nobody waiting. */
+    async destroying(driver: string, limit: number): Promise<InstanceRow[]> {
+      return await db
+        .select()
+        .from(instances)
+        .where(and(eq(instances.driver, driver), eq(instances.state, 'destroying')))
+        .orderBy(sql`random()`)
+        .limit(limit);
+    },
+
+    async instancesOf(boxId: string): Promise<InstanceRow[]> {
+      return await db.select().from(instances).where(eq(instances.boxId, boxId));
+    },
+
+    /** A page, by the ids of their instances, of ready boxes and what embodies them; only `budgeted` ones on request. */
+    async embodied(driver: string, { after, limit, budgeted }: { after: string; limit: number; budgeted: boolean }) {
+      return await db
+        .select({ box: boxes, instance: instances.id })
+        .from(instances)
+        .innerJoin(boxes, eq(instances.boxId, boxes.id))
+        .where(
+          and(
+            eq(instances.driver, driver),
+            eq(instances.state, 'running'),
+            eq(boxes.state, 'ready'),
+            gt(instances.id, after),
+            budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined,
+          ),
+        )
+        .orderBy(asc(instances.id))
+        .limit(limit);
+    },
+
+    /** Number of boxes by state, for the metrics; ended ones are not counted. */
+    async countByState(): Promise<Record<string, number>> {
+      const rows = await db
+        .select({ state: boxes.state, n: count() })
+        .from(boxes)
+        .where(isNull(boxes.endedAt))
+        .groupBy(boxes.state);
+      return Object.fromEntries(rows.map((row) => [row.state, row.n]));
+    },
+
+    /** Forgets boxes that ended long ago, with their executions. */
+    async purgeEnded(afterSeconds: number, limit: number): Promise<void> {
+      const old = db
+        .select({ id: boxes.id })
+        .from(boxes)
+        .where(sql`${boxes.endedAt} < ${inSeconds(-afterSeconds)}`)
+        .limit(limit);
+      await db.delete(boxes).where(inArray(boxes.id, old));
+    },
+  };
+};
+
+export type BoxStore = ReturnType<typeof createBoxStore>;

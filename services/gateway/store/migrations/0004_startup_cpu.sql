@@ -1,0 +1,1 @@
+ALTER TABLE "boxes" ADD COLUMN "startup_cpu_ms" integer;

@@ -1,0 +1,32 @@
+import { CodeBoxError, type Page } from '#contract';
+
+interface Sortable {
+  createdAt: Date;
+  id: string;
+}
+
+/** PostgreSQL holds fewer years than a JavaScript date. */
+const earliest = new Date('2000-01-01T00:00:00Z');
+const latest = new Date('9999-12-31T23:59:59.999Z');
+
+/** The place where a page starts; throws `invalid_request` for a cursor that this gateway did not make. */
+export const readCursor = (cursor: string | undefined): { at: Date; id: string } | undefined => {
+  if (cursor === undefined) return undefined;
+  const [milliseconds = '', id] = Buffer.from(cursor, 'base64url').toString().split(' ');
+  const at = new Date(/^\d{1,15}$/.test(milliseconds) ? Number(milliseconds) : Number.NaN);
+  if (!id || !(at >= earliest && at <= latest) || id.includes('\0')) {
+    throw new CodeBoxError('invalid_request', 'The cursor is not one of this list.', {
+      errors: [{ pointer: '/query/cursor', detail: 'is not a cursor of this list' }],
+    });
+  }
+  return { at, id };
+};
+
+/** Cuts one row more than `limit` into a page and the cursor of the next. Rows are ordered by (createdAt, id), falling. */
+export const toPage = <T extends Sortable>(rows: T[], limit: number): Page<T> => {
+  const items = rows.slice(0, limit);
+  const last = items.at(-1);
+  const nextCursor =
+    rows.length > limit && last ? Buffer.from(`${last.createdAt.getTime()} ${last.id}`).toString('base64url') : null;
+  return { items, nextCursor };
+};

@@ -1,0 +1,155 @@
+import { sql } from 'drizzle-orm';
+import { index, integer, jsonb, pgTable, primaryKey, text, timestamp, uniqueIndex } from 'drizzle-orm/pg-core';
+import type { BoxCause, Cause, ExecutionDone, Limits } from '#contract';
+
+const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
+
+/** One row: the name under which drivers label what they make, so that deployments on one host do not sweep each other. */
+export const deployments = pgTable('deployments', {
+  id: text('id').primaryKey(),
+  createdAt: instant('created_at').notNull().defaultNow(),
+});
+
+/** An app that holds API keys. */
+export const tenants = pgTable('tenants', {
+  id: text('id').primaryKey(),
+  name: text('name').notNull(),
+  createdAt: instant('created_at').notNull().defaultNow(),
+});
+
+/** API keys; only the SHA-256 of a key is kept. */
+export const apiKeys = pgTable(
+  'api_keys',
+  {
+    id: text('id').primaryKey(),
+    tenantId: text('tenant_id')
+      .notNull()
+      .references(() => tenants.id, { onDelete: 'cascade' }),
+    hash: text('hash').notNull(),
+    name: text('name').notNull(),
+    createdAt: instant('created_at').notNull().defaultNow(),
+    expiresAt: instant('expires_at'),
+    revokedAt: instant('revoked_at'),
+  },
+  (table) => [index('api_keys_tenant').on(table.tenantId)],
+);
+
+/** Boxes, also the ended ones, which tell why they ended. `version` rises with every change of state. */
+export const boxes = pgTable(
+  'boxes',
+  {
+    id: text('id').primaryKey(),
+    tenantId: text('tenant_id')
+      .notNull()
+      .references(() => tenants.id, { onDelete: 'cascade' }),
+    userId: text('user_id'),
+    reusable: text('reusable'),
+    state: text('state', { enum: ['creating', 'ready', 'deleting', 'deleted', 'failed', 'lost'] }).notNull(),
+    version: integer('version').notNull().default(1),
+    cause: jsonb('cause').$type<BoxCause>(),
+    template: text('template').notNull(),
+    metadata: jsonb('metadata').$type<Record<string, string>>().notNull(),
+    limits: jsonb('limits').$type<Limits>().notNull(),
+    network: text('network', { enum: ['none', 'internet'] }).notNull(),
+    idleSeconds: integer('idle_seconds').notNull(),
+    createdAt: instant('created_at').notNull().defaultNow(),
+    lastActiveAt: instant('last_active_at').notNull().defaultNow(),
+    expiresAt: instant('expires_at').notNull(),
+    endedAt: instant('ended_at'),
+    startupMs: integer('startup_ms'),
+    startupCpuMs: integer('startup_cpu_ms'),
+  },
+  (table) => [
+    index('boxes_tenant').on(table.tenantId, table.createdAt, table.id),
+    index('boxes_state').on(table.state),
+    uniqueIndex('boxes_one_per_user')
+      .on(table.tenantId, table.reusable)
+      .where(sql`${table.reusable} is not null and ${table.state} in ('creating', 'ready')`),
+  ],
+);
+
+/** What a driver was asked to make. A row is written before the driver is asked, and goes when nothing is left of it. */
+export const instances = pgTable(
+  'instances',
+  {
+    id: text('id').primaryKey(),
+    boxId: text('box_id').references(() => boxes.id, { onDelete: 'cascade' }),
+    driver: text('driver').notNull(),
+    state: text('state', { enum: ['creating', 'running', 'destroying'] }).notNull(),
+    address: text('address'),
+    createdAt: instant('created_at').notNull().defaultNow(),
+  },
+  (table) => [index('instances_box').on(table.boxId)],
+);
+
+/** Executions: their owner, their fate, and what `done` said. Their outputs are in the journal of the box. */
+export const executions = pgTable(
+  'executions',
+  {
+    id: text('id').primaryKey(),
+    boxId: text('box_id')
+      .notNull()
+      .references(() => boxes.id, { onDelete: 'cascade' }),
+    tenantId: text('tenant_id').notNull(),
+    context: text('context'),
+    language: text('language'),
+    status: text('status', {
+      enum: ['running', 'ok', 'error', 'timeout', 'interrupted', 'oom', 'killed', 'output_limit', 'lost'],
+    }).notNull(),
+    /** The wall time that it may take once it runs. */
+    timeoutMs: integer('timeout_ms'),
+    cause: jsonb('cause').$type<Cause>(),
+    done: jsonb('done').$type<ExecutionDone>(),
+    createdAt: instant('created_at').notNull().defaultNow(),
+    finishedAt: instant('finished_at'),
+  },
+  (table) => [
+    index('executions_box').on(table.boxId, table.createdAt, table.id),
+    index('executions_running').on(table.boxId).where(sql`${table.status} = 'running'`),
+  ],
+);
+
+/** One row per Idempotency-Key: who asked for what, and what was answered. */
+export const idempotencyKeys = pgTable(
+  'idempotency_keys',
+  {
+    tenantId: text('tenant_id')
+      .notNull()
+      .references(() => tenants.id, { onDelete: 'cascade' }),
+    key: text('key').notNull(),
+    requestHash: text('request_hash').notNull(),
+    status: integer('status'),
+    body: text('body'),
+    contentType: text('content_type'),
+    /** Where the events of what was started can be read again, for an answer that was a stream. */
+    location: text('location'),
+    createdAt: instant('created_at').notNull().defaultNow(),
+  },
+  (table) => [
+    primaryKey({ columns: [table.tenantId, table.key] }),
+    index('idempotency_keys_created').on(table.createdAt),
+  ],
+);
+
+/** What stands for a key, for one box and a time: only its SHA-256 is kept, and it goes with the key. */
+const keyStandIn = () => ({
+  hash: text('hash').primaryKey(),
+  tenantId: text('tenant_id')
+    .notNull()
+    .references(() => tenants.id, { onDelete: 'cascade' }),
+  keyId: text('key_id')
+    .notNull()
+    .references(() => apiKeys.id, { onDelete: 'cascade' }),
+  boxId: text('box_id')
+    .notNull()
+    .references(() => boxes.id, { onDelete: 'cascade' }),
+  expiresAt: instant('expires_at').notNull(),
+});
+
+/** Tickets not redeemed yet. */
+export const tickets = pgTable('tickets', keyStandIn(), (table) => [index('tickets_expires').on(table.expiresAt)]);
+
+/** Browsers that have redeemed a ticket for one port of a box, by their cookie. */
+export const portSessions = pgTable('port_sessions', { ...keyStandIn(), port: integer('port').notNull() }, (table) => [
+  index('port_sessions_expires').on(table.expiresAt),
+]);

@@ -1,0 +1,302 @@
+import { request } from 'node:http';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Problem } from '#contract';
+import { drivers, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+
+const cursorAt = (milliseconds: number) => Buffer.from(`${milliseconds} x`).toString('base64url');
+/** Texts of all code units: NUL, lone surrogates, what a path or a query could mistake. */
+const anyText = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 12 }),
+  fc
+    .array(fc.constantFrom('\0', '\ud800', '\udfff', '../', '/', '%00', '%', '=', 'a', '\u{1f600}'), { maxLength: 8 })
+    .map((parts) => parts.join('')),
+);
+/** As a URL may carry it: percent-encoded by hand, because `encodeURIComponent` refuses lone surrogates. */
+const encode = (text: string) =>
+  [...Buffer.from(text, 'utf8')].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
+
+const megabyte = 1024 * 1024;
+
+describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    gateway = await startGateway(driver);
+    box = await gateway.createBox();
+  });
+  afterAll(() => gateway?.dispose());
+
+  /** Sends a path as it is: fetch and curl would clean it up first. */
+  const raw = (method: string, path: string, body?: string): Promise<{ status: number; problem: Problem }> =>
+    new Promise((done, failed) => {
+      const sent = request(
+        gateway.url,
+        { method, path, headers: { authorization: `Bearer ${gateway.key}` } },
+        (response) => {
+          let text = '';
+          response.on('data', (chunk: Buffer) => {
+            text += chunk.toString();
+          });
+          response.on('end', () =>
+            done({ status: response.statusCode ?? 0, problem: JSON.parse(text || '{}') as Problem }),
+          );
+        },
+      );
+      sent.once('error', failed);
+      sent.end(body);
+    });
+
+  const expectProblem = (answer: { status: number; body: unknown }, status: number, code: string, pointer?: string) => {
+    const problem = answer.body as Problem;
+    expect([answer.status, problem.status, problem.code]).toEqual([status, status, code]);
+    expect(problem.requestId).not.toBe('');
+    expect(problem.detail).not.toMatch(/\/work|node_modules|at .*\.ts|select |insert /i);
+    if (pointer !== undefined) expect(problem.errors?.map((fault) => fault.pointer)).toContain(pointer);
+  };
+
+  test.each([
+    [{ nonsense: 1 }, '/nonsense'],
+    [{ limits: { memoryMb: '512' } }, '/limits/memoryMb'],
+    [{ limits: { memoryMb: -1 } }, '/limits/memoryMb'],
+    [{ limits: { cpus: 0 } }, '/limits/cpus'],
+    [{ limits: { pids: 1e308 } }, '/limits/pids'],
+    [{ limits: { memoryMb: 2 ** 53 } }, '/limits/memoryMb'],
+    [{ limits: { memoryMb: 500_000 } }, '/limits/memoryMb'],
+    [{ limits: { cpus: 33, other: 1 } }, '/limits/other'],
+    [{ limits: null }, '/limits'],
+    [{ idleSeconds: -5 }, '/idleSeconds'],
+    [{ template: 'no-such' }, '/template'],
+    [{ network: 'everything' }, '/network'],
+    [{ reuse: true }, '/user'],
+    [{ env: { 'A=B': 'x' } }, '/env/A=B'],
+    [{ env: { A: 'nul\0' } }, '/env/A'],
+    [{ metadata: { a: 5 } }, '/metadata/a'],
+    [{ files: [{ path: '../x', text: '' }] }, '/files/0/path'],
+    [{ files: [{ path: 'x' }] }, '/files/0'],
+    [{ files: [{ path: 'x', text: '\ud800' }] }, '/files/0/text'],
+    [{ files: [{ path: '\udfff', text: '' }] }, '/files/0/path'],
+    [{ user: 'a\0b' }, '/user'],
+    [{ user: '\ud800' }, '/user'],
+    [{ template: '\0' }, '/template'],
+    [{ metadata: { a: '\0' } }, '/metadata/a'],
+    [{ metadata: { a: '\ud800' } }, '/metadata/a'],
+    [{ metadata: { '\0': 'x' } }, '/metadata/\0'],
+    [{ metadata: { '\ud800': 'x' } }, '/metadata/\ud800'],
+    [{ env: { A: '\udfff' } }, '/env/A'],
+    [{ files: [{ path: 'x', base64: '%%%' }] }, '/files/0/base64'],
+    [[], ''],
+    ['text', ''],
+  ])('POST /v1/boxes %j is a 400 at %s', async (body, pointer) => {
+    expectProblem(await gateway.post('/v1/boxes', body), 400, 'invalid_request', pointer === '' ? undefined : pointer);
+  });
+
+  test.each([
+    [{}, '/code'],
+    [{ code: 5 }, '/code'],
+    [{ code: '1', language: 'cobol' }, '/language'],
+    [{ code: '1', timeoutSeconds: 0 }, '/timeoutSeconds'],
+    [{ code: '1', timeoutSeconds: 1e9 }, '/timeoutSeconds'],
+    [{ code: '1', context: 'x', language: 'python' }, '/language'],
+    [{ code: '1', context: 'a\0' }, '/context'],
+    [{ code: '1', context: '\ud800' }, '/context'],
+    [{ code: 'print("\ud800")' }, '/code'],
+    [{ code: '1', __proto__x: 1 }, '/__proto__x'],
+  ])('an execution %j is a 400 at %s', async (body, pointer) => {
+    expectProblem(await gateway.post(`/v1/boxes/${box.id}/executions`, body), 400, 'invalid_request', pointer);
+  });
+
+  test.each([
+    [{ command: 'a\0b' }, '/command'],
+    [{ command: '\ud800' }, '/command'],
+    [{ argv: ['echo', 'a\0b'] }, '/argv/1'],
+    [{ command: 'true', cwd: 'a\0b' }, '/cwd'],
+  ])('a command %j is a 400 at %s', async (body, pointer) => {
+    expectProblem(await gateway.post(`/v1/boxes/${box.id}/commands`, body), 400, 'invalid_request', pointer);
+  });
+
+  test.each([['../../../etc'], ['/etc'], ['a\0'], ['\ud800'], ['']])(
+    'a context in the folder %j is a 400 at /cwd',
+    async (cwd) => {
+      const answer = await gateway.post(`/v1/boxes/${box.id}/contexts`, { language: 'python', cwd });
+      expectProblem(answer, 400, 'invalid_request', '/cwd');
+    },
+  );
+
+  test('what is not JSON, not UTF-8, too deep or too long is refused, and the gateway stays as it is', async () => {
+    const send = async (body: string | Uint8Array<ArrayBuffer>) => {
+      const response = await gateway.call('/v1/boxes', { method: 'POST', body, duplex: 'half' } as RequestInit);
+      return { status: response.status, body: await response.json() };
+    };
+    expectProblem(await send('{"a":'), 400, 'invalid_request', '');
+    expectProblem(await send(new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d])), 400, 'invalid_request', '');
+    expectProblem(await send('{"metadata":{"a":NaN}}'), 400, 'invalid_request');
+    expectProblem(
+      await send(`{"metadata":${'['.repeat(100_000)}${']'.repeat(100_000)}}`),
+      400,
+      'invalid_request',
+      '/metadata',
+    );
+    expectProblem(await send('{"__proto__":{"x":1}}'), 400, 'invalid_request');
+    const before = await memoryOf(gateway.pid());
+    let sent = 0;
+    const huge = new ReadableStream({
+      pull(controller) {
+        sent += 1;
+        if (sent > 100) return controller.close();
+        controller.enqueue(new Uint8Array(megabyte).fill(0x20));
+      },
+    });
+    const cut = await gateway.call('/v1/boxes', { method: 'POST', body: huge, duplex: 'half' } as RequestInit).then(
+      async (response) => ({ status: response.status, body: await response.json() }),
+      () => 'cut' as const,
+    );
+    if (cut !== 'cut') expectProblem(cut, 413, 'too_large', '');
+    const declared = await gateway.call('/v1/boxes', { method: 'POST', body: new Uint8Array(100 * megabyte) }).then(
+      async (response) => ({ status: response.status, body: await response.json() }),
+      () => 'cut' as const,
+    );
+    if (declared !== 'cut') expectProblem(declared, 413, 'too_large', '');
+    expect((await memoryOf(gateway.pid())).peak - before.now).toBeLessThan(64 * megabyte);
+    expect((await gateway.call('/healthz')).status).toBe(200);
+  });
+
+  test.each([
+    ['../../etc/passwd', '/path'],
+    ['a/../../x', '/path'],
+    ['%2e%2e/x', '/path'],
+    ['%2E%2E%2Fetc/passwd', '/path/path'],
+    ['a%2f..%2f..%2fx', '/path/path'],
+    ['/etc/passwd', '/path/path'],
+    ['%2fetc%2fpasswd', '/path/path'],
+    ['a%00b', '/path/path'],
+    ['a//b', '/path/path'],
+    ['%ff%fe', '/path/path'],
+    ['%zz', '/path/path'],
+    ['a'.repeat(4097), '/path/path'],
+  ])('the file path %.40s is a 400 for every method', async (path, pointer) => {
+    for (const method of ['GET', 'PUT', 'DELETE']) {
+      const { status, problem } = await raw(
+        method,
+        `/v1/boxes/${box.id}/files/${path}`,
+        method === 'PUT' ? 'x' : undefined,
+      );
+      expectProblem({ status, body: problem }, 400, 'invalid_request', pointer);
+    }
+  });
+
+  test('a path that only looks like an escape stays inside', async () => {
+    const { status } = await raw('PUT', `/v1/boxes/${box.id}/files/..%252f..%252fx`, 'inside');
+    expect(status).toBe(201);
+    expect((await gateway.run(box.id, 'open("..%2f..%2fx").read()')).text).toBe("'inside'");
+    const fullwidth = encodeURIComponent('．．');
+    expect((await raw('GET', `/v1/boxes/${box.id}/files/${fullwidth}/etc/passwd`)).status).toBe(404);
+  });
+
+  test.each([
+    ['user=%00', '/query/user'],
+    ['metadata=%00=x', '/query/metadata'],
+    ['metadata=a=%00', '/query/metadata'],
+    ['cursor=%00', '/query/cursor'],
+    [`cursor=${cursorAt(8.64e15)}`, '/query/cursor'],
+    [`cursor=${cursorAt(-8.64e15)}`, '/query/cursor'],
+    [`cursor=${cursorAt(Date.parse('9999-12-31T23:59:59.999Z') + 1)}`, '/query/cursor'],
+    ['__proto__=x', '/query/__proto__'],
+    ['constructor=x', '/query/constructor'],
+  ])('the query %s is a 400 at %s', async (query, pointer) => {
+    expectProblem(await gateway.get(`/v1/boxes?${query}`), 400, 'invalid_request', pointer);
+  });
+
+  test('an id that cannot be one is the 404 of a missing one', async () => {
+    const ask = async (path: string, method = 'GET') => {
+      const { status, problem } = await raw(method, path);
+      const { requestId: _, ...rest } = problem;
+      return { status, rest };
+    };
+    const missingBox = await ask(`/v1/boxes/box-${'a'.repeat(26)}`);
+    const missing = await ask(`/v1/boxes/${box.id}/executions/exe-none`);
+    expect([missingBox.status, missing.status]).toEqual([404, 404]);
+    for (const id of ['a%00b', '%ed%a0%80', '%ff', '%zz', 'a'.repeat(1000), '%20']) {
+      expect(await ask(`/v1/boxes/${id}`)).toEqual(missingBox);
+      expect(await ask(`/v1/boxes/${id}/executions`)).toEqual(missingBox);
+      expect(await ask(`/v1/boxes/${id}/files/x`)).toEqual(missingBox);
+      expect(await ask(`/v1/boxes/${box.id}/executions/${id}`)).toEqual(missing);
+      expect((await ask(`/v1/boxes/${box.id}/commands/${id}`)).status).toBe(404);
+      expect((await ask(`/v1/boxes/${box.id}/contexts/${id}`, 'DELETE')).status).toBe(404);
+    }
+  });
+
+  test('whatever text stands in whatever place, the answer is never a 5xx', async () => {
+    const bodies: [string, (text: string) => unknown][] = [
+      // A template that is not there keeps these from making boxes where the text is all right.
+      ['/v1/boxes', (text) => ({ user: text, template: 'no-such' })],
+      ['/v1/boxes', (text) => ({ metadata: { [text]: text }, template: 'no-such' })],
+      ['/v1/boxes', (text) => ({ env: { [text]: text }, template: 'no-such' })],
+      ['/v1/boxes', (text) => ({ template: `${text}?` })],
+      ['/v1/boxes', (text) => ({ files: [{ path: text, text }], template: 'no-such' })],
+      [`/v1/boxes/${box.id}/executions`, (text) => ({ code: `# ${text}` })],
+      [`/v1/boxes/${box.id}/executions`, (text) => ({ code: '1', context: text })],
+      [`/v1/boxes/${box.id}/executions`, (text) => ({ code: '1', env: { A: text } })],
+      [`/v1/boxes/${box.id}/commands`, (text) => ({ command: `: ${text}` })],
+      [`/v1/boxes/${box.id}/commands`, (text) => ({ argv: ['true', text], env: { A: text } })],
+      [`/v1/boxes/${box.id}/commands`, (text) => ({ command: 'true', cwd: text })],
+    ];
+    const paths: ((text: string) => string)[] = [
+      (text) => `/v1/boxes?user=${text}`,
+      (text) => `/v1/boxes?metadata=a=${text}`,
+      (text) => `/v1/boxes?metadata=${text}=a`,
+      (text) => `/v1/boxes?cursor=${text}`,
+      (text) => `/v1/boxes?${text}=${text}`,
+      (text) => `/v1/boxes/${text}`,
+      (text) => `/v1/boxes/${text}/executions/${text}`,
+      (text) => `/v1/boxes/${box.id}/executions/${text}`,
+      (text) => `/v1/boxes/${box.id}/executions?cursor=${text}`,
+      (text) => `/v1/boxes/${box.id}/commands/${text}/events`,
+      (text) => `/v1/boxes/${box.id}/files/${text}`,
+      (text) => `/v1/boxes/${box.id}/files/?cursor=${text}`,
+    ];
+    await fc.assert(
+      fc.asyncProperty(anyText, fc.constantFrom(...bodies), async (text, [path, body]) => {
+        const { status, body: answer } = await gateway.post(path, body(text));
+        expect(status, JSON.stringify(answer)).toBeLessThan(500);
+      }),
+      { numRuns: 150 },
+    );
+    await fc.assert(
+      fc.asyncProperty(anyText, fc.constantFrom(...paths), async (text, path) => {
+        expect((await raw('GET', path(encode(text)))).status).toBeLessThan(500);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('no key, a wrong one and one in the query are the same 401', async () => {
+    const wrong = `${gateway.key.slice(0, -6)}000000`;
+    const ask = async (headers: Record<string, string>, query = '') => {
+      const response = await fetch(`${gateway.url}/v1/boxes${query}`, { headers });
+      const { requestId: _, ...problem } = (await response.json()) as Problem;
+      return { status: response.status, challenge: response.headers.get('www-authenticate'), problem };
+    };
+    const none = await ask({});
+    expect(none).toMatchObject({ status: 401, problem: { code: 'unauthorized' } });
+    expect(none.challenge).toContain('Bearer');
+    expect(await ask({ authorization: `Bearer ${wrong}` })).toEqual(none);
+    expect(await ask({ authorization: `Basic ${gateway.key}` })).toEqual(none);
+    expect(await ask({ 'x-api-key': 'cbx_' })).toEqual(none);
+    expect(await ask({}, `?api_key=${gateway.key}`)).toEqual(none);
+    expect((await ask({ 'x-api-key': gateway.key })).status).toBe(200);
+  });
+
+  test('what is not there is 404, a wrong method 405 with Allow, an unknown query 400', async () => {
+    expectProblem(await gateway.get(`/v1/boxes/box-${'a'.repeat(26)}`), 404, 'not_found');
+    expectProblem(await gateway.get(`/v1/boxes/${box.id}/executions/exe-none`), 404, 'not_found');
+    expectProblem(await gateway.get(`/v1/boxes/${box.id}/commands/cmd-none`), 404, 'not_found');
+    expectProblem(await gateway.get(`/v1/boxes/${box.id}/files/none.txt`), 404, 'not_found');
+    expectProblem(await gateway.get('/v2/anything'), 404, 'not_found');
+    const wrong = await gateway.call('/v1/boxes', { method: 'DELETE' });
+    expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'POST, GET']);
+    expectProblem(await gateway.get('/v1/boxes?limt=5'), 400, 'invalid_request', '/query/limt');
+    expectProblem(await gateway.get('/v1/boxes?limit=0'), 400, 'invalid_request', '/query/limit');
+    expectProblem(await gateway.get('/v1/boxes?cursor=zzz'), 400, 'invalid_request', '/query/cursor');
+  });
+});

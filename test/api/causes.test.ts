@@ -1,0 +1,194 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Command, Execution } from '#contract';
+import { drivers, eventually, type RunningGateway, startGateway, streamOf } from './harness.ts';
+
+const mebibyte = 1024 * 1024;
+/** What a run past its limit may take to end: an interrupt, a new kernel, and room for a busy machine. */
+const ladderMs = 8000;
+/** Python that takes up to 8 GiB in steps: a machine refuses at once what it could never have, and none is killed then. */
+const eat = "[b'x' * (64 << 20) for _ in range(128)]";
+/** Shell that waits until a process has become what it is started for. */
+const until = (line: string) => `until pgrep -xf "${line}" > /dev/null; do sleep 0.05; done`;
+
+describe.each(drivers)('causes on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
+    box = await gateway.createBox({ limits: { memoryMb: 1024, diskMb: 64, pids: 80 } });
+    await gateway.run(box.id, '1');
+  });
+  afterAll(() => gateway?.dispose());
+
+  const run = (code: string, more: Record<string, unknown> = {}) => gateway.run(box.id, code, more);
+  const command = async (line: string, more: Record<string, unknown> = {}) =>
+    (await gateway.post<Command>(`/v1/boxes/${box.id}/commands`, { command: line, ...more })).body;
+  const works = async () => expect((await run('1+1')).text).toBe('2');
+
+  test.each([
+    ['import os; os.kill(os.getpid(), 9)', { code: 'signal', signal: 'SIGKILL' }],
+    ['import os; os.kill(os.getpid(), 15)', { code: 'signal', signal: 'SIGTERM' }],
+    ['import os; os._exit(0)', { code: 'exit', exitCode: 0 }],
+  ])('%s is told as killed with its cause, and the next execution works', async (code, cause) => {
+    expect(await run(code)).toMatchObject({ status: 'killed', cause, stateLost: true });
+    await works();
+  });
+
+  test('a kernel over the memory is told as oom, with the peak and the limit', async () => {
+    const eaten = await run(`b = ${eat}`);
+    expect(eaten).toMatchObject({
+      status: 'oom',
+      cause: { code: 'oom', process: 'kernel', limitBytes: 1024 * mebibyte },
+      stateLost: true,
+    });
+    expect(eaten.cause?.peakMemoryBytes).toBeGreaterThan(900 * mebibyte);
+    await works();
+  });
+
+  test('a child that is ended for want of memory is told while the kernel lives and keeps its variables', async () => {
+    const eater = `python3 -c "b = ${eat}"`;
+    const code = `kept = 7\nimport subprocess\nsubprocess.run(${JSON.stringify(eater)}, shell=True).returncode`;
+    const survived = await run(code);
+    expect(survived).toMatchObject({ status: 'ok', cause: { code: 'oom', process: 'child' }, stateLost: false });
+    expect((await run('kept')).text).toBe('7');
+    expect(await command(eater)).toMatchObject({ cause: { code: 'oom' } });
+    expect(await command(`${eater}; echo on`)).toMatchObject({
+      status: 'ok',
+      stdout: 'on\n',
+      cause: { code: 'oom', process: 'child' },
+    });
+  });
+
+  test.each([
+    ['while True: pass', 'interrupt', false],
+    ['import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass', 'restart', true],
+    ['while True:\n  try: sum(range(10_000_000))\n  except KeyboardInterrupt: pass', 'restart', true],
+  ])('past its time %j is ended in time and told with its stage', async (code, stage, stateLost) => {
+    const late = await run(code, { timeoutSeconds: 1 });
+    expect(late).toMatchObject({ status: 'timeout', cause: { code: 'timeout', stage }, stateLost });
+    expect(late.durationMs).toBeLessThan(1000 + ladderMs);
+    await works();
+  });
+
+  test('a run that uses up its CPU time ends with its cause, that of its children counted', async () => {
+    const busy = await run('while True: pass', { cpuSeconds: 0.5, timeoutSeconds: 30 });
+    expect(busy).toMatchObject({
+      status: 'timeout',
+      cause: { code: 'cpu_limit', stage: 'interrupt' },
+      stateLost: false,
+    });
+    const parent =
+      'import subprocess, time\nchildren = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2)]\ntime.sleep(60)';
+    const bred = await run(parent, { cpuSeconds: 0.5, timeoutSeconds: 30 });
+    expect(bred).toMatchObject({ status: 'timeout', cause: { code: 'cpu_limit' }, processes: [] });
+    expect(bred.cpuMs).toBeGreaterThan(400);
+    const ended = await run('all(child.wait() < 0 for child in children)');
+    expect(ended.text).toBe('True');
+    expect(await command('while :; do :; done', { cpuSeconds: 0.5 })).toMatchObject({
+      status: 'timeout',
+      cause: { code: 'cpu_limit' },
+    });
+    expect(await run('import time; time.sleep(1.5)', { cpuSeconds: 1 })).toMatchObject({ status: 'ok' });
+  });
+
+  test('a full disk is told with what is used of it, and the next execution works', async () => {
+    const fill = 'with open("big", "wb") as file:\n  while True: file.write(bytes(1 << 20))';
+    const full = await run(fill);
+    expect(full).toMatchObject({ status: 'error', error: { name: 'OSError' }, cause: { code: 'disk_full' } });
+    expect(full.cause?.usedBytes).toBeGreaterThan(32 * mebibyte);
+    expect(full.cause?.limitBytes).toBeLessThanOrEqual(64 * mebibyte);
+    expect(await command('head -c 5000000 /dev/zero > more')).toMatchObject({
+      status: 'error',
+      cause: { code: 'disk_full' },
+    });
+    // A full disk is not why this fails.
+    const other = await run('1/0');
+    expect([other.error?.name, other.cause]).toEqual(['ZeroDivisionError', undefined]);
+    const again = await run('with open("small", "wb") as file: file.write(bytes(1 << 20))');
+    expect(again).toMatchObject({ status: 'error', cause: { code: 'disk_full' } });
+    await works();
+    await run('import os; os.remove("big")');
+    const failed = await run('1/0');
+    expect(failed.status).toBe('error');
+    expect(failed.cause).toBeUndefined();
+  });
+
+  test('a fork bomb is told as pids_limit, leaves nothing running, and the next execution works', async () => {
+    // With room for as many copies of a kernel, so that memory is not what ends it.
+    const { id } = await gateway.createBox({ limits: { memoryMb: 4096, pids: 80 } });
+    const inBox = (code: string) => gateway.run(id, code, { timeoutSeconds: 30 });
+    const goesOn = async () => {
+      expect((await inBox('1+1')).text).toBe('2');
+      const echo = await gateway.post<Command>(`/v1/boxes/${id}/commands`, { command: 'echo room' });
+      expect(echo.body).toMatchObject({ status: 'ok', stdout: 'room\n' });
+    };
+    const bomb = await inBox('import os\nwhile True: os.fork()');
+    expect(bomb).toMatchObject({ status: 'error', cause: { code: 'pids_limit' }, processes: [] });
+    await goesOn();
+    const sleeper = 'threading.Thread(target=time.sleep, args=(5,)).start()';
+    const threads = await inBox(`import threading, time\nwhile True: ${sleeper}`);
+    expect(threads).toMatchObject({ status: 'error', cause: { code: 'pids_limit' } });
+    expect((await inBox('1+1')).text).toBe('2');
+    const children = 'import subprocess\nchildren = []\nwhile True: children.append(subprocess.Popen(["sleep", "60"]))';
+    expect(await inBox(children)).toMatchObject({ status: 'error', cause: { code: 'pids_limit' }, processes: [] });
+    await goesOn();
+    await gateway.client.boxes.delete(id);
+  });
+
+  test('what a run leaves running is told, daemons too, and only by that run', async () => {
+    const code = [
+      'import os, subprocess',
+      'subprocess.Popen(["sleep", "101"])',
+      'os.system("sleep 102 &")',
+      'os.system("setsid sleep 103 &")',
+      'os.system("setsid -f sleep 104")',
+      ...[102, 103, 104].map((seconds) => `os.system('${until(`sleep ${seconds}`)}')`),
+    ].join('\n');
+    const left = await run(code);
+    expect(left.processes?.map((process) => process.command).sort()).toEqual([
+      'sleep 101',
+      'sleep 102',
+      'sleep 103',
+      'sleep 104',
+    ]);
+    for (const process of left.processes ?? []) expect(process.memoryBytes).toBeGreaterThan(0);
+    const pid = Number(left.processes?.[0]?.pid);
+    expect((await run(`os.kill(${pid}, 0)`)).status).toBe('ok');
+    expect((await run('1')).processes).toEqual([]);
+    const told = await command(
+      `nohup sleep 105 > /dev/null 2>&1 & setsid -f sleep 106; ${until('sleep 105')}; ${until('sleep 106')}`,
+    );
+    expect(told.processes?.map((process) => process.command).sort()).toEqual(['sleep 105', 'sleep 106']);
+    await run('os.system("pkill sleep")');
+    const shell = await run(`sleep 107 & ${until('sleep 107')}`, { language: 'bash' });
+    expect(shell.processes?.map((process) => process.command)).toEqual(['sleep 107']);
+    const many = await run('for _ in range(22): subprocess.Popen(["sleep", "108"])');
+    expect(many.processes).toHaveLength(20);
+    const read = await gateway.get<Execution>(`/v1/boxes/${box.id}/executions/${many.id}`);
+    expect(read.body.processes).toHaveLength(20);
+    await command('pkill sleep');
+  });
+
+  test('a box that has used its CPU time refuses what is new, ends what runs, and keeps its files', async () => {
+    const small = await gateway.createBox({ limits: { cpuSeconds: 15 } });
+    expect(small.limits.cpuSeconds).toBe(15);
+    await gateway.run(small.id, 'open("kept.txt", "w").write("here")');
+    const busy = await gateway.run(small.id, 'while True: pass', { timeoutSeconds: 60 });
+    expect(busy).toMatchObject({ status: 'timeout', cause: { code: 'cpu_limit' } });
+    const refused = await eventually(async () => {
+      const answer = await gateway.post(`/v1/boxes/${small.id}/executions`, { code: '1' });
+      return answer.status !== 200 && answer;
+    });
+    expect(refused).toMatchObject({ status: 403, body: { code: 'cpu_limit' } });
+    expect((await gateway.post(`/v1/boxes/${small.id}/commands`, { command: 'true' })).status).toBe(403);
+    expect((await gateway.post(`/v1/boxes/${small.id}/packages`, { packages: ['./x.whl'] })).status).toBe(403);
+    expect(await (await gateway.call(`/v1/boxes/${small.id}/files/kept.txt`)).text()).toBe('here');
+  });
+
+  test('output without end is told as output_limit', async () => {
+    const flood = await run('while True: print("x" * 100_000)', { timeoutSeconds: 60 });
+    expect(flood).toMatchObject({ status: 'output_limit', cause: { code: 'output_limit' } });
+    expect(streamOf(flood.outputs, 'stdout').length).toBeGreaterThan(mebibyte);
+    await works();
+  });
+});

@@ -1,0 +1,250 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Execution, ExecutionEvent } from '#contract';
+import { drivers, eventually, type RunningGateway, readEvents, startGateway, streamOf } from './harness.ts';
+
+describe.each(drivers)('executions on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    gateway = await startGateway(driver);
+    box = await gateway.createBox();
+  });
+  afterAll(() => gateway?.dispose());
+
+  const path = (rest = '') => `/v1/boxes/${box.id}/executions${rest}`;
+  const stream = (code: string, accept = 'application/x-ndjson', more = {}) =>
+    gateway.call(path(), { method: 'POST', headers: { accept }, body: JSON.stringify({ code, ...more }) });
+
+  test('variables live from one execution to the next', async () => {
+    const first = await gateway.run(box.id, 'x=41');
+    expect(first).toMatchObject({ status: 'ok', outputs: [], text: null, stateLost: false });
+    const second = await gateway.run(box.id, 'x+1');
+    expect(second).toMatchObject({ status: 'ok', text: '42', language: 'python', context: first.context });
+    expect(second.executionCount).toBe((first.executionCount ?? 0) + 1);
+  });
+
+  test('all outputs of a cell arrive in order, with every MIME type', async () => {
+    const code = [
+      'import sys, pandas as pd',
+      'from IPython.display import display, HTML',
+      'print("one")',
+      'print("two", file=sys.stderr)',
+      'display(HTML("<b>three</b>"))',
+      'print("four")',
+      'pd.DataFrame({"a": [1, 2]})',
+    ].join('\n');
+    const { outputs } = await gateway.run(box.id, code);
+    expect(outputs?.map((event) => event.type)).toEqual(['stdout', 'stderr', 'display', 'stdout', 'result']);
+    const result = outputs?.at(-1) as ExecutionEvent & { type: 'result' };
+    expect(result.mime['text/html']).toContain('<table');
+    expect(result.mime['text/plain']).toContain('a');
+  });
+
+  test('an error has its name, value and traceback, and is a 200', async () => {
+    const failed = await gateway.run(box.id, 'def f():\n  return 1/0\nf()');
+    expect(failed).toMatchObject({ status: 'error', error: { name: 'ZeroDivisionError', value: 'division by zero' } });
+    expect(failed.error?.traceback.join('\n')).toContain('f()');
+  });
+
+  test('a figure arrives as PNG without plt.show()', async () => {
+    const drawn = await gateway.run(box.id, 'import matplotlib.pyplot as plt\n_ = plt.plot([1, 2, 3])', {
+      timeoutSeconds: 120,
+    });
+    const figure = drawn.outputs?.find((event) => event.type === 'display');
+    const png = Buffer.from(String(figure?.mime['image/png']), 'base64');
+    expect(png.subarray(1, 4).toString()).toBe('PNG');
+  });
+
+  test('events are numbered from 1 without gaps and end with done, as NDJSON and as SSE', async () => {
+    const ndjson: ExecutionEvent[] = [];
+    for await (const event of readEvents(await stream('for i in range(5): print(i, flush=True)'))) ndjson.push(event);
+    expect(ndjson.map((event) => event.seq)).toEqual(ndjson.map((_, index) => index + 1));
+    expect(ndjson[0]?.type).toBe('started');
+    expect(ndjson.at(-1)).toMatchObject({ type: 'done', status: 'ok' });
+
+    const response = await stream('print("hello")', 'text/event-stream');
+    expect(response.headers.get('content-type')).toContain('text/event-stream');
+    const blocks = (await response.text())
+      .trim()
+      .split('\n\n')
+      .map((block) => block.split('\n'));
+    expect(blocks.map(([id]) => id)).toEqual(blocks.map((_, index) => `id: ${index + 1}`));
+    expect(blocks[1]?.[1]).toBe('event: stdout');
+    expect(JSON.parse(blocks[1]?.[2]?.slice('data: '.length) ?? '')).toMatchObject({
+      seq: 2,
+      type: 'stdout',
+      text: 'hello\n',
+    });
+  });
+
+  test('lines come one by one while the code still runs', async () => {
+    const code =
+      'import os, time\nfor i in range(3):\n  print(i)\n  while not os.path.exists(f"go{i}"): time.sleep(0.02)';
+    const lines: string[] = [];
+    for await (const event of readEvents(await stream(code, 'application/x-ndjson', { timeoutSeconds: 20 }))) {
+      if (event.type === 'done') expect(event.status).toBe('ok');
+      if (event.type !== 'stdout') continue;
+      lines.push(event.text);
+      // The code goes on only once its line was seen here.
+      await gateway.call(`/v1/boxes/${box.id}/files/go${event.text.trim()}`, { method: 'PUT', body: '' });
+    }
+    expect(lines).toEqual(['0\n', '1\n', '2\n']);
+  });
+
+  test('a reader that leaves after line 3 gets the rest by ?after=, nothing lost, nothing twice', async () => {
+    const code = 'import time\nfor i in range(8):\n  print("line", i)\n  time.sleep(0.2)';
+    const response = await stream(code);
+    const events: ExecutionEvent[] = [];
+    for await (const event of readEvents(response)) {
+      events.push(event);
+      if (streamOf(events, 'stdout').split('\n').length > 3) break;
+    }
+    const location = response.headers.get('content-location');
+    const resumed = await gateway.call(`${location}/events?after=${events.at(-1)?.seq}`);
+    for await (const event of readEvents(resumed)) events.push(event);
+    expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
+    expect(streamOf(events, 'stdout')).toBe(Array.from({ length: 8 }, (_, i) => `line ${i}\n`).join(''));
+    expect(events.at(-1)).toMatchObject({ type: 'done', status: 'ok' });
+    const read = await gateway.get<Execution>(location ?? '');
+    expect(read.body).toMatchObject({ status: 'ok', stateLost: false });
+  });
+
+  test('Last-Event-ID resumes as ?after= does', async () => {
+    const done = await gateway.run(box.id, 'for i in range(3): print(i)');
+    const response = await gateway.call(path(`/${done.id}/events`), {
+      headers: { accept: 'text/event-stream', 'last-event-id': String(done.lastSeq - 1) },
+    });
+    expect(await response.text()).toMatch(/^id: \d+\nevent: done\n/);
+    const ended = () => gateway.call(path(`/${done.id}/events?after=${done.lastSeq}`));
+    await eventually(async () => (await ended()).status === 204);
+  });
+
+  test('a detached execution answers 202 at once and can be read to its end', async () => {
+    const started = await gateway.post<Execution>(path(), {
+      code: 'import time; time.sleep(1); print("late")',
+      detach: true,
+    });
+    expect(started.status).toBe(202);
+    expect(started.body.status).toBe('running');
+    const events: ExecutionEvent[] = [];
+    for await (const event of readEvents(await gateway.call(started.headers.get('location') ?? ''))) events.push(event);
+    expect(streamOf(events, 'stdout')).toBe('late\n');
+    await eventually(async () => (await gateway.get<Execution>(path(`/${started.body.id}`))).body.status === 'ok');
+  });
+
+  test('input() asks and gets its answer', async () => {
+    const events: ExecutionEvent[] = [];
+    const response = await stream('name = input("Who? ")\nprint("Hello", name)');
+    for await (const event of readEvents(response)) {
+      events.push(event);
+      if (event.type !== 'input_request') continue;
+      expect(event).toMatchObject({ prompt: 'Who? ', password: false });
+      const answered = await gateway.post(`${response.headers.get('content-location')}/input`, { text: 'Ada' });
+      expect(answered.status).toBe(204);
+    }
+    expect(streamOf(events, 'stdout')).toContain('Hello Ada\n');
+  });
+
+  test('interrupt stops a run and keeps the variables', async () => {
+    await gateway.run(box.id, 'kept = 7');
+    const started = await gateway.post<Execution>(path(), { code: 'while True: pass', detach: true });
+    await eventually(async () => (await gateway.get<Execution>(path(`/${started.body.id}`))).body.lastSeq >= 1);
+    expect((await gateway.post(path(`/${started.body.id}/interrupt`), {})).status).toBe(202);
+    const ended = await eventually(async () => {
+      const { body } = await gateway.get<Execution>(path(`/${started.body.id}`));
+      return body.status !== 'running' && body;
+    });
+    expect(ended).toMatchObject({ status: 'interrupted', stateLost: false });
+    expect((await gateway.run(box.id, 'kept')).text).toBe('7');
+  });
+
+  test('a run past its time ends as timeout with the stage that ended it', async () => {
+    const late = await gateway.run(box.id, 'kept = 8\nwhile True: pass', { timeoutSeconds: 1 });
+    expect(late).toMatchObject({ status: 'timeout', cause: { code: 'timeout', stage: 'interrupt' }, stateLost: false });
+    expect((await gateway.run(box.id, 'kept')).text).toBe('8');
+    const stubborn = 'import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass';
+    const killed = await gateway.run(box.id, stubborn, { timeoutSeconds: 1 });
+    expect(killed).toMatchObject({ status: 'timeout', cause: { stage: 'restart' }, stateLost: true });
+    expect((await gateway.run(box.id, '1+1')).text).toBe('2');
+  });
+
+  test('a kernel that dies is told with its signal, and the next execution works', async () => {
+    const died = await gateway.run(box.id, 'import os; os.kill(os.getpid(), 9)');
+    expect(died).toMatchObject({ status: 'killed', cause: { code: 'signal', signal: 'SIGKILL' }, stateLost: true });
+    expect((await gateway.run(box.id, '1+1')).text).toBe('2');
+  });
+
+  test('a box that dies in mid-run is told as lost, by the stream and by the record', async () => {
+    const doomed = await gateway.createBox();
+    const code =
+      'import os, signal, time\nprint("alive", flush=True)\ntime.sleep(0.3)\nos.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(9)';
+    const ended = await gateway.run(doomed.id, code);
+    expect(ended.status).toBe('lost');
+    expect(ended.stateLost).toBe(true);
+    const { body } = await gateway.get<Box>(`/v1/boxes/${doomed.id}`);
+    expect(body).toMatchObject({ state: 'lost', cause: { code: 'instance_lost' }, continuity: 'lost' });
+    const read = await gateway.get<Execution>(`/v1/boxes/${doomed.id}/executions/${ended.id}`);
+    expect(read.body).toMatchObject({ status: 'lost', stateLost: true });
+    expect((await gateway.post(`/v1/boxes/${doomed.id}/executions`, { code: '1' })).status).toBe(410);
+  });
+
+  test('JavaScript, TypeScript and Bash see the same files as Python', async () => {
+    await gateway.run(box.id, 'open("shared.txt", "w").write("from python")');
+    const js =
+      'import { readFile } from "node:fs/promises";\nconst text = await readFile("shared.txt", "utf8");\ntext.toUpperCase()';
+    expect((await gateway.run(box.id, js, { language: 'javascript' })).text).toBe("'FROM PYTHON'");
+    expect((await gateway.run(box.id, 'const n: number = 20; n * 2', { language: 'typescript' })).text).toBe('40');
+    const bash = await gateway.run(box.id, 'cat shared.txt; echo oops >&2', { language: 'bash' });
+    expect(streamOf(bash.outputs, 'stdout')).toBe('from python');
+    expect(streamOf(bash.outputs, 'stderr')).toBe('oops\n');
+  });
+
+  test('env holds for one run', async () => {
+    const code = 'import os; os.environ.get("GREETING")';
+    expect((await gateway.run(box.id, code, { env: { GREETING: "it's $(id)" } })).text).toBe('"it\'s $(id)"');
+    expect((await gateway.run(box.id, code)).text).toBeNull();
+  });
+
+  test('files tell what a run created, modified and deleted', async () => {
+    await gateway.run(box.id, 'open("old.txt","w").write("a"); open("gone.txt","w").write("b")');
+    const { files } = await gateway.run(
+      box.id,
+      'import os\nopen("new.txt","w").write("c"); open("old.txt","a").write("d"); os.remove("gone.txt")',
+    );
+    expect(files).toMatchObject({ created: ['new.txt'], modified: ['old.txt'], deleted: ['gone.txt'] });
+  });
+
+  test('contexts are apart from each other; restart forgets, delete removes', async () => {
+    const contexts = `/v1/boxes/${box.id}/contexts`;
+    const made = await gateway.post<{ id: string; language: string }>(contexts, { language: 'python' });
+    expect(made.status).toBe(201);
+    const there = { context: made.body.id };
+    await gateway.run(box.id, 'only_here = 1', there);
+    expect((await gateway.run(box.id, 'only_here')).error?.name).toBe('NameError');
+    expect((await gateway.post(`${contexts}/${made.body.id}/restart`, {})).status).toBe(200);
+    expect((await gateway.run(box.id, 'only_here', there)).error?.name).toBe('NameError');
+    expect((await gateway.call(`${contexts}/${made.body.id}`, { method: 'DELETE' })).status).toBe(204);
+    const gone = await gateway.post(path(), { code: '1', ...there });
+    expect(gone.status).toBe(404);
+  });
+
+  test('output past the bounds is cut in the middle, and the cut is counted', async () => {
+    const much = await gateway.run(box.id, 'for i in range(20_000): print(str(i) * 200)', { timeoutSeconds: 60 });
+    const cut = much.outputs?.find((event) => event.type === 'truncated');
+    expect(cut?.droppedBytes).toBeGreaterThan(1_000_000);
+    const text = streamOf(much.outputs, 'stdout');
+    expect(text.startsWith('0000')).toBe(true);
+    expect(text.trimEnd().endsWith('19999')).toBe(true);
+    expect(Buffer.byteLength(text)).toBeLessThan(9 * 1024 * 1024);
+  });
+
+  test('the list has the newest first, page by page', async () => {
+    type PageOf = { items: Execution[]; nextCursor: string | null };
+    const first = (await gateway.get<PageOf>(`${path()}?limit=2`)).body;
+    expect(first.items).toHaveLength(2);
+    const second = (await gateway.get<PageOf>(`${path()}?limit=2&cursor=${first.nextCursor}`)).body;
+    const times = [...first.items, ...second.items].map((item) => Date.parse(item.createdAt));
+    expect(times).toEqual([...times].sort((a, b) => b - a));
+    expect(new Set([...first.items, ...second.items].map((item) => item.id)).size).toBe(4);
+  });
+});

@@ -1,0 +1,172 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Execution, ExecutionEvent } from '#contract';
+import { readConfig } from '../../services/gateway/config.ts';
+import { chooseDriver } from '../../services/gateway/gateway.ts';
+import { openStore } from '../../services/gateway/store/store.ts';
+import {
+  databaseUrl,
+  drivers,
+  eventually,
+  memoryOf,
+  type RunningGateway,
+  readEvents,
+  startGateway,
+  streamOf,
+} from './harness.ts';
+
+const megabyte = 1024 * 1024;
+
+describe.each(drivers)('faults on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
+    box = await gateway.createBox();
+  });
+  afterAll(() => gateway?.dispose());
+
+  const start = (code: string, more = {}) =>
+    gateway.call(`/v1/boxes/${box.id}/executions`, {
+      method: 'POST',
+      headers: { accept: 'application/x-ndjson' },
+      body: JSON.stringify({ code, ...more }),
+    });
+
+  test('a gateway killed with -9 in mid-run: the same execution is read to its end by the next one, run once', async () => {
+    await gateway.run(box.id, 'x = 41');
+    const code =
+      'import time\nopen("runs", "a").write("r")\nfor i in range(30):\n  print("line", i)\n  time.sleep(0.2)';
+    const response = await start(code);
+    const events: ExecutionEvent[] = [];
+    try {
+      for await (const event of readEvents(response)) {
+        events.push(event);
+        if (events.length === 4) await gateway.kill('SIGKILL');
+      }
+    } catch {
+      // The stream broke with the gateway.
+    }
+    expect(events.at(-1)?.type).toBe('stdout');
+    await gateway.restart();
+    const location = response.headers.get('content-location') ?? '';
+    expect((await gateway.get<Execution>(location)).body.status).toBe('running');
+    for await (const event of readEvents(await gateway.call(`${location}/events?after=${events.at(-1)?.seq}`)))
+      events.push(event);
+    expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
+    expect(streamOf(events, 'stdout')).toBe(Array.from({ length: 30 }, (_, i) => `line ${i}\n`).join(''));
+    expect(events.at(-1)).toMatchObject({ type: 'done', status: 'ok' });
+    expect((await gateway.run(box.id, 'x + 1, open("runs").read()')).text).toBe("(42, 'r')");
+  });
+
+  test('an execution that ends while no gateway is there is recorded at the next start', async () => {
+    const started = await gateway.post<Execution>(`/v1/boxes/${box.id}/executions`, {
+      code: 'import time; time.sleep(1); print("done alone")',
+      detach: true,
+    });
+    await gateway.kill('SIGKILL');
+    await sleep(1500);
+    await gateway.restart();
+    const listed = await eventually(async () => {
+      const { body } = await gateway.get<{ items: Execution[] }>(`/v1/boxes/${box.id}/executions?limit=1`);
+      return body.items[0]?.status !== 'running' && body.items[0];
+    });
+    expect(listed).toMatchObject({ id: started.body.id, status: 'ok' });
+    const read = await gateway.get<Execution>(`/v1/boxes/${box.id}/executions/${started.body.id}`);
+    expect(streamOf(read.body.outputs, 'stdout')).toBe('done alone\n');
+  });
+
+  test('an execution that its box has forgotten meanwhile is lost, the variables are not', async () => {
+    await gateway.run(box.id, 'kept = 5');
+    const path = `/v1/boxes/${box.id}/executions`;
+    const code = 'import time; time.sleep(2); kept += 1';
+    const { body } = await gateway.post<Execution>(path, { code, detach: true });
+    const large = 'display({"text/plain": "x" * 15_000_000}, raw=True)';
+    for (let n = 0; n < 6; n++) await gateway.post(path, { code: large, detach: true });
+    await gateway.kill('SIGKILL');
+    await sleep(10_000);
+    await gateway.restart();
+    const lost = await eventually(async () => {
+      const { body: read } = await gateway.get<Execution>(`${path}/${body.id}`);
+      return read.status !== 'running' && read;
+    });
+    expect(lost).toMatchObject({ status: 'lost', cause: { code: 'journal_lost' }, stateLost: false });
+    expect((await gateway.run(box.id, 'kept')).text).toBe('6');
+  });
+
+  test('SIGTERM ends streams in order, and they go on after the next start', async () => {
+    const response = await start('import time\nfor i in range(40):\n  print(i)\n  time.sleep(0.1)');
+    const events: ExecutionEvent[] = [];
+    const reading = (async () => {
+      for await (const event of readEvents(response)) events.push(event);
+    })();
+    await eventually(async () => events.length > 3);
+    await gateway.kill('SIGTERM');
+    await reading;
+    expect(events.at(-1)?.type).toBe('stdout');
+    await gateway.restart();
+    for await (const event of readEvents(
+      await gateway.call(`${response.headers.get('content-location')}/events?after=${events.at(-1)?.seq}`),
+    ))
+      events.push(event);
+    expect(streamOf(events, 'stdout')).toBe(Array.from({ length: 40 }, (_, i) => `${i}\n`).join(''));
+  });
+
+  test('a box whose server is killed is found, told as lost, and not served any more', async () => {
+    const doomed = await gateway.createBox();
+    // As pid 1 cannot be killed from inside, everything else is.
+    const code = 'import os, signal\nos.kill(os.getppid(), signal.SIGKILL)';
+    await gateway.run(doomed.id, code);
+    await eventually(async () => (await gateway.get<Box>(`/v1/boxes/${doomed.id}`)).body.state !== 'ready');
+    expect((await gateway.get<Box>(`/v1/boxes/${doomed.id}`)).body).toMatchObject({
+      state: 'lost',
+      cause: { code: 'instance_lost' },
+    });
+  });
+
+  test('at start, instances without a row are removed and boxes without an instance are told as lost', async () => {
+    const [lost, kept] = [await gateway.createBox(), await gateway.createBox()];
+    await gateway.run(kept.id, 'x = 5');
+    await gateway.kill('SIGKILL');
+    const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
+    const deployment = await store.keys.deployment('none');
+    const made = await chooseDriver(
+      readConfig({ CODEBOX_DATA_DIR: gateway.dataDir, CODEBOX_DRIVER: driver }),
+      deployment,
+    );
+    const signal = AbortSignal.timeout(30_000);
+    const limits = { cpus: 1, memoryMb: 256, diskMb: 64, pids: 64 };
+    await made.create({ id: 'i-orphan', image: 'codebox-box:latest', limits, network: 'none', labels: {} }, signal);
+    const [row] = await store.boxes.instancesOf(lost.id);
+    await made.destroy(row?.id ?? '', signal);
+    await store.close();
+    await gateway.restart();
+    const left = (await made.list(signal)).map((instance) => instance.id);
+    expect(left).not.toContain('i-orphan');
+    expect(left).not.toContain(row?.id);
+    expect((await gateway.get<Box>(`/v1/boxes/${lost.id}`)).body).toMatchObject({
+      state: 'lost',
+      cause: { code: 'instance_lost' },
+    });
+    expect((await gateway.run(kept.id, 'x')).text).toBe('5');
+  });
+
+  test('an endless print for 10 s ends by itself, tells what was dropped, and leaves the gateway small', async () => {
+    await gateway.run(box.id, '1');
+    const before = await memoryOf(gateway.pid());
+    const flood = await gateway.run(box.id, 'while True: print("x" * 1000)', { timeoutSeconds: 10 });
+    expect(['output_limit', 'timeout']).toContain(flood.status);
+    const cut = flood.outputs?.find((event) => event.type === 'truncated');
+    expect(cut?.droppedBytes).toBeGreaterThan(10 * megabyte);
+    expect(cut?.droppedEvents).toBeGreaterThan(100);
+    const after = await memoryOf(gateway.pid());
+    expect((after.peak - before.now) / megabyte).toBeLessThan(64);
+    expect((await gateway.run(box.id, '1+1')).text).toBe('2');
+  });
+
+  test('a kernel over the memory limit ends as oom, and the next execution works', async () => {
+    const eaten = await gateway.run(box.id, 'hoard = []\nwhile True: hoard.append(bytearray(8 << 20))');
+    expect(eaten).toMatchObject({ status: 'oom', cause: { code: 'oom' }, stateLost: true });
+    expect((await gateway.run(box.id, '1+1')).text).toBe('2');
+  });
+});

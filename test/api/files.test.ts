@@ -1,0 +1,234 @@
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { Agent, request } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, FileEntry } from '#contract';
+import { drivers, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+
+const megabyte = 1024 * 1024;
+
+describe.each(drivers)('files on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    gateway = await startGateway(driver);
+    box = await gateway.createBox({ limits: { diskMb: 3000 } });
+  });
+  afterAll(() => gateway?.dispose());
+
+  const at = (path: string) => `/v1/boxes/${box.id}/files/${path}`;
+  const put = (path: string, body: string | Uint8Array<ArrayBuffer>, headers = {}) =>
+    gateway.call(at(path), { method: 'PUT', body, headers });
+
+  test('a CSV of 10,000 rows becomes a plot whose saved file is the figure, byte for byte', async () => {
+    const rows = Array.from({ length: 10_000 }, (_, i) => `${i},${Math.sin(i / 500)}`);
+    expect((await put('table.csv', `x,y\n${rows.join('\n')}\n`)).status).toBe(201);
+    const code = [
+      'import pandas as pd, matplotlib.pyplot as plt, hashlib',
+      'table = pd.read_csv("table.csv")',
+      '_ = table.plot(x="x", y="y")',
+      'plt.savefig("plot.png")',
+      '(len(table), hashlib.sha256(open("plot.png", "rb").read()).hexdigest())',
+    ].join('\n');
+    const run = await gateway.run(box.id, code, { timeoutSeconds: 120 });
+    const figure = run.outputs?.find((event) => event.type === 'display');
+    expect(Buffer.from(String(figure?.mime['image/png']), 'base64').subarray(1, 4).toString()).toBe('PNG');
+    expect(run.files?.created).toEqual(['plot.png']);
+    const saved = Buffer.from(await (await gateway.call(at('plot.png'))).arrayBuffer());
+    expect(saved.subarray(1, 4).toString()).toBe('PNG');
+    expect(run.text).toBe(`(10000, '${createHash('sha256').update(saved).digest('hex')}')`);
+  });
+
+  test('1 GB goes up and comes down unchanged while the gateway grows by less than 64 MB', async () => {
+    const block = Buffer.alloc(megabyte, 'codebox ');
+    const total = 1000 * megabyte;
+    const blocks = function* () {
+      for (let sent = 0; sent < total; sent += megabyte) yield block;
+    };
+    await gateway.run(box.id, '1');
+    const before = await memoryOf(gateway.pid());
+    const body = Readable.toWeb(Readable.from(blocks())) as ReadableStream;
+    const up = await gateway.call(at('big.bin'), { method: 'PUT', body, duplex: 'half' } as RequestInit);
+    expect(((await up.json()) as FileEntry).sizeBytes).toBe(total);
+    const down = await gateway.call(at('big.bin'));
+    expect(down.headers.get('content-length')).toBe(String(total));
+    const hash = createHash('sha256');
+    for await (const chunk of down.body ?? []) hash.update(chunk as Uint8Array);
+    const expected = createHash('sha256');
+    for (const piece of blocks()) expected.update(piece);
+    expect(hash.digest('hex')).toBe(expected.digest('hex'));
+    const after = await memoryOf(gateway.pid());
+    expect((after.peak - before.now) / megabyte).toBeLessThan(64);
+    expect((await gateway.call(at('big.bin'), { method: 'DELETE' })).status).toBe(204);
+  });
+
+  test('names with any character go up and come down', async () => {
+    const name = 'über "quoted" 100% #1?&=+ 文件.txt';
+    expect((await put(`deep/er/${encodeURIComponent(name)}`, 'hello')).status).toBe(201);
+    const listed = (await gateway.get<{ items: FileEntry[] }>(at('deep/er'))).body.items;
+    expect(listed.map((entry) => entry.path)).toEqual([`deep/er/${name}`]);
+    const down = await gateway.call(at(`deep/er/${encodeURIComponent(name)}`));
+    expect(await down.text()).toBe('hello');
+    expect(down.headers.get('content-disposition')).toContain(`filename*=UTF-8''`);
+    expect(down.headers.get('x-content-type-options')).toBe('nosniff');
+  });
+
+  test('ranges, ETag and conditions hold', async () => {
+    const made = (await (await put('range.txt', '0123456789')).json()) as FileEntry;
+    const part = await gateway.call(at('range.txt'), { headers: { range: 'bytes=2-4' } });
+    expect([part.status, part.headers.get('content-range'), await part.text()]).toEqual([206, 'bytes 2-4/10', '234']);
+    const beyond = await gateway.call(at('range.txt'), { headers: { range: 'bytes=50-' } });
+    expect(beyond.status).toBe(416);
+    const etag = made.etag ?? '';
+    expect((await gateway.call(at('range.txt'), { headers: { 'if-none-match': etag } })).status).toBe(304);
+    expect((await put('range.txt', 'new', { 'if-match': '"other"' })).status).toBe(412);
+    expect((await put('range.txt', 'new', { 'if-match': etag })).status).toBe(200);
+    const head = await gateway.call(at('range.txt'), { method: 'HEAD' });
+    expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([200, '3', '']);
+  });
+
+  test('an upload that breaks off leaves what was there', async () => {
+    await put('whole.txt', 'the old text');
+    const cut = new AbortController();
+    const body = new ReadableStream({
+      async pull(controller) {
+        controller.enqueue(new Uint8Array(64 * 1024));
+        await new Promise((next) => setTimeout(next, 20));
+      },
+    });
+    setTimeout(() => cut.abort(), 300);
+    await expect(
+      gateway.call(at('whole.txt'), { method: 'PUT', body, duplex: 'half', signal: cut.signal } as RequestInit),
+    ).rejects.toThrow();
+    expect(await (await gateway.call(at('whole.txt'))).text()).toBe('the old text');
+  });
+
+  test('a full disk is 507, leaves nothing, and the box goes on', async () => {
+    const small = await gateway.createBox({ limits: { diskMb: 32 } });
+    const path = `/v1/boxes/${small.id}/files/huge.bin`;
+    const full = await gateway.call(path, { method: 'PUT', body: new Uint8Array(64 * megabyte) });
+    expect([full.status, ((await full.json()) as { code: string }).code]).toEqual([507, 'disk_full']);
+    expect((await gateway.call(path)).status).toBe(404);
+    const wrote = await gateway.run(small.id, 'open("x","wb").write(b"0" * (64 << 20))');
+    expect(wrote.error).toMatchObject({ name: 'OSError' });
+    expect(wrote.error?.value).toContain('No space left');
+    expect((await gateway.run(small.id, '1+1')).text).toBe('2');
+  });
+
+  test('many files go up in one multipart request', async () => {
+    const form = new FormData();
+    form.append('a', new Blob(['one']), 'multi/one.txt');
+    form.append('b', new Blob(['two']), 'multi/two.txt');
+    const answer = await gateway.call(`/v1/boxes/${box.id}/files`, { method: 'POST', body: form });
+    expect(answer.status).toBe(201);
+    expect(((await answer.json()) as { items: FileEntry[] }).items.map((entry) => entry.path)).toEqual([
+      'multi/one.txt',
+      'multi/two.txt',
+    ]);
+    expect((await gateway.run(box.id, 'open("multi/two.txt").read()')).text).toBe("'two'");
+    const bad = new FormData();
+    bad.append('a', new Blob(['x']), '../escape.txt');
+    const refused = await gateway.call(`/v1/boxes/${box.id}/files`, { method: 'POST', body: bad });
+    expect([refused.status, ((await refused.json()) as { errors: { pointer: string }[] }).errors[0]?.pointer]).toEqual([
+      400,
+      '/files/0/filename',
+    ]);
+  });
+
+  const half = (filename: string) =>
+    `--cut\r\nContent-Disposition: form-data; name="a"; filename="${filename}"\r\n\r\nthe first half`;
+  const startUpload = async (body: string): Promise<Socket> => {
+    const { hostname, port } = new URL(gateway.url);
+    const socket = connect(Number(port), hostname);
+    const head = [
+      `POST /v1/boxes/${box.id}/files HTTP/1.1`,
+      'Host: localhost',
+      `Authorization: Bearer ${gateway.key}`,
+      'Content-Type: multipart/form-data; boundary=cut',
+      'Content-Length: 1000000',
+    ];
+    socket.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+    await once(socket, 'connect');
+    return socket;
+  };
+
+  test('a multipart part with a bad name is refused before its body has ended', async () => {
+    const pid = gateway.pid();
+    const socket = await startUpload(half('../escape.txt'));
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    expect(answer.toString()).toContain(' 400 ');
+    expect(answer.toString()).toContain('/files/0/filename');
+    socket.destroy();
+    expect((await gateway.call('/healthz')).status).toBe(200);
+    expect(gateway.pid()).toBe(pid);
+  });
+
+  test.each(['half.txt', '../half.txt'])('a multipart upload of %s that breaks off leaves nothing', async (name) => {
+    const path = `/v1/boxes/${box.id}/files/half.txt`;
+    const socket = await startUpload(half(name));
+    // Time for the part to be on its way to the box.
+    await new Promise((next) => setTimeout(next, 200));
+    socket.destroy();
+    await new Promise((next) => setTimeout(next, 200));
+    expect((await gateway.call('/healthz')).status).toBe(200);
+    expect((await gateway.call(path)).status).toBe(404);
+  });
+
+  test('HEAD answers as GET would, keeps the connection and logs nothing', async () => {
+    await put('head.txt', '0123456789');
+    const logged = gateway.output();
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    const ask = (method: string) =>
+      new Promise<{ status: number | undefined; length: string | undefined; text: string; port: number }>(
+        (answered, failed) => {
+          const headers = { authorization: `Bearer ${gateway.key}` };
+          const asked = request(gateway.url + at('head.txt'), { method, agent, headers }, async (response) => {
+            const port = response.socket.localPort ?? 0;
+            let text = '';
+            for await (const chunk of response) text += chunk;
+            answered({ status: response.statusCode, length: response.headers['content-length'], text, port });
+          });
+          asked.once('error', failed).end();
+        },
+      );
+    const [one, two, three] = [await ask('HEAD'), await ask('GET'), await ask('HEAD')];
+    agent.destroy();
+    expect(one).toEqual({ status: 200, length: '10', text: '', port: one.port });
+    expect(two).toEqual({ ...one, text: '0123456789' });
+    expect(three).toEqual(one);
+    expect((await gateway.call(at(''), { method: 'HEAD' })).status).toBe(200);
+    expect((await gateway.call(at('missing.txt'), { method: 'HEAD' })).status).toBe(404);
+    expect(gateway.output()).toBe(logged);
+  });
+
+  test('folders are made, listed page by page and removed with all that is in them', async () => {
+    expect((await gateway.post(`/v1/boxes/${box.id}/files`, { op: 'mkdir', path: 'many/empty' })).status).toBe(201);
+    await gateway.run(box.id, 'for i in range(25): open(f"many/{i:02}","w").close()');
+    type Folder = { items: FileEntry[]; nextCursor: string | null };
+    const names: string[] = [];
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const query: string = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
+      const page: Folder = (await gateway.get<Folder>(`${at('many')}?limit=10${query}`)).body;
+      names.push(...page.items.map((entry) => entry.name));
+      cursor = page.nextCursor;
+    }
+    expect(names).toEqual([...Array.from({ length: 25 }, (_, i) => String(i).padStart(2, '0')), 'empty']);
+    expect((await gateway.call(at('many'), { method: 'DELETE' })).status).toBe(204);
+    expect((await gateway.call(at('many'))).status).toBe(404);
+  });
+
+  test('a FIFO is refused at once, a link leads no further than the box', async () => {
+    await gateway.run(
+      box.id,
+      'import os\nos.mkfifo("pipe"); os.symlink("/etc/passwd", "link"); os.symlink("/", "root")',
+    );
+    expect((await gateway.call(at('pipe'))).status).toBe(400);
+    const inside = await gateway.run(box.id, 'open("/etc/passwd").read()');
+    const through = await gateway.call(at('link'));
+    const text = await through.text();
+    if (through.status === 200) expect(`'${text.replaceAll('\n', '\\n')}'`).toBe(inside.text);
+    else expect(through.status).toBe(400);
+  });
+});

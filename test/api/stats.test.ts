@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Box, boxStatsEventSchema, boxStatsSchema } from '#contract';
+import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+
+const mebibyte = 1024 * 1024;
+/** Python that takes up to 8 GiB in steps: a machine refuses at once what it could never have, and none is killed then. */
+const eat = "[b'x' * (64 << 20) for _ in range(128)]";
+
+describe.each(drivers)('statistics on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5', CODEBOX_RUN_GRACE_SECONDS: '1' });
+    box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64, pids: 100, cpus: 1 } });
+  });
+  afterAll(() => gateway?.dispose());
+
+  const path = (query = '') => `/v1/boxes/${box.id}/stats${query}`;
+  const read = async () => boxStatsSchema.parse((await gateway.get(path())).body);
+
+  test('what a box uses is told against its limits, and follows what it does', async () => {
+    await gateway.run(box.id, '1');
+    const before = await read();
+    expect(before).toMatchObject({
+      cpu: { limitCpus: 1, limitMs: null },
+      memory: { limitBytes: 512 * mebibyte },
+      pids: { limit: 100 },
+      oomKills: 0,
+    });
+    expect(before.disk?.limitBytes).toBeGreaterThan(32 * mebibyte);
+    expect(before.disk?.limitBytes).toBeLessThanOrEqual(64 * mebibyte);
+    const code = [
+      'import subprocess, time',
+      'held = b"x" * (100 << 20)',
+      'open("big", "wb").write(bytes(16 << 20))',
+      'sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(5)]',
+      'end = time.process_time() + 1',
+      'while time.process_time() < end: pass',
+    ].join('\n');
+    expect((await gateway.run(box.id, code)).status).toBe('ok');
+    const after = await read();
+    expect(after.cpu.usedMs - before.cpu.usedMs).toBeGreaterThanOrEqual(900);
+    expect(after.memory.usedBytes - before.memory.usedBytes).toBeGreaterThan(60 * mebibyte);
+    expect(after.memory.peakBytes).toBeGreaterThanOrEqual(after.memory.usedBytes / 2);
+    expect((after.disk?.usedBytes ?? 0) - (before.disk?.usedBytes ?? 0)).toBeGreaterThan(15 * mebibyte);
+    expect(after.pids.count - before.pids.count).toBeGreaterThanOrEqual(4);
+    await gateway.run(box.id, `b = ${eat}`);
+    expect((await read()).oomKills).toBeGreaterThanOrEqual(1);
+  });
+
+  test('a stream has a numbered sample after each pause, and ends with its box', async () => {
+    const ended = await gateway.createBox();
+    const response = await gateway.call(`/v1/boxes/${ended.id}/stats?everySeconds=0.5`, {
+      headers: { accept: 'application/x-ndjson' },
+    });
+    let text = '';
+    let deleted = false;
+    for await (const chunk of response.body ?? []) {
+      text += Buffer.from(chunk as Uint8Array).toString();
+      if (deleted || text.split('\n').length < 4) continue;
+      deleted = true;
+      await gateway.call(`/v1/boxes/${ended.id}`, { method: 'DELETE' });
+    }
+    const events = text
+      .split('\n')
+      .filter((line) => line !== '')
+      .map((line) => boxStatsEventSchema.parse(JSON.parse(line)));
+    expect(events.length).toBeGreaterThanOrEqual(3);
+    expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
+    const sse = await gateway.call(path('?everySeconds=0.5'), { headers: { accept: 'text/event-stream' } });
+    const reader = sse.body?.getReader();
+    expect(Buffer.from((await reader?.read())?.value ?? []).toString()).toMatch(/^id: 1\nevent: stats\ndata: \{/);
+    await reader?.cancel();
+  });
+
+  test('a bad pause is a 400, a box that is not there a 404, one that has ended a 410', async () => {
+    for (const pause of ['0', '61', 'x']) {
+      const refused = await gateway.get<{ errors: { pointer: string }[] }>(path(`?everySeconds=${pause}`));
+      expect(refused.status).toBe(400);
+      expect(refused.body.errors[0]?.pointer).toBe('/query/everySeconds');
+    }
+    expect((await gateway.get('/v1/boxes/box-aaaaaaaaaaaaaaaaaaaaaaaaaa/stats')).status).toBe(404);
+    const ended = await gateway.createBox();
+    await gateway.call(`/v1/boxes/${ended.id}`, { method: 'DELETE' });
+    expect((await gateway.get(`/v1/boxes/${ended.id}/stats`)).status).toBe(410);
+  });
+
+  test('a box whose processes have ended is a 410, for a run within a CPU limit too', async () => {
+    const dead = await gateway.createBox({ limits: { cpuSeconds: 60 } });
+    expect(boxStatsSchema.parse((await gateway.get(`/v1/boxes/${dead.id}/stats`)).body).cpu.usedMs).toBeLessThan(
+      10_000,
+    );
+    const other = await gateway.createBox({ limits: { cpuSeconds: 60 } });
+    // Nobody follows it, so that nobody but the next request finds out.
+    const command = 'exec > /dev/null 2>&1; sleep 2; kill -KILL $PPID';
+    for (const { id } of [dead, other]) await gateway.post(`/v1/boxes/${id}/commands`, { command, detach: true });
+    const refusal = await eventually(async () => {
+      const { status } = await gateway.get(`/v1/boxes/${dead.id}/stats`);
+      return ![200, 503].includes(status) && status;
+    });
+    expect(refusal).toBe(410);
+    const refused = await eventually(async () => {
+      const { status } = await gateway.post(`/v1/boxes/${other.id}/executions`, { code: '1' });
+      return ![200, 503].includes(status) && status;
+    });
+    expect(refused).toBe(410);
+  });
+
+  test('looking at a box is no use of it', async () => {
+    const idle = await gateway.createBox({ idleSeconds: 2 });
+    await eventually(async () => (await gateway.get(`/v1/boxes/${idle.id}/stats`)).status === 410);
+  });
+
+  test('metrics have the sums by template, and no box', async () => {
+    const metrics = await (await gateway.call('/metrics')).text();
+    for (const name of ['sampled', 'cpu_seconds', 'memory_bytes', 'pids', 'oom_kills']) {
+      expect(metrics).toMatch(new RegExp(`^codebox_boxes_${name}\\{template="python"\\} \\d`, 'm'));
+    }
+    expect(metrics).not.toContain(box.id);
+  });
+
+  test('a box that goes on past its CPU time is deleted, and says why', async () => {
+    const wild = await gateway.createBox({ limits: { cpuSeconds: 10, cpus: 2 } });
+    const loop = 'setsid -f sh -c "while :; do :; done"';
+    const begun = await gateway.post(`/v1/boxes/${wild.id}/commands`, { command: `${loop}; ${loop}` });
+    expect(begun.status).toBe(200);
+    const ended = await eventually(async () => {
+      const { body } = await gateway.get<Box>(`/v1/boxes/${wild.id}`);
+      return body.state !== 'ready' && body;
+    }, 50_000);
+    expect(ended.cause?.code).toBe('cpu_limit');
+  });
+
+  test('a box that never tells of an end keeps nobody waiting: the run is lost, and why', async () => {
+    const silent = await gateway.createBox();
+    // The box server stands still, so it neither ends the run nor says anything; before, it has told of the start.
+    const code = 'import os, signal, time\ntime.sleep(1)\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)';
+    const lost = await gateway.run(silent.id, code, { timeoutSeconds: 3 });
+    expect(lost).toMatchObject({ status: 'lost', cause: { code: 'no_end' }, stateLost: true });
+    const stopped = await gateway.createBox();
+    const command = 'sleep 1; kill -STOP $PPID; sleep 60';
+    const ended = await gateway.post(`/v1/boxes/${stopped.id}/commands`, { command, timeoutSeconds: 3 });
+    expect(ended.body).toMatchObject({ status: 'lost', cause: { code: 'no_end' } });
+    const blocked = await gateway.createBox();
+    // An installer waits for a pipe that nobody writes to.
+    const wheel = 'waits-1.0-py3-none-any.whl';
+    const stop = `mkfifo ${wheel}; sleep 4; kill -STOP $PPID; sleep 60`;
+    await gateway.post(`/v1/boxes/${blocked.id}/commands`, { command: stop, detach: true });
+    const install = { packages: [`./${wheel}`], timeoutSeconds: 6 };
+    const installed = await gateway.post(`/v1/boxes/${blocked.id}/packages`, install);
+    expect(installed.body).toMatchObject({ status: 'lost', cause: { code: 'no_end' } });
+    const stats = boxStatsSchema.parse((await gateway.get(`/v1/boxes/${silent.id}/stats`)).body);
+    expect(stats.disk).toBeNull();
+  });
+});

@@ -1,0 +1,71 @@
+import { execFile } from 'node:child_process';
+import { stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+
+describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  beforeAll(async () => {
+    gateway = await startGateway(driver);
+  });
+  afterAll(() => gateway?.dispose());
+
+  test('the curl line that it prints works as pasted, and the key file is private', async () => {
+    expect((await stat(join(gateway.dataDir, 'dev-key'))).mode & 0o777).toBe(0o600);
+    const line = gateway.output().match(/^ *curl .*$/m)?.[0] ?? '';
+    const { stdout } = await promisify(execFile)('bash', ['-c', line], { timeout: 60_000 });
+    expect(JSON.parse(stdout)).toMatchObject({ status: 'ok', text: '2' });
+  });
+
+  test('health, readiness, metrics, the API document and its page need no key', async () => {
+    expect(await (await fetch(`${gateway.url}/healthz`)).json()).toEqual({ status: 'ok' });
+    expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200);
+    const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { openapi: string; paths: object };
+    expect(document.openapi).toBe('3.1.0');
+    expect(Object.keys(document.paths)).toContain('/v1/run');
+    const page = await (await fetch(`${gateway.url}/docs`)).text();
+    for (const [, path] of page.matchAll(/(?:src|href)="(\/[^"]+)"/g)) {
+      expect([path, (await fetch(`${gateway.url}${path}`)).status]).toEqual([path, 200]);
+    }
+    expect(page).not.toMatch(/https?:\/\//);
+  });
+
+  test('metrics count by route pattern, never by box', async () => {
+    const box = await gateway.createBox();
+    await gateway.run(box.id, '1');
+    const metrics = async () => (await fetch(`${gateway.url}/metrics`)).text();
+    // What the line before has run counts as well, and its box may still be going.
+    const counted = /codebox_executions_total\{status="ok",language="python"\} [12]$/m;
+    await eventually(async () => counted.test(await metrics()));
+    await eventually(async () => /codebox_boxes\{state="ready"\} 1$/m.test(await metrics()));
+    const text = await metrics();
+    expect(text).toMatch(
+      /codebox_http_request_duration_seconds_count\{method="POST",route="\/v1\/boxes\/\{box\}\/executions",status="200"\} 1/,
+    );
+    expect(text).not.toContain(box.id);
+  });
+
+  test('an answer sent straight to the socket counts with its own status', async () => {
+    const box = await gateway.createBox();
+    const file = `/v1/boxes/${box.id}/files/three.txt`;
+    await gateway.call(file, { method: 'PUT', body: 'abc' });
+    const part = await gateway.call(file, { headers: { range: 'bytes=1-1' } });
+    expect([part.status, await part.text()]).toEqual([206, 'b']);
+    const text = await (await fetch(`${gateway.url}/metrics`)).text();
+    expect(text).toMatch(/_count\{method="GET",route="\/v1\/boxes\/\{box\}\/files\/\{path\}",status="206"\} 1/);
+  });
+
+  test('a request id is given back, one that could not be an id is replaced', async () => {
+    const id = async (given: string) =>
+      (await fetch(`${gateway.url}/healthz`, { headers: { 'x-request-id': given } })).headers.get('x-request-id');
+    expect(await id('abc-1')).toBe('abc-1');
+    expect(await id('a b')).toMatch(/^[0-9a-f-]{36}$/);
+    expect(await id('x'.repeat(500))).toMatch(/^[0-9a-f-]{36}$/);
+  });
+
+  test('the key is nowhere in the output', () => {
+    expect(gateway.output()).not.toContain(gateway.key);
+  });
+});

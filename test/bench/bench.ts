@@ -1,0 +1,75 @@
+import { join } from 'node:path';
+import { type GatewayOptions, startGateway } from './gateway-process.ts';
+import { describeMachine, type Report, type Row, toMarkdown, writeReport } from './report.ts';
+import { type ColdTarget, measureColdStart } from './rows/cold-start.ts';
+import { measureContextsMemory } from './rows/contexts-memory.ts';
+import { measureFirstByte } from './rows/first-byte.ts';
+import { measureFlood } from './rows/flood.ts';
+import { measureMemory } from './rows/memory.ts';
+import { measureOnePlusOne } from './rows/one-plus-one.ts';
+import { measureRestart } from './rows/restart.ts';
+import { measureTransfer } from './rows/transfer.ts';
+import { startStockJupyter } from './stock-jupyter.ts';
+
+export interface BenchOptions {
+  /** Of the box, for the Docker driver; without one there is no Docker and no stock Jupyter Server to compare with. */
+  image: string | undefined;
+  /** Runtimes besides runc that the daemon knows. */
+  runtimes: readonly string[];
+  /** Whether the environment of local boxes is prepared. */
+  hasLocal: boolean;
+  /** Only these rows, by id. */
+  only: readonly string[];
+  log: (line: string) => void;
+}
+
+/** Runs the rows and gives the report; what could not be measured is said in it. Takes some minutes. */
+export const runBench = async (options: BenchOptions): Promise<Report> => {
+  const { image, log, only } = options;
+  const startedAt = new Date();
+  const machine = describeMachine();
+  const rows: Row[] = [];
+  const wants = (id: string) => only.length === 0 || only.includes(id);
+  const add = async (id: string, run: () => Promise<Row>): Promise<void> => {
+    if (!wants(id)) return;
+    log(`measuring ${id} …`);
+    rows.push(await run());
+  };
+  {
+    await using stock = image ? await startStockJupyter(image) : undefined;
+    const own: GatewayOptions = image ? { driver: 'docker', image } : { driver: 'local' };
+    await using gateway = await startGateway(own);
+    await add('one-plus-one', () => measureOnePlusOne({ gateway, stock, rounds: 300, warmUp: 600 }));
+    await add('first-byte', () => measureFirstByte(gateway, stock, 50));
+    await add('transfer', () => measureTransfer({ gateway, stock, own, rounds: 5 }));
+    await add('flood', () => measureFlood(own));
+    await add('restart', () => measureRestart(gateway, 10));
+    await add('contexts-memory', () => measureContextsMemory(gateway, 3));
+    if (image) await add('memory', () => measureMemory(gateway, image, 3));
+  }
+  await add('cold-start', () => measureColdStart(targets(options), 10));
+  return {
+    startedAt: startedAt.toISOString(),
+    durationSeconds: Math.round((Date.now() - startedAt.getTime()) / 1000),
+    machine,
+    rows,
+  };
+};
+
+const targets = (options: BenchOptions): ColdTarget[] => [
+  ...(options.image ? [{ name: 'docker', gateway: { driver: 'docker', image: options.image } } as const] : []),
+  ...(options.image ? options.runtimes : []).map((runtime) => ({
+    name: `docker with ${runtime}`,
+    gateway: { driver: 'docker', image: options.image ?? '', runtime } as const,
+  })),
+  ...(options.hasLocal ? [{ name: 'local', gateway: { driver: 'local' } } as const] : []),
+];
+
+/** Writes the report beside this file and gives its tables. */
+export const keepReport = async (report: Report): Promise<string> => {
+  await writeReport(join(import.meta.dirname, 'results'), report);
+  return showReport(report);
+};
+
+/** The tables of a report. */
+export const showReport = (report: Report): string => toMarkdown(report);

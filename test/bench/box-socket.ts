@@ -1,0 +1,34 @@
+import { randomUUID } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Pool } from 'undici';
+
+export interface BoxSocket extends AsyncDisposable {
+  /** Runs code and reads its events to the end; answers their text. */
+  execute(code: string): Promise<string>;
+}
+
+/**
+ * The box server of the one box of a gateway, without the gateway: over its Unix socket below the data folder. Throws when
+ * there is not exactly one box.
+ */
+export const connectToBoxServer = async (dataDir: string): Promise<BoxSocket> => {
+  const folder = join(dataDir, 'run');
+  const [instance, ...more] = (await readdir(folder)).filter((name) => !name.startsWith('.'));
+  if (instance === undefined || more.length > 0) throw new Error('there is not exactly one box');
+  const pool = new Pool('http://localhost', { socketPath: join(folder, instance, 'run/box.sock'), connections: 1 });
+  return {
+    async execute(code) {
+      const answer = await pool.request({
+        path: `/codebox/executions/exe_${randomUUID()}`,
+        method: 'PUT',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ code, language: 'python', timeoutMs: 60_000 }),
+      });
+      const text = await answer.body.text();
+      if (answer.statusCode !== 200) throw new Error(`the box server answered ${answer.statusCode}: ${text}`);
+      return text;
+    },
+    [Symbol.asyncDispose]: () => pool.close(),
+  };
+};

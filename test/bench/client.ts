@@ -1,0 +1,51 @@
+import { Agent, type Dispatcher, request } from 'undici';
+import { createClient, type Execution } from '#contract';
+import { readEvents } from './event-lines.ts';
+
+/**
+ * The public API: the typed client, and beside it what is timed, over kept connections and without the client's checks. What is
+ * refused throws.
+ */
+export const createBenchClient = (url: string, key: string) => {
+  const dispatcher = new Agent({ connections: 16, keepAliveTimeout: 60_000, headersTimeout: 180_000 });
+  const headers = { authorization: `Bearer ${key}` };
+  const execute = (box: string, body: object, accept = 'application/json') =>
+    request(`${url}/v1/boxes/${box}/executions`, {
+      dispatcher,
+      method: 'POST',
+      headers: { ...headers, accept, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    }).then(checked);
+
+  return {
+    ...createClient({ url, key }),
+
+    /** For other requests over the same connections. */
+    transport: { dispatcher, headers },
+    close: () => dispatcher.close(),
+
+    /** Runs code and waits for the whole execution. */
+    execute: async (box: string, code: string) => (await (await execute(box, { code })).body.json()) as Execution,
+
+    /** Runs code and streams its events as they come. */
+    async stream(box: string, body: { code: string; timeoutSeconds?: number }, as: 'sse' | 'ndjson') {
+      const type = as === 'sse' ? 'text/event-stream' : 'application/x-ndjson';
+      return readEvents((await execute(box, body, type)).body, as);
+    },
+
+    /** Milliseconds until `/healthz` has answered. */
+    async health(): Promise<number> {
+      const startedAt = performance.now();
+      await (await checked(await request(`${url}/healthz`, { dispatcher }))).body.dump();
+      return performance.now() - startedAt;
+    },
+  };
+};
+
+export type BenchClient = ReturnType<typeof createBenchClient>;
+
+/** The answer, when it is not a refusal. */
+export const checked = async (answer: Dispatcher.ResponseData): Promise<Dispatcher.ResponseData> => {
+  if (answer.statusCode < 300) return answer;
+  throw new Error(`the answer was ${answer.statusCode}: ${(await answer.body.text()).slice(0, 500)}`);
+};

@@ -1,0 +1,121 @@
+import { spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import gatewayFlags from '../../scripts/node-flags.json' with { type: 'json' };
+import { projectFolder } from '../../scripts/project.ts';
+import { type BenchClient, createBenchClient } from './client.ts';
+import { until } from './deadline.ts';
+import { freePort } from './free-port.ts';
+import { owned } from './owned.ts';
+import { endChild } from './program.ts';
+
+export interface GatewayOptions {
+  driver: 'docker' | 'local';
+  /** Of the Docker driver. */
+  runtime?: string;
+  /** The reference of the box image, for the Docker driver. */
+  image?: string;
+  /** Flags for Node, such as `--cpu-prof`. */
+  nodeFlags?: readonly string[];
+}
+
+export interface GatewayProcess extends AsyncDisposable {
+  pid: number;
+  url: string;
+  key: string;
+  dataDir: string;
+  client: BenchClient;
+}
+
+const startMs = 90_000;
+
+/**
+ * A gateway of its own with an empty data folder and a free port. Disposing it deletes its boxes, ends it and its database and
+ * removes the folder. Throws, with nothing left behind, when it does not serve within 90 s.
+ */
+export const startGateway = async (options: GatewayOptions): Promise<GatewayProcess> => {
+  await using stack = new AsyncDisposableStack();
+  // Short, because sockets of boxes lie below it.
+  const dataDir = await mkdtemp('/tmp/codebox-bench-');
+  stack.defer(() => rm(dataDir, { recursive: true, force: true, maxRetries: 5 }));
+  stack.defer(() => endDatabase(dataDir));
+  const port = await freePort();
+  const main = join(projectFolder, 'services/gateway/main.ts');
+  const child = spawn(process.execPath, [...gatewayFlags, ...(options.nodeFlags ?? []), main], {
+    // A group of its own: Ctrl-C reaches this process alone, which then deletes the boxes before it ends the gateway.
+    detached: true,
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: environment(options, dataDir, port),
+  });
+  let complaint = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    complaint = (complaint + chunk.toString()).slice(-4000);
+  });
+  stack.defer(() => endChild(child, 20_000));
+  const url = `http://127.0.0.1:${port}`;
+  await until('the gateway', () => isServing(url, () => checkAlive(child.exitCode, complaint)), { withinMs: startMs });
+  const key = (await readFile(join(dataDir, 'dev-key'), 'utf8')).trim();
+  const client = createBenchClient(url, key);
+  stack.defer(client.close);
+  stack.defer(() => deleteBoxes(client));
+  if (child.pid === undefined) throw new Error('the gateway has no process id');
+  return { pid: child.pid, url, key, dataDir, client, ...owned(stack) };
+};
+
+const environment = (options: GatewayOptions, dataDir: string, port: number): NodeJS.ProcessEnv => {
+  // Settings of the caller's own gateway must not change what is measured.
+  const inherited = Object.entries(process.env).filter(([name]) => !/^(CODEBOX_|DATABASE_URL$)/.test(name));
+  return {
+    ...Object.fromEntries(inherited),
+    CODEBOX_DATA_DIR: dataDir,
+    CODEBOX_PORT: String(port),
+    CODEBOX_HOST: '127.0.0.1',
+    CODEBOX_DRIVER: options.driver,
+    CODEBOX_LOG_LEVEL: 'silent',
+    ...(options.runtime && { CODEBOX_RUNTIME: options.runtime }),
+    ...(options.image && { CODEBOX_BOX_IMAGE: options.image }),
+  };
+};
+
+const checkAlive = (exitCode: number | null, complaint: string): void => {
+  if (exitCode !== null) throw new Error(`the gateway ended with ${exitCode}: ${complaint}`);
+};
+
+const isServing = async (url: string, check: () => void): Promise<true | undefined> => {
+  check();
+  try {
+    const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(5000) });
+    await answer.body?.cancel();
+    return answer.ok ? true : undefined;
+  } catch {
+    // Not listening yet.
+    return undefined;
+  }
+};
+
+const deleteBoxes = async (client: BenchClient): Promise<void> => {
+  for await (const box of client.boxes.list()) await client.boxes.delete(box.id);
+};
+
+/** The database outlives a gateway that was killed. */
+const endDatabase = async (dataDir: string): Promise<void> => {
+  const file = join(dataDir, 'postgres/data/postmaster.pid');
+  await until(
+    'the end of the database',
+    async () => {
+      const pid = await readFile(file, 'utf8').then(
+        (text) => Number(text.split('\n', 1)[0]),
+        () => 0,
+      );
+      if (!(pid > 1)) return true;
+      try {
+        process.kill(pid, 'SIGINT');
+      } catch {
+        // It has ended without removing its file.
+        return true;
+      }
+      return undefined;
+    },
+    { withinMs: 15_000, everyMs: 100 },
+  );
+};

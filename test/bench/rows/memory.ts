@@ -1,0 +1,90 @@
+import { readFile } from 'node:fs/promises';
+import { cgroupOf, readCgroupStats } from '../../../services/gateway/drivers/cgroup.ts';
+import type { GatewayProcess } from '../gateway-process.ts';
+import { proportionalMiB } from '../process-memory.ts';
+import { mustRun } from '../program.ts';
+import { type Measure, measure, type Row, ratio } from '../report.ts';
+import { runInKernel, startStockJupyter } from '../stock-jupyter.ts';
+
+const imports = 'import numpy, pandas, matplotlib.pyplot';
+const states = ['fresh', 'with a Python kernel', 'with numpy, pandas, matplotlib'] as const;
+
+type Footprint = { group: number; share: number };
+
+/** What an idle box costs, and a stock Jupyter Server of the same image beside it. Needs Docker. */
+export const measureMemory = async (gateway: GatewayProcess, image: string, rounds: number): Promise<Row> => {
+  const ours: Footprint[][] = [];
+  const theirs: Footprint[][] = [];
+  for (let i = 0; i < rounds; i++) {
+    ours.push(await boxFootprints(gateway));
+    theirs.push(await stockFootprints(image));
+  }
+  const measures = [...toMeasures('box', ours), ...toMeasures('stock Jupyter Server', theirs)];
+  return {
+    id: 'memory',
+    title: 'Memory of an idle box',
+    measures,
+    ratios: states.map((state) => ratio(measures, `box, ${state}`, `stock Jupyter Server, ${state}`)),
+    bars: [],
+    notes: [
+      'Without more words: what the control group is charged for, less file pages that are not in use. PSS: the proportional set sizes of its processes, which also count their share of libraries that lie in the page cache.',
+    ],
+  };
+};
+
+const toMeasures = (name: string, rounds: Footprint[][]): Measure[] =>
+  states.flatMap((state, i) => {
+    const at = rounds.flatMap((footprints) => footprints[i] ?? []);
+    return [
+      measure(
+        `${name}, ${state}`,
+        'MiB',
+        at.map(({ group }) => group),
+      ),
+      measure(
+        `${name}, ${state}, PSS`,
+        'MiB',
+        at.map(({ share }) => share),
+      ),
+    ];
+  });
+
+const boxFootprints = async ({ client }: GatewayProcess): Promise<Footprint[]> => {
+  const box = await client.boxes.create();
+  try {
+    const container = await mustRun(['docker', 'ps', '--quiet', '--filter', `label=codebox.label.box=${box.id}`]);
+    const pid = Number(await mustRun(['docker', 'inspect', '--format', '{{.State.Pid}}', container]));
+    const fresh = await footprint(pid);
+    await client.execute(box.id, '1+1');
+    const idle = await footprint(pid);
+    await client.execute(box.id, imports);
+    return [fresh, idle, await footprint(pid)];
+  } finally {
+    await client.boxes.delete(box.id);
+  }
+};
+
+const stockFootprints = async (image: string): Promise<Footprint[]> => {
+  await using stock = await startStockJupyter(image);
+  const fresh = await footprint(stock.pid);
+  const kernel = await stock.startKernel();
+  await runInKernel(kernel, '1+1');
+  const idle = await footprint(stock.pid);
+  await runInKernel(kernel, imports);
+  return [fresh, idle, await footprint(stock.pid)];
+};
+
+/** Of the whole container to which the process belongs. */
+const footprint = async (pid: number): Promise<Footprint> => {
+  const folders = await cgroupOf(pid);
+  const stats = folders && (await readCgroupStats(folders));
+  if (!folders || !stats) throw new Error('the container has no control group to read');
+  const list = await readFile(`${folders.memory ?? folders.unified}/cgroup.procs`, 'utf8');
+  const shares = await Promise.all(
+    list
+      .trim()
+      .split('\n')
+      .map((member) => proportionalMiB(Number(member))),
+  );
+  return { group: stats.memoryBytes / 1024 ** 2, share: shares.reduce((sum, one) => sum + one, 0) };
+};

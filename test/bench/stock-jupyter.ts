@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto';
+import { type Kernel, KernelManager, type KernelMessage, ServerConnection } from '@jupyterlab/services';
+import { until } from './deadline.ts';
+import { freePort } from './free-port.ts';
+import { owned } from './owned.ts';
+import { mustRun, runProgram } from './program.ts';
+
+export interface StockJupyter extends AsyncDisposable {
+  url: string;
+  token: string;
+  /** Of the container, as the host sees it. */
+  pid: number;
+  /** Starts a kernel and connects to it with Jupyter's own client over a WebSocket. */
+  startKernel(): Promise<Kernel.IKernelConnection>;
+}
+
+const startMs = 60_000;
+
+/**
+ * What one would build on otherwise: an unchanged `jupyter server` of the same version, in a container of the same image with
+ * the CPU and memory of a box, listening on TCP on the loopback interface.
+ */
+export const startStockJupyter = async (image: string): Promise<StockJupyter> => {
+  await using stack = new AsyncDisposableStack();
+  const [port, token] = [await freePort(), randomBytes(16).toString('hex')];
+  const name = `codebox-bench-jupyter-${port}`;
+  stack.defer(async () => void (await runProgram(['docker', 'rm', '--force', name])));
+  await mustRun([
+    ...['docker', 'run', '--detach', '--name', name, '--network', 'host', '--user', '1000:1000'],
+    ...['--cpus', '1', '--memory', '1g', '--env', 'HOME=/tmp/home', '--workdir', '/tmp', '--entrypoint', 'sh', image],
+    '-c',
+    `mkdir -p /tmp/home /tmp/work && exec jupyter server --no-browser --ServerApp.ip=127.0.0.1 --ServerApp.port=${port} \
+      --ServerApp.port_retries=0 --ServerApp.root_dir=/tmp/work --IdentityProvider.token=${token}`,
+  ]);
+  const url = `http://127.0.0.1:${port}`;
+  await until('the stock Jupyter Server', () => answers(`${url}/api?token=${token}`), { withinMs: startMs });
+  const pid = Number(await mustRun(['docker', 'inspect', '--format', '{{.State.Pid}}', name]));
+  const serverSettings = ServerConnection.makeSettings({ baseUrl: `${url}/`, wsUrl: `ws://127.0.0.1:${port}/`, token });
+  const kernels = new KernelManager({ serverSettings });
+  stack.defer(async () => {
+    await kernels.shutdownAll();
+    kernels.dispose();
+  });
+  return {
+    url,
+    token,
+    pid,
+    async startKernel() {
+      const kernel = await kernels.startNew({ name: 'python3' });
+      await kernel.info;
+      await kernel.requestExecute({ code: 'pass' }).done;
+      return kernel;
+    },
+    ...owned(stack),
+  };
+};
+
+const answers = async (url: string): Promise<true | undefined> => {
+  try {
+    const answer = await fetch(url, { signal: AbortSignal.timeout(5000) });
+    await answer.body?.cancel();
+    return answer.ok ? true : undefined;
+  } catch {
+    // Not listening yet.
+    return undefined;
+  }
+};
+
+/** Runs code until the reply and `idle` are there; gives the text of its result and, if it printed, when that first came. */
+export const runInKernel = async (
+  kernel: Kernel.IKernelConnection,
+  code: string,
+): Promise<{ text: string | undefined; printed: { at: number; text: string } | undefined }> => {
+  const future = kernel.requestExecute({ code });
+  let text: string | undefined;
+  let printed: { at: number; text: string } | undefined;
+  future.onIOPub = ({ header, content }: KernelMessage.IIOPubMessage) => {
+    if (header.msg_type === 'execute_result') {
+      text = String((content as KernelMessage.IExecuteResultMsg['content']).data['text/plain']);
+    }
+    if (header.msg_type === 'stream') {
+      printed ??= { at: performance.now(), text: (content as KernelMessage.IStreamMsg['content']).text };
+    }
+  };
+  await future.done;
+  return { text, printed };
+};

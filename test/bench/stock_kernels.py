@@ -1,0 +1,53 @@
+"""Stock Jupyter kernels, started inside a box. Arguments: how many, and the code that each runs. Prints JSON.
+
+`ms`: of each, from asking for it to the result of the code. `kib`: of each, its proportional share of memory, with all
+of them running.
+"""
+
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+
+from jupyter_client.manager import KernelManager
+
+
+def main(folder: str, count: int, code: str) -> None:
+    """Start them one after the other, measure, end them."""
+    started = []
+    try:
+        ms = []
+        for _ in range(count):
+            began = time.perf_counter()
+            # Sockets in the file system work without a network, too.
+            manager = KernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/{len(started)}")
+            manager.start_kernel(cwd="/mnt/data")
+            client = manager.client()
+            started.append((manager, client))
+            client.start_channels()
+            client.wait_for_ready(timeout=60)
+            reply = client.execute_interactive(code, timeout=120, output_hook=lambda _: None)
+            ms.append((time.perf_counter() - began) * 1000)
+            assert reply["content"]["status"] == "ok", reply["content"]
+        kib = [proportional_kib(manager.provisioner.pid) for manager, _ in started]
+    finally:
+        for manager, client in started:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+    print(json.dumps({"ms": ms, "kib": kib}))
+
+
+def proportional_kib(pid: int) -> int:
+    """The share of a process in the memory that it uses."""
+    with open(f"/proc/{pid}/smaps_rollup") as file:
+        found = re.search(r"^Pss:\s+(\d+) kB", file.read(), re.MULTILINE)
+    assert found
+    return int(found.group(1))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["JUPYTER_RUNTIME_DIR"] = folder
+        main(folder, int(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,61 @@
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { runHostCommand } from '../../services/gateway/drivers/host-command.ts';
+
+/**
+ * What there is on this host of the boxes of one data folder and deployment, as `kind name`: control groups, mounts, loop
+ * devices, files, and processes of the users that boxes have. `containers` adds what a daemon knows.
+ */
+export const takeHostCensus = async (
+  dataDir: string,
+  deployment: string,
+  containers: () => Promise<string[]> = async () => [],
+): Promise<string[]> => [
+  ...(await containers()),
+  ...(await groups(deployment)),
+  ...(await mounts(dataDir)),
+  ...(await loops(dataDir)),
+  ...(await files(dataDir)),
+];
+
+const groups = async (deployment: string): Promise<string[]> => {
+  const found = await runHostCommand(['find', '/sys/fs/cgroup', '-type', 'd', '-path', `*codebox-${deployment}*`]);
+  return lines(found).map((path) => `group ${path}`);
+};
+
+const mounts = async (dataDir: string): Promise<string[]> => {
+  const text = await readFile('/proc/self/mountinfo', 'utf8');
+  return lines(text)
+    .map((line) => line.split(' ')[4] ?? '')
+    .filter((point) => point.startsWith(`${dataDir}/`))
+    .map((point) => `mount ${point}`);
+};
+
+const loops = async (dataDir: string): Promise<string[]> => {
+  const text = await runHostCommand(['losetup', '--list', '--noheadings', '--output', 'BACK-FILE']);
+  return lines(text)
+    .filter((line) => line.startsWith(dataDir))
+    .map((line) => `loop ${line}`);
+};
+
+/** The folders that grow with boxes; the rest belongs to the driver. */
+const files = async (dataDir: string): Promise<string[]> => {
+  const found: string[] = [];
+  for (const folder of ['run', 'disks', 'local/instances']) {
+    const names = await readdir(`${dataDir}/${folder}`).catch(() => []);
+    found.push(...names.map((name) => `file ${folder}/${name}`));
+  }
+  return found;
+};
+
+const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');
+
+/** Processes of the host that run as `uid`. */
+export const processesOf = async (uid: number): Promise<string[]> => {
+  const found: string[] = [];
+  for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
+    // It may end while we look.
+    const owner = await stat(`/proc/${pid}`).catch(() => undefined);
+    if (owner?.uid === uid) found.push(pid);
+  }
+  return found;
+};

@@ -1,0 +1,59 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { projectFolder } from '../../scripts/project.ts';
+import { readComposeFile } from './compose-file.ts';
+
+const path = join(projectFolder, 'deploy/compose.yaml');
+let folder = '';
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'codebox-compose-'));
+});
+
+afterAll(() => rm(folder, { recursive: true }));
+
+/** Reads the file with one piece of text replaced. */
+const readChanged = async (from: string, to: string) => {
+  const text = await readFile(path, 'utf8');
+  if (!text.includes(from)) throw new Error(`The compose file has no ${from}.`);
+  const changed = join(folder, 'compose.yaml');
+  await writeFile(changed, text.replace(from, to));
+  return readComposeFile(changed, {});
+};
+
+test('a key that the interpreter does not know fails', async () => {
+  await expect(readChanged('user: postgres', 'user: postgres\n    privileged: true')).rejects.toThrow(/privileged/);
+});
+
+test('a port on all addresses fails', async () => {
+  await expect(readChanged('- 127.0.0.1:', '- 0.0.0.0:')).rejects.toThrow(/ports/);
+});
+
+test('a variable without a default fails', async () => {
+  await expect(readChanged('CODEBOX_DRIVER: docker', 'CODEBOX_DRIVER: $DRIVER')).rejects.toThrow(/DRIVER/);
+});
+
+test('without variables the file is the one that the README describes', async () => {
+  const { services, networks } = await readComposeFile(path, {});
+  expect(Object.keys(services)).toEqual(['box', 'prepare', 'postgres', 'gateway']);
+  expect(services.gateway?.ports).toEqual(['127.0.0.1:8080:8080']);
+  expect(services.gateway?.environment.CODEBOX_DATA_DIR).toBe('/var/lib/codebox');
+  expect(services.postgres?.networks).toEqual(['database']);
+  expect(networks.database?.internal).toBe(true);
+});
+
+test('every service gives up all capabilities but those it names, and the means to gain more', async () => {
+  const { services } = await readComposeFile(path, {});
+  for (const service of Object.values(services)) {
+    expect(service).toMatchObject({ cap_drop: ['ALL'], read_only: true });
+    expect(service.security_opt).toContain('no-new-privileges=true');
+  }
+  expect(services.gateway?.cap_add).toEqual(['SYS_ADMIN', 'CHOWN', 'DAC_OVERRIDE']);
+  expect(services.postgres?.cap_add).toEqual([]);
+});
+
+test('no password stands in the file', async () => {
+  expect(await readFile(path, 'utf8')).not.toMatch(/PASSWORD:|postgresql:\/\/|HOST_AUTH_METHOD/);
+});

@@ -1,0 +1,121 @@
+import { randomInt } from 'node:crypto';
+import { getContainerRuntimeClient, type StartedTestContainer } from 'testcontainers';
+import type { ComposeFile } from './compose-file.ts';
+import { ServiceContainer } from './compose-service.ts';
+
+const removeDeadlineMs = 30_000;
+const maxOutputLength = 8000;
+
+export interface ComposeProject {
+  /** A running service; throws when the file has none of that name. */
+  service(name: string): StartedTestContainer;
+  /** The last that a service printed since it was started first. */
+  output(name: string): string;
+  /** The addresses of a service, one per network. */
+  addresses(name: string): Promise<string[]>;
+  /** As `docker compose down --volumes`: containers, networks and volumes go. Idempotent; also right after a failed start. */
+  down(): Promise<void>;
+  /** What the daemon still has of this project, as `kind name`. */
+  leftovers(): Promise<string[]>;
+}
+
+/** The label that everything of a project carries. */
+const projectLabel = 'com.docker.compose.project';
+
+/**
+ * Starts a compose file as `docker compose up --wait` would: each service once what it depends on is there. `name` stands in
+ * front of every name on the daemon. When a service does not come up everything is taken down and its last output is in the Error.
+ */
+export const startComposeProject = async (file: ComposeFile, name: string): Promise<ComposeProject> => {
+  const { dockerode } = (await getContainerRuntimeClient()).container;
+  const labels = { [projectLabel]: name };
+  const naming = (part: string) => `${name}_${part}`;
+  const output = new Map<string, string>();
+  const running = new Map<string, StartedTestContainer>();
+  const filters = JSON.stringify({ label: [`${projectLabel}=${name}`] });
+
+  const startService = async (serviceName: string): Promise<void> => {
+    const service = file.services[serviceName];
+    if (service === undefined) throw new Error(`There is no service ${serviceName}.`);
+    const note = (chunk: Buffer | string) => {
+      output.set(serviceName, `${output.get(serviceName) ?? ''}${chunk}`.slice(-maxOutputLength));
+    };
+    try {
+      const container = new ServiceContainer(serviceName, service, naming, labels);
+      // The container of a failed start is gone by the time that its output is asked for.
+      running.set(serviceName, await container.withLogConsumer((stream) => stream.on('data', note)).start());
+    } catch (cause) {
+      throw new Error(`Service ${serviceName} did not start: ${cause}\n${output.get(serviceName)}`, { cause });
+    }
+  };
+
+  const project: ComposeProject = {
+    service(serviceName) {
+      const found = running.get(serviceName);
+      if (found === undefined) throw new Error(`Service ${serviceName} does not run.`);
+      return found;
+    },
+    output: (serviceName) => output.get(serviceName) ?? '',
+    async addresses(serviceName) {
+      const { NetworkSettings } = await dockerode.getContainer(naming(serviceName)).inspect();
+      return Object.values(NetworkSettings.Networks).map(({ IPAddress }) => IPAddress);
+    },
+    async down() {
+      const signal = AbortSignal.timeout(removeDeadlineMs);
+      for (const { Id } of await dockerode.listContainers({ all: true, filters, abortSignal: signal })) {
+        await dockerode.getContainer(Id).remove({ force: true, v: true, abortSignal: signal });
+      }
+      for (const { Id } of await dockerode.listNetworks({ filters, abortSignal: signal })) {
+        await dockerode.getNetwork(Id).remove({ abortSignal: signal });
+      }
+      for (const { Name } of (await dockerode.listVolumes({ filters, abortSignal: signal })).Volumes) {
+        await dockerode.getVolume(Name).remove({ abortSignal: signal });
+      }
+    },
+    async leftovers() {
+      const containers = await dockerode.listContainers({ all: true, filters });
+      const networks = await dockerode.listNetworks({ filters });
+      const volumes = await dockerode.listVolumes({ filters });
+      return [
+        ...containers.map(({ Names }) => `container ${Names[0]}`),
+        ...networks.map(({ Name }) => `network ${Name}`),
+        ...volumes.Volumes.map(({ Name }) => `volume ${Name}`),
+      ];
+    },
+  };
+
+  try {
+    for (const [network, settings] of Object.entries(file.networks)) {
+      const Internal = settings?.internal ?? false;
+      const IPAM = { Driver: 'default', Config: [{ Subnet: randomSubnet() }] };
+      await dockerode.createNetwork({ Name: naming(network), Driver: 'bridge', Internal, IPAM, Labels: labels });
+    }
+    for (const volume of Object.keys(file.volumes)) {
+      await dockerode.createVolume({ Name: naming(volume), Labels: labels });
+    }
+    for (const serviceName of startOrder(file)) await startService(serviceName);
+  } catch (error) {
+    await project.down();
+    throw error;
+  }
+  return project;
+};
+
+/**
+ * Sixteen addresses of the range that is set aside for tests of networks. The daemon's own choice holds only 31 networks, and a
+ * machine where much is tested may have used them up.
+ */
+const randomSubnet = (): string => `198.18.${randomInt(256)}.${randomInt(16) * 16}/28`;
+
+/** Every service after those it depends on. */
+const startOrder = ({ services }: ComposeFile): string[] => {
+  const order: string[] = [];
+  const visit = (name: string, above: string[]): void => {
+    if (above.includes(name)) throw new Error(`Services wait for each other: ${[...above, name].join(' → ')}`);
+    if (order.includes(name)) return;
+    for (const dependency of Object.keys(services[name]?.depends_on ?? {})) visit(dependency, [...above, name]);
+    order.push(name);
+  };
+  for (const name of Object.keys(services)) visit(name, []);
+  return order;
+};

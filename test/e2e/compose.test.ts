@@ -1,0 +1,191 @@
+import { randomBytes } from 'node:crypto';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, expect, onTestFailed, test } from 'vitest';
+import type { Box, Execution } from '#contract';
+import { projectFolder } from '../../scripts/project.ts';
+import { type BoxTraces, findBox, sweep, takeCensus } from './census.ts';
+import { type ComposeFile, readComposeFile } from './compose-file.ts';
+import { type ComposeProject, startComposeProject } from './compose-project.ts';
+import { runOnHost } from './host.ts';
+import { buildPostgresImage, buildServiceImage } from './images.ts';
+
+// Testcontainers would pull its own cleaner from a registry; `afterAll` cleans up instead, also after a failed start.
+process.env.TESTCONTAINERS_RYUK_DISABLED = 'true';
+
+const setUpDeadlineMs = 480_000;
+const readyDeadlineMs = 60_000;
+const suffix = randomBytes(4).toString('hex');
+// A short path: the addresses of sockets below it are bounded.
+const dataDir = `/tmp/cbx-e2e-${suffix}`;
+
+let file: ComposeFile;
+let project: ComposeProject;
+let serviceImage = '';
+let url = '';
+let key = '';
+let boxId = '';
+let traces: BoxTraces | undefined;
+
+const call = (path: string, init: RequestInit = {}): Promise<Response> =>
+  fetch(`${url}${path}`, {
+    signal: AbortSignal.timeout(60_000),
+    ...init,
+    headers: { Authorization: `Bearer ${key}`, ...init.headers },
+  });
+
+const post = async <T>(path: string, body: unknown): Promise<T> => {
+  const headers = { 'Content-Type': 'application/json' };
+  const response = await call(path, { method: 'POST', headers, body: JSON.stringify(body) });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${path} answered ${response.status}: ${text}`);
+  return JSON.parse(text) as T;
+};
+
+const run = (code: string): Promise<Execution> => post(`/v1/boxes/${boxId}/executions`, { code });
+
+const waitUntilReady = async (): Promise<void> => {
+  const deadline = performance.now() + readyDeadlineMs;
+  while (
+    !(await fetch(`${url}/readyz`).then(
+      ({ ok }) => ok,
+      () => false,
+    ))
+  ) {
+    if (performance.now() > deadline) throw new Error('The gateway is not ready.');
+    await sleep(100);
+  }
+};
+
+const freePort = (): Promise<number> =>
+  new Promise((found, failed) => {
+    const server = createServer().once('error', failed);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => (address && typeof address === 'object' ? found(address.port) : failed(new Error('no port'))));
+    });
+  });
+
+beforeAll(async () => {
+  serviceImage = await buildServiceImage();
+  const port = await freePort();
+  url = `http://127.0.0.1:${port}`;
+  file = await readComposeFile(join(projectFolder, 'deploy/compose.yaml'), {
+    CODEBOX_SERVICE_IMAGE: serviceImage,
+    CODEBOX_POSTGRES_IMAGE: await buildPostgresImage(),
+    CODEBOX_BOX_IMAGE: process.env.CODEBOX_BOX_IMAGE ?? '',
+    CODEBOX_DATA_DIR: dataDir,
+    CODEBOX_DOCKER_SOCKET: (process.env.DOCKER_HOST ?? '').replace(/^unix:\/\//, ''),
+    CODEBOX_PORT: String(port),
+  });
+  project = await startComposeProject(file, `codebox-e2e-${suffix}`);
+}, setUpDeadlineMs);
+
+afterAll(async () => {
+  try {
+    await project?.down();
+  } finally {
+    // Without an image nothing was started.
+    if (serviceImage !== '') await sweep(serviceImage, dataDir);
+  }
+}, 120_000);
+
+// The containers are gone by the time that somebody looks.
+beforeEach(() => {
+  onTestFailed(() => console.error(project.output('gateway')));
+});
+
+test('the gateway becomes ready with nothing prepared', async () => {
+  await waitUntilReady();
+  key = (await runOnHost(serviceImage, `cat ${dataDir}/dev-key`)).trim();
+  expect(key).toMatch(/^cbx_/);
+});
+
+test('a box keeps variables between executions', async () => {
+  boxId = (await post<Box>('/v1/boxes', {})).id;
+  traces = await findBox(dataDir);
+  expect(traces).toBeDefined();
+  expect((await run('x=41')).status).toBe('ok');
+  expect((await run('x+1')).text).toBe('42');
+});
+
+test('a file comes back byte for byte', async () => {
+  const bytes = randomBytes(3_000_001);
+  const path = `/v1/boxes/${boxId}/files/folder/random.bin`;
+  expect((await call(path, { method: 'PUT', body: bytes })).ok).toBe(true);
+  const back = Buffer.from(await (await call(path)).arrayBuffer());
+  expect(back.equals(bytes)).toBe(true);
+});
+
+test('disk and socket folder of a box are bounded by file systems of their own', async () => {
+  const code = `
+import os
+def size(path):
+    found = os.statvfs(path)
+    return found.f_frsize * found.f_blocks
+print(size("/mnt/data") <= 1024 ** 3, size("/run/codebox") <= 1024 ** 2)`;
+  const { outputs } = await run(code);
+  expect(outputs).toMatchObject([{ type: 'stdout', text: 'True True\n' }]);
+});
+
+test('a box reaches neither the database nor the gateway', async () => {
+  const postgres = await project.addresses('postgres');
+  const gateway = await project.addresses('gateway');
+  const hosts = [...postgres.map((ip) => [ip, 5432]), ...gateway.map((ip) => [ip, 8080])];
+  expect(hosts).toHaveLength(3);
+
+  // The same addresses from where they must be reachable, which proves that they are the right ones.
+  const connect = `const net = require('node:net'); for (const [host, port] of ${JSON.stringify(hosts)}) net.connect(port, host,
+    function () { console.log('open'); this.end(); }).on('error', (error) => console.log(error.code));`;
+  const control = await project.service('gateway').exec(['node', '-e', connect]);
+  expect(control.output.trim().split('\n')).toEqual(['open', 'open', 'open']);
+
+  const targets = [...hosts, ['postgres', 5432], ['gateway', 8080], ['172.17.0.1', Number(new URL(url).port)]];
+  const code = `
+import os, socket
+for host, port in ${JSON.stringify(targets)}:
+    try:
+        socket.create_connection((host, port), 2).close()
+        print("open", host, port)
+    except OSError:
+        pass
+print(sorted(os.listdir("/sys/class/net")))`;
+  const { outputs } = await run(code);
+  expect(outputs).toMatchObject([{ type: 'stdout', text: "['lo']\n" }]);
+});
+
+test('a restart of the gateway loses neither executions nor variables', async () => {
+  const { id } = await run('y = 6; print("hello"); x * y');
+  const path = `/v1/boxes/${boxId}/executions/${id}`;
+  const before = (await (await call(path)).json()) as Execution;
+  expect(before).toMatchObject({ status: 'ok', text: '246' });
+  await project.service('gateway').restart();
+  await waitUntilReady();
+  // An end that is not recorded yet is told with the time of the answer.
+  expect(await (await call(path)).json()).toEqual({ ...before, finishedAt: expect.any(String) });
+  expect((await run('x + y')).text).toBe('47');
+});
+
+test('a deleted box leaves nothing on the machine', async () => {
+  if (traces === undefined) throw new Error('There was no box.');
+  const box = traces;
+  const count = () => takeCensus(serviceImage, dataDir, box);
+  // What there is before proves that the census sees it.
+  const kinds = (await count()).map((line) => line.split(' ')[0]);
+  expect(kinds.sort()).toEqual(['container', 'disk', 'folder', 'loop', 'mount', 'volume']);
+
+  expect((await call(`/v1/boxes/${boxId}`, { method: 'DELETE' })).ok).toBe(true);
+  const deadline = performance.now() + 30_000;
+  let left = await count();
+  while (left.length > 0 && performance.now() < deadline) {
+    await sleep(500);
+    left = await count();
+  }
+  expect(left).toEqual([]);
+});
+
+test('taking it all down leaves nothing on the daemon', async () => {
+  await project.down();
+  expect(await project.leftovers()).toEqual([]);
+});

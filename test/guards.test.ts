@@ -1,0 +1,74 @@
+import { execFile } from 'node:child_process';
+import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { openApiYaml } from '../scripts/openapi.ts';
+
+const project = resolve(import.meta.dirname, '..');
+const run = promisify(execFile);
+
+/** What biome says of a file with this text at this place; undefined when it has nothing to say. */
+const complaint = async (path: string, text: string): Promise<string | undefined> => {
+  const file = join(project, path);
+  await writeFile(file, text);
+  try {
+    await run(join(project, 'node_modules/.bin/biome'), ['lint', '--vcs-enabled=false', file], { cwd: project });
+    return undefined;
+  } catch (error) {
+    return String((error as { stdout?: string }).stdout) + String((error as { stderr?: string }).stderr);
+  } finally {
+    await rm(file, { force: true });
+  }
+};
+
+describe('openapi.yaml', () => {
+  test('is what the routes describe', async () => {
+    expect(await readFile(join(project, 'openapi.yaml'), 'utf8')).toBe(openApiYaml());
+  });
+
+  test('has every call of the API with its errors', () => {
+    const document = parse(openApiYaml()) as {
+      paths: Record<string, Record<string, { responses: Record<string, unknown> }>>;
+    };
+    const calls = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method} ${path}`),
+    );
+    expect(calls).toContain('post /v1/boxes/{box}/executions');
+    expect(calls.length).toBeGreaterThan(25);
+    for (const methods of Object.values(document.paths)) {
+      for (const operation of Object.values(methods)) expect(operation.responses).toHaveProperty('default');
+    }
+  });
+});
+
+describe('the layers', () => {
+  test.each([
+    ['services/contract/planted.ts', "import 'undici';\n"],
+    ['services/gateway/store/planted.ts', "import '../boxes/lifecycle.ts';\n"],
+    ['services/gateway/drivers/planted.ts', "import '../http/app.ts';\n"],
+    ['services/gateway/boxes/planted.ts', "import 'hono';\n"],
+    ['services/gateway/boxes/planted.ts', "import '../drivers/docker/driver.ts';\n"],
+    ['services/gateway/boxes/planted.ts', "import 'drizzle-orm';\n"],
+    ['services/gateway/http/planted.ts', "import '../drivers/driver.ts';\n"],
+  ])('an import against the direction is refused: %s %s', async (path, text) => {
+    expect(await complaint(path, text)).toContain('noRestrictedImports');
+  });
+
+  test('an import in the right direction passes', async () => {
+    expect(await complaint('services/gateway/boxes/planted.ts', "import '../drivers/driver.ts';\n")).toBeUndefined();
+  });
+});
+
+test('no source file is longer than 400 lines', async () => {
+  const long: string[] = [];
+  for (const root of ['services', 'scripts', 'test', 'images/box/server']) {
+    for (const entry of await readdir(join(project, root), { recursive: true })) {
+      if (!/\.(ts|tsx|py|mjs)$/.test(entry)) continue;
+      const lines = (await readFile(join(project, root, entry), 'utf8')).split('\n').length;
+      if (lines > 401) long.push(`${root}/${entry}: ${lines}`);
+    }
+  }
+  expect(long).toEqual([]);
+});

@@ -1,0 +1,21 @@
+import { defineConfig } from 'vitest/config';
+
+/** What looks at the whole machine (all containers, control groups, mounts) or fills both cores by itself. */
+const alone = ['test/contract/**/*.test.ts', 'test/e2e/**/*.test.ts', 'test/guards.test.ts'];
+const all = ['services/**/*.test.ts', 'scripts/**/*.test.ts', 'test/**/*.test.ts'];
+
+// Boxes share the machine, and their tests mostly wait: two files at once keep two cores busy.
+export default defineConfig({
+  test: {
+    testTimeout: 120_000,
+    hookTimeout: 600_000,
+    teardownTimeout: 60_000,
+    projects: [
+      {
+        extends: true,
+        test: { name: 'together', include: all, exclude: alone, maxWorkers: 2, sequence: { groupOrder: 1 } },
+      },
+      { extends: true, test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 2 } } },
+    ],
+  },
+});
