@@ -80,6 +80,37 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
     address: `unix:${parent}/${id}/run/box.sock`,
   });
 
+  const furnish = async (id: string, uid: number, signal: AbortSignal): Promise<void> => {
+    const folder = describe(id);
+    if (kind === 'tmpfs') {
+      const options = 'nosuid,nodev,noexec,size=256k,nr_inodes=64,mode=0755';
+      await runHostCommand(['mount', '-t', 'tmpfs', '-o', options, 'codebox', `${parent}/${id}`], { signal });
+    }
+    const accounts = boxAccounts(uid);
+    await writeFile(folder.passwd, accounts.passwd);
+    await writeFile(folder.group, accounts.group);
+    await mkdir(folder.run, { mode: 0o700 });
+    if (process.getuid?.() === 0) {
+      await chown(folder.run, uid, uid);
+    } else {
+      // Another user's box has to write here; `parent` keeps the other users of the host out.
+      await chmod(folder.run, 0o777);
+    }
+  };
+
+  const remove = async (id: string, signal: AbortSignal): Promise<void> => {
+    const path = `${parent}/${id}`;
+    while (await isMountPoint(path)) {
+      try {
+        await runHostCommand(['umount', '--lazy', path], { signal });
+      } catch (error) {
+        // Somebody else who removes it may have been faster.
+        if (await isMountPoint(path)) throw error;
+      }
+    }
+    await rm(path, { recursive: true, force: true });
+  };
+
   return {
     describe,
     /** Throws `conflict` when there is one with this id: the folder is what claims an id. */
@@ -90,35 +121,16 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
       } catch (cause) {
         throw new CodeBoxError('conflict', 'There is an instance with this id already.', { cause });
       }
-      if (kind === 'tmpfs') {
-        const options = 'nosuid,nodev,noexec,size=256k,nr_inodes=64,mode=0755';
-        await runHostCommand(['mount', '-t', 'tmpfs', '-o', options, 'codebox', `${parent}/${id}`], { signal });
-      }
-      const accounts = boxAccounts(uid);
-      await writeFile(folder.passwd, accounts.passwd);
-      await writeFile(folder.group, accounts.group);
-      await mkdir(folder.run, { mode: 0o700 });
-      if (process.getuid?.() === 0) {
-        await chown(folder.run, uid, uid);
-      } else {
-        // Another user's box has to write here; `parent` keeps the other users of the host out.
-        await chmod(folder.run, 0o777);
+      try {
+        await furnish(id, uid, signal);
+      } catch (cause) {
+        await remove(id, AbortSignal.timeout(10_000)).catch(() => undefined);
+        throw cause;
       }
       return folder;
     },
     /** Idempotent. */
-    async remove(id: string, signal: AbortSignal): Promise<void> {
-      const path = `${parent}/${id}`;
-      while (await isMountPoint(path)) {
-        try {
-          await runHostCommand(['umount', '--lazy', path], { signal });
-        } catch (error) {
-          // Somebody else who removes it may have been faster.
-          if (await isMountPoint(path)) throw error;
-        }
-      }
-      await rm(path, { recursive: true, force: true });
-    },
+    remove,
     list: () => listByAge(parent),
   };
 };

@@ -158,8 +158,9 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
   const { daemon, sockets, disks, internet, deployment } = parts;
   const uid = parts.userOf(spec.id);
   const labels = dockerLabels(deployment, spec);
+  // Outside the cleaning up: the folder may be that of an instance that exists.
+  const folder = await sockets.make(spec.id, uid, signal);
   try {
-    const folder = await sockets.make(spec.id, uid, signal);
     if (spec.network === 'internet') await internet.ensure(signal);
     const volume =
       disks.kind === 'image'
