@@ -9,12 +9,24 @@ const metadataSchema = z
   .record(plainText().min(1).max(64), plainText().max(512))
   .refine((metadata) => Object.keys(metadata).length <= 32, 'must have at most 32 entries');
 
-const idleSeconds = z.int().min(1).max(86_400).meta({ description: 'Deleted after this long without use.' });
+const idleSeconds = z.int().min(1).max(86_400).meta({ description: 'After this long without use `onIdle` is done.' });
 const maxLifetimeSeconds = z
   .int()
   .min(1)
   .max(2_592_000)
   .meta({ description: 'Deleted this long after its creation, used or not.' });
+
+/**
+ * `delete`: it ends with its files. `pause`: its memory is frozen; it keeps its variables and its place among the boxes that
+ * there may be. `hibernate`: its files are put aside and nothing runs any more; its next use brings the files back.
+ */
+export const onIdleSchema = z.enum(['delete', 'pause', 'hibernate']).meta({
+  id: 'OnIdle',
+  description:
+    'What becomes of a box that is not used: it ends with its files, is frozen with its variables, or keeps only its files.',
+});
+
+export type OnIdle = z.infer<typeof onIdleSchema>;
 
 /** `none`: loopback only. `internet`: public addresses, never the host or another box. */
 export const networkPolicySchema = z.enum(['none', 'internet']).meta({ id: 'NetworkPolicy' });
@@ -30,6 +42,7 @@ export const createBoxSchema = z
     network: networkPolicySchema.optional(),
     idleSeconds: idleSeconds.optional(),
     maxLifetimeSeconds: maxLifetimeSeconds.optional(),
+    onIdle: onIdleSchema.optional(),
     files: z.array(inlineFileSchema).max(256).optional(),
     packages: packageSpecsSchema
       .optional()
@@ -45,12 +58,31 @@ export const updateBoxSchema = z
     metadata: metadataSchema.optional(),
     idleSeconds: idleSeconds.optional(),
     maxLifetimeSeconds: maxLifetimeSeconds.optional(),
+    onIdle: onIdleSchema.optional(),
   })
   .meta({ id: 'UpdateBox' });
 
 export type UpdateBox = z.infer<typeof updateBoxSchema>;
 
-export const boxStates = ['creating', 'ready', 'deleting', 'deleted', 'failed', 'lost'] as const;
+/** Any use of a `paused` or `hibernated` box brings it back first. */
+export const boxStates = [
+  'creating',
+  'ready',
+  'paused',
+  'hibernated',
+  'deleting',
+  'deleted',
+  'failed',
+  'lost',
+] as const;
+
+/** The files of a box as they were put aside: what it comes back with when its instance is lost or given up. */
+export const checkpointSchema = z.object({ at: z.iso.datetime(), sizeBytes: z.int() }).meta({
+  id: 'Checkpoint',
+  description: 'When the files of the box were last put aside, and how much they take there.',
+});
+
+export type Checkpoint = z.infer<typeof checkpointSchema>;
 
 /** Why a box is no longer there. */
 export const boxCauseSchema = z
@@ -76,11 +108,14 @@ export const boxSchema = z
     lastActiveAt: z.iso.datetime(),
     idleSeconds: z.int(),
     expiresAt: z.iso.datetime(),
-    onIdle: z.literal('delete'),
-    continuity: z.enum(['new', 'reused', 'lost']).meta({
+    onIdle: onIdleSchema,
+    continuity: z.enum(['new', 'reused', 'restored', 'lost']).meta({
       description:
-        'What the caller gets: a new computer, the same one as before, or one whose files and variables are gone.',
+        'What the caller gets: a new computer, the same one as before, one with the files and without the variables of ' +
+        'before (since `restoredAt`), or one whose files and variables are gone.',
     }),
+    checkpoint: checkpointSchema.nullable(),
+    restoredAt: z.iso.datetime().nullable(),
     startup: z
       .object({ kind: z.enum(['cold']), ms: z.int() })
       .nullable()

@@ -40,7 +40,7 @@ export interface UsableBox {
   server: BoxConnection;
 }
 
-export type Continuity = 'new' | 'reused' | 'lost';
+export type Continuity = 'new' | 'reused' | 'restored' | 'lost';
 
 /**
  * A ready box is taken as ready for this long without asking again: it never changes its owner or its instance. When another
@@ -95,6 +95,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
       network,
       idleSeconds: ask.idleSeconds ?? template.idleSeconds,
       maxLifetimeSeconds: ask.maxLifetimeSeconds ?? template.maxLifetimeSeconds,
+      onIdle: ask.onIdle ?? 'delete',
     };
   };
 
@@ -236,7 +237,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     list: (tenantId: string, query: BoxQuery) => store.boxes.list(tenantId, query),
 
     async update(tenantId: string, id: string, change: UpdateBox): Promise<BoxRow> {
-      const row = await store.boxes.update(tenantId, id, change as Parameters<typeof store.boxes.update>[2]);
+      const row = await store.boxes.update(tenantId, id, change);
       if (row) return row;
       throw goneError((await find(tenantId, id)).box);
     },

@@ -1,5 +1,5 @@
 import { and, asc, count, desc, eq, gt, inArray, isNull, lt, ne, notExists, or, type SQL, sql } from 'drizzle-orm';
-import { type BoxCause, type BoxQuery, CodeBoxError, type Limits } from '#contract';
+import { type BoxCause, type BoxQuery, CodeBoxError, type Limits, type OnIdle, type UpdateBox } from '#contract';
 import type { Database } from './database.ts';
 import { readCursor, toPage } from './page.ts';
 import { boxes, executions, instances } from './schema.ts';
@@ -19,10 +19,11 @@ export interface NewBox {
   network: 'none' | 'internet';
   idleSeconds: number;
   maxLifetimeSeconds: number;
+  onIdle: OnIdle;
 }
 
 const capacityLock = 7_302_113_806;
-const living = ['creating', 'ready'] as const;
+const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
 const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => ${seconds})`;
 
 /** Boxes and the instances that embody them. Every change of a box's state is a compare-and-set on `version`. */
@@ -147,16 +148,13 @@ export const createBoxStore = (db: Database) => {
       });
     },
 
-    async update(
-      tenantId: string,
-      id: string,
-      change: { metadata?: Record<string, string>; idleSeconds?: number; maxLifetimeSeconds?: number },
-    ): Promise<BoxRow | undefined> {
+    async update(tenantId: string, id: string, change: UpdateBox): Promise<BoxRow | undefined> {
       const [row] = await db
         .update(boxes)
         .set({
           ...(change.metadata && { metadata: change.metadata }),
           ...(change.idleSeconds && { idleSeconds: change.idleSeconds }),
+          ...(change.onIdle && { onIdle: change.onIdle }),
           ...(change.maxLifetimeSeconds && {
             expiresAt: sql`${boxes.createdAt} + make_interval(secs => ${change.maxLifetimeSeconds})`,
           }),

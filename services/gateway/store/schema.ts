@@ -1,5 +1,5 @@
 import { sql } from 'drizzle-orm';
-import { index, integer, jsonb, pgTable, primaryKey, text, timestamp, uniqueIndex } from 'drizzle-orm/pg-core';
+import { bigint, index, integer, jsonb, pgTable, primaryKey, text, timestamp, uniqueIndex } from 'drizzle-orm/pg-core';
 import type { BoxCause, Cause, ExecutionDone, Limits } from '#contract';
 
 const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
@@ -44,7 +44,9 @@ export const boxes = pgTable(
       .references(() => tenants.id, { onDelete: 'cascade' }),
     userId: text('user_id'),
     reusable: text('reusable'),
-    state: text('state', { enum: ['creating', 'ready', 'deleting', 'deleted', 'failed', 'lost'] }).notNull(),
+    state: text('state', {
+      enum: ['creating', 'ready', 'paused', 'hibernated', 'deleting', 'deleted', 'failed', 'lost'],
+    }).notNull(),
     version: integer('version').notNull().default(1),
     cause: jsonb('cause').$type<BoxCause>(),
     template: text('template').notNull(),
@@ -58,14 +60,43 @@ export const boxes = pgTable(
     endedAt: instant('ended_at'),
     startupMs: integer('startup_ms'),
     startupCpuMs: integer('startup_cpu_ms'),
+    onIdle: text('on_idle', { enum: ['delete', 'pause', 'hibernate'] })
+      .notNull()
+      .default('delete'),
+    /** What a gateway is doing about the state, under which id, and until when it counts as alive. */
+    task: text('task', { enum: ['pause', 'resume', 'hibernate', 'checkpoint', 'restore'] }),
+    taskId: text('task_id'),
+    taskSince: instant('task_since'),
+    taskUntil: instant('task_until'),
+    /** After a task that failed: no other by itself before this. */
+    retryAt: instant('retry_at'),
+    /** The blob that holds its files. */
+    checkpointId: text('checkpoint_id'),
+    checkpointAt: instant('checkpoint_at'),
+    /** What its files take in the blob store. */
+    storageBytes: bigint('storage_bytes', { mode: 'number' }).notNull().default(0),
+    /** When what embodies it now got its files from a checkpoint. */
+    restoredAt: instant('restored_at'),
   },
   (table) => [
     index('boxes_tenant').on(table.tenantId, table.createdAt, table.id),
     index('boxes_state').on(table.state),
+    index('boxes_task').on(table.taskUntil).where(sql`${table.task} is not null`),
     uniqueIndex('boxes_one_per_user')
       .on(table.tenantId, table.reusable)
-      .where(sql`${table.reusable} is not null and ${table.state} in ('creating', 'ready')`),
+      .where(sql`${table.reusable} is not null and ${table.state} in ('creating', 'ready', 'paused', 'hibernated')`),
   ],
+);
+
+/** Files of boxes in the blob store. A row is written before its blob and goes after it; which one counts the box says. */
+export const blobs = pgTable(
+  'blobs',
+  {
+    id: text('id').primaryKey(),
+    boxId: text('box_id').notNull(),
+    createdAt: instant('created_at').notNull().defaultNow(),
+  },
+  (table) => [index('blobs_box').on(table.boxId), index('blobs_created').on(table.createdAt)],
 );
 
 /** What a driver was asked to make. A row is written before the driver is asked, and goes when nothing is left of it. */

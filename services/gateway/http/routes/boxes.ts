@@ -27,7 +27,7 @@ export const addBoxRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): void => 
     async ({ c, tenant, body }) => {
       const { box, continuity } = await lifecycle.create(tenant, body);
       c.header('Location', `/v1/boxes/${box.id}`);
-      return c.json(toBox(box, continuity), continuity === 'reused' ? 200 : 201);
+      return c.json(toBox(box, continuity), continuity === 'new' ? 201 : 200);
     },
   );
 
@@ -62,7 +62,7 @@ export const addBoxRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): void => 
     {
       method: 'patch',
       path: '/v1/boxes/{box}',
-      summary: 'Change metadata and times',
+      summary: 'Change metadata, times and what it does when idle',
       tag,
       params: boxParams,
       body: updateBoxSchema,
@@ -99,6 +99,11 @@ export const addBoxRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): void => 
   );
 };
 
+const continuityOf = ({ endedAt, restoredAt }: BoxRow): Continuity => {
+  if (endedAt) return 'lost';
+  return restoredAt ? 'restored' : 'reused';
+};
+
 /** A box as JSON, field by field, so that nothing of the host gets out. */
 const toBox = (row: BoxRow, continuity?: Continuity): Box => ({
   id: row.id,
@@ -113,7 +118,9 @@ const toBox = (row: BoxRow, continuity?: Continuity): Box => ({
   lastActiveAt: row.lastActiveAt.toISOString(),
   idleSeconds: row.idleSeconds,
   expiresAt: row.expiresAt.toISOString(),
-  onIdle: 'delete',
-  continuity: continuity ?? (row.endedAt ? 'lost' : 'reused'),
+  onIdle: row.onIdle,
+  continuity: continuity ?? continuityOf(row),
+  checkpoint: row.checkpointAt && { at: row.checkpointAt.toISOString(), sizeBytes: row.storageBytes },
+  restoredAt: row.restoredAt?.toISOString() ?? null,
   startup: row.startupMs === null ? null : { kind: 'cold', ms: row.startupMs },
 });
