@@ -197,8 +197,22 @@ export const createBoxServerClient = (address: string) => {
     /** Answers once the box server can serve; throws `unavailable` until then. */
     health: (signal: AbortSignal) => read(healthSchema, 'health', signal),
 
-    /** Sets the environment of kernels and commands that start from now on. */
-    bind: (env: Environment) => call('bind', 'POST', { env }),
+    /**
+     * Has a kernel of each language that has proved that it works, with its usual libraries loaded; its owner sees no trace of
+     * that. Idempotent. The caller has the deadline: it may take some seconds.
+     */
+    warm: async (languages: readonly string[], signal: AbortSignal): Promise<void> => {
+      await readBounded(
+        (await send(streams, 'warm', { method: 'POST', ...asJson({ languages }), headersTimeout: 0, signal })).body,
+      );
+    },
+
+    /**
+     * Sets the environment of everything that runs in the box, kernels that live already included, and what network it has.
+     * To be called after the driver has bound other limits or another network. Idempotent; `conflict` when a kernel is busy.
+     */
+    bind: ({ env, network }: { env: Environment; network?: string }) =>
+      call('bind', 'POST', { env, ...(network !== undefined && { network }) }),
 
     /** What only the box can tell of its use. */
     stats: (signal: AbortSignal) => read(statsSchema, 'stats', signal),

@@ -147,7 +147,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     const startupCpuMs =
       limits.cpuSeconds === undefined ? null : Math.round((await driver.stats(instanceId, signal)).cpuMs);
     const env: Environment = ask.env ?? {};
-    if (Object.keys(env).length > 0) await server.bind(env);
+    if (Object.keys(env).length > 0) await server.bind({ env });
     await writeInlineFiles(server, ask.files ?? [], signal);
     // Held, because this may take longer than a box may be without a sign of life.
     const release = activity.hold(row.id);

@@ -5,6 +5,7 @@ import type { InstanceStats } from './driver.ts';
 export interface CgroupFolders {
   memory: string | undefined;
   cpu: string | undefined;
+  cpuacct: string | undefined;
   pids: string | undefined;
   unified: string | undefined;
 }
@@ -13,12 +14,19 @@ export interface CgroupFolders {
 export const cgroupOf = async (pid: number): Promise<CgroupFolders | undefined> => {
   const text = await read(`/proc/${pid}/cgroup`);
   if (text === undefined) return undefined;
-  const folders: CgroupFolders = { memory: undefined, cpu: undefined, pids: undefined, unified: undefined };
+  const folders: CgroupFolders = {
+    memory: undefined,
+    cpu: undefined,
+    cpuacct: undefined,
+    pids: undefined,
+    unified: undefined,
+  };
   for (const line of text.split('\n')) {
     const [, controllers = '', path = ''] = line.split(':');
     for (const controller of controllers.split(',')) {
       if (controller === 'memory') folders.memory = `/sys/fs/cgroup/memory${path}`;
-      if (controller === 'cpuacct') folders.cpu = `/sys/fs/cgroup/cpuacct${path}`;
+      if (controller === 'cpu') folders.cpu = `/sys/fs/cgroup/cpu${path}`;
+      if (controller === 'cpuacct') folders.cpuacct = `/sys/fs/cgroup/cpuacct${path}`;
       if (controller === 'pids') folders.pids = `/sys/fs/cgroup/pids${path}`;
     }
     if (line.startsWith('0::')) folders.unified = `/sys/fs/cgroup${path}`;
@@ -30,12 +38,12 @@ export const cgroupOf = async (pid: number): Promise<CgroupFolders | undefined> 
 export const readCgroupStats = async (folders: CgroupFolders): Promise<InstanceStats | undefined> =>
   folders.memory === undefined ? readUnified(folders.unified) : readLegacy(folders);
 
-const readLegacy = async ({ memory, cpu, pids }: CgroupFolders): Promise<InstanceStats | undefined> => {
+const readLegacy = async ({ memory, cpuacct, pids }: CgroupFolders): Promise<InstanceStats | undefined> => {
   const [usage, peak, oom, nanoseconds, tasks, detail] = await Promise.all([
     read(`${memory}/memory.usage_in_bytes`),
     read(`${memory}/memory.max_usage_in_bytes`),
     read(`${memory}/memory.oom_control`),
-    read(`${cpu}/cpuacct.usage`),
+    read(`${cpuacct}/cpuacct.usage`),
     read(`${pids}/pids.current`),
     read(`${memory}/memory.stat`),
   ]);

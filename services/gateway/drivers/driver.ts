@@ -15,6 +15,9 @@ export interface Limits {
   pids: number;
 }
 
+/** Limits that an instance may be given anew while it runs. */
+export type BindableLimits = Omit<Limits, 'diskMb'>;
+
 /** `none`: loopback only. `internet`: public addresses only, never the host, the gateway or another box. */
 export type NetworkPolicy = 'none' | 'internet';
 
@@ -30,6 +33,12 @@ export interface InstanceSpec {
   network: NetworkPolicy;
   /** Kept with the instance and given back by `list`. */
   labels: Record<string, string>;
+}
+
+/** What a running instance is to be from now on; what is left out stays as it is. */
+export interface Binding {
+  limits?: Partial<BindableLimits>;
+  network?: NetworkPolicy;
 }
 
 export interface Instance {
@@ -53,6 +62,8 @@ export interface Capabilities {
   disk: DiskKind;
   /** Limits that are really enforced here. */
   limits: Readonly<Record<keyof Limits, boolean>>;
+  /** What `bind` can change: these limits, and from and to any of these networks. */
+  bind: { limits: readonly (keyof BindableLimits)[]; networks: readonly NetworkPolicy[] };
   /** Plain sentences on what is weaker than it should be; empty when nothing is. */
   weaknesses: readonly string[];
 }
@@ -84,6 +95,12 @@ export interface Driver {
   list(signal: AbortSignal): Promise<Instance[]>;
   /** One instance, or undefined when there is none. */
   inspect(id: string, signal: AbortSignal): Promise<Instance | undefined>;
+  /**
+   * Changes a running instance before its box is handed out. Returns once the change has been read back as being in force; throws
+   * `unavailable` when it is not, and for what `capabilities.bind` does not name. The instance is then to be destroyed: part of
+   * the change may be in force. `not_found` when there is none that runs.
+   */
+  bind(id: string, change: Binding, signal: AbortSignal): Promise<void>;
   /** Stops all its processes in place, memory kept; `thaw` lets them go on. Both idempotent. */
   freeze(id: string, signal: AbortSignal): Promise<void>;
   thaw(id: string, signal: AbortSignal): Promise<void>;

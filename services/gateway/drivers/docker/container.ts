@@ -35,6 +35,8 @@ export interface ContainerSpec extends InstanceSpec {
   volume: string | undefined;
   /** The name of the Docker network, `none` for none. */
   networkName: string;
+  /** Whether it may be connected to a network while it runs. */
+  takesNetwork: boolean;
   /** Name servers of boxes with a network. */
   dns: readonly string[];
   dockerLabels: Record<string, string>;
@@ -51,13 +53,14 @@ export const containerOptions = (spec: ContainerSpec, name: string): ContainerCr
   Hostname: 'box',
   Env: Object.entries(environment(spec)).map(([name, value]) => `${name}=${value}`),
   Labels: spec.dockerLabels,
-  NetworkDisabled: spec.network === 'none',
+  // Without a network namespace that the daemon knows, a box could not be given a network later.
+  NetworkDisabled: spec.network === 'none' && !spec.takesNetwork,
   HostConfig: {
     ...isolation(spec),
     ...resources(spec),
     ...mounts(spec),
     NetworkMode: spec.networkName,
-    Dns: spec.network === 'none' ? [] : [...spec.dns],
+    Dns: spec.network === 'none' && !spec.takesNetwork ? [] : [...spec.dns],
     // Kept small and on disk only so that a start that failed can be explained.
     LogConfig: { Type: 'json-file', Config: { 'max-size': '256k', 'max-file': '1' } },
     RestartPolicy: { Name: 'no' },

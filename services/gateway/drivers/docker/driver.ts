@@ -1,11 +1,13 @@
 import { readFile } from 'node:fs/promises';
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError } from '#contract';
+import { checkBinding } from '../binding.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts';
 import { createGate } from '../gate.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import type { PackageSources } from '../package-sources.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../socket-folder.ts';
+import { bindLimits, bindNetwork } from './binding.ts';
 import { containerOptions } from './container.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
 import { createDisks, type Disks } from './disk.ts';
@@ -59,6 +61,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     internet,
     addressOf: (id) => sockets.describe(id).address,
     gvisor: posture.isolation === 'gvisor',
+    takesNetwork: false,
     deployment,
     runtime,
     dns,
@@ -74,6 +77,10 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     networks: hasInternet ? ['none', 'internet'] : ['none'],
     disk: disks.kind,
     limits: posture.limits,
+    bind: {
+      limits: posture.bindableLimits,
+      networks: parts.takesNetwork ? ['none', 'internet'] : [],
+    },
     weaknesses: [
       ...posture.weaknesses,
       ...(disks.kind === 'tmpfs'
@@ -94,6 +101,7 @@ interface Parts {
   internet: InternetNetwork;
   addressOf: (id: string) => string;
   gvisor: boolean;
+  takesNetwork: boolean;
   deployment: string;
   runtime: string;
   dns: readonly string[];
@@ -137,6 +145,13 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (found !== undefined) return inspectedInstance(found, parts.addressOf);
       const createdAt = (await leftovers(parts)).get(id);
       return createdAt === undefined ? undefined : halfMade(parts, id, createdAt);
+    },
+    async bind(id, change, signal) {
+      checkBinding(capabilities, change);
+      const found = await need(id, signal);
+      if (!found.State.Running) throw new CodeBoxError('not_found', 'The instance does not run any more.');
+      if (change.limits !== undefined) await bindLimits(daemon, found, change.limits, signal);
+      if (change.network !== undefined) await bindNetwork(daemon, parts.internet, found, change.network, signal);
     },
     async freeze(id, signal) {
       if ((await need(id, signal)).State.Paused) return;

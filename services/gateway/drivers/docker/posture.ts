@@ -7,6 +7,8 @@ import type { Daemon } from './daemon.ts';
 export interface Posture {
   isolation: Capabilities['isolation'];
   limits: Capabilities['limits'];
+  /** Limits that a running container can be given. */
+  bindableLimits: Capabilities['bind']['limits'];
   weaknesses: string[];
   /** The uid of an instance, as the daemon understands uids. */
   userOf: (id: string) => number;
@@ -53,6 +55,7 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
   return {
     isolation: gvisor ? 'gvisor' : 'shared-kernel',
     limits,
+    bindableLimits: gvisor ? [] : (['cpus', 'memoryMb', 'pids'] as const).filter((name) => limits[name]),
     // A daemon in a user namespace maps 65,536 ids, so theirs are taken from these.
     userOf: remapped ? (id) => 1000 + (boxUser(id) % 60_000) : boxUser,
     privateCgroups: info.CgroupVersion === '2',

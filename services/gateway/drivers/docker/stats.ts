@@ -1,6 +1,7 @@
 import type { ContainerInspectInfo } from 'dockerode';
-import { cgroupOf, readCgroupStats } from '../cgroup.ts';
+import { readCgroupStats } from '../cgroup.ts';
 import type { InstanceStats } from '../driver.ts';
+import { containerCgroup } from './container-cgroup.ts';
 import type { Daemon } from './daemon.ts';
 
 /**
@@ -12,10 +13,8 @@ export const containerStats = async (
   found: ContainerInspectInfo,
   signal: AbortSignal,
 ): Promise<InstanceStats> => {
-  const folders = await cgroupOf(found.State.Pid);
-  // A process id of another namespace may be somebody else's here; the container's id in the path is the proof.
-  const own = [folders?.memory, folders?.unified].some((path) => path?.includes(found.Id));
-  const read = own && folders !== undefined ? await readCgroupStats(folders) : undefined;
+  const folders = await containerCgroup(found);
+  const read = folders !== undefined ? await readCgroupStats(folders) : undefined;
   if (read !== undefined) return read;
   const told = await daemon.call(signal, (docker) =>
     // At once: without this the daemon waits a second to measure a rate.

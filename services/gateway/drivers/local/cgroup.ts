@@ -1,7 +1,8 @@
 import { access, constants, mkdir, readdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
 import { type CgroupFolders, readCgroupStats } from '../cgroup.ts';
-import type { InstanceStats, Limits } from '../driver.ts';
+import { checkCgroupLimits, writeCgroupLimits } from '../cgroup-limits.ts';
+import type { BindableLimits, InstanceStats, Limits } from '../driver.ts';
 
 /** Where a box's control groups are: a folder per controller (v1), or one with all of them (v2). */
 export interface CgroupHierarchy {
@@ -14,8 +15,6 @@ const controllers = ['memory', 'pids', 'cpu', 'cpuacct', 'freezer'] as const;
 type Controller = (typeof controllers)[number];
 const unifiedControllers = ['memory', 'pids', 'cpu'];
 
-const MiB = 1024 * 1024;
-const cpuPeriodUs = 100_000;
 const settleDeadlineMs = 15_000;
 
 /** The hierarchy of this host in which this process may make groups, or undefined when there is none. */
@@ -44,23 +43,13 @@ export const createCgroups = ({ version, mounts }: CgroupHierarchy, deployment: 
   const folder = (controller: Controller, id: string) => `${mounts[controller]}/codebox-${deployment}/${id}`;
   const folders = (id: string) => parents.map((parent) => `${parent}/${id}`);
 
-  const limit = async (id: string, limits: Limits): Promise<void> => {
-    const set = (controller: Controller, name: string, value: string | number) =>
-      writeFile(`${folder(controller, id)}/${name}`, String(value));
-    const quota = Math.round(limits.cpus * cpuPeriodUs);
-    if (version === 2) {
-      await set('memory', 'memory.max', limits.memoryMb * MiB);
-      await setIfThere(`${folder('memory', id)}/memory.swap.max`, 0);
-      await set('pids', 'pids.max', limits.pids);
-      await set('cpu', 'cpu.max', `${quota} ${cpuPeriodUs}`);
-      return;
-    }
-    await set('memory', 'memory.limit_in_bytes', limits.memoryMb * MiB);
-    await setIfThere(`${folder('memory', id)}/memory.memsw.limit_in_bytes`, limits.memoryMb * MiB);
-    await setIfThere(`${folder('memory', id)}/memory.swappiness`, 0);
-    await set('pids', 'pids.max', limits.pids);
-    await set('cpu', 'cpu.cfs_period_us', cpuPeriodUs);
-    await set('cpu', 'cpu.cfs_quota_us', quota);
+  const whole = (id: string): CgroupFolders => {
+    const [memory, cpu, cpuacct, pids] = (['memory', 'cpu', 'cpuacct', 'pids'] as const).map((name) =>
+      folder(name, id),
+    );
+    return version === 2
+      ? { memory: undefined, cpu: undefined, cpuacct: undefined, pids: undefined, unified: memory }
+      : { memory, cpu, cpuacct, pids, unified: undefined };
   };
 
   const setFrozen = async (id: string, frozen: boolean, withinMs = settleDeadlineMs): Promise<void> => {
@@ -115,7 +104,7 @@ export const createCgroups = ({ version, mounts }: CgroupHierarchy, deployment: 
       if (version === 2) await enableControllers(parents[0] ?? '');
       // With the parent once more: the end of the last other box may have taken it away just now.
       for (const path of folders(id)) await mkdir(path, { recursive: true });
-      await limit(id, limits);
+      await writeCgroupLimits(whole(id), limits);
     },
     members,
     freeze: (id: string) => setFrozen(id, true),
@@ -142,13 +131,11 @@ export const createCgroups = ({ version, mounts }: CgroupHierarchy, deployment: 
       }
       return found;
     },
-    stats(id: string): Promise<InstanceStats | undefined> {
-      const where: CgroupFolders =
-        version === 2
-          ? { memory: undefined, cpu: undefined, pids: undefined, unified: folder('memory', id) }
-          : { memory: folder('memory', id), cpu: folder('cpuacct', id), pids: folder('pids', id), unified: undefined };
-      return readCgroupStats(where);
+    async limit(id: string, limits: Partial<BindableLimits>): Promise<void> {
+      await writeCgroupLimits(whole(id), limits);
+      await checkCgroupLimits(whole(id), limits);
     },
+    stats: (id: string): Promise<InstanceStats | undefined> => readCgroupStats(whole(id)),
   };
 };
 
@@ -177,11 +164,6 @@ const signalIfThere = (pid: number, signal: NodeJS.Signals): void => {
   } catch {
     // It ended by itself meanwhile.
   }
-};
-
-const setIfThere = async (path: string, value: number): Promise<void> => {
-  // Swap accounting is a choice of the kernel's builder; the weaknesses tell when it is off.
-  await writeFile(path, String(value)).catch(() => undefined);
 };
 
 const canWrite = (path: string): Promise<boolean> =>

@@ -1,6 +1,7 @@
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
+import { checkBinding } from '../binding.ts';
 import { boxUser } from '../box-user.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../disk-image.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec, InstanceStats } from '../driver.ts';
@@ -66,6 +67,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     networks: ['none'],
     disk: hasImages ? 'image' : 'tmpfs',
     limits: { ...posture.limits, diskMb: true },
+    bind: { limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'], networks: ['none'] },
     weaknesses: [
       ...posture.weaknesses,
       ...(hasImages ? [] : ['Disks of boxes are held in memory: this process cannot use loop devices.']),
@@ -116,6 +118,12 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     async inspect(id) {
       const createdAt = (await known(parts)).get(id);
       return createdAt === undefined ? undefined : describe(parts, id, createdAt);
+    },
+    async bind(id, change) {
+      checkBinding(capabilities, change);
+      await need(id);
+      if (!(await groups.running(id))) throw new CodeBoxError('not_found', 'The instance does not run any more.');
+      await groups.limit(id, change.limits ?? {});
     },
     async freeze(id) {
       await need(id);

@@ -1,4 +1,4 @@
-import type { InstanceStats, Limits } from '../driver.ts';
+import type { BindableLimits, InstanceStats, Limits } from '../driver.ts';
 import type { Cgroups } from './cgroup.ts';
 import type { InstanceFolders } from './instance-folder.ts';
 import { createProcessGroups } from './process-group.ts';
@@ -7,6 +7,8 @@ import { isAlive } from './processes.ts';
 /** How the processes of a box are held together: stopped, counted, limited and ended as one. */
 export interface Groups {
   make(id: string, limits: Limits): Promise<void>;
+  /** Changes limits of what runs; returns when they are in force. */
+  limit(id: string, limits: Partial<BindableLimits>): Promise<void>;
   joinFiles(id: string): string[];
   visible(id: string): { source: string; target: string }[];
   running(id: string): Promise<boolean>;

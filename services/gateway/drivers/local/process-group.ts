@@ -29,6 +29,7 @@ export const createProcessGroups = (folders: InstanceFolders): Groups => {
 
   return {
     make: async () => {},
+    limit: async () => {},
     joinFiles: () => [],
     visible: () => [],
     running,

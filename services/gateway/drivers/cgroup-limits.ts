@@ -1,0 +1,96 @@
+import { readFile, writeFile } from 'node:fs/promises';
+import { CodeBoxError } from '#contract';
+import { type CgroupFolders, readCgroupStats } from './cgroup.ts';
+import type { BindableLimits } from './driver.ts';
+
+const MiB = 1024 * 1024;
+const cpuPeriodUs = 100_000;
+
+/** Sets limits of a control group, whether processes run in it or not. Throws `unavailable` when the kernel refuses. */
+export const writeCgroupLimits = async (folders: CgroupFolders, limits: Partial<BindableLimits>): Promise<void> => {
+  const { memoryMb, cpus, pids } = limits;
+  const { cpu, unified = '' } = folders;
+  const quota = Math.round((cpus ?? 0) * cpuPeriodUs);
+  try {
+    if (memoryMb !== undefined) await setMemory(folders, memoryMb * MiB);
+    if (pids !== undefined) await set(`${folders.pids ?? unified}/pids.max`, pids);
+    if (cpus === undefined) return;
+    if (cpu === undefined) return await set(`${unified}/cpu.max`, `${quota} ${cpuPeriodUs}`);
+    await set(`${cpu}/cpu.cfs_period_us`, cpuPeriodUs);
+    await set(`${cpu}/cpu.cfs_quota_us`, quota);
+  } catch (cause) {
+    if (cause instanceof CodeBoxError) throw cause;
+    throw new CodeBoxError('unavailable', 'The limits of a box could not be set.', { cause, retryAfterSeconds: 5 });
+  }
+};
+
+const setMemory = async (folders: CgroupFolders, bytes: number): Promise<void> => {
+  const { memory, unified } = folders;
+  if (memory === undefined) {
+    await refuseTooMuchUse(folders, bytes);
+    await set(`${unified}/memory.max`, bytes);
+    await setIfThere(`${unified}/memory.swap.max`, 0);
+    return;
+  }
+  const raises = bytes > Number(await read(`${memory}/memory.limit_in_bytes`));
+  // Memory and swap together can at no time be less than memory.
+  if (raises) await setIfThere(`${memory}/memory.memsw.limit_in_bytes`, bytes);
+  await set(`${memory}/memory.limit_in_bytes`, bytes);
+  if (!raises) await setIfThere(`${memory}/memory.memsw.limit_in_bytes`, bytes);
+  await setIfThere(`${memory}/memory.swappiness`, 0);
+};
+
+/** Version 1 refuses a limit below what cannot be taken back. Version 2 would kill until it is kept. */
+const refuseTooMuchUse = async (folders: CgroupFolders, bytes: number): Promise<void> => {
+  const used = (await readCgroupStats(folders))?.memoryBytes ?? 0;
+  if (used > bytes) throw new CodeBoxError('unavailable', 'The box uses more memory than its new limit.');
+};
+
+/** Throws `unavailable` unless these limits of the control group are in force, with no swap on top of the memory. */
+export const checkCgroupLimits = async (folders: CgroupFolders, limits: Partial<BindableLimits>): Promise<void> => {
+  const { swapBytes, ...found } = await readLimits(folders);
+  for (const name of ['cpus', 'memoryMb', 'pids'] as const) {
+    const wanted = limits[name];
+    // A quota is a whole number of microseconds.
+    if (wanted !== undefined && !(Math.abs(found[name] - wanted) < 1e-4)) notInForce(name, found[name], wanted);
+  }
+  if (limits.memoryMb !== undefined && swapBytes > 0) notInForce('swap', swapBytes, 0);
+};
+
+const notInForce = (name: string, found: number, wanted: number): never => {
+  throw new CodeBoxError('unavailable', 'A limit of the box is not in force.', {
+    cause: new Error(`${name} is ${found} and not ${wanted}`),
+  });
+};
+
+/** NaN for what has no limit or cannot be read, but no swap where the kernel does not limit it: the posture tells of that. */
+const readLimits = async (folders: CgroupFolders): Promise<BindableLimits & { swapBytes: number }> => {
+  const { memory, cpu, unified } = folders;
+  const pids = Number(await read(`${folders.pids ?? unified}/pids.max`));
+  if (memory === undefined) {
+    const [quota, period] = ((await read(`${unified}/cpu.max`)) ?? '').split(' ');
+    const memoryMb = Number(await read(`${unified}/memory.max`)) / MiB;
+    const swapBytes = Number((await read(`${unified}/memory.swap.max`)) ?? 0);
+    return { pids, memoryMb, cpus: Number(quota) / Number(period), swapBytes };
+  }
+  const bytes = Number(await read(`${memory}/memory.limit_in_bytes`));
+  const withSwap = Number((await read(`${memory}/memory.memsw.limit_in_bytes`)) ?? bytes);
+  const quota = Number(await read(`${cpu}/cpu.cfs_quota_us`));
+  const period = Number(await read(`${cpu}/cpu.cfs_period_us`));
+  return { pids, memoryMb: bytes / MiB, cpus: quota / period, swapBytes: withSwap - bytes };
+};
+
+const set = (path: string, value: string | number): Promise<void> => writeFile(path, String(value));
+
+const setIfThere = async (path: string, value: number): Promise<void> => {
+  // Swap accounting is a choice of the kernel's builder; the weaknesses tell when it is off.
+  if ((await read(path)) !== undefined) await set(path, value);
+};
+
+const read = async (path: string): Promise<string | undefined> => {
+  try {
+    return await readFile(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+};

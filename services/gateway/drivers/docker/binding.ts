@@ -1,0 +1,71 @@
+import type { ContainerInspectInfo } from 'dockerode';
+import { CodeBoxError } from '#contract';
+import { checkCgroupLimits } from '../cgroup-limits.ts';
+import type { BindableLimits, NetworkPolicy } from '../driver.ts';
+import { containerCgroup } from './container-cgroup.ts';
+import type { Daemon } from './daemon.ts';
+import type { InternetNetwork } from './network.ts';
+
+const MiB = 1024 * 1024;
+
+/**
+ * Gives a running container other limits and reads them back, from its control group where this process can see it, else from
+ * the daemon. Throws `unavailable` when they are not in force.
+ */
+export const bindLimits = async (
+  daemon: Daemon,
+  found: ContainerInspectInfo,
+  limits: Partial<BindableLimits>,
+  signal: AbortSignal,
+): Promise<void> => {
+  const { cpus, memoryMb, pids } = limits;
+  const container = daemon.docker.getContainer(found.Id);
+  const wanted = {
+    ...(memoryMb !== undefined && { Memory: memoryMb * MiB, MemorySwap: memoryMb * MiB }),
+    ...(cpus !== undefined && { NanoCpus: Math.round(cpus * 1e9) }),
+    ...(pids !== undefined && { PidsLimit: pids }),
+  };
+  await daemon.call(signal, (_docker, abortSignal) => container.update({ ...wanted, abortSignal }));
+  const folders = await containerCgroup(found);
+  if (folders !== undefined) return await checkCgroupLimits(folders, limits);
+  const { HostConfig: now } = await daemon.call(signal, (_docker, abortSignal) => container.inspect({ abortSignal }));
+  for (const [name, value] of Object.entries(wanted)) {
+    if (now[name as keyof typeof wanted] === value) continue;
+    throw new CodeBoxError('unavailable', 'A limit of the box is not in force.', { cause: new Error(name) });
+  }
+};
+
+/**
+ * Takes a running container off every network but the one of its new policy, and reads back that it is so. The rules of the
+ * network are in force before the container is on it.
+ */
+export const bindNetwork = async (
+  daemon: Daemon,
+  internet: InternetNetwork,
+  found: ContainerInspectInfo,
+  policy: NetworkPolicy,
+  signal: AbortSignal,
+): Promise<void> => {
+  if (policy === 'internet') await internet.ensure(signal);
+  // The daemon has a network without anything and calls it `none`.
+  const wanted = policy === 'internet' ? internet.name : 'none';
+  const Container = found.Id;
+  const connected = networksOf(found);
+  for (const name of connected.filter((name) => name !== wanted)) {
+    await daemon.call(signal, (docker, abortSignal) =>
+      docker.getNetwork(name).disconnect({ Container, Force: true, abortSignal }),
+    );
+  }
+  if (!connected.includes(wanted)) {
+    await daemon.call(signal, (docker) => docker.getNetwork(wanted).connect({ Container }));
+  }
+  const now = await daemon.call(signal, (docker, abortSignal) =>
+    docker.getContainer(Container).inspect({ abortSignal }),
+  );
+  if (networksOf(now).join() === wanted) return;
+  throw new CodeBoxError('unavailable', 'The network of the box could not be changed.', {
+    cause: new Error(`it is on ${networksOf(now).join() || 'none'}`),
+  });
+};
+
+const networksOf = ({ NetworkSettings }: ContainerInspectInfo): string[] => Object.keys(NetworkSettings.Networks);
