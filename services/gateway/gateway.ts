@@ -29,6 +29,7 @@ import { createDockerDriver } from './drivers/docker/driver.ts';
 import type { Driver } from './drivers/driver.ts';
 import { readCertificates } from './drivers/host-certificates.ts';
 import { createLocalDriver } from './drivers/local/driver.ts';
+import { observeDriver } from './drivers/observed-driver.ts';
 import { createApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
 import { type HttpServer, listen } from './http/server.ts';
@@ -64,28 +65,32 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
 
   const templates = readTemplates(config.templatesFile, config.boxImage);
   const deployment = await store.keys.deployment(newId('dep'));
-  const driver = overrides.driver ?? (await chooseDriver(config, deployment));
+  const metrics = createMetrics({
+    countBoxes: store.boxes.countByState,
+    database: { ping: store.keys.ping, connections: store.connections },
+    languages: [...templates.values()].flatMap((template) => template.languages),
+  });
+  const chosen = overrides.driver ?? (await chooseDriver(config, deployment));
+  const driver = observeDriver(chosen, ({ call, outcome, seconds }) =>
+    metrics.driverCalls.observe({ driver: chosen.name, call, outcome }, seconds),
+  );
   const unmet = unmetIsolation(config, driver.capabilities, templates.values());
   requireIsolation(unmet, config.unsafe, (text) => log.warn(text));
   for (const weakness of driver.capabilities.weaknesses) log.warn({ driver: driver.name }, weakness);
 
-  const connections = createBoxConnections();
+  const connections = createBoxConnections((kind) => metrics.boxServerErrors.inc({ kind }));
   stack.defer(connections.close);
   const background = createBackground((what, err) => log.error({ err }, `could not ${what}`));
   // What requests have used of the time to stop is not there for the work behind them.
   let stopBy = Number.POSITIVE_INFINITY;
   stack.defer(() => background.drain(Math.max(0, Math.min(config.stopMs, stopBy - performance.now()))));
-  const metrics = createMetrics(store.boxes.countByState);
   addUsageMetrics(metrics.registry, createUsage({ driver, boxes: store.boxes }));
   const activity = createActivity(store.boxes.touch);
   const recorder = createRecorder({
     executions: store.executions,
     touch: store.boxes.touch,
     background,
-    onFinish: (done, language) => {
-      metrics.executions.inc({ status: done.status, language: language ?? 'unknown' });
-      metrics.executionSeconds.observe(done.durationMs / 1000);
-    },
+    onFinish: metrics.executionEnded,
   });
   const lifecycle = createLifecycle({
     driver,
@@ -121,8 +126,8 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     budget,
     sweepMs: config.sweepMs,
     startMs: config.startMs,
-    onReap: (cause) => metrics.reaped.inc({ cause }),
-    onOrphan: (kind) => metrics.orphans.inc({ kind }),
+    onReap: (cause) => metrics.reaps.inc({ cause }),
+    onOrphan: (kind) => metrics.leaks.inc({ kind }),
   });
 
   const stopping = new AbortController();

@@ -32,12 +32,23 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
     expect(page).not.toMatch(/https?:\/\//);
   });
 
+  test('the root leads a program to the parts of the API, and a browser to its page', async () => {
+    const asked = await fetch(gateway.url);
+    const index = (await asked.json()) as Record<string, string>;
+    for (const [name, path] of Object.entries(index)) {
+      if (name !== 'name') expect([path, (await fetch(`${gateway.url}${path}`)).status]).toEqual([path, 200]);
+    }
+    const browser = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+    const shown = await fetch(gateway.url, { headers: browser, redirect: 'manual' });
+    expect([shown.status, shown.headers.get('location')]).toEqual([302, '/docs']);
+  });
+
   test('metrics count by route pattern, never by box', async () => {
     const box = await gateway.createBox();
     await gateway.run(box.id, '1');
     const metrics = async () => (await fetch(`${gateway.url}/metrics`)).text();
     // What the line before has run counts as well, and its box may still be going.
-    const counted = /codebox_executions_total\{status="ok",language="python"\} [12]$/m;
+    const counted = /codebox_executions_total\{status="ok",cause="none",language="python"\} [12]$/m;
     await eventually(async () => counted.test(await metrics()));
     await eventually(async () => /codebox_boxes\{state="ready"\} 1$/m.test(await metrics()));
     const text = await metrics();

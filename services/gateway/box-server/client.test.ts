@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { folderSchema } from '#contract';
-import { type BoxServerClient, createBoxServerClient, readAnswer } from './client.ts';
+import { readAnswer } from './answer.ts';
+import { type BoxServerClient, createBoxServerClient } from './client.ts';
 
 let folder: string;
 let server: Server;

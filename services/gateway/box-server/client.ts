@@ -1,14 +1,13 @@
-import { addAbortSignal, type Readable } from 'node:stream';
-import { Agent, type Dispatcher, errors } from 'undici';
+import type { Readable } from 'node:stream';
+import { Agent, type Dispatcher } from 'undici';
 import { z } from 'zod';
 import {
-  CodeBoxError,
+  type CodeBoxError,
   type CreateContext,
   commandDoneSchema,
   contextIdSchema,
   contextSchema,
   type Environment,
-  type ErrorCode,
   executionDoneSchema,
   type FileOperation,
   fileEntrySchema,
@@ -22,18 +21,26 @@ import {
   variableSchema,
   volumeSchema,
 } from '#contract';
+import {
+  answerDeadlineMs,
+  type BoxServerFailure,
+  failureOf,
+  parseAnswer,
+  readAnswer,
+  readBounded,
+  readRefusal,
+  translate,
+} from './answer.ts';
 import { readLines } from './lines.ts';
 import { connectToBox } from './socket.ts';
 import { attachTerminal, type ScreenSize } from './terminal-socket.ts';
 
-/** Headers must come within this; the body of a stream has a heartbeat every 10 s, so silence means a broken box. */
-const answerDeadlineMs = 20_000;
+/** The body of a stream has a heartbeat every 10 s, so silence means a broken box. */
 const silenceDeadlineMs = 40_000;
 const maxCalls = 32;
 const maxStreams = 512;
 /** How much is read of a body that nobody wants any more, before its connection is cut. */
 const leftoverBytes = 1024;
-const maxJsonBytes = 8 * 1024 * 1024;
 
 export interface CodeRequest {
   code: string;
@@ -91,7 +98,6 @@ const commandsSchema = z.object({ items: z.array(commandSchema).max(10_000) });
 const boxTerminalSchema = terminalSchema.omit({ box: true });
 const terminalsSchema = z.object({ items: z.array(boxTerminalSchema).max(100) });
 const statsSchema = z.object({ disk: volumeSchema.nullable() });
-const refusalSchema = z.object({ code: z.string(), detail: z.string().max(2000), pointer: z.string().optional() });
 
 export type BoxTerminal = z.infer<typeof boxTerminalSchema>;
 export type BoxCommand = z.infer<typeof commandSchema>;
@@ -108,31 +114,12 @@ interface StreamedAnswer extends RawAnswer {
   body: Dispatcher.ResponseData['body'];
 }
 
-const refusals: Record<number, ErrorCode> = {
-  400: 'invalid_request',
-  404: 'not_found',
-  409: 'conflict',
-  412: 'precondition_failed',
-  413: 'too_large',
-  416: 'range_not_satisfiable',
-  429: 'too_many_requests',
-  504: 'timeout',
-  507: 'disk_full',
-};
-
-/** What undici throws, as one of ours: a box that is gone or silent is `unavailable`. */
-const translate = (cause: unknown): CodeBoxError => {
-  if (cause instanceof CodeBoxError) return cause;
-  const late = cause instanceof errors.HeadersTimeoutError || cause instanceof errors.BodyTimeoutError;
-  const text = late ? 'The box did not answer in time.' : 'The box does not answer.';
-  return new CodeBoxError('unavailable', text, { cause, retryAfterSeconds: 1 });
-};
-
 /**
  * The client of one box server. Everything it answers is hostile input: sizes are capped and shapes are checked here, and
  * nothing a box says decides about tenancy, limits or time. Throws CodeBoxError: what the box server refused, or `unavailable`.
+ * `onFailure` is told of each call that was not answered as it should be; one for `health` may be early.
  */
-export const createBoxServerClient = (address: string) => {
+export const createBoxServerClient = (address: string, onFailure: (failure: BoxServerFailure) => void = () => {}) => {
   const agentOptions: Agent.Options = {
     connect: (_options, done) => {
       connectToBox(address).then(
@@ -147,6 +134,12 @@ export const createBoxServerClient = (address: string) => {
   // Apart from each other: streams may stay for hours, and must not keep a short call waiting for a connection.
   const agent = new Agent({ ...agentOptions, connections: maxCalls });
   const streams = new Agent({ ...agentOptions, connections: maxStreams });
+
+  const failed = (error: unknown, path: string): CodeBoxError => {
+    const failure = path === 'health' ? undefined : failureOf(error);
+    if (failure) onFailure(failure);
+    return translate(error);
+  };
 
   const send = async (
     via: Agent,
@@ -167,9 +160,12 @@ export const createBoxServerClient = (address: string) => {
         throw await readRefusal(answer.statusCode, answer.body);
       return { status: answer.statusCode, headers: answer.headers, body: answer.body };
     } catch (error) {
-      throw translate(error);
+      throw failed(error, path);
     }
   };
+
+  const open = async (path: string, options: Partial<Dispatcher.RequestOptions>): Promise<AsyncGenerator<unknown>> =>
+    readEvents(await send(streams, path, options), (error) => failed(error, path));
 
   /** A short call, its answer read whole: over within 20 s, however slowly the box drips. */
   const call = async (
@@ -184,7 +180,7 @@ export const createBoxServerClient = (address: string) => {
       signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
       ...(body !== undefined && asJson(body)),
     });
-    return await readBounded(answer.body).catch((error: unknown) => Promise.reject(translate(error)));
+    return await readBounded(answer.body).catch((error: unknown) => Promise.reject(failed(error, path)));
   };
 
   const read = async <T>(schema: z.ZodType<T>, path: string, signal?: AbortSignal): Promise<T> =>
@@ -227,19 +223,15 @@ export const createBoxServerClient = (address: string) => {
 
     /** Runs code; the events come until `done`. Leaving the stream does not stop the run. */
     execute: async (id: string, body: CodeRequest, leave: AbortSignal) =>
-      readEvents(await send(streams, `executions/${id}`, { method: 'PUT', ...asJson(body), signal: leave })),
+      open(`executions/${id}`, { method: 'PUT', ...asJson(body), signal: leave }),
 
     /** Runs a command, in the same way. */
     command: async (id: string, body: CommandRequest, leave?: AbortSignal) =>
-      readEvents(
-        await send(streams, `commands/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
-      ),
+      open(`commands/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
 
     /** Installs packages as a command of that id. */
     install: async (id: string, body: InstallRequest, leave?: AbortSignal) =>
-      readEvents(
-        await send(streams, `packages/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
-      ),
+      open(`packages/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
 
     packages: ({ manager, limit, cursor }: PackageQuery) => {
       const query = new URLSearchParams({ manager, limit: String(limit), ...(cursor !== undefined && { cursor }) });
@@ -248,7 +240,7 @@ export const createBoxServerClient = (address: string) => {
 
     /** The events after `after`, then what follows, to `done`. */
     events: async (journal: JournalPath, after: number, signal?: AbortSignal) =>
-      readEvents(await send(streams, `${journal}/events?after=${after}`, signal ? { signal } : {})),
+      open(`${journal}/events?after=${after}`, signal ? { signal } : {}),
 
     readExecution: (id: string) => read(executionSchema, `executions/${id}`),
     readCommand: (id: string) => read(commandSchema, `commands/${id}`),
@@ -284,8 +276,7 @@ export const createBoxServerClient = (address: string) => {
       parseAnswer(searchPageSchema, await call(`files:search${search}`, 'GET', undefined, leave)),
 
     /** The changes of files, as long as somebody reads. */
-    watch: async (search: string, leave: AbortSignal) =>
-      readEvents(await send(streams, `files:watch${search}`, { signal: leave })),
+    watch: async (search: string, leave: AbortSignal) => open(`files:watch${search}`, { signal: leave }),
 
     /** Makes, moves, copies, extracts or fetches; `isNew` tells whether something was made. The caller has the deadline. */
     operateOnFiles: async (operation: FileOperation, signal: AbortSignal) => {
@@ -306,62 +297,18 @@ export const createBoxServerClient = (address: string) => {
 
 export type BoxServerClient = ReturnType<typeof createBoxServerClient>;
 
-async function* readEvents({ body }: StreamedAnswer): AsyncGenerator<unknown> {
+async function* readEvents(
+  { body }: StreamedAnswer,
+  failed: (error: unknown) => CodeBoxError,
+): AsyncGenerator<unknown> {
   try {
     yield* readLines(body.iterator({ destroyOnReturn: false }));
   } catch (error) {
-    throw translate(error);
+    throw failed(error);
   } finally {
     // After the last event only the end of the body is left: read, it leaves the connection to the next request.
     body.dump({ limit: leftoverBytes }).catch(() => {});
   }
 }
 
-/** Reads a JSON answer of bounded size within 20 s, however slowly it drips; late, it throws an AbortError. */
-export const readBounded = async (body: Readable): Promise<string> => {
-  addAbortSignal(AbortSignal.timeout(answerDeadlineMs), body);
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > maxJsonBytes) throw new CodeBoxError('unavailable', 'The box sent too long an answer.');
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
-};
-
-/** What a box answered, as its schema says; throws `unavailable` for anything else. */
-export const readAnswer = async <T>(schema: z.ZodType<T>, body: Readable): Promise<T> =>
-  parseAnswer(schema, await readBounded(body).catch((error: unknown) => Promise.reject(translate(error))));
-
 const asJson = (body: unknown) => ({ headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
-
-/** What a box answered, checked; throws `unavailable` for anything else than `schema` describes. */
-export const parseAnswer = <T>(schema: z.ZodType<T>, text: string): T => {
-  const parsed = schema.safeParse(parseJson(text));
-  if (parsed.success) return parsed.data;
-  throw new CodeBoxError('unavailable', 'The box sent an unexpected answer.', { cause: parsed.error });
-};
-
-const parseJson = (text: string): unknown => {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new CodeBoxError('unavailable', 'The box sent something that is not JSON.', { cause });
-  }
-};
-
-const readRefusal = async (status: number, body: Readable): Promise<CodeBoxError> => {
-  const code = refusals[status];
-  const text = await readBounded(body);
-  // The answer to HEAD has no body that tells more.
-  if (code && text === '') return new CodeBoxError(code, 'The box refused that.');
-  const parsed = refusalSchema.safeParse(parseJson(text || '{}'));
-  if (!code || !parsed.success)
-    return new CodeBoxError('unavailable', 'The box could not do that.', { cause: { status, parsed } });
-  const { detail, pointer } = parsed.data;
-  return new CodeBoxError(code, detail, {
-    ...(pointer && { errors: [{ pointer, detail }] }),
-    ...(status === 429 && { retryAfterSeconds: 1 }),
-  });
-};

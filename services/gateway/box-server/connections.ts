@@ -1,3 +1,4 @@
+import type { BoxServerFailure } from './answer.ts';
 import { type BoxServerClient, createBoxServerClient } from './client.ts';
 import { createJupyterClient, type JupyterClient } from './jupyter.ts';
 import { createTunnels, type Tunnels } from './tunnel.ts';
@@ -10,8 +11,11 @@ export interface BoxConnection extends BoxServerClient {
 /** More than the most boxes that a deployment may have, so that none in use is closed. */
 const maxConnections = 10_000;
 
-/** The clients of the boxes in use, by address; the longest unused one is closed when there are too many. */
-export const createBoxConnections = () => {
+/**
+ * The clients of the boxes in use, by address; the longest unused one is closed when there are too many. `onFailure` is told of
+ * each call that a box did not answer as it should.
+ */
+export const createBoxConnections = (onFailure?: (failure: BoxServerFailure) => void) => {
   const open = new Map<string, BoxConnection>();
 
   const drop = (address: string) => {
@@ -29,7 +33,7 @@ export const createBoxConnections = () => {
         open.set(address, known);
         return known;
       }
-      const client = createBoxServerClient(address);
+      const client = createBoxServerClient(address, onFailure);
       const tunnels = createTunnels(address);
       const close = async () => {
         tunnels.close();

@@ -8,7 +8,7 @@ import {
   fetch as undiciFetch,
 } from 'undici';
 import { CodeBoxError } from '#contract';
-import { readBounded } from './client.ts';
+import { readBounded } from './answer.ts';
 
 /**
  * The stock Jupyter side of a box server, through Jupyter's own client: kernels and kernelspecs. A kernel is a context.

@@ -18,6 +18,8 @@ export interface Env {
     keyId: string;
     /** The route's pattern, for logs and metrics: never the path, which has ids in it. */
     route: string;
+    /** Set when the response is a stream of events, which goes on behind it. */
+    isStream?: true;
     /** Set while a request carries an Idempotency-Key: is told what it may have started, and where that can be read. */
     progress?: Progress;
   };

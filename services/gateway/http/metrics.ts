@@ -1,72 +1,81 @@
-import type { MiddlewareHandler } from 'hono';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { Env } from './env.ts';
-import { sentStatus } from './status.ts';
+import { addDatabaseMetrics, type DatabaseState } from './database-metrics.ts';
+import { createExecutionMetrics } from './execution-metrics.ts';
+import { createRequestMetrics } from './request-metrics.ts';
+import { withinScrape } from './scrape.ts';
 
-/** The gateway's Prometheus series. Labels are patterns and codes, never ids or paths. */
-export const createMetrics = (countBoxes: () => Promise<Record<string, number>>) => {
+export interface MetricsOptions {
+  /** Boxes that have not ended, by state. */
+  countBoxes: () => Promise<Record<string, number>>;
+  database: DatabaseState;
+  /** The languages of all templates. */
+  languages: Iterable<string>;
+}
+
+/**
+ * The gateway's Prometheus series. Labels are patterns, codes and names from the configuration: never ids or paths, never what a
+ * caller or a box has chosen.
+ */
+export const createMetrics = ({ countBoxes, database, languages }: MetricsOptions) => {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
-  const requests = new Histogram({
-    name: 'codebox_http_request_duration_seconds',
-    help: 'Time to the response headers, by route pattern.',
-    labelNames: ['method', 'route', 'status'],
-    buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60],
-    registers,
-  });
-  const executions = new Counter({
-    name: 'codebox_executions_total',
-    help: 'Executions that ended, by status.',
-    labelNames: ['status', 'language'],
-    registers,
-  });
-  const executionSeconds = new Histogram({
-    name: 'codebox_execution_duration_seconds',
-    help: 'Run time of executions in their kernel.',
-    buckets: [0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600, 3600],
-    registers,
-  });
+  addDatabaseMetrics(registry, database);
   const starts = new Histogram({
-    name: 'codebox_box_start_seconds',
+    name: 'codebox_claim_seconds',
     help: 'Time from the request for a box until it is ready.',
     labelNames: ['kind'],
-    buckets: [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
     registers,
   });
-  const reaped = new Counter({
-    name: 'codebox_boxes_reaped_total',
+  const reaps = new Counter({
+    name: 'codebox_reaps_total',
     help: 'Boxes ended by the reaper, by cause.',
     labelNames: ['cause'],
     registers,
   });
-  const orphans = new Counter({
-    name: 'codebox_orphans_total',
+  const leaks = new Counter({
+    name: 'codebox_leaks_total',
     help: 'Instances without a row and rows without an instance, found and mended.',
+    labelNames: ['kind'],
+    registers,
+  });
+  const driverCalls = new Histogram({
+    name: 'codebox_driver_call_seconds',
+    help: 'Calls of the driver that makes and ends instances, by outcome: ok, or the code of the error.',
+    labelNames: ['driver', 'call', 'outcome'],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
+    registers,
+  });
+  const boxServerErrors = new Counter({
+    name: 'codebox_box_server_errors_total',
+    help: 'Calls of a box that it did not answer as it should: unreachable, timeout, bad_answer.',
     labelNames: ['kind'],
     registers,
   });
   new Gauge({
     name: 'codebox_boxes',
-    help: 'Boxes that have not ended, by state.',
+    help: 'Boxes that have not ended, by state; gateways of one deployment tell the same.',
     labelNames: ['state'],
     registers,
     async collect() {
       // Without a database the other series are still worth having.
-      const counts = await countBoxes().catch(() => ({}));
+      const counts = await withinScrape(countBoxes()).catch(() => ({}));
       this.reset();
       for (const [state, n] of Object.entries(counts)) this.set({ state }, n);
     },
   });
 
-  const middleware: MiddlewareHandler<Env> = async (c, next) => {
-    const startedAt = performance.now();
-    await next();
-    const labels = { method: c.req.method, route: c.get('route') ?? 'none', status: sentStatus(c) };
-    requests.observe(labels, (performance.now() - startedAt) / 1000);
+  return {
+    registry,
+    middleware: createRequestMetrics(registry),
+    executionEnded: createExecutionMetrics(registry, languages),
+    starts,
+    reaps,
+    leaks,
+    driverCalls,
+    boxServerErrors,
   };
-
-  return { registry, middleware, executions, executionSeconds, starts, reaped, orphans };
 };
 
 export type Metrics = ReturnType<typeof createMetrics>;

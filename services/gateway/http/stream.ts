@@ -98,6 +98,7 @@ export const streamEvents = <E extends StreamedEvent>(
     },
     { highWaterMark: 1 },
   );
+  c.set('isStream', true);
   return c.body(body, 200, {
     'Content-Type': types[format],
     'Cache-Control': 'no-store',

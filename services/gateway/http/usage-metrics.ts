@@ -1,5 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 import type { TemplateUsage } from '../boxes/usage.ts';
+import { withinScrape } from './scrape.ts';
 
 /** What a series takes of the sums of a template. */
 const series: { name: string; help: string; value: (usage: TemplateUsage) => number }[] = [
@@ -24,7 +25,7 @@ export const addUsageMetrics = (registry: Registry, sample: () => Promise<Map<st
       registers: [registry],
       async collect() {
         // Without a database the other series are still worth having.
-        const usage = await sample().catch(() => new Map<string, TemplateUsage>());
+        const usage = await withinScrape(sample()).catch(() => new Map<string, TemplateUsage>());
         this.reset();
         for (const [template, sum] of usage) this.set({ template }, value(sum));
       },

@@ -9,6 +9,8 @@ export type Database = NodePgDatabase<typeof schema>;
 
 export interface Connection {
   db: Database;
+  /** Connections now, and statements that wait for one. */
+  connections(): { used: number; idle: number; waiting: number };
   close(): Promise<void>;
 }
 
@@ -63,7 +65,15 @@ export const connectDatabase = async (url: string, onError: (error: Error) => vo
     // The pool itself calls this with a callback.
     connect: (...args: unknown[]) => connect(...args)?.catch(reject),
   });
-  return { db: drizzle(pool, { schema }), close: () => pool.end() };
+  return {
+    db: drizzle(pool, { schema }),
+    connections: () => ({
+      used: pool.totalCount - pool.idleCount,
+      idle: pool.idleCount,
+      waiting: pool.waitingCount,
+    }),
+    close: () => pool.end(),
+  };
 };
 
 const migrateUnderLock = async (url: string): Promise<void> => {

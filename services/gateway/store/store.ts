@@ -8,7 +8,7 @@ import { createTicketStore } from './tickets.ts';
 
 /** All SQL of the gateway, on one pool. Throws errors whose cause is `unavailable` while the database is away. */
 export const openStore = async (url: string, onError: (error: Error) => void) => {
-  const { db, close } = await connectDatabase(url, onError);
+  const { db, connections, close } = await connectDatabase(url, onError);
   return {
     boxes: createBoxStore(db),
     executions: createExecutionStore(db),
@@ -16,6 +16,7 @@ export const openStore = async (url: string, onError: (error: Error) => void) =>
     keys: createKeyStore(db),
     portSessions: createPortSessionStore(db),
     tickets: createTicketStore(db),
+    connections,
     close,
   };
 };

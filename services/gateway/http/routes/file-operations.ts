@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import { type FileEntry, fileEntrySchema, fileOperationSchema } from '#contract';
-import { readAnswer } from '../../box-server/client.ts';
+import { readAnswer } from '../../box-server/answer.ts';
 import type { Files } from '../../boxes/files.ts';
 import { readJsonBody } from '../body.ts';
 import { checkInput, type Endpoints } from '../endpoint.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { boxPathSchema, fileEntrySchema, folderQuerySchema, folderSchema, maxFolderDepth } from '#contract';
-import { readAnswer } from '../../box-server/client.ts';
+import { readAnswer } from '../../box-server/answer.ts';
 import type { Files } from '../../boxes/files.ts';
 import { downloadHeaders, pick, refuseRange, sendRaw } from '../downloads.ts';
 import type { Endpoints, Input } from '../endpoint.ts';

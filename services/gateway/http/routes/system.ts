@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { accepts } from 'hono/accepts';
 import { z } from 'zod';
 import type { Endpoints } from '../endpoint.ts';
 import type { Metrics } from '../metrics.ts';
@@ -32,6 +33,16 @@ const docsPage = `<!doctype html>
 const docsScript = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#ui', deepLinking: true, tryItOutEnabled: true });\n`;
 const docsPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
+/** Where to go from the root. */
+const index = {
+  name: 'CodeBox',
+  docs: '/docs',
+  openapi: '/openapi.json',
+  health: '/healthz',
+  ready: '/readyz',
+  metrics: '/metrics',
+};
+
 /** Health, metrics, and the API's own description. None of them needs a key. */
 export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, stopping }: SystemOptions): void => {
   const { add, app } = endpoints;
@@ -62,6 +73,14 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, sto
       return c.json({ status: 'ok' });
     },
   );
+
+  app.get('/', (c) => {
+    c.set('route', '/');
+    c.header('Vary', 'Accept');
+    const supports = ['application/json', 'text/html'];
+    const type = accepts(c, { header: 'Accept', supports, default: 'application/json' });
+    return type === 'text/html' ? c.redirect('/docs') : c.json(index);
+  });
 
   app.get('/metrics', async (c) => {
     c.set('route', '/metrics');

@@ -1,0 +1,37 @@
+import { CodeBoxError } from '#contract';
+import type { Driver } from './driver.ts';
+
+/** One call of a driver that is over; `outcome` is `ok` or the code of its error. */
+export interface DriverCall {
+  call: string;
+  outcome: string;
+  seconds: number;
+}
+
+/** The same driver, which tells of each call. */
+export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void): Driver => {
+  const observe = async <T>(call: string, ask: () => Promise<T>): Promise<T> => {
+    const startedAt = performance.now();
+    const tell = (outcome: string) => onCall({ call, outcome, seconds: (performance.now() - startedAt) / 1000 });
+    try {
+      const answer = await ask();
+      tell('ok');
+      return answer;
+    } catch (error) {
+      tell(error instanceof CodeBoxError ? error.code : 'internal');
+      throw error;
+    }
+  };
+  return {
+    name: driver.name,
+    capabilities: driver.capabilities,
+    create: (spec, signal) => observe('create', () => driver.create(spec, signal)),
+    destroy: (id, signal) => observe('destroy', () => driver.destroy(id, signal)),
+    list: (signal) => observe('list', () => driver.list(signal)),
+    inspect: (id, signal) => observe('inspect', () => driver.inspect(id, signal)),
+    freeze: (id, signal) => observe('freeze', () => driver.freeze(id, signal)),
+    thaw: (id, signal) => observe('thaw', () => driver.thaw(id, signal)),
+    stats: (id, signal) => observe('stats', () => driver.stats(id, signal)),
+    bind: (id, change, signal) => observe('bind', () => driver.bind(id, change, signal)),
+  };
+};

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box } from '#contract';
+import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { connect } from './websocket.ts';
+
+describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    gateway = await startGateway(driver);
+    box = await gateway.createBox();
+  });
+  afterAll(() => gateway?.dispose());
+
+  const read = async () => (await fetch(`${gateway.url}/metrics`)).text();
+  /** The value of one series, 0 while it is not there. */
+  const sample = async (series: string) => {
+    const line = (await read()).split('\n').find((text) => text.startsWith(`${series} `));
+    return Number(line?.slice(series.length + 1) ?? 0);
+  };
+  const becomes = (series: string, value: number) => eventually(async () => (await sample(series)) === value);
+
+  test('an execution counts by how it ended and why, with the times that it ran and waited', async () => {
+    await gateway.run(box.id, 'import time; time.sleep(60)', { timeoutSeconds: 0.5 });
+    await becomes('codebox_executions_total{status="timeout",cause="timeout",language="python"}', 1);
+    expect(await sample('codebox_execution_run_seconds_sum{language="python"}')).toBeGreaterThan(0.4);
+    expect(await sample('codebox_execution_queue_seconds_count{language="python"}')).toBe(1);
+  });
+
+  test('streams and WebSockets count while they are open, by route', async () => {
+    const streams = 'codebox_open_streams{route="/v1/boxes/{box}/executions"}';
+    const ask = { method: 'POST', headers: { accept: 'text/event-stream' }, body: '{"code":"input()"}' };
+    const stream = await gateway.call(`/v1/boxes/${box.id}/executions`, ask);
+    await becomes(streams, 1);
+    await stream.body?.cancel();
+    await becomes(streams, 0);
+    const sockets = 'codebox_open_sockets{route="/v1/boxes/{box}/ws"}';
+    const { ws } = await connect(gateway, `/v1/boxes/${box.id}/ws`);
+    await becomes(sockets, 1);
+    ws.close();
+    await becomes(sockets, 0);
+  });
+
+  test('the database, the driver and the event loop have their series', async () => {
+    expect(await sample('codebox_database_up')).toBe(1);
+    expect(await sample('codebox_database_connections{state="idle"}')).toBeGreaterThan(0);
+    expect(await sample(`codebox_driver_call_seconds_count{driver="${driver}",call="create",outcome="ok"}`)).toBe(1);
+    expect(await read()).toMatch(/^nodejs_eventloop_lag_p99_seconds \d/m);
+  });
+
+  test('a box that stops answering counts as unreachable, and no series names a box', async () => {
+    const dying = await gateway.createBox();
+    const command = 'exec > /dev/null 2>&1; sleep 1; kill -KILL $PPID';
+    const ended = await gateway.post<{ status: string }>(`/v1/boxes/${dying.id}/commands`, { command });
+    expect(ended.body.status).toBe('lost');
+    expect(await sample('codebox_box_server_errors_total{kind="unreachable"}')).toBeGreaterThan(0);
+    const text = await read();
+    for (const { id } of [box, dying]) expect(text).not.toContain(id);
+  });
+});
