@@ -11,7 +11,10 @@ import { createCpuBudget } from './boxes/cpu-budget.ts';
 import { createExecutions } from './boxes/executions.ts';
 import { createFileWatch } from './boxes/file-watch.ts';
 import { createFiles } from './boxes/files.ts';
+import { createFollowing } from './boxes/following.ts';
+import { createHeartbeat } from './boxes/heartbeat.ts';
 import { newId } from './boxes/id.ts';
+import { createLastWords } from './boxes/last-words.ts';
 import { createLifecycle } from './boxes/lifecycle.ts';
 import { createPackages } from './boxes/packages.ts';
 import { createPortSessions } from './boxes/port-sessions.ts';
@@ -19,6 +22,7 @@ import { createPorts } from './boxes/ports.ts';
 import { createReaper } from './boxes/reaper.ts';
 import { createRecorder } from './boxes/recorder.ts';
 import { createRun } from './boxes/run.ts';
+import { createSettlement } from './boxes/settlement.ts';
 import { createStats } from './boxes/stats.ts';
 import { readTemplates, type Template } from './boxes/templates.ts';
 import { createTerminals } from './boxes/terminals.ts';
@@ -46,6 +50,9 @@ export interface Overrides {
 
 /** Share of the machine's memory that boxes may be promised. */
 const memoryShare = 0.8;
+const maxBeatMs = 3000;
+/** What a heartbeat may come late. */
+const beatLateMs = 2000;
 
 /**
  * Builds the whole gateway from its configuration; nothing listens until `start`. Disposing it stops in order: no new
@@ -58,9 +65,10 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const embedded =
     config.databaseUrl === undefined ? await startEmbeddedPostgres(join(config.dataDir, 'postgres')) : undefined;
   if (embedded) stack.defer(embedded.stop);
-  const store = await openStore(config.databaseUrl ?? embedded?.url ?? '', (err) =>
-    log.warn({ err }, 'a database connection broke'),
-  );
+  // A new one at each start: what an earlier life of this gateway left unfinished is nobody's.
+  const id = newId('gw');
+  const onBroken = (err: Error) => log.warn({ err }, 'a database connection broke');
+  const store = await openStore(config.databaseUrl ?? embedded?.url ?? '', onBroken, id);
   stack.defer(store.close);
 
   const templates = readTemplates(config.templatesFile, config.boxImage);
@@ -81,11 +89,15 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const connections = createBoxConnections((kind) => metrics.boxServerErrors.inc({ kind }));
   stack.defer(connections.close);
   const background = createBackground((what, err) => log.error({ err }, `could not ${what}`));
+  const activity = createActivity(store.boxes.touch);
+  const beatMs = Math.min(config.sweepMs, maxBeatMs);
+  const heartbeat = createHeartbeat({ gateway: id, gateways: store.gateways, activity, background, everyMs: beatMs });
+  // After the work behind the requests: until then it lives.
+  stack.defer(heartbeat.stop);
   // What requests have used of the time to stop is not there for the work behind them.
   let stopBy = Number.POSITIVE_INFINITY;
   stack.defer(() => background.drain(Math.max(0, Math.min(config.stopMs, stopBy - performance.now()))));
   addUsageMetrics(metrics.registry, createUsage({ driver, boxes: store.boxes }));
-  const activity = createActivity(store.boxes.touch);
   const recorder = createRecorder({
     executions: store.executions,
     touch: store.boxes.touch,
@@ -100,31 +112,32 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     templates,
     maxBoxes: config.maxBoxes ?? capacity(templates),
     startMs: config.startMs,
-    recordEnds: recorder.flush,
+    recordEnds: createLastWords({ store, connections, recorder }),
     onStart: (ms) => metrics.starts.observe({ kind: 'cold' }, ms / 1000),
   });
   const usage = createBoxUsage({ driver, lifecycle });
   const budget = createCpuBudget(usage);
-  const executions = createExecutions({
+  const following = createFollowing({
     store,
     lifecycle,
     activity,
     background,
     recorder,
-    budget,
     graceMs: config.runGraceMs,
   });
+  const executions = createExecutions({ store, lifecycle, activity, background, recorder, budget, following });
   const commands = createCommands({ lifecycle, activity, budget, graceMs: config.runGraceMs });
   const files = createFiles({ lifecycle, activity });
   const reaper = createReaper({
     driver,
     store,
     lifecycle,
-    executions,
+    settlement: createSettlement({ gateway: id, store, lifecycle, following, background, recorder }),
     activity,
     background,
     budget,
     sweepMs: config.sweepMs,
+    lagMs: 2 * beatMs + beatLateMs,
     startMs: config.startMs,
     onReap: (cause) => metrics.reaps.inc({ cause }),
     onOrphan: (kind) => metrics.leaks.inc({ kind }),
@@ -166,6 +179,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     log,
     /** Sweeps what an earlier life left, then listens. Answers the port. */
     async start(): Promise<number> {
+      await heartbeat.start();
       await reaper.start();
       owned.defer(reaper.stop);
       server = await listen(app, config.host, config.port);

@@ -2,7 +2,7 @@
  * What boxes are in use. Single uses and held streams are written to the database together every few seconds, which is
  * often enough beside idle times of minutes, so that using a box does not cost a write each time.
  */
-export const createActivity = (touch: (boxIds: string[]) => Promise<void>) => {
+export const createActivity = (touch: (boxIds: string[]) => Promise<unknown>) => {
   const held = new Map<string, number>();
   let used = new Set<string>();
 

@@ -40,6 +40,9 @@ export interface Patience {
   over: AbortController;
 }
 
+/** Told the id of what is about to be started. */
+export type OnAccepted = (id: string) => Promise<void>;
+
 const defaultTimeoutMs = 60_000;
 const commandId = /^cmd-[a-z2-7]{26}$/;
 
@@ -105,8 +108,11 @@ export const createCommands = ({ lifecycle, activity, budget, graceMs }: Command
       return (await server.commands()).map((command) => toSummary(box, command));
     },
 
-    /** Starts a process. Its events can be read once; leaving them does not stop it. */
-    async start(tenant: string, box: string, ask: CreateCommand, leave?: AbortSignal) {
+    /**
+     * Starts a process. Its events can be read once; leaving them does not stop it. `onAccepted` is told its id before it is
+     * sent to the box.
+     */
+    async start(tenant: string, box: string, ask: CreateCommand, leave?: AbortSignal, onAccepted?: OnAccepted) {
       const { server, ...used } = await lifecycle.use(tenant, box);
       const cpuLimitMs = await budget.ofRun(used, ask.cpuSeconds);
       const id = newId('cmd');
@@ -114,6 +120,7 @@ export const createCommands = ({ lifecycle, activity, budget, graceMs }: Command
       const timeoutMs =
         timeoutSeconds === undefined ? (detach ? undefined : defaultTimeoutMs) : Math.round(timeoutSeconds * 1000);
       const over = new AbortController();
+      await onAccepted?.(id);
       const opened = await server.command(
         id,
         {

@@ -1,14 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import {
-  type Cause,
-  CodeBoxError,
-  type Context,
-  type CreateExecution,
-  type ExecutionDone,
-  type ExecutionEvent,
-  executionEventSchema,
-  type PageQuery,
-} from '#contract';
+import { CodeBoxError, type CreateExecution, type ExecutionEvent, type PageQuery } from '#contract';
 import type { CodeRequest } from '../box-server/client.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { BoxRow } from '../store/boxes.ts';
@@ -18,11 +9,10 @@ import type { Activity } from './activity.ts';
 import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import type { ReadExecution } from './execution-view.ts';
+import { type Following, lostEvent, type Opened, reach } from './following.ts';
 import { newId } from './id.ts';
-import { follow } from './journal.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Recorder } from './recorder.ts';
-import { noEnd, patienceMs, startRunClock } from './run-clock.ts';
 import { resolveLanguage } from './templates.ts';
 
 export interface ExecutionsOptions {
@@ -32,99 +22,28 @@ export interface ExecutionsOptions {
   background: Background;
   recorder: Recorder;
   budget: CpuBudget;
-  /** What a box may take to tell of the end of a run, beside all that the run itself may take. */
-  graceMs: number;
+  following: Following;
 }
 
-/** What a box has begun to answer, if it did. */
-interface Opened {
-  events?: AsyncIterable<unknown>;
-  /** Ends that answer when it has to be given up on. */
-  over: AbortController;
-  /** Ends it when its reader leaves. */
-  left: AbortController;
+interface Delivery {
+  id: string;
+  server: BoxConnection;
+  body: CodeRequest;
+  insert: () => Promise<ExecutionRow>;
+  onAccepted: ((row: ExecutionRow) => Promise<void>) | undefined;
+}
+
+interface Delivered {
+  row: ExecutionRow;
+  opened: Opened;
 }
 
 const defaultTimeoutMs = 60_000;
-/** For executions of which no time is on record. */
-const maxTimeoutMs = 3_600_000;
-const boxesAtOnce = 8;
 
 /** Executions: code runs at most once, its events are kept by the box, its end is recorded in PostgreSQL. */
 export const createExecutions = (options: ExecutionsOptions) => {
-  const { store, lifecycle, activity, background, recorder, budget, graceMs } = options;
-  const patienceOf = (row: ExecutionRow) => ({ timeoutMs: row.timeoutMs ?? maxTimeoutMs, graceMs });
-
-  async function* followRow(
-    row: ExecutionRow,
-    server: BoxConnection,
-    after: number,
-    signal?: AbortSignal,
-    opened?: Opened,
-  ): AsyncGenerator<ExecutionEvent> {
-    const over = opened?.over ?? new AbortController();
-    const freeForMs = () => store.executions.freeForMs(row);
-    const clock = startRunClock({ ...patienceOf(row), over, freeForMs });
-    const events = follow<ExecutionEvent>({
-      server,
-      journal: `executions/${row.id}`,
-      schema: executionEventSchema,
-      after,
-      ...(opened?.events && { opened: opened.events }),
-      whyGone: () => lifecycle.whyGone(row.tenantId, row.boxId),
-      // Its outputs may be forgotten while its end is on record.
-      lost: async (seq, cause) => (row.done ? { ...row.done, seq } : await forgotten(row, server, seq, cause)),
-      signal,
-      overdue: over.signal,
-    });
-    try {
-      for await (const event of events) {
-        if (event.type === 'started') clock.begin();
-        yield event;
-      }
-    } finally {
-      clock.stop();
-    }
-  }
-
-  /** Passes events on and sees to it that the end is recorded, also when the reader leaves first. */
-  async function* recorded(row: ExecutionRow, server: BoxConnection, opened: Opened, signal?: AbortSignal) {
-    const release = activity.hold(row.boxId);
-    const leave = () => opened.left.abort();
-    if (signal?.aborted) leave();
-    signal?.addEventListener('abort', leave, { once: true });
-    let seq = 0;
-    let where: { context: string; language: string } | undefined;
-    let isDone = false;
-    try {
-      for await (const event of followRow(row, server, 0, signal, opened)) {
-        seq = event.seq;
-        if (event.type === 'started') where = { context: event.context, language: event.language };
-        if (event.type === 'done') {
-          isDone = true;
-          recorder.record(row, event, where);
-        }
-        yield event;
-      }
-    } finally {
-      signal?.removeEventListener('abort', leave);
-      if (!isDone) background.run('follow an execution', () => untilDone(row, server, seq, where));
-      release();
-    }
-  }
-
-  const untilDone = async (
-    row: ExecutionRow,
-    server: BoxConnection,
-    after: number,
-    where?: { context: string; language: string },
-    opened?: Opened,
-  ) => {
-    for await (const event of followRow(row, server, after, background.signal, opened)) {
-      if (event.type === 'started') where = { context: event.context, language: event.language };
-      if (event.type === 'done') recorder.record(row, event, where);
-    }
-  };
+  const { store, lifecycle, activity, background, recorder, budget, following } = options;
+  const use = (tenant: string, box: string) => lifecycle.use(tenant, box);
 
   /** Whether nothing comes after this event any more. */
   const hasEnded = async (row: ExecutionRow, server: BoxConnection, after: number): Promise<boolean> => {
@@ -136,6 +55,37 @@ export const createExecutions = (options: ExecutionsOptions) => {
   const languageOf = (box: BoxRow, asked: string | undefined): string => {
     const template = lifecycle.templateOf(box);
     return template ? resolveLanguage(template.languages, asked) : (asked ?? 'python');
+  };
+
+  /** Writes the record of an execution and sends its code: both or neither, where that can be known. */
+  const deliver = async ({ id, server, body, insert, onAccepted }: Delivery): Promise<Delivered> => {
+    const over = new AbortController();
+    // Not the caller's own signal: of code that is cut off on its way nobody knows whether it has run.
+    const left = new AbortController();
+    const letGo = following.hold(id);
+    try {
+      const first = onAccepted && (await insert());
+      if (first)
+        await onAccepted(first).catch((error) => store.executions.remove(id).then(() => Promise.reject(error)));
+      // The record is written while the code is on its way, which is let go first; nobody learns the id before both have arrived.
+      const sending = server.execute(id, body, AbortSignal.any([background.signal, over.signal, left.signal]));
+      const [sent, written] = await Promise.allSettled([sending, first ?? setImmediate().then(insert)]);
+      if (written.status === 'rejected') {
+        if (sent.status === 'fulfilled')
+          background.run('stop an execution', () => stopUnrecorded(server, id, sent.value));
+        throw written.reason;
+      }
+      if (sent.status === 'rejected' && !isUnavailable(sent.reason)) {
+        // Refused: it never ran.
+        await store.executions.remove(id);
+        throw sent.reason;
+      }
+      // Cut off on the way: it may have run, so what became of it is asked for, as after any cut.
+      const opened = { over, left, ...(sent.status === 'fulfilled' && { events: sent.value }) };
+      return { row: written.value, opened };
+    } finally {
+      letGo();
+    }
   };
 
   const find = async (tenant: string, box: string, id: string): Promise<ExecutionRow> => {
@@ -169,35 +119,19 @@ export const createExecutions = (options: ExecutionsOptions) => {
       const { context = null } = ask;
       const language = context === null ? languageOf(used.box, ask.language) : null;
       const id = newId('exe');
-      const over = new AbortController();
-      // Not `leave` itself: of code that is cut off on its way nobody knows whether it has run.
-      const left = new AbortController();
-      const signal = AbortSignal.any([background.signal, over.signal, left.signal]);
       const body = toRequest(ask, language, cpuLimitMs);
-      const { timeoutMs } = body;
-      const insert = () => store.executions.insert({ id, box, tenant, context, language, timeoutMs });
-      const first = onAccepted && (await insert());
-      if (first) await onAccepted(first);
-      // The record is written while the code is on its way, which is let go first; nobody learns the id before both have arrived.
-      const sending = server.execute(id, body, signal);
-      const [sent, written] = await Promise.allSettled([sending, first ?? setImmediate().then(insert)]);
-      if (written.status === 'rejected') {
-        if (sent.status === 'fulfilled')
-          background.run('stop an execution', () => stopUnrecorded(server, id, sent.value));
-        throw written.reason;
+      const insert = async () => {
+        const row = await store.executions.insert({ id, box, tenant, context, language, timeoutMs: body.timeoutMs });
+        if (row) return row;
+        throw await lifecycle.notReady(tenant, box);
+      };
+      const { row, opened } = await deliver({ id, server, body, insert, onAccepted });
+      if (ask.detach) {
+        following.inBackground(row, server, 0, undefined, opened);
+        return { row };
       }
-      const row = written.value;
-      if (sent.status === 'rejected' && !isUnavailable(sent.reason)) {
-        // Refused: it never ran.
-        await store.executions.remove(id);
-        throw sent.reason;
-      }
-      // Cut off on the way: it may have run, so what became of it is asked for, as after any cut.
-      const opened = { over, left, ...(sent.status === 'fulfilled' && { events: sent.value }) };
       const reader = leave ? AbortSignal.any([background.signal, leave]) : background.signal;
-      if (!ask.detach) return { row, events: recorded(row, server, opened, reader) };
-      background.run('follow an execution', () => untilDone(row, server, 0, undefined, opened));
-      return { row };
+      return { row, events: following.recorded(row, server, opened, reader) };
     },
 
     /** The events after `after`, then live, to `done`. Those of an execution whose box is gone are just its `done`. */
@@ -209,7 +143,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
       signal?: AbortSignal,
     ): AsyncGenerator<ExecutionEvent> {
       const row = await find(tenant, box, id);
-      const server = await reach(lifecycle, tenant, box);
+      const server = await reach(use, tenant, box);
       if (!server) {
         const done = row.done ?? lostEvent(after + 1, row.cause ?? { code: 'box_lost', detail: 'The box is gone.' });
         if (done.seq > after) yield done;
@@ -218,7 +152,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
       const release = activity.hold(box);
       try {
         if (after > 0 && (await hasEnded(row, server, after))) return;
-        yield* followRow(row, server, after, signal);
+        yield* following.events(row, server, after, signal);
       } finally {
         release();
       }
@@ -227,13 +161,13 @@ export const createExecutions = (options: ExecutionsOptions) => {
     /** An execution with what it has put out until now. */
     async read(tenant: string, box: string, id: string): Promise<ReadExecution> {
       const row = await find(tenant, box, id);
-      const server = await reach(lifecycle, tenant, box);
+      const server = await reach(use, tenant, box);
       if (!server) return { row, done: row.done, events: null };
       try {
         const { done, lastSeq } = await server.readExecution(id);
         const events: ExecutionEvent[] = [];
         if (lastSeq > 0) {
-          for await (const event of followRow(row, server, 0, AbortSignal.timeout(30_000))) {
+          for await (const event of following.events(row, server, 0, AbortSignal.timeout(30_000))) {
             events.push(event);
             if (event.seq >= lastSeq) break;
           }
@@ -257,54 +191,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
       await find(tenant, box, id);
       await (await lifecycle.use(tenant, box)).server.input(`executions/${id}`, { text });
     },
-
-    /** Records the ends of executions that no gateway is following any more, page by page. */
-    async settle(olderThanMs: number): Promise<void> {
-      const pageSize = 200;
-      for (let after = ''; ; ) {
-        const rows = await store.executions.running(after, olderThanMs, pageSize);
-        const boxes = [...Map.groupBy(rows, (row) => row.boxId).values()];
-        for (let at = 0; at < boxes.length; at += boxesAtOnce) {
-          await Promise.all(boxes.slice(at, at + boxesAtOnce).map(settleBox));
-        }
-        const last = rows.at(-1);
-        if (rows.length < pageSize || !last) return;
-        after = last.id;
-      }
-    },
   };
-
-  /** One after the other; a box that did not answer once is left for the next time. */
-  async function settleBox(rows: ExecutionRow[]): Promise<void> {
-    for (const row of rows) if (!(await background.attempt('settle an execution', () => settleOne(row)))) return;
-  }
-
-  /** Whether its box has had more time than it needs to tell of its end, the time in the queue aside. */
-  async function isOverdue(row: ExecutionRow): Promise<boolean> {
-    const { timeoutMs } = patienceOf(row);
-    return ((await store.executions.freeForMs(row)) ?? 0) > patienceMs(timeoutMs, graceMs);
-  }
-
-  async function settleOne(row: ExecutionRow): Promise<void> {
-    const server = await reach(lifecycle, row.tenantId, row.boxId);
-    let cause: Cause | undefined;
-    try {
-      const found = await server?.readExecution(row.id);
-      if (found && !found.done) {
-        if (await isOverdue(row)) recorder.record(row, lostEvent(found.lastSeq + 1, noEnd));
-        return;
-      }
-      const where = found?.context && found.language ? { context: found.context, language: found.language } : undefined;
-      if (found?.done) return recorder.record(row, found.done, where);
-    } catch (error) {
-      if (!(error instanceof CodeBoxError)) throw error;
-      if (error.code === 'not_found') cause = { code: 'journal_lost', detail: 'The box no longer knows this run.' };
-    }
-    cause ??= await lifecycle.whyGone(row.tenantId, row.boxId);
-    if (!cause && (await isOverdue(row))) cause = noEnd;
-    if (!cause) throw new CodeBoxError('unavailable', 'The box does not answer.');
-    recorder.record(row, server ? await forgotten(row, server, 1, cause) : lostEvent(1, cause));
-  }
 };
 
 export type Executions = ReturnType<typeof createExecutions>;
@@ -329,39 +216,4 @@ const toRequest = (
 const stopUnrecorded = async (server: BoxConnection, id: string, events: AsyncIterable<unknown>): Promise<void> => {
   await server.interrupt(id);
   for await (const _ of events);
-};
-
-/** The connection to a box that can still be asked, or undefined when it has ended. */
-const reach = async (lifecycle: Lifecycle, tenant: string, box: string): Promise<BoxConnection | undefined> => {
-  try {
-    return (await lifecycle.use(tenant, box)).server;
-  } catch (error) {
-    if (error instanceof CodeBoxError && error.code === 'gone') return undefined;
-    throw error;
-  }
-};
-
-const lostEvent = (seq: number, cause: Cause): ExecutionDone => ({
-  seq,
-  type: 'done',
-  status: 'lost',
-  cause,
-  durationMs: 0,
-  stateLost: true,
-});
-
-/** The end of an execution that its box may have forgotten: then the context, if it is still there, has its variables. */
-const forgotten = async (
-  row: ExecutionRow,
-  server: BoxConnection,
-  seq: number,
-  cause: Cause,
-): Promise<ExecutionDone> => {
-  const done = lostEvent(seq, cause);
-  if (cause.code !== 'journal_lost') return done;
-  const isItsOwn = ({ id, language, default: isDefault }: Context) =>
-    row.context === null ? isDefault && language === row.language : id === row.context;
-  // Of a box that does not answer the variables count as gone.
-  const contexts = await server.contexts().catch(() => []);
-  return { ...done, stateLost: !contexts.some(isItsOwn) };
 };

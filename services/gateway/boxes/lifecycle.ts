@@ -26,8 +26,8 @@ export interface LifecycleOptions {
   templates: Map<string, Template>;
   maxBoxes: number;
   startMs: number;
-  /** Writes the ends of executions that are known and not yet written. */
-  recordEnds: () => Promise<void>;
+  /** Writes the ends of executions of a box that are known and not yet written. */
+  recordEnds: (boxId: string) => Promise<void>;
   /** Told of every created box. */
   onStart?: (ms: number) => void;
 }
@@ -130,7 +130,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     trusted.delete(boxId);
     await store.boxes.end(boxId, state, cause);
     // What is known of its runs comes before what is not.
-    await options.recordEnds();
+    await options.recordEnds(boxId);
     await store.executions.loseAll(boxId, { code: `box_${cause.code}`, detail: cause.detail });
     for (const instance of await store.boxes.instancesOf(boxId)) await destroyInstance(instance.id, instance.address);
   };
@@ -159,7 +159,11 @@ export const createLifecycle = (options: LifecycleOptions) => {
     return ready;
   };
 
-  const create = async (tenantId: string, ask: CreateBox): Promise<{ box: BoxRow; continuity: Continuity }> => {
+  const create = async (
+    tenantId: string,
+    ask: CreateBox,
+    onAccepted?: (row: BoxRow) => Promise<void>,
+  ): Promise<{ box: BoxRow; continuity: Continuity }> => {
     const template = usableTemplate(ask.template ?? defaultTemplate);
     const plan = planBox(tenantId, ask, template);
     if (ask.reuse && ask.user !== undefined) {
@@ -175,6 +179,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
       return await reuse(tenantId, known);
     }
     try {
+      await onAccepted?.(row);
       return { box: await start(row, instanceId, template, ask), continuity: 'new' };
     } catch (error) {
       await end(row.id, 'failed', { code: 'start_failed', detail: 'The box could not be started.' });
@@ -207,23 +212,38 @@ export const createLifecycle = (options: LifecycleOptions) => {
     return found;
   };
 
-  const look = async (tenantId: string, id: string): Promise<UsableBox> => {
+  const lookUp = async (tenantId: string, id: string): Promise<UsableBox & { isDue: boolean }> => {
     const known = trusted.get(id);
     if (known && known.until > performance.now() && known.box.tenantId === tenantId) {
-      return { box: known.box, instance: known.instance, server: connections.to(known.address) };
+      return { box: known.box, instance: known.instance, server: connections.to(known.address), isDue: false };
     }
-    const { box, instance } = await find(tenantId, id);
+    const { box, instance, isDue } = await find(tenantId, id);
     if (box.state === 'creating') throw stillCreating();
     if (box.state !== 'ready' || !instance?.address) throw goneError(box);
     if (trusted.size >= maxTrusted) trusted.clear();
-    trusted.set(id, { box, instance: instance.id, address: instance.address, until: performance.now() + trustMs });
-    return { box, instance: instance.id, server: connections.to(instance.address) };
+    const until = performance.now() + trustMs;
+    if (!isDue) trusted.set(id, { box, instance: instance.id, address: instance.address, until });
+    return { box, instance: instance.id, server: connections.to(instance.address), isDue };
+  };
+
+  const look = async (tenantId: string, id: string): Promise<UsableBox> => {
+    const { isDue: _, ...found } = await lookUp(tenantId, id);
+    return found;
+  };
+
+  /** Why a box that was ready cannot be used. */
+  const notReady = async (tenantId: string, id: string): Promise<CodeBoxError> => {
+    trusted.delete(id);
+    const { box } = await find(tenantId, id);
+    if (box.state !== 'ready') return goneError(box);
+    return new CodeBoxError('conflict', 'The state of the box is just changing.', { retryAfterSeconds: 1 });
   };
 
   const instanceIsRunning = async (instanceId: string): Promise<boolean> =>
     (await driver.inspect(instanceId, AbortSignal.timeout(10_000)))?.running ?? false;
 
   return {
+    /** A new box, or the user's one. `onAccepted` is told of a new one before anything of it is made. */
     create,
     destroyInstance,
     end,
@@ -259,7 +279,9 @@ export const createLifecycle = (options: LifecycleOptions) => {
 
     /** A box to talk to. Throws `gone` for one that has ended, `conflict` for one that is not ready yet. */
     async use(tenantId: string, id: string): Promise<UsableBox> {
-      const found = await look(tenantId, id);
+      const { isDue, ...found } = await lookUp(tenantId, id);
+      // Any gateway may end it now: its use is on record before it begins.
+      if (isDue && (await store.boxes.touch([id])).length === 0) throw await notReady(tenantId, id);
       activity.note(id);
       return found;
     },
@@ -272,6 +294,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
 
     /** A box to talk to, as `use` has it; looking at it does not count as use. */
     look,
+    notReady,
 
     /**
      * Why a box does not answer: the cause when it is gone (and from now on recorded as such), undefined when its instance

@@ -1,5 +1,5 @@
 import type { InstallPackages, Package, PackageQuery, Page } from '#contract';
-import type { Commands } from './commands.ts';
+import type { Commands, OnAccepted } from './commands.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
@@ -22,15 +22,17 @@ export const createPackages = ({ lifecycle, commands, budget }: PackagesOptions)
 
   /**
    * Starts an installer. Its events can be read once; leaving them does not stop it. `conflict` in a box that can get
-   * packages from nowhere, `cpu_limit` in one that has used all its CPU time.
+   * packages from nowhere, `cpu_limit` in one that has used all its CPU time. `onAccepted` is told its id before it is sent to
+   * the box.
    */
-  async install(tenant: string, box: string, ask: InstallPackages, leave?: AbortSignal) {
+  async install(tenant: string, box: string, ask: InstallPackages, leave?: AbortSignal, onAccepted?: OnAccepted) {
     const { server, ...used } = await lifecycle.use(tenant, box);
     const cpuLimitMs = await budget.ofRun(used, undefined);
     const { manager = 'pip', packages, timeoutSeconds } = ask;
     const timeoutMs = timeoutSeconds === undefined ? defaultTimeoutMs : Math.round(timeoutSeconds * 1000);
     const id = newId('cmd');
     const over = new AbortController();
+    await onAccepted?.(id);
     const opened = await server.install(
       id,
       { manager, packages, timeoutMs, ...(cpuLimitMs !== undefined && { cpuLimitMs }) },

@@ -4,18 +4,20 @@ import type { Store } from '../store/store.ts';
 import type { Activity } from './activity.ts';
 import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
-import type { Executions } from './executions.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import type { Settlement } from './settlement.ts';
 
 export interface ReaperOptions {
   driver: Driver;
   store: Store;
   lifecycle: Lifecycle;
-  executions: Executions;
+  settlement: Settlement;
   activity: Activity;
   background: Background;
   budget: CpuBudget;
   sweepMs: number;
+  /** How late the use of a box by another gateway may be written. */
+  lagMs: number;
   /** A box that is `creating` for longer than this has lost its gateway. */
   startMs: number;
   onReap?: (cause: string) => void;
@@ -28,17 +30,20 @@ const reconcileEveryMs = 60_000;
 const graceMs = 30_000;
 const keepEndedSeconds = 7 * 86_400;
 const keepKeysSeconds = 86_400;
+/** Nothing runs for as long. */
+const noAgeMs = 30 * 86_400_000;
 
 /**
  * Ends what is past its time and makes the driver's world equal to the database's, both ways: at start, then every minute.
  * Any number of gateways may do so at once. Each item has a deadline of its own, and what fails is tried again next time.
  */
 export const createReaper = (options: ReaperOptions) => {
-  const { driver, store, lifecycle, executions, activity, background, budget, sweepMs, startMs } = options;
+  const { driver, store, lifecycle, settlement, activity, background, budget, sweepMs, lagMs, startMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let isStopped = false;
   let isSettling = false;
+  let settleOlderThanMs = noAgeMs;
   let budgetedUpTo = '';
 
   const each = <T>(items: readonly T[], what: string, task: (item: T) => Promise<void>) =>
@@ -46,7 +51,7 @@ export const createReaper = (options: ReaperOptions) => {
 
   const reapOverdue = async () => {
     for (let ended = batch; ended === batch; ) {
-      const rows = await store.boxes.endOverdue(batch);
+      const rows = await store.boxes.endOverdue(batch, lagMs);
       ended = rows.length;
       await each(rows, 'reap a box', async (box) => {
         options.onReap?.(box.cause?.code ?? 'unknown');
@@ -93,12 +98,18 @@ export const createReaper = (options: ReaperOptions) => {
     }
   };
 
-  /** Beside the sweeps: boxes are asked, and one that does not answer must not keep the reaper from the others. */
+  /**
+   * The executions that nobody follows, and those of a certain age. Beside the sweeps: boxes are asked, and one that does not
+   * answer must not keep the reaper from the others.
+   */
   const settle = (olderThanMs: number) => {
+    settleOlderThanMs = Math.min(settleOlderThanMs, olderThanMs);
     if (isSettling) return;
     isSettling = true;
+    const ms = settleOlderThanMs;
+    settleOlderThanMs = noAgeMs;
     background.run('settle executions', () =>
-      executions.settle(olderThanMs).finally(() => {
+      settlement(ms).finally(() => {
         isSettling = false;
       }),
     );
@@ -131,6 +142,7 @@ export const createReaper = (options: ReaperOptions) => {
     await store.idempotency.purge(keepKeysSeconds);
     await store.tickets.purge();
     await store.portSessions.purge();
+    await store.gateways.purge();
   };
 
   const sweep = async () => {
@@ -140,6 +152,7 @@ export const createReaper = (options: ReaperOptions) => {
     await background.attempt('end boxes past their CPU time', endOverspent);
     await background.attempt('destroy instances', finishDestroying);
     await background.attempt('give up boxes', failStuck);
+    settle(noAgeMs);
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
     await background.attempt('reconcile', reconcile);

@@ -6,7 +6,7 @@ import type { Background } from './background.ts';
 export interface RecorderOptions {
   executions: Pick<ExecutionStore, 'finish'>;
   /** The end of a run counts as use of its box. */
-  touch: (boxIds: string[]) => Promise<void>;
+  touch: (boxIds: string[]) => Promise<unknown>;
   background: Background;
   /** Told of every execution whose end was recorded here. */
   onFinish?: (done: ExecutionDone, language: string | null) => void;

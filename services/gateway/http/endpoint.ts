@@ -30,13 +30,16 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
   responses: Record<number, ResponseSpec>;
   /**
    * Takes an Idempotency-Key. `replay` answers again for something that was started and can be read at `location`;
-   * `keepsAnswer` keeps the whole answer too, for as long as keys are kept.
+   * `keepsAnswer` keeps the whole answer too, for as long as keys are kept; `onlyAbandoned` and `cameToNothing` are for what is
+   * not joined while it is made.
    */
   idempotent?:
     | true
     | {
         replay: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, location: string) => Promise<Response>;
         keepsAnswer?: true;
+        onlyAbandoned?: true;
+        cameToNothing?: (tenant: string, location: string) => Promise<boolean>;
       };
   isPublic?: true;
 }
@@ -114,6 +117,8 @@ export const createEndpoints = (idempotency: IdempotencyStore) => {
         const replay = again && {
           join: (_: Context<Env>, location: string) => again.replay(input, location),
           keepsAnswer: again.keepsAnswer ?? false,
+          onlyAbandoned: again.onlyAbandoned ?? false,
+          cameToNothing: async (at: string) => (await again.cameToNothing?.(input.tenant, at)) ?? false,
         };
         return await answerOnce({ c, idempotency, key, hash, answer, replay });
       });

@@ -11,6 +11,8 @@ export interface Progress {
   mayStart(location?: string): Promise<void>;
   /** It happened, whatever comes now. Repeated requests are joined to `location`. */
   hasStarted(location?: string): Promise<void>;
+  /** What had begun is undone: nothing is left of it. */
+  isUndone(): void;
 }
 
 /** What is done with a repeated request besides giving it the first answer. */
@@ -19,6 +21,10 @@ export interface Replay {
   join: (c: Context<Env>, location: string) => Promise<Response>;
   /** Keeps the whole answer too, for what cannot be read for ever at its location. */
   keepsAnswer: boolean;
+  /** Joins only what was started by a gateway that died; while that lives, the request is in progress. */
+  onlyAbandoned: boolean;
+  /** Whether nothing is left of what was started there, so that it can be done anew. */
+  cameToNothing: (location: string) => Promise<boolean>;
 }
 
 export interface AnswerOnce {
@@ -38,19 +44,24 @@ const maxKeptBytes = 8 * 1024 * 1024;
  * Does what a request asks for once per tenant and key: a repeated request gets the first answer, or is joined to what the
  * first one started. `conflict` while the first is in progress, `idempotency_mismatch` for another body. A request that
  * was refused before it did anything gives its key back; after a failure whose effect nobody knows, repeating it is a
- * `conflict` that says so. When the gateway dies before what was started is noted, repeated requests get the `conflict` of one in
- * progress until keys are purged: code that may have run is never run again.
+ * `conflict` that says so. The key of a gateway that died is taken over when nothing can have begun; else it is joined to what
+ * was started, or its effect is unknown: code that may have run is never run again.
  */
 export const answerOnce = async ({ c, idempotency, key, hash, answer, replay }: AnswerOnce): Promise<Response> => {
   const tenant = c.get('tenant');
   const known = await idempotency.claim(tenant, key, hash);
-  if (known) return await repeat(c, known, hash, replay);
+  if (known && !((await isVoid(known, hash, replay)) && (await idempotency.takeOver(tenant, key))))
+    return await repeat(c, known, hash, replay);
   let state: 'untouched' | 'maybe' | 'started' = 'untouched';
   const advance = (to: 'maybe' | 'started') => async (location?: string) => {
+    // Fails where another gateway has taken over; what has begun before is known already.
+    if (state === 'untouched' || location !== undefined) await idempotency.advance(tenant, key, location);
     state = to;
-    if (location !== undefined) await idempotency.setLocation(tenant, key, location);
   };
-  c.set('progress', { mayStart: advance('maybe'), hasStarted: advance('started') });
+  const isUndone = () => {
+    state = 'untouched';
+  };
+  c.set('progress', { mayStart: advance('maybe'), hasStarted: advance('started'), isUndone });
   try {
     const response = await answer();
     const isJoined = replay !== undefined && (state as string) === 'started';
@@ -78,6 +89,13 @@ const didNothing = (state: 'untouched' | 'maybe' | 'started', code: CodeBoxError
   return state === 'untouched' || (code !== 'unavailable' && code !== 'timeout');
 };
 
+/** Whether the first request has done nothing and never will, because its gateway died. */
+const isVoid = async (known: StoredAnswer, hash: string, replay: Replay | undefined): Promise<boolean> => {
+  if (!known.isAbandoned || known.requestHash !== hash) return false;
+  if (!known.mayHaveStarted) return true;
+  return replay !== undefined && known.location !== null && (await replay.cameToNothing(known.location));
+};
+
 const repeat = async (
   c: Context<Env>,
   known: StoredAnswer,
@@ -88,20 +106,33 @@ const repeat = async (
     throw new CodeBoxError('idempotency_mismatch', 'This Idempotency-Key belongs to another request.');
   }
   c.header('Idempotency-Replayed', 'true');
-  const canJoin = replay !== undefined && known.location !== null;
+  const isInProgress = known.status === null && !known.isAbandoned;
+  const canJoin = replay !== undefined && known.location !== null && !(isInProgress && replay.onlyAbandoned);
   if (known.location !== null) c.header('Content-Location', known.location);
   if (known.status !== null && known.body !== null && !(canJoin && streamFormat(c))) {
     return c.body(known.body, known.status as 200, { 'Content-Type': known.contentType ?? 'application/json' });
   }
-  if (replay && known.location !== null) return await replay.join(c, known.location);
-  if (known.status === null) {
-    throw new CodeBoxError('conflict', 'The first request with this Idempotency-Key is still in progress.', {
-      retryAfterSeconds: 1,
+  if (canJoin && known.location !== null) {
+    return await replay.join(c, known.location).catch((error: unknown) => {
+      // Noted, but not there: it is on its way, or never came so far.
+      const isMissing = error instanceof CodeBoxError && error.code === 'not_found';
+      const isKnown = known.status !== null && known.status !== failed;
+      if (isKnown || !isMissing) throw error;
+      throw isInProgress ? inProgress() : unknownEffect();
     });
   }
-  if (known.status === failed) {
-    const text = 'The first request with this Idempotency-Key failed on the way: whether it had an effect is unknown.';
-    throw new CodeBoxError('conflict', text);
-  }
+  if (isInProgress) throw inProgress();
+  if (known.status === null || known.status === failed) throw unknownEffect();
   throw new CodeBoxError('conflict', 'The first answer was too long to be kept.');
 };
+
+const inProgress = () =>
+  new CodeBoxError('conflict', 'The first request with this Idempotency-Key is still in progress.', {
+    retryAfterSeconds: 1,
+  });
+
+const unknownEffect = () =>
+  new CodeBoxError(
+    'conflict',
+    'The first request with this Idempotency-Key failed on the way: whether it had an effect is unknown.',
+  );

@@ -1,6 +1,24 @@
-import { and, asc, count, desc, eq, gt, inArray, isNull, lt, ne, notExists, or, type SQL, sql } from 'drizzle-orm';
+import {
+  and,
+  asc,
+  count,
+  desc,
+  eq,
+  gt,
+  inArray,
+  isNotNull,
+  isNull,
+  lt,
+  ne,
+  not,
+  notExists,
+  or,
+  type SQL,
+  sql,
+} from 'drizzle-orm';
 import { type BoxCause, type BoxQuery, CodeBoxError, type Limits, type OnIdle, type UpdateBox } from '#contract';
 import type { Database } from './database.ts';
+import { isServing } from './gateways.ts';
 import { readCursor, toPage } from './page.ts';
 import { boxes, executions, instances } from './schema.ts';
 
@@ -22,14 +40,23 @@ export interface NewBox {
   onIdle: OnIdle;
 }
 
+/** A box with what embodies it. */
+export interface FoundBox {
+  box: BoxRow;
+  instance: InstanceRow | null;
+  /** Whether it is past its idle time, so that it may be ended at any moment. */
+  isDue: boolean;
+}
+
 const capacityLock = 7_302_113_806;
 const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
+const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`;
 const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => ${seconds})`;
 
 /** Boxes and the instances that embody them. Every change of a box's state is a compare-and-set on `version`. */
-export const createBoxStore = (db: Database) => {
+export const createBoxStore = (db: Database, gateway: string | null) => {
   const selectWithInstance = db
-    .select({ box: boxes, instance: instances })
+    .select({ box: boxes, instance: instances, isDue })
     .from(boxes)
     .leftJoin(instances, and(eq(instances.boxId, boxes.id), ne(instances.state, 'destroying')))
     .where(and(eq(boxes.id, sql.placeholder('box')), eq(boxes.tenantId, sql.placeholder('tenant'))))
@@ -60,6 +87,7 @@ export const createBoxStore = (db: Database) => {
             ...fields,
             reusable: reusable ? box.userId : null,
             state: 'creating',
+            gatewayId: gateway,
             expiresAt: inSeconds(maxLifetimeSeconds),
           })
           .onConflictDoNothing()
@@ -70,7 +98,7 @@ export const createBoxStore = (db: Database) => {
     },
 
     /** A box of this tenant with the instance that embodies it, if one does. */
-    async find(tenantId: string, id: string): Promise<{ box: BoxRow; instance: InstanceRow | null } | undefined> {
+    async find(tenantId: string, id: string): Promise<FoundBox | undefined> {
       const [row] = await selectWithInstance.execute({ box: id, tenant: tenantId });
       return row;
     },
@@ -165,27 +193,37 @@ export const createBoxStore = (db: Database) => {
       return row;
     },
 
-    /** Records use of boxes; the clock is the database's. */
-    async touch(ids: string[]): Promise<void> {
-      if (ids.length === 0) return;
-      await db
+    /** Records use of boxes, and answers those that are not on their way to their end; the clock is the database's. */
+    async touch(ids: string[]): Promise<string[]> {
+      if (ids.length === 0) return [];
+      // In one order for all gateways, or two of them could wait for each other.
+      const used = db
+        .select({ id: boxes.id })
+        .from(boxes)
+        .where(and(inArray(boxes.id, ids), inArray(boxes.state, ['ready', 'creating'])))
+        .orderBy(asc(boxes.id))
+        .for('no key update');
+      const touched = await db
         .update(boxes)
         .set({ lastActiveAt: sql`now()` })
-        .where(and(inArray(boxes.id, ids), inArray(boxes.state, ['ready', 'creating'])));
+        .where(inArray(boxes.id, used))
+        .returning({ id: boxes.id });
+      return touched.map(({ id }) => id);
     },
 
     /**
      * Moves up to `limit` boxes that are past their idle or maximum life to `deleting`. Rows that another gateway is working
-     * on are skipped. A box with a running execution is not idle.
+     * on are skipped. A box with a running execution is not idle, and one whose use by another gateway may be written up to
+     * `lagMs` late is so only after that.
      */
-    async endOverdue(limit: number): Promise<BoxRow[]> {
+    async endOverdue(limit: number, lagMs: number): Promise<BoxRow[]> {
       const running = db
         .select({ one: sql`1` })
         .from(executions)
         .where(and(eq(executions.boxId, boxes.id), eq(executions.status, 'running')));
       const expired = sql`${boxes.expiresAt} <= now()`;
       const idle = and(
-        sql`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`,
+        sql`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds} + ${lagMs / 1000}::float8) <= now()`,
         notExists(running),
       );
       return await db.transaction(async (tx) => {
@@ -201,24 +239,28 @@ export const createBoxStore = (db: Database) => {
           const cause: BoxCause = isExpired
             ? { code: 'expired', detail: 'The box reached its maximum lifetime.' }
             : { code: 'idle', detail: 'The box was not used for its idle time.' };
+          // Asked again now that the row is locked: what has begun to run since the first look shows only to a new statement.
           const [row] = await tx
             .update(boxes)
             .set({ state: 'deleting', cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()` })
-            .where(eq(boxes.id, id))
+            .where(and(eq(boxes.id, id), eq(boxes.state, 'ready'), or(expired, idle)))
             .returning();
+          if (!row) continue;
           await tx.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, id));
-          if (row) ended.push(row);
+          ended.push(row);
         }
         return ended;
       });
     },
 
-    /** Boxes still `creating` long after they should have been ready: their gateway died. */
+    /** Boxes that nobody makes any more: their gateway died, or they are `creating` long after they should have been ready. */
     async stuckCreating(olderThanMs: number, limit: number): Promise<BoxRow[]> {
+      const isOld = sql`${boxes.lastActiveAt} < ${inSeconds(-olderThanMs / 1000)}`;
+      const isAbandoned = and(isNotNull(boxes.gatewayId), not(isServing(boxes.gatewayId)));
       return await db
         .select()
         .from(boxes)
-        .where(and(eq(boxes.state, 'creating'), sql`${boxes.lastActiveAt} < ${inSeconds(-olderThanMs / 1000)}`))
+        .where(and(eq(boxes.state, 'creating'), or(isOld, isAbandoned)))
         .limit(limit);
     },
 

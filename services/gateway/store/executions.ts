@@ -1,10 +1,17 @@
-import { and, asc, desc, eq, lt, ne, or, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, lt, ne, or, sql } from 'drizzle-orm';
 import type { Cause, ExecutionDone, PageQuery } from '#contract';
 import type { Database } from './database.ts';
+import { isServing } from './gateways.ts';
 import { readCursor, toPage } from './page.ts';
-import { executions } from './schema.ts';
+import { boxes, executions } from './schema.ts';
 
 export type ExecutionRow = typeof executions.$inferSelect;
+
+/** One that counts as running; `isAbandoned` when no living gateway follows it. */
+export interface UnsettledExecution {
+  row: ExecutionRow;
+  isAbandoned: boolean;
+}
 
 /** How an execution ended, and where it ran. */
 export interface ExecutionEnd {
@@ -16,7 +23,7 @@ export interface ExecutionEnd {
 }
 
 /** Executions: written when code is sent to a box, ended once by whoever first learns how they ended. */
-export const createExecutionStore = (db: Database) => {
+export const createExecutionStore = (db: Database, gateway: string | null) => {
   const selectOne = db
     .select()
     .from(executions)
@@ -28,15 +35,22 @@ export const createExecutionStore = (db: Database) => {
       ),
     )
     .prepare('execution');
+  // The lock keeps the box from being ended meanwhile; where it comes too late there is no box to insert for.
+  const readyBox = sql`(
+    select ${boxes.id} from ${boxes}
+    where ${boxes.id} = ${sql.placeholder('box')} and ${boxes.tenantId} = ${sql.placeholder('tenant')} and ${boxes.state} = 'ready'
+    for share
+  )`;
   const insertOne = db
     .insert(executions)
     .values({
       id: sql.placeholder('id'),
-      boxId: sql.placeholder('box'),
+      boxId: readyBox,
       tenantId: sql.placeholder('tenant'),
       context: sql.placeholder('context'),
       language: sql.placeholder('language'),
       timeoutMs: sql.placeholder('timeoutMs'),
+      gatewayId: gateway,
       status: 'running',
     })
     .returning()
@@ -59,6 +73,7 @@ export const createExecutionStore = (db: Database) => {
     .prepare('executions_finish');
 
   return {
+    /** Writes one that begins; undefined when its box is not ready any more. */
     async insert(execution: {
       id: string;
       box: string;
@@ -66,10 +81,14 @@ export const createExecutionStore = (db: Database) => {
       context: string | null;
       language: string | null;
       timeoutMs: number;
-    }): Promise<ExecutionRow> {
-      const [row] = await insertOne.execute(execution);
-      if (!row) throw new Error('an insert returned no row');
-      return row;
+    }): Promise<ExecutionRow | undefined> {
+      try {
+        const [row] = await insertOne.execute(execution);
+        return row;
+      } catch (error) {
+        if (isWithoutBox(error)) return undefined;
+        throw error;
+      }
     },
 
     async find(tenant: string, box: string, id: string): Promise<ExecutionRow | undefined> {
@@ -134,22 +153,58 @@ export const createExecutionStore = (db: Database) => {
       await db.delete(executions).where(eq(executions.id, id));
     },
 
-    /** A page, in the order of their ids, of executions that have counted as running for longer than `olderThanMs`. */
-    async running(after: string, olderThanMs: number, limit: number): Promise<ExecutionRow[]> {
+    /**
+     * A page, in the order of their ids, of executions that count as running and that nobody follows any more, and of those that
+     * have counted as running for longer than `olderThanMs`.
+     */
+    async unsettled(after: string, olderThanMs: number, limit: number): Promise<UnsettledExecution[]> {
+      const isAbandoned = sql<boolean>`not ${isServing(executions.gatewayId)}`;
+      const isOld = sql`${executions.createdAt} < now() - make_interval(secs => ${olderThanMs / 1000})`;
       return await db
-        .select()
+        .select({ row: executions, isAbandoned })
         .from(executions)
-        .where(
-          and(
-            eq(executions.status, 'running'),
-            sql`${executions.id} > ${after}`,
-            sql`${executions.createdAt} < now() - make_interval(secs => ${olderThanMs / 1000})`,
-          ),
-        )
+        .where(and(eq(executions.status, 'running'), gt(executions.id, after), or(isOld, isAbandoned)))
         .orderBy(asc(executions.id))
         .limit(limit);
     },
+
+    /** Those of one box that count as running. */
+    async runningIn(boxId: string, limit: number): Promise<ExecutionRow[]> {
+      return await db
+        .select()
+        .from(executions)
+        .where(and(eq(executions.boxId, boxId), eq(executions.status, 'running')))
+        .limit(limit);
+    },
+
+    /** Whether another gateway, which lives, follows this one. */
+    async isFollowedElsewhere(id: string): Promise<boolean> {
+      const another = sql`${executions.gatewayId} is distinct from ${gateway}`;
+      const found = await db
+        .select({ id: executions.id })
+        .from(executions)
+        .where(and(eq(executions.id, id), eq(executions.status, 'running'), another, isServing(executions.gatewayId)));
+      return found.length > 0;
+    },
+
+    /** From now on this gateway follows it; false when somebody else was faster. */
+    async adopt({ id, gatewayId }: ExecutionRow): Promise<boolean> {
+      const isAsBefore = sql`${executions.gatewayId} is not distinct from ${gatewayId}`;
+      const adopted = await db
+        .update(executions)
+        .set({ gatewayId: gateway })
+        .where(and(eq(executions.id, id), eq(executions.status, 'running'), isAsBefore))
+        .returning({ id: executions.id });
+      return adopted.length > 0;
+    },
   };
+};
+
+/** What PostgreSQL says of an insert for which no ready box was found. */
+const isWithoutBox = (error: unknown): boolean => {
+  for (let one = error, depth = 0; one instanceof Error && depth < 5; one = one.cause, depth++)
+    if ('code' in one && one.code === '23502' && 'column' in one && one.column === 'box_id') return true;
+  return false;
 };
 
 export type ExecutionStore = ReturnType<typeof createExecutionStore>;

@@ -1,5 +1,16 @@
 import { sql } from 'drizzle-orm';
-import { bigint, index, integer, jsonb, pgTable, primaryKey, text, timestamp, uniqueIndex } from 'drizzle-orm/pg-core';
+import {
+  bigint,
+  boolean,
+  index,
+  integer,
+  jsonb,
+  pgTable,
+  primaryKey,
+  text,
+  timestamp,
+  uniqueIndex,
+} from 'drizzle-orm/pg-core';
 import type { BoxCause, Cause, ExecutionDone, Limits } from '#contract';
 
 const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
@@ -8,6 +19,15 @@ const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'd
 export const deployments = pgTable('deployments', {
   id: text('id').primaryKey(),
   createdAt: instant('created_at').notNull().defaultNow(),
+});
+
+/**
+ * Gateways that serve, each until a time that it puts off while it lives. What belongs to one that is not here, or whose time
+ * is over, may be taken over by any other.
+ */
+export const gateways = pgTable('gateways', {
+  id: text('id').primaryKey(),
+  aliveUntil: instant('alive_until').notNull(),
 });
 
 /** An app that holds API keys. */
@@ -60,6 +80,8 @@ export const boxes = pgTable(
     endedAt: instant('ended_at'),
     startupMs: integer('startup_ms'),
     startupCpuMs: integer('startup_cpu_ms'),
+    /** Which gateway makes it, while it is `creating`. */
+    gatewayId: text('gateway_id'),
     onIdle: text('on_idle', { enum: ['delete', 'pause', 'hibernate'] })
       .notNull()
       .default('delete'),
@@ -129,6 +151,8 @@ export const executions = pgTable(
     }).notNull(),
     /** The wall time that it may take once it runs. */
     timeoutMs: integer('timeout_ms'),
+    /** Which gateway follows it to its end. */
+    gatewayId: text('gateway_id'),
     cause: jsonb('cause').$type<Cause>(),
     done: jsonb('done').$type<ExecutionDone>(),
     createdAt: instant('created_at').notNull().defaultNow(),
@@ -154,6 +178,10 @@ export const idempotencyKeys = pgTable(
     contentType: text('content_type'),
     /** Where the events of what was started can be read again, for an answer that was a stream. */
     location: text('location'),
+    /** Which gateway does what was asked for. */
+    gatewayId: text('gateway_id'),
+    /** Whether what was asked for may have begun. */
+    mayHaveStarted: boolean('may_have_started').notNull().default(false),
     createdAt: instant('created_at').notNull().defaultNow(),
   },
   (table) => [

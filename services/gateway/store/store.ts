@@ -1,18 +1,23 @@
 import { createBoxStore } from './boxes.ts';
 import { connectDatabase } from './database.ts';
 import { createExecutionStore } from './executions.ts';
+import { createGatewayStore } from './gateways.ts';
 import { createIdempotencyStore } from './idempotency.ts';
 import { createKeyStore } from './keys.ts';
 import { createPortSessionStore } from './port-sessions.ts';
 import { createTicketStore } from './tickets.ts';
 
-/** All SQL of the gateway, on one pool. Throws errors whose cause is `unavailable` while the database is away. */
-export const openStore = async (url: string, onError: (error: Error) => void) => {
+/**
+ * All SQL of the gateway, on one pool. Throws errors whose cause is `unavailable` while the database is away. What is begun
+ * here belongs to `gateway`; without one, to nobody.
+ */
+export const openStore = async (url: string, onError: (error: Error) => void, gateway: string | null = null) => {
   const { db, connections, close } = await connectDatabase(url, onError);
   return {
-    boxes: createBoxStore(db),
-    executions: createExecutionStore(db),
-    idempotency: createIdempotencyStore(db),
+    boxes: createBoxStore(db, gateway),
+    executions: createExecutionStore(db, gateway),
+    gateways: createGatewayStore(db),
+    idempotency: createIdempotencyStore(db, gateway),
     keys: createKeyStore(db),
     portSessions: createPortSessionStore(db),
     tickets: createTicketStore(db),

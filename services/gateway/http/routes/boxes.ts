@@ -1,16 +1,38 @@
+import type { Context } from 'hono';
 import { z } from 'zod';
-import { type Box, boxPageSchema, boxQuerySchema, boxSchema, createBoxSchema, updateBoxSchema } from '#contract';
+import {
+  type Box,
+  boxPageSchema,
+  boxQuerySchema,
+  boxSchema,
+  CodeBoxError,
+  createBoxSchema,
+  updateBoxSchema,
+} from '#contract';
 import type { Continuity, Lifecycle } from '../../boxes/lifecycle.ts';
 import type { BoxRow } from '../../store/boxes.ts';
 import type { Endpoints } from '../endpoint.ts';
+import type { Env } from '../env.ts';
 
 /** The path of one box. */
 export const boxParams = z.strictObject({ box: z.string().max(64) });
 
 const tag = 'Boxes';
 
+const locationOf = (id: string) => `/v1/boxes/${id}`;
+const idIn = (location: string) => location.split('/').at(-1) ?? '';
+
 /** `/v1/boxes`. */
 export const addBoxRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): void => {
+  /** The answer that a gateway owes which died when it had made a box, or almost. */
+  const createdBefore = async (c: Context<Env>, tenant: string, location: string): Promise<Response> => {
+    const box = await lifecycle.find(tenant, idIn(location));
+    if (box.state === 'creating' || box.state === 'failed')
+      throw new CodeBoxError('unavailable', 'The gateway that made the box has died.', { retryAfterSeconds: 1 });
+    c.header('Location', location);
+    return c.json(toBox(box, 'new'), 201);
+  };
+
   add(
     {
       method: 'post',
@@ -18,15 +40,26 @@ export const addBoxRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): void => 
       summary: "Create a box, or get the user's one",
       tag,
       body: createBoxSchema,
-      idempotent: true,
+      idempotent: {
+        replay: ({ c, tenant }, location) => createdBefore(c, tenant, location),
+        keepsAnswer: true,
+        onlyAbandoned: true,
+        cameToNothing: async (tenant, location) => (await lifecycle.find(tenant, idIn(location))).state === 'failed',
+      },
       responses: {
         201: { description: 'A new box, ready.', schema: boxSchema },
         200: { description: "The user's box, as it was.", schema: boxSchema },
       },
     },
     async ({ c, tenant, body }) => {
-      const { box, continuity } = await lifecycle.create(tenant, body);
-      c.header('Location', `/v1/boxes/${box.id}`);
+      const progress = c.get('progress');
+      const onAccepted = progress && (({ id }: BoxRow) => progress.mayStart(locationOf(id)));
+      const { box, continuity } = await lifecycle.create(tenant, body, onAccepted).catch((error: unknown) => {
+        // A box that could not be made is ended.
+        progress?.isUndone();
+        throw error;
+      });
+      c.header('Location', locationOf(box.id));
       return c.json(toBox(box, continuity), continuity === 'new' ? 201 : 200);
     },
   );

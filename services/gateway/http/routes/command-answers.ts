@@ -1,6 +1,6 @@
 import type { Context } from 'hono';
 import { type CommandEvent, commandEventSchema, commandSchema } from '#contract';
-import { type CommandStart, type Commands, toCommand } from '../../boxes/commands.ts';
+import { type CommandStart, type Commands, type OnAccepted, toCommand } from '../../boxes/commands.ts';
 import type { Env } from '../env.ts';
 import { streamEvents, streamFormat } from '../stream.ts';
 
@@ -21,6 +21,12 @@ interface Started extends Where {
   id: string;
   events: AsyncGenerator<CommandEvent>;
   leave: AbortController;
+}
+
+interface Begun {
+  id: string;
+  events: AsyncGenerator<CommandEvent>;
+  ask?: CommandStart;
 }
 
 /** How the start of a process is answered: whole once it has ended, as a stream, or at once when it is detached. */
@@ -47,16 +53,15 @@ export const createCommandAnswers = (commands: Commands, stopping: AbortSignal) 
     async start(
       where: Where,
       isDetached: boolean | undefined,
-      begin: (leave: AbortSignal) => Promise<{ id: string; events: AsyncGenerator<CommandEvent>; ask?: CommandStart }>,
+      begin: (leave: AbortSignal, onAccepted: OnAccepted) => Promise<Begun>,
     ): Promise<Response> {
       const { c, tenant, box } = where;
       const leave = new AbortController();
       const progress = c.get('progress');
-      await progress?.mayStart();
-      const { id, events, ask } = await begin(leave.signal);
-      const location = `/v1/boxes/${box}/commands/${id}`;
-      await progress?.hasStarted(location);
-      c.header('Content-Location', location);
+      const locationOf = (id: string) => `/v1/boxes/${box}/commands/${id}`;
+      const { id, events, ask } = await begin(leave.signal, async (id) => progress?.mayStart(locationOf(id)));
+      await progress?.hasStarted();
+      c.header('Content-Location', locationOf(id));
       if (!isDetached) {
         return await respond({ ...where, id, events, leave }, () => ask ?? commands.read(tenant, box, id));
       }

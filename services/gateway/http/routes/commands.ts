@@ -42,8 +42,8 @@ export const addCommandRoutes = (
       },
     },
     ({ c, tenant, params, body }) =>
-      answers.start({ c, tenant, box: params.box }, body.detach, async (leave) => ({
-        ...(await commands.start(tenant, params.box, body, leave)),
+      answers.start({ c, tenant, box: params.box }, body.detach, async (leave, onAccepted) => ({
+        ...(await commands.start(tenant, params.box, body, leave, onAccepted)),
         ask: body,
       })),
   );

@@ -30,8 +30,8 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, answers
       },
     },
     ({ c, tenant, params, body }) =>
-      answers.start({ c, tenant, box: params.box }, body.detach, (leave) =>
-        packages.install(tenant, params.box, body, leave),
+      answers.start({ c, tenant, box: params.box }, body.detach, (leave, onAccepted) =>
+        packages.install(tenant, params.box, body, leave, onAccepted),
       ),
   );
 
