@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { type TracingSettings, toTracingSettings, tracingVariables } from './tracing/settings.ts';
 
 const flag = z
   .enum(['0', '1'])
@@ -39,6 +40,7 @@ const environmentSchema = z.object({
   CODEBOX_WHEELS_DIR: z.string().min(1).optional(),
   CODEBOX_CA_BUNDLE: z.string().min(1).optional(),
   CODEBOX_UNSAFE: flag,
+  ...tracingVariables,
 });
 
 /** What the gateway was told, checked once. Every part gets only the fields that it uses. */
@@ -64,6 +66,8 @@ export interface Config {
   /** A PEM file with certificates that boxes trust beside the public ones. */
   caBundle: string | undefined;
   unsafe: boolean;
+  /** Absent when no traces are taken. */
+  tracing: TracingSettings | undefined;
 }
 
 /**
@@ -102,5 +106,6 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     },
     caBundle: values.CODEBOX_CA_BUNDLE,
     unsafe: values.CODEBOX_UNSAFE,
+    tracing: toTracingSettings(values),
   };
 };

@@ -41,6 +41,7 @@ import { addUsageMetrics } from './http/usage-metrics.ts';
 import { requireIsolation, unmetIsolation } from './posture.ts';
 import { startEmbeddedPostgres } from './store/embedded.ts';
 import { openStore } from './store/store.ts';
+import { traceFields } from './tracing/span.ts';
 
 /** Parts that a caller brings instead of those that the configuration names. */
 export interface Overrides {
@@ -59,8 +60,12 @@ const beatLateMs = 2000;
  * requests, running ones get time, streams end with a reason, then the database is closed. Boxes stay.
  */
 export const createGateway = async (config: Config, overrides: Overrides = {}) => {
-  const log = overrides.log ?? pino({ level: config.logLevel });
+  const log = overrides.log ?? pino({ level: config.logLevel, ...(config.tracing && { mixin: traceFields }) });
   await using stack = new AsyncDisposableStack();
+  if (config.tracing) {
+    const { startTracing } = await import('./tracing/tracing.ts');
+    stack.defer(await startTracing(config.tracing, (text) => log.warn(text)));
+  }
 
   const embedded =
     config.databaseUrl === undefined ? await startEmbeddedPostgres(join(config.dataDir, 'postgres')) : undefined;
@@ -167,6 +172,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
       await driver.inspect('none', AbortSignal.timeout(5000));
     },
     stopping: stopping.signal,
+    isTraced: config.tracing !== undefined,
   });
 
   const owned = stack.move();

@@ -21,6 +21,7 @@ import {
   variableSchema,
   volumeSchema,
 } from '#contract';
+import { type BoxCall, startBoxCall } from '../tracing/box-call.ts';
 import {
   answerDeadlineMs,
   type BoxServerFailure,
@@ -110,6 +111,8 @@ export interface RawAnswer {
   body: Readable;
 }
 
+type RequestOptions = Partial<Omit<Dispatcher.RequestOptions, 'headers'>> & { headers?: Record<string, string> };
+
 interface StreamedAnswer extends RawAnswer {
   body: Dispatcher.ResponseData['body'];
 }
@@ -144,7 +147,8 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
   const send = async (
     via: Agent,
     path: string,
-    options: Partial<Dispatcher.RequestOptions>,
+    options: RequestOptions,
+    traced: BoxCall | undefined,
     passes?: number,
   ): Promise<StreamedAnswer> => {
     try {
@@ -153,19 +157,35 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
         path: `/codebox/${path}`,
         method: 'GET',
         ...options,
+        ...(traced && { headers: { ...options.headers, ...traced.headers } }),
       });
+      traced?.answered(answer.statusCode, answer.headers);
       // Whoever reads the body learns of its errors; one that is left half read must not end the process.
       answer.body.on('error', () => {});
       if (answer.statusCode >= 400 && answer.statusCode !== passes)
         throw await readRefusal(answer.statusCode, answer.body);
       return { status: answer.statusCode, headers: answer.headers, body: answer.body };
     } catch (error) {
-      throw failed(error, path);
+      const failure = failed(error, path);
+      traced?.end(failure.code);
+      throw failure;
     }
   };
 
-  const open = async (path: string, options: Partial<Dispatcher.RequestOptions>): Promise<AsyncGenerator<unknown>> =>
-    readEvents(await send(streams, path, options), (error) => failed(error, path));
+  /** A call whose answer the caller reads. */
+  const ask = async (via: Agent, path: string, options: RequestOptions, passes?: number): Promise<StreamedAnswer> => {
+    // A box that starts is asked for its health again and again.
+    const traced = path === 'health' ? undefined : startBoxCall(options.method ?? 'GET', path);
+    const answer = await send(via, path, options, traced, passes);
+    traced?.end();
+    return answer;
+  };
+
+  /** A call that is answered with events. */
+  const open = async (path: string, options: RequestOptions): Promise<AsyncGenerator<unknown>> => {
+    const traced = startBoxCall(options.method ?? 'GET', path);
+    return readEvents(await send(streams, path, options, traced), (error) => failed(error, path), traced);
+  };
 
   /** A short call, its answer read whole: over within 20 s, however slowly the box drips. */
   const call = async (
@@ -175,7 +195,7 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
     signal?: AbortSignal,
   ): Promise<string> => {
     const deadline = AbortSignal.timeout(answerDeadlineMs);
-    const answer = await send(agent, path, {
+    const answer = await ask(agent, path, {
       method,
       signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
       ...(body !== undefined && asJson(body)),
@@ -199,7 +219,7 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
      */
     warm: async (languages: readonly string[], signal: AbortSignal): Promise<void> => {
       await readBounded(
-        (await send(streams, 'warm', { method: 'POST', ...asJson({ languages }), headersTimeout: 0, signal })).body,
+        (await ask(streams, 'warm', { method: 'POST', ...asJson({ languages }), headersTimeout: 0, signal })).body,
       );
     },
 
@@ -257,7 +277,7 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
       body?: Readable,
       signal?: AbortSignal,
     ) =>
-      send(
+      ask(
         streams,
         `files/${path}`,
         {
@@ -280,7 +300,7 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
 
     /** Makes, moves, copies, extracts or fetches; `isNew` tells whether something was made. The caller has the deadline. */
     operateOnFiles: async (operation: FileOperation, signal: AbortSignal) => {
-      const answer = await send(streams, 'files', { method: 'POST', ...asJson(operation), headersTimeout: 0, signal });
+      const answer = await ask(streams, 'files', { method: 'POST', ...asJson(operation), headersTimeout: 0, signal });
       return { entry: await readAnswer(fileEntrySchema, answer.body), isNew: answer.status === 201 };
     },
 
@@ -300,14 +320,26 @@ export type BoxServerClient = ReturnType<typeof createBoxServerClient>;
 async function* readEvents(
   { body }: StreamedAnswer,
   failed: (error: unknown) => CodeBoxError,
+  traced: BoxCall | undefined,
 ): AsyncGenerator<unknown> {
+  let failure: CodeBoxError | undefined;
   try {
-    yield* readLines(body.iterator({ destroyOnReturn: false }));
+    const lines = readLines(body.iterator({ destroyOnReturn: false }));
+    yield* traced ? tell(lines, traced) : lines;
   } catch (error) {
-    throw failed(error);
+    failure = failed(error);
+    throw failure;
   } finally {
+    traced?.end(failure?.code);
     // After the last event only the end of the body is left: read, it leaves the connection to the next request.
     body.dump({ limit: leftoverBytes }).catch(() => {});
+  }
+}
+
+async function* tell(lines: AsyncGenerator<unknown>, traced: BoxCall): AsyncGenerator<unknown> {
+  for await (const line of lines) {
+    traced.event(line);
+    yield line;
   }
 }
 

@@ -1,4 +1,6 @@
+import { SpanKind } from '@opentelemetry/api';
 import { CodeBoxError } from '#contract';
+import { inSpan } from '../tracing/span.ts';
 import type { Driver } from './driver.ts';
 
 /** One call of a driver that is over; `outcome` is `ok` or the code of its error. */
@@ -8,13 +10,13 @@ export interface DriverCall {
   seconds: number;
 }
 
-/** The same driver, which tells of each call. */
+/** The same driver, which tells of each call, and is traced. */
 export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void): Driver => {
   const observe = async <T>(call: string, ask: () => Promise<T>): Promise<T> => {
     const startedAt = performance.now();
     const tell = (outcome: string) => onCall({ call, outcome, seconds: (performance.now() - startedAt) / 1000 });
     try {
-      const answer = await ask();
+      const answer = await inSpan(() => ({ name: `${driver.name} ${call}`, kind: SpanKind.CLIENT }), ask);
       tell('ok');
       return answer;
     } catch (error) {

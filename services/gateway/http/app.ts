@@ -23,7 +23,9 @@ import type { Metrics } from './metrics.ts';
 import { createOpenSockets } from './open-sockets.ts';
 import { createPortAccess } from './ports/access.ts';
 import { servePorts } from './ports/proxy.ts';
+import { isProbe } from './probe.ts';
 import { asCodeBoxError, problemResponse } from './problem.ts';
+import { traceRequests } from './request-span.ts';
 import { addBoxRoutes } from './routes/boxes.ts';
 import { createCommandAnswers } from './routes/command-answers.ts';
 import { addCommandRoutes } from './routes/commands.ts';
@@ -71,10 +73,11 @@ export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
   ports: Ports;
   portSessions: PortSessions;
   portsDomain: string;
+  /** Whether traces are taken. */
+  isTraced: boolean;
   store: Pick<Store, 'keys' | 'idempotency'>;
 }
 
-const isProbe = (route: string | undefined) => route === '/healthz' || route === '/readyz' || route === '/metrics';
 const requestIdPattern = /^[\w.-]{1,128}$/;
 const dotSegment = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
@@ -84,6 +87,8 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   const endpoints = createEndpoints(store.idempotency);
   const { app, methodsOf } = endpoints;
 
+  // First, so that the log of the request tells its trace.
+  if (options.isTraced) app.use(traceRequests());
   app.use(async (c, next) => {
     const given = c.req.header('x-request-id') ?? '';
     const requestId = requestIdPattern.test(given) ? given : randomUUID();
@@ -93,7 +98,6 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
     const startedAt = performance.now();
     await next();
     const ms = Math.round(performance.now() - startedAt);
-    // Probes come every few seconds and say nothing while all is well.
     const level = isProbe(c.get('route')) && c.res.ok ? 'debug' : 'info';
     c.get('log')[level]({ method: c.req.method, route: c.get('route'), status: sentStatus(c), ms }, 'request');
   });

@@ -4,6 +4,7 @@ import { migrate } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
 import { CodeBoxError } from '#contract';
 import * as schema from './schema.ts';
+import { inStatement } from './statement-span.ts';
 
 export type Database = NodePgDatabase<typeof schema>;
 
@@ -50,18 +51,17 @@ export const connectDatabase = async (url: string, onError: (error: Error) => vo
   pool.on('connect', (client) => {
     // While it is lent out the pool does not listen, and a connection that breaks then would end the process too.
     client.on('error', onError);
-    const send = client.query.bind(client) as (...args: unknown[]) => Promise<unknown> | undefined;
+    const send = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
     Object.assign(client, {
-      query: (...args: unknown[]) => {
-        const sent = send(...args);
-        return sent instanceof Promise ? sent.catch(reject) : sent;
-      },
+      // The pool itself calls this with a callback.
+      query: (...args: unknown[]) =>
+        typeof args.at(-1) === 'function' ? send(...args) : inStatement(args[0], () => send(...args)).catch(reject),
     });
   });
   const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
   const connect = pool.connect.bind(pool) as (...args: unknown[]) => Promise<unknown> | undefined;
   Object.assign(pool, {
-    query: (...args: unknown[]) => query(...args).catch(reject),
+    query: (...args: unknown[]) => inStatement(args[0], () => query(...args)).catch(reject),
     // The pool itself calls this with a callback.
     connect: (...args: unknown[]) => connect(...args)?.catch(reject),
   });

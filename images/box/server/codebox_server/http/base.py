@@ -13,6 +13,7 @@ from tornado import iostream, web
 from codebox_server.bounds import ENV_BYTES, HEAD_SECONDS, JSON_BODY_BYTES, READ_BATCH_BYTES
 from codebox_server.box import Box
 from codebox_server.errors import BoxError, from_os_error
+from codebox_server.http.trace import join_trace, trace_id
 from codebox_server.runs.journal import Journal
 
 _log = logging.getLogger(__name__)
@@ -42,7 +43,14 @@ class BoxHandler(web.RequestHandler):
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
         """Only what is our fault goes to the log."""
         if not isinstance(value, (BoxError, OSError, web.HTTPError, iostream.StreamClosedError)):
-            _log.error("%s %s failed", self.request.method, self.request.path[:200], exc_info=(typ, value, tb))
+            told = (self.request.method, self.request.path[:200], trace_id(self.request))
+            _log.error("%s %s failed, trace %s", *told, exc_info=(typ, value, tb))
+
+    def flush(self, include_footers: bool = False) -> asyncio.Future[None]:
+        """The head of the answer tells of the trace."""
+        if not self._headers_written:
+            join_trace(self.request, self._headers)
+        return super().flush(include_footers)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """The JSON body of an error."""
