@@ -7,6 +7,8 @@ const silenceMs = 45_000;
 /** In UTF-16 units: no event is longer. */
 const maxLine = 64 * 1024 * 1024;
 const maxFailures = 10;
+/** How what the gateway says of a stream begins, as opposed to what its source says. */
+const closingLine = '{"type":"closing",';
 const maxPauseSeconds = 5;
 
 /** How the events of a stream are counted. */
@@ -51,6 +53,8 @@ export async function* followEvents<E>(follow: Follow<E>): AsyncGenerator<E, voi
       if (response.body === null) return;
       for await (const line of readLines(response.body, signal)) {
         if (line === '') continue;
+        // The gateway is about to leave: another one, or the next, goes on.
+        if (line.startsWith(closingLine)) break;
         const event = parse(schema, line);
         if (seen !== undefined && counting.isRepeated(event, seen)) continue;
         seen = counting.position(event);

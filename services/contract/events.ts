@@ -195,5 +195,12 @@ export const commandEventSchema = z
 
 export type CommandEvent = z.infer<typeof commandEventSchema>;
 
+/** What ends a stream before its last event, without a number: it is to be opened again behind the last event that came. */
+export const streamClosingSchema = z
+  .object({ type: z.literal('closing'), reason: z.literal('restart'), detail: z.string() })
+  .meta({ id: 'StreamClosing' });
+
+export type StreamClosing = z.infer<typeof streamClosingSchema>;
+
 /** Query of an event stream: only events after this `seq`. */
 export const afterQuerySchema = z.strictObject({ after: z.coerce.number().int().min(0).optional() });

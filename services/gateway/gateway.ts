@@ -51,6 +51,8 @@ export interface Overrides {
 
 /** Share of the machine's memory that boxes may be promised. */
 const memoryShare = 0.8;
+/** What a stopping gateway has to answer those that it cannot wait for. */
+const leaveMs = 1000;
 const maxBeatMs = 3000;
 /** What a heartbeat may come late. */
 const beatLateMs = 2000;
@@ -149,6 +151,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   });
 
   const stopping = new AbortController();
+  const leaving = new AbortController();
   const { app, endpoints } = createApp({
     log,
     store,
@@ -173,6 +176,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     },
     stopping: stopping.signal,
     isTraced: config.tracing !== undefined,
+    leaving: leaving.signal,
   });
 
   const owned = stack.move();
@@ -194,7 +198,9 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     async [Symbol.asyncDispose](): Promise<void> {
       stopping.abort();
       stopBy = performance.now() + config.stopMs;
+      const leave = setTimeout(() => leaving.abort(), config.stopMs - Math.min(leaveMs, config.stopMs / 2));
       await server?.close(config.stopMs);
+      clearTimeout(leave);
       await owned.disposeAsync();
     },
   };

@@ -185,7 +185,7 @@ export const refusal = async (call: Promise<unknown>): Promise<CodeBoxError> => 
   throw new Error(`it was not refused with a CodeBoxError but gave ${error}`);
 };
 
-/** The events of an NDJSON body, each checked against the contract. */
+/** The events of an NDJSON body, each checked against the contract, until it closes. */
 export async function* readEvents(response: Response): AsyncGenerator<ExecutionEvent> {
   let pending = '';
   const decoder = new TextDecoder();
@@ -193,7 +193,12 @@ export async function* readEvents(response: Response): AsyncGenerator<ExecutionE
     pending += decoder.decode(chunk as Uint8Array, { stream: true });
     const lines = pending.split('\n');
     pending = lines.pop() ?? '';
-    for (const line of lines) if (line !== '') yield executionEventSchema.parse(JSON.parse(line));
+    for (const line of lines) {
+      if (line === '') continue;
+      const event = JSON.parse(line);
+      if (event.type === 'closing') return;
+      yield executionEventSchema.parse(event);
+    }
   }
 }
 

@@ -271,6 +271,14 @@ export const createLifecycle = (options: LifecycleOptions) => {
       return (await find(tenantId, id)).box;
     },
 
+    /** What callers of a box that has ended are told; undefined while it has not. Asks only the database. */
+    async ended(tenantId: string, id: string): Promise<CodeBoxError | undefined> {
+      const { box } = await find(tenantId, id);
+      if (box.endedAt === null) return undefined;
+      trusted.delete(id);
+      return goneError(box);
+    },
+
     /** Ends a box and waits until nothing is left of it; a box that has ended already is left as it is. */
     async delete(tenantId: string, id: string): Promise<void> {
       await find(tenantId, id);

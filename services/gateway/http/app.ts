@@ -17,8 +17,10 @@ import type { Terminals } from '../boxes/terminals.ts';
 import type { Tickets } from '../boxes/tickets.ts';
 import type { Store } from '../store/store.ts';
 import { authenticate, createKeyCheck } from './auth.ts';
+import { explainSilence } from './ended-box.ts';
 import { createEndpoints, type Endpoints } from './endpoint.ts';
 import type { Env } from './env.ts';
+import { answerBeforeLeaving } from './leaving.ts';
 import type { Metrics } from './metrics.ts';
 import { createOpenSockets } from './open-sockets.ts';
 import { createPortAccess } from './ports/access.ts';
@@ -69,6 +71,8 @@ export interface RouteParts {
 }
 
 export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
+  /** Aborted shortly before what is still waiting for an answer would be cut. */
+  leaving: AbortSignal;
   log: Logger;
   ports: Ports;
   portSessions: PortSessions;
@@ -115,8 +119,10 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   });
   app.use('/v1/*', authenticate(keys, tickets.redeem));
 
-  app.onError((thrown, c) => {
-    const error = asCodeBoxError(thrown);
+  app.use('/v1/*', answerBeforeLeaving(options));
+
+  app.onError(async (thrown, c) => {
+    const error = await explainSilence(c, asCodeBoxError(thrown), options.lifecycle);
     if (error.code === 'internal' || error.code === 'unavailable') c.get('log').error({ err: thrown }, error.message);
     return problemResponse(c, error);
   });

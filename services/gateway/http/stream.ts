@@ -1,5 +1,6 @@
 import type { Context } from 'hono';
 import { accepts } from 'hono/accepts';
+import type { StreamClosing } from '#contract';
 import type { Env } from './env.ts';
 
 export type StreamFormat = 'sse' | 'ndjson';
@@ -31,6 +32,15 @@ const encoders = {
     `id: ${'seq' in event ? event.seq : event.version}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`,
   ndjson: (event: object) => `${JSON.stringify(event)}\n`,
 };
+const closing: StreamClosing = {
+  type: 'closing',
+  reason: 'restart',
+  detail: 'The gateway is stopping. Open the stream again behind the last event.',
+};
+const closings = {
+  sse: `event: closing\ndata: ${JSON.stringify(closing)}\n\n`,
+  ndjson: `${JSON.stringify(closing)}\n`,
+};
 const pings = { sse: ': ping\n\n', ndjson: '\n' };
 
 export interface StreamOptions<E> {
@@ -38,7 +48,7 @@ export interface StreamOptions<E> {
   events: AsyncGenerator<E>;
   /** Aborted when the reader leaves, so that a silent source is left too. */
   leave: AbortController;
-  /** Aborted when the gateway stops: the stream ends, and can be taken up again elsewhere. */
+  /** Aborted when the gateway stops: the stream says so and ends, and can be taken up again elsewhere. */
   stopping: AbortSignal;
   onError: (error: unknown) => void;
 }
@@ -69,8 +79,7 @@ export const streamEvents = <E extends StreamedEvent>(
           const winner = await Promise.race([next, silence, stopped]);
           if (winner === 'silence') return controller.enqueue(encoder.encode(pings[format]));
           if (winner === 'stopped') {
-            if (format === 'sse')
-              controller.enqueue(encoder.encode(': the gateway is stopping; resume with the last id\n\n'));
+            controller.enqueue(encoder.encode(closings[format]));
             over.abort();
             controller.close();
             return leave.abort();

@@ -1,0 +1,21 @@
+import type { Context } from 'hono';
+import type { CodeBoxError } from '#contract';
+import type { Lifecycle } from '../boxes/lifecycle.ts';
+import type { Env } from './env.ts';
+
+const boxPath = /^\/v1\/boxes\/([^/]+)(?:\/|$)/;
+
+/**
+ * Of a box that does not answer, whether it has ended meanwhile, perhaps through another gateway: then that is what its caller is
+ * told. Never throws.
+ */
+export const explainSilence = async (
+  c: Context<Env>,
+  error: CodeBoxError,
+  lifecycle: Pick<Lifecycle, 'ended'>,
+): Promise<CodeBoxError> => {
+  const box = boxPath.exec(c.req.path)?.[1];
+  if (error.code !== 'unavailable' || box === undefined || c.get('tenant') === undefined) return error;
+  const ended = await lifecycle.ended(c.get('tenant'), box).catch(() => undefined);
+  return ended ?? error;
+};

@@ -1,0 +1,31 @@
+import type { MiddlewareHandler } from 'hono';
+import { CodeBoxError } from '#contract';
+import type { Env } from './env.ts';
+
+export interface LeavingOptions {
+  /** Aborted when the gateway begins to stop: from then on connections are not kept. */
+  stopping: AbortSignal;
+  /** Aborted shortly before what is still waiting would be cut. */
+  leaving: AbortSignal;
+}
+
+/**
+ * Answers requests that a stopping gateway cannot wait for any more: 503 with Retry-After, and with the URL of what was started,
+ * which goes on without it. Streams end by themselves.
+ */
+export const answerBeforeLeaving =
+  ({ stopping, leaving }: LeavingOptions): MiddlewareHandler<Env> =>
+  async (c, next) => {
+    if (stopping.aborted) c.header('Connection', 'close');
+    const over = new AbortController();
+    const left = new Promise<'left'>((leave) => {
+      if (leaving.aborted) leave('left');
+      leaving.addEventListener('abort', () => leave('left'), { once: true, signal: over.signal });
+    });
+    const winner = await Promise.race([next(), left]);
+    over.abort();
+    if (winner !== 'left') return;
+    const location = c.res.headers.get('content-location');
+    const rest = location === null ? 'Ask again.' : `What was started goes on: read it at ${location}.`;
+    throw new CodeBoxError('unavailable', `The gateway is stopping. ${rest}`, { retryAfterSeconds: 1 });
+  };
