@@ -3,10 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import type { Driver, Instance, InstanceSpec } from '../../services/gateway/drivers/driver.ts';
+import { describeBinding } from './binding.ts';
 import { askBox, runInBox, waitForBox } from './box-client.ts';
 import { cpuQuota } from './cpu-quota.ts';
 import { processesOf } from './host-census.ts';
-import { canReach, connectTo, listenOnHost } from './reach.ts';
+import { expectPublicAddressesOnly } from './reach.ts';
 
 /** What a driver has to bring to be tested. */
 export interface DriverContract {
@@ -327,38 +328,22 @@ export const runDriverContract = (contract: DriverContract): void => {
         await expect(refused).rejects.toMatchObject({ code: 'unavailable' });
         return;
       }
-      await using host = await listenOnHost();
       const [one, other] = [await start({ network: 'internet' }), await start({ network: 'internet' })];
       context.onTestFinished(async () => {
         await end(one.id);
         await end(other.id);
       });
-      const server =
-        "import socketserver; socketserver.TCPServer(('', 8000), socketserver.BaseRequestHandler).serve_forever()";
-      await runInBox(other.address, ['bash', '-c', `setsid python -c "${server}" > /dev/null 2>&1 & sleep 1`]);
-      const self =
-        "import socket, json; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('1.1.1.1', 9)); print(json.dumps(s.getsockname()[0]))";
-      const neighbour = await askBox<string>(other.address, self);
-      const gateway = neighbour.replace(/\d+$/, '1');
-      const forbidden = [
-        [neighbour, 8000],
-        ...[gateway, ...host.addresses].map((address) => [address, host.port]),
-        ['169.254.169.254', 80],
-        ['172.17.0.1', 2375],
-      ];
-      expect(await askBox(other.address, connectTo([['127.0.0.1', 8000]]))).toEqual(['open']);
-      const answers = await askBox<string[]>(one.address, connectTo(forbidden));
-      expect(answers).toEqual(forbidden.map(() => 'refused'));
-      if (await canReach('pypi.org', 443)) {
-        expect(await askBox(one.address, connectTo([['pypi.org', 443]]))).toEqual(['open']);
-      }
+      await expectPublicAddressesOnly(one, other);
     });
+
+    describeBinding({ driver: () => driver, start, hostPid: contract.hostPid });
 
     test('a method that needs an instance says so when there is none', async () => {
       expect(await driver.inspect('no-such', deadline())).toBeUndefined();
       for (const method of [driver.freeze, driver.thaw, driver.stats]) {
         await expect(method('no-such', deadline())).rejects.toMatchObject({ code: 'not_found' });
       }
+      await expect(driver.bind('no-such', {}, deadline())).rejects.toMatchObject({ code: 'not_found' });
       await driver.destroy('no-such', deadline());
     });
   });

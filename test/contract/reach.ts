@@ -1,8 +1,11 @@
 import { connect, createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import { expect } from 'vitest';
+import type { Instance } from '../../services/gateway/drivers/driver.ts';
+import { askBox, runInBox } from './box-client.ts';
 
 /** Python that tries each address and prints a JSON list of `open` and `refused`. */
-export const connectTo = (targets: readonly (readonly (string | number)[])[]): string =>
+const connectTo = (targets: readonly (readonly (string | number)[])[]): string =>
   [
     'import json, socket',
     'def attempt(target):',
@@ -12,7 +15,7 @@ export const connectTo = (targets: readonly (readonly (string | number)[])[]): s
   ].join('\n');
 
 /** Something on this host that listens on all of its addresses, as a careless service does. */
-export const listenOnHost = async () => {
+const listenOnHost = async () => {
   const server = createServer((socket) => socket.destroy());
   await new Promise<void>((done) => server.listen(0, '0.0.0.0', done));
   const address = server.address();
@@ -28,7 +31,7 @@ export const listenOnHost = async () => {
 };
 
 /** Whether a TCP connection from this host comes about within 5 seconds. */
-export const canReach = (host: string, port: number): Promise<boolean> =>
+const canReach = (host: string, port: number): Promise<boolean> =>
   new Promise((done) => {
     const socket = connect({ host, port, timeout: 5000 });
     const answer = (reached: boolean) => {
@@ -39,3 +42,27 @@ export const canReach = (host: string, port: number): Promise<boolean> =>
     socket.once('timeout', () => answer(false));
     socket.once('error', () => answer(false));
   });
+
+/** Holds for two boxes on the internet: `one` reaches public addresses and neither `other`, nor this host, nor metadata. */
+export const expectPublicAddressesOnly = async (one: Instance, other: Instance): Promise<void> => {
+  await using host = await listenOnHost();
+  const server =
+    "import socketserver; socketserver.TCPServer(('', 8000), socketserver.BaseRequestHandler).serve_forever()";
+  await runInBox(other.address, ['bash', '-c', `setsid python -c "${server}" > /dev/null 2>&1 & sleep 1`]);
+  const self =
+    "import socket, json; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('1.1.1.1', 9)); print(json.dumps(s.getsockname()[0]))";
+  const neighbour = await askBox<string>(other.address, self);
+  const gateway = neighbour.replace(/\d+$/, '1');
+  const forbidden = [
+    [neighbour, 8000],
+    ...[gateway, ...host.addresses].map((address) => [address, host.port]),
+    ['169.254.169.254', 80],
+    ['172.17.0.1', 2375],
+  ];
+  expect(await askBox(other.address, connectTo([['127.0.0.1', 8000]]))).toEqual(['open']);
+  const answers = await askBox<string[]>(one.address, connectTo(forbidden));
+  expect(answers).toEqual(forbidden.map(() => 'refused'));
+  if (await canReach('pypi.org', 443)) {
+    expect(await askBox(one.address, connectTo([['pypi.org', 443]]))).toEqual(['open']);
+  }
+};

@@ -98,7 +98,8 @@ export interface Driver {
   /**
    * Changes a running instance before its box is handed out. Returns once the change has been read back as being in force; throws
    * `unavailable` when it is not, and for what `capabilities.bind` does not name. The instance is then to be destroyed: part of
-   * the change may be in force. `not_found` when there is none that runs.
+   * the change may be in force. `not_found` when there is none that runs. What was sized after the memory at the start, `/tmp`
+   * and `/dev/shm`, stays as it is.
    */
   bind(id: string, change: Binding, signal: AbortSignal): Promise<void>;
   /** Stops all its processes in place, memory kept; `thaw` lets them go on. Both idempotent. */

@@ -61,7 +61,8 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     internet,
     addressOf: (id) => sockets.describe(id).address,
     gvisor: posture.isolation === 'gvisor',
-    takesNetwork: false,
+    // gVisor has a network stack of its own, which takes over what is there when it starts.
+    takesNetwork: hasInternet && posture.isolation !== 'gvisor',
     deployment,
     runtime,
     dns,
