@@ -43,6 +43,7 @@ export const toError = (problem: Problem, options: CodeBoxErrorOptions = {}): Co
     ...options,
     requestId: problem.requestId,
     ...(problem.errors && { errors: problem.errors }),
+    ...(problem.quota && { quota: problem.quota }),
   });
 
 const asJson = (text: string): unknown => {

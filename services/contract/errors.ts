@@ -14,6 +14,7 @@ export const errorCodes = [
   'range_not_satisfiable',
   'upgrade_required',
   'too_many_requests',
+  'quota_exceeded',
   'disk_full',
   'bad_gateway',
   'cpu_limit',
@@ -30,8 +31,16 @@ export interface InputFault {
   detail: string;
 }
 
+/** A quota of the tenant that was met: what it allows, and what was in use. */
+export interface QuotaMet {
+  name: string;
+  limit: number;
+  used: number;
+}
+
 export interface CodeBoxErrorOptions {
   cause?: unknown;
+  quota?: QuotaMet;
   errors?: readonly InputFault[];
   retryAfterSeconds?: number;
   status?: number;
@@ -47,6 +56,8 @@ export class CodeBoxError extends Error {
   readonly code: ErrorCode;
   /** The faults in the input, for `invalid_request`. */
   readonly errors: readonly InputFault[];
+  /** For `quota_exceeded`. */
+  readonly quota: QuotaMet | undefined;
   /** When to try again, for 409, 429 and 503. */
   readonly retryAfterSeconds: number | undefined;
   /** In a client: the status of the answer, where there was one. */
@@ -58,6 +69,7 @@ export class CodeBoxError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.errors = options.errors ?? [];
+    this.quota = options.quota;
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.status = options.status;
     this.requestId = options.requestId;

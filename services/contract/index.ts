@@ -1,3 +1,4 @@
+export * from './admin.ts';
 export * from './boxes.ts';
 export * from './charts.ts';
 export * from './client.ts';
@@ -25,3 +26,4 @@ export * from './stats.ts';
 export * from './terminals.ts';
 export * from './text.ts';
 export * from './tickets.ts';
+export * from './usage.ts';

@@ -14,6 +14,10 @@ export const problemSchema = z
       .array(z.object({ pointer: z.string(), detail: z.string() }))
       .optional()
       .meta({ description: 'For bad input: where it is, as a JSON pointer into the body, /query, /path or /headers.' }),
+    quota: z
+      .object({ name: z.string(), limit: z.number(), used: z.number() })
+      .optional()
+      .meta({ description: 'For quota_exceeded: which one, what it allows, and what was in use.' }),
   })
   .meta({ id: 'Problem' });
 

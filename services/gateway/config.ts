@@ -1,5 +1,7 @@
+import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { type Quotas, quotaNames, quotasSchema } from '#contract';
 import { type TracingSettings, toTracingSettings, tracingVariables } from './tracing/settings.ts';
 
 const flag = z
@@ -9,6 +11,30 @@ const flag = z
 const seconds = (fallback: number, max: number) => z.coerce.number().min(0).max(max).default(fallback);
 
 const webAddress = z.url({ protocol: /^https?$/ });
+
+const listOf = (text: string): string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
+
+const isNetwork = (text: string): boolean => {
+  const [address = '', bits, ...more] = text.split('/');
+  const family = isIP(address);
+  const most = family === 4 ? 32 : 128;
+  return family !== 0 && more.length === 0 && (bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most));
+};
+
+/** `boxes=5,requestsPerMinute=600` */
+const readQuotas = (text: string, context: z.core.$RefinementCtx): Partial<Quotas> => {
+  const pairs = listOf(text).map((part) => part.split('='));
+  const parsed = quotasSchema
+    .partial()
+    .safeParse(Object.fromEntries(pairs.map(([name, value = '']) => [name, value === '' ? undefined : Number(value)])));
+  if (parsed.success) return parsed.data as Partial<Quotas>;
+  context.addIssue(`must be such as boxes=5,requestsPerMinute=600, of ${quotaNames.join(', ')}`);
+  return z.NEVER;
+};
 
 const environmentSchema = z.object({
   CODEBOX_HOST: z.string().min(1).default('127.0.0.1'),
@@ -39,6 +65,15 @@ const environmentSchema = z.object({
   CODEBOX_NPM_REGISTRY: webAddress.optional(),
   CODEBOX_WHEELS_DIR: z.string().min(1).optional(),
   CODEBOX_CA_BUNDLE: z.string().min(1).optional(),
+  CODEBOX_ADMIN_KEY: z.string().min(16, 'must have at least 16 characters').max(512).optional(),
+  CODEBOX_ADMIN_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
+  CODEBOX_ADMIN_HOST: z.string().min(1).default('127.0.0.1'),
+  CODEBOX_QUOTAS: z.string().default('').transform(readQuotas),
+  CODEBOX_TRUSTED_PROXIES: z
+    .string()
+    .default('')
+    .transform((text) => listOf(text))
+    .refine((networks) => networks.every(isNetwork), 'must be addresses or networks such as 10.0.0.0/8'),
   CODEBOX_UNSAFE: flag,
   ...tracingVariables,
 });
@@ -65,6 +100,15 @@ export interface Config {
   packages: { pipIndexUrl: string | undefined; npmRegistry: string | undefined; wheelsDir: string | undefined };
   /** A PEM file with certificates that boxes trust beside the public ones. */
   caBundle: string | undefined;
+  /** Without it there is no admin API. */
+  adminKey: string | undefined;
+  /** Where the admin API and the metrics listen; with the rest when undefined. */
+  adminPort: number | undefined;
+  adminHost: string;
+  /** Of new tenants. */
+  defaultQuotas: Partial<Quotas>;
+  /** Addresses and networks whose X-Forwarded-For is believed. */
+  trustedProxies: readonly string[];
   unsafe: boolean;
   /** Absent when no traces are taken. */
   tracing: TracingSettings | undefined;
@@ -105,6 +149,11 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
       wheelsDir: values.CODEBOX_WHEELS_DIR === undefined ? undefined : resolve(values.CODEBOX_WHEELS_DIR),
     },
     caBundle: values.CODEBOX_CA_BUNDLE,
+    adminKey: values.CODEBOX_ADMIN_KEY,
+    adminPort: values.CODEBOX_ADMIN_PORT,
+    adminHost: values.CODEBOX_ADMIN_HOST,
+    defaultQuotas: values.CODEBOX_QUOTAS,
+    trustedProxies: values.CODEBOX_TRUSTED_PROXIES,
     unsafe: values.CODEBOX_UNSAFE,
     tracing: toTracingSettings(values),
   };

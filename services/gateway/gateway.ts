@@ -16,9 +16,11 @@ import { createHeartbeat } from './boxes/heartbeat.ts';
 import { newId } from './boxes/id.ts';
 import { createLastWords } from './boxes/last-words.ts';
 import { createLifecycle } from './boxes/lifecycle.ts';
+import { createMeter } from './boxes/meter.ts';
 import { createPackages } from './boxes/packages.ts';
 import { createPortSessions } from './boxes/port-sessions.ts';
 import { createPorts } from './boxes/ports.ts';
+import { createQuotas } from './boxes/quotas.ts';
 import { createReaper } from './boxes/reaper.ts';
 import { createRecorder } from './boxes/recorder.ts';
 import { createRun } from './boxes/run.ts';
@@ -111,8 +113,11 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     background,
     onFinish: metrics.executionEnded,
   });
+  const meter = createMeter({ driver, boxes: store.boxes, usage: store.usage });
+  const quotas = createQuotas(store.quotas);
   const lifecycle = createLifecycle({
     driver,
+    meter,
     store,
     connections,
     activity,
@@ -123,7 +128,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     onStart: (ms) => metrics.starts.observe({ kind: 'cold' }, ms / 1000),
   });
   const usage = createBoxUsage({ driver, lifecycle });
-  const budget = createCpuBudget(usage);
+  const budget = createCpuBudget(usage, quotas);
   const following = createFollowing({
     store,
     lifecycle,
@@ -132,7 +137,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     recorder,
     graceMs: config.runGraceMs,
   });
-  const executions = createExecutions({ store, lifecycle, activity, background, recorder, budget, following });
+  const executions = createExecutions({ store, lifecycle, activity, background, recorder, budget, following, quotas });
   const commands = createCommands({ lifecycle, activity, budget, graceMs: config.runGraceMs });
   const files = createFiles({ lifecycle, activity });
   const reaper = createReaper({
@@ -143,6 +148,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     activity,
     background,
     budget,
+    meter,
     sweepMs: config.sweepMs,
     lagMs: 2 * beatMs + beatLateMs,
     startMs: config.startMs,
@@ -168,6 +174,17 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     ports: createPorts({ lifecycle, activity, answerMs: config.portsAnswerMs }),
     portSessions: createPortSessions(store.portSessions),
     portsDomain: config.portsDomain,
+    findKey: quotas.noting(store.keys.find),
+    usage: store.usage,
+    admin: {
+      tenants: store.tenants,
+      apiKeys: store.apiKeys,
+      audit: store.audit,
+      defaultQuotas: config.defaultQuotas,
+    },
+    adminKey: config.adminKey,
+    adminPort: config.adminPort,
+    trustedProxies: config.trustedProxies,
     stats: createStats({ usage, lifecycle }),
     run: createRun({ lifecycle, executions, commands, files, background }),
     checkReady: async () => {
@@ -180,7 +197,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   });
 
   const owned = stack.move();
-  let server: HttpServer | undefined;
+  let servers: HttpServer[] = [];
   return {
     app,
     endpoints,
@@ -192,14 +209,16 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
       await heartbeat.start();
       await reaper.start();
       owned.defer(reaper.stop);
-      server = await listen(app, config.host, config.port);
+      const server = await listen(app, config.host, config.port);
+      servers = [server];
+      if (config.adminPort !== undefined) servers.push(await listen(app, config.adminHost, config.adminPort));
       return server.port;
     },
     async [Symbol.asyncDispose](): Promise<void> {
       stopping.abort();
       stopBy = performance.now() + config.stopMs;
       const leave = setTimeout(() => leaving.abort(), config.stopMs - Math.min(leaveMs, config.stopMs / 2));
-      await server?.close(config.stopMs);
+      await Promise.all(servers.map((server) => server.close(config.stopMs)));
       clearTimeout(leave);
       await owned.disposeAsync();
     },

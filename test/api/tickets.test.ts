@@ -44,6 +44,7 @@ describe.each(drivers)('tickets on the %s driver', (driver) => {
     expect(read.status).toBe(401);
     const refusal = await refusalOf(gateway, `/v1/boxes/${box.id}/terminal?ticket=tkt_${'x'.repeat(43)}`, {});
     expect(refusal).toMatchObject({ status: 401, type: 'application/problem+json', problem: { code: 'unauthorized' } });
+    expect(refusal).toMatchObject({ problem: { detail: expect.stringContaining('ticket is not valid') } });
   });
 
   test('what a ticket has opened ends with the key that made it', async () => {

@@ -12,6 +12,7 @@ import type { ReadExecution } from './execution-view.ts';
 import { type Following, lostEvent, type Opened, reach } from './following.ts';
 import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import type { TenantQuotas } from './quotas.ts';
 import type { Recorder } from './recorder.ts';
 import { resolveLanguage } from './templates.ts';
 
@@ -23,6 +24,7 @@ export interface ExecutionsOptions {
   recorder: Recorder;
   budget: CpuBudget;
   following: Following;
+  quotas: Pick<TenantQuotas, 'limitsExecutions'>;
 }
 
 interface Delivery {
@@ -31,6 +33,8 @@ interface Delivery {
   body: CodeRequest;
   insert: () => Promise<ExecutionRow>;
   onAccepted: ((row: ExecutionRow) => Promise<void>) | undefined;
+  /** Its record may be refused, so that no code is sent before. */
+  isLimited: boolean;
 }
 
 interface Delivered {
@@ -42,7 +46,7 @@ const defaultTimeoutMs = 60_000;
 
 /** Executions: code runs at most once, its events are kept by the box, its end is recorded in PostgreSQL. */
 export const createExecutions = (options: ExecutionsOptions) => {
-  const { store, lifecycle, activity, background, recorder, budget, following } = options;
+  const { store, lifecycle, activity, background, recorder, budget, following, quotas } = options;
   const use = (tenant: string, box: string) => lifecycle.use(tenant, box);
 
   /** Whether nothing comes after this event any more. */
@@ -58,14 +62,14 @@ export const createExecutions = (options: ExecutionsOptions) => {
   };
 
   /** Writes the record of an execution and sends its code: both or neither, where that can be known. */
-  const deliver = async ({ id, server, body, insert, onAccepted }: Delivery): Promise<Delivered> => {
+  const deliver = async ({ id, server, body, insert, onAccepted, isLimited }: Delivery): Promise<Delivered> => {
     const over = new AbortController();
     // Not the caller's own signal: of code that is cut off on its way nobody knows whether it has run.
     const left = new AbortController();
     const letGo = following.hold(id);
     try {
-      const first = onAccepted && (await insert());
-      if (first)
+      const first = onAccepted || isLimited ? await insert() : undefined;
+      if (first && onAccepted)
         await onAccepted(first).catch((error) => store.executions.remove(id).then(() => Promise.reject(error)));
       // The record is written while the code is on its way, which is let go first; nobody learns the id before both have arrived.
       const sending = server.execute(id, body, AbortSignal.any([background.signal, over.signal, left.signal]));
@@ -104,7 +108,8 @@ export const createExecutions = (options: ExecutionsOptions) => {
 
     /**
      * Starts code in a box. Its events can be read once; leaving them does not stop it; a detached one has none to read here.
-     * Throws `not_found` for a context that is not there and `too_many_requests` when too many wait in it.
+     * Throws `not_found` for a context that is not there, `too_many_requests` when too many wait in it, and `quota_exceeded` when the
+     * tenant may run no more.
      * `onAccepted` is told before any code is sent.
      */
     async start(
@@ -120,12 +125,13 @@ export const createExecutions = (options: ExecutionsOptions) => {
       const language = context === null ? languageOf(used.box, ask.language) : null;
       const id = newId('exe');
       const body = toRequest(ask, language, cpuLimitMs);
+      const isLimited = await quotas.limitsExecutions(tenant);
       const insert = async () => {
         const row = await store.executions.insert({ id, box, tenant, context, language, timeoutMs: body.timeoutMs });
         if (row) return row;
         throw await lifecycle.notReady(tenant, box);
       };
-      const { row, opened } = await deliver({ id, server, body, insert, onAccepted });
+      const { row, opened } = await deliver({ id, server, body, insert, onAccepted, isLimited });
       if (ask.detach) {
         following.inBackground(row, server, 0, undefined, opened);
         return { row };

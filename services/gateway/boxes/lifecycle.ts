@@ -16,6 +16,7 @@ import type { Activity } from './activity.ts';
 import { newId } from './id.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
 import { checkInlineFiles, writeInlineFiles } from './inline-files.ts';
+import type { Meter } from './meter.ts';
 import { defaultTemplate, resolveLimits, type Template } from './templates.ts';
 
 export interface LifecycleOptions {
@@ -28,6 +29,7 @@ export interface LifecycleOptions {
   startMs: number;
   /** Writes the ends of executions of a box that are known and not yet written. */
   recordEnds: (boxId: string) => Promise<void>;
+  meter: Pick<Meter, 'count'>;
   /** Told of every created box. */
   onStart?: (ms: number) => void;
 }
@@ -122,6 +124,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
 
   const destroyInstance = async (instanceId: string, address: string | null): Promise<void> => {
     if (address) connections.drop(address);
+    await options.meter.count(instanceId);
     await driver.destroy(instanceId, AbortSignal.timeout(destroyDeadlineMs));
     await store.boxes.forgetInstance(instanceId);
   };

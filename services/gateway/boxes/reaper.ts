@@ -5,6 +5,7 @@ import type { Activity } from './activity.ts';
 import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import type { Meter } from './meter.ts';
 import type { Settlement } from './settlement.ts';
 
 export interface ReaperOptions {
@@ -15,6 +16,7 @@ export interface ReaperOptions {
   activity: Activity;
   background: Background;
   budget: CpuBudget;
+  meter: Pick<Meter, 'sweep'>;
   sweepMs: number;
   /** How late the use of a box by another gateway may be written. */
   lagMs: number;
@@ -29,6 +31,7 @@ const budgetBatch = 16;
 const reconcileEveryMs = 60_000;
 const graceMs = 30_000;
 const keepEndedSeconds = 7 * 86_400;
+const keepUsageDays = 400;
 const keepKeysSeconds = 86_400;
 /** Nothing runs for as long. */
 const noAgeMs = 30 * 86_400_000;
@@ -38,7 +41,8 @@ const noAgeMs = 30 * 86_400_000;
  * Any number of gateways may do so at once. Each item has a deadline of its own, and what fails is tried again next time.
  */
 export const createReaper = (options: ReaperOptions) => {
-  const { driver, store, lifecycle, settlement, activity, background, budget, sweepMs, lagMs, startMs } = options;
+  const { driver, store, lifecycle, settlement, activity, background, budget, meter, sweepMs, lagMs, startMs } =
+    options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let isStopped = false;
@@ -143,6 +147,7 @@ export const createReaper = (options: ReaperOptions) => {
     await store.tickets.purge();
     await store.portSessions.purge();
     await store.gateways.purge();
+    await store.usage.purge(keepUsageDays);
   };
 
   const sweep = async () => {
@@ -150,6 +155,7 @@ export const createReaper = (options: ReaperOptions) => {
     const isWritten = await background.attempt('write activity', activity.flush);
     if (isWritten) await background.attempt('reap boxes', reapOverdue);
     await background.attempt('end boxes past their CPU time', endOverspent);
+    await background.attempt('count the use of boxes', meter.sweep);
     await background.attempt('destroy instances', finishDestroying);
     await background.attempt('give up boxes', failStuck);
     settle(noAgeMs);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Hono } from 'hono';
 import type { Logger } from 'pino';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, type Quotas } from '#contract';
 import type { Commands } from '../boxes/commands.ts';
 import type { Contexts } from '../boxes/contexts.ts';
 import type { Executions } from '../boxes/executions.ts';
@@ -15,11 +15,19 @@ import type { RunOnce } from '../boxes/run.ts';
 import type { Stats } from '../boxes/stats.ts';
 import type { Terminals } from '../boxes/terminals.ts';
 import type { Tickets } from '../boxes/tickets.ts';
+import type { ApiKeyStore } from '../store/api-keys.ts';
+import type { AuditStore } from '../store/audit.ts';
+import type { ValidKey } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
-import { authenticate, createKeyCheck } from './auth.ts';
+import type { TenantStore } from '../store/tenants.ts';
+import type { UsageStore } from '../store/usage.ts';
+import { createAddressOf } from './address.ts';
+import { authenticate, createAdmission } from './admission.ts';
 import { explainSilence } from './ended-box.ts';
 import { createEndpoints, type Endpoints } from './endpoint.ts';
 import type { Env } from './env.ts';
+import { createFailures } from './failures.ts';
+import { createKeyCheck } from './key-check.ts';
 import { answerBeforeLeaving } from './leaving.ts';
 import type { Metrics } from './metrics.ts';
 import { createOpenSockets } from './open-sockets.ts';
@@ -27,7 +35,11 @@ import { createPortAccess } from './ports/access.ts';
 import { servePorts } from './ports/proxy.ts';
 import { isProbe } from './probe.ts';
 import { asCodeBoxError, problemResponse } from './problem.ts';
+import { createRequestRates } from './request-rates.ts';
 import { traceRequests } from './request-span.ts';
+import { addAuditRoute } from './routes/admin/audit.ts';
+import { addKeyRoutes } from './routes/admin/keys.ts';
+import { addTenantRoutes } from './routes/admin/tenants.ts';
 import { addBoxRoutes } from './routes/boxes.ts';
 import { createCommandAnswers } from './routes/command-answers.ts';
 import { addCommandRoutes } from './routes/commands.ts';
@@ -46,6 +58,8 @@ import { addSystemRoutes } from './routes/system.ts';
 import { addTemplateRoutes } from './routes/templates.ts';
 import { addTerminalRoutes } from './routes/terminals.ts';
 import { addTicketRoutes } from './routes/tickets.ts';
+import { addUsageRoutes } from './routes/usage.ts';
+import { createSides } from './sides.ts';
 import { sentStatus } from './status.ts';
 import { createWebSockets, type WebSockets } from './websocket.ts';
 
@@ -64,10 +78,21 @@ export interface RouteParts {
   stats: Stats;
   tickets: Tickets;
   webSockets: WebSockets;
+  admin: AdminParts;
+  usage: UsageStore;
   /** Throws when a box could not be had now. */
   checkReady: () => Promise<void>;
   /** Aborted when the gateway begins to stop. */
   stopping: AbortSignal;
+}
+
+/** What the operator's routes call. */
+export interface AdminParts {
+  tenants: TenantStore;
+  apiKeys: ApiKeyStore;
+  audit: AuditStore;
+  /** Of new tenants, where nothing else is said. */
+  defaultQuotas: Partial<Quotas>;
 }
 
 export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
@@ -79,7 +104,12 @@ export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
   portsDomain: string;
   /** Whether traces are taken. */
   isTraced: boolean;
-  store: Pick<Store, 'keys' | 'idempotency'>;
+  adminKey: string | undefined;
+  /** Where the admin API and the metrics listen instead, when they do. */
+  adminPort: number | undefined;
+  trustedProxies: readonly string[];
+  findKey: (id: string) => Promise<ValidKey | undefined>;
+  store: Pick<Store, 'idempotency' | 'quotas'>;
 }
 
 const requestIdPattern = /^[\w.-]{1,128}$/;
@@ -106,10 +136,15 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
     c.get('log')[level]({ method: c.req.method, route: c.get('route'), status: sentStatus(c), ms }, 'request');
   });
   app.use(metrics.middleware);
-  const keys = createKeyCheck(store.keys.find);
+  const keys = createKeyCheck(options.findKey);
   const { ports, portSessions: sessions, portsDomain: domain, tickets, stopping } = options;
   const openSockets = createOpenSockets({ stopping, keys });
-  app.use(servePorts({ ports, access: createPortAccess({ keys, tickets, sessions }), domain, openSockets }));
+  const addressOf = createAddressOf(options.trustedProxies);
+  const admission = createAdmission({ keys, failures: createFailures(), addressOf });
+  const sides = createSides(options.adminPort);
+  const access = createPortAccess({ keys, admission, tickets, sessions });
+  app.use(sides.exceptAdmin(servePorts({ ports, access, domain, openSockets })));
+  app.use(sides.separate);
   app.use(async (c, next) => {
     // The URL parser would resolve these before routing, so that a path meant for a file reaches another route.
     const raw = c.env?.incoming?.url?.split('?', 1)[0] ?? '';
@@ -117,7 +152,8 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
     const detail = 'must not contain . or .. segments';
     throw new CodeBoxError('invalid_request', `The path ${detail}.`, { errors: [{ pointer: '/path', detail }] });
   });
-  app.use('/v1/*', authenticate(keys, tickets.redeem));
+  const rates = createRequestRates(store.quotas);
+  app.use('/v1/*', authenticate({ admission, rates, redeemTicket: tickets.redeem, adminKey: options.adminKey }));
 
   app.use('/v1/*', answerBeforeLeaving(options));
 
@@ -158,4 +194,8 @@ export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
   addTicketRoutes(endpoints, parts.tickets);
   addPortRoutes(endpoints);
   addTerminalRoutes(endpoints, parts.terminals, parts.webSockets);
+  addUsageRoutes(endpoints, parts);
+  addTenantRoutes(endpoints, parts);
+  addKeyRoutes(endpoints, parts);
+  addAuditRoute(endpoints, parts);
 };

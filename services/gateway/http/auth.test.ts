@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { createKeyCheck, keyId, makeKey } from './auth.ts';
+import { keyId, makeKey } from './auth.ts';
+import { createKeyCheck } from './key-check.ts';
 
 test('a key names its id, and only its hash needs to be kept', () => {
   const { key, id, hash } = makeKey();
@@ -24,11 +25,12 @@ test('keys do not repeat', () => {
 });
 
 test('a key counts only with the secret that is kept, also while its id is remembered', async () => {
+  const rights = { tenantId: 't', scopes: null, isSuspended: false, quotas: null };
   const [made, forged] = [makeKey(), makeKey()];
-  const kept = new Map([made, { ...forged, hash: made.hash }].map(({ id, hash }) => [id, { hash, tenantId: 't' }]));
+  const kept = new Map([made, { ...forged, hash: made.hash }].map(({ id, hash }) => [id, { hash, ...rights }]));
   const keys = createKeyCheck(async (id) => kept.get(id));
   for (const _ of [1, 2]) {
-    expect(await keys.callerOf(made.key)).toEqual({ tenantId: 't', keyId: made.id });
+    expect(await keys.callerOf(made.key)).toEqual({ ...rights, keyId: made.id });
     expect(await keys.callerOf(forged.key)).toBeUndefined();
     expect(await keys.callerOf(makeKey().key)).toBeUndefined();
   }

@@ -8,6 +8,7 @@ import { readJsonBody } from './body.ts';
 import type { Env } from './env.ts';
 import { faulty, toFaults } from './fault.ts';
 import { answerOnce } from './idempotency.ts';
+import { requireScope, scopeOf } from './scopes.ts';
 
 /** One response of an endpoint, for the OpenAPI document: JSON by default. */
 export interface ResponseSpec {
@@ -42,6 +43,8 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
         cameToNothing?: (tenant: string, location: string) => Promise<boolean>;
       };
   isPublic?: true;
+  /** Takes the operator's key. All others that are not public take an API key with the scope that `scopes.ts` names. */
+  isAdmin?: true;
 }
 
 export interface Input<P, Q, B> {
@@ -72,7 +75,7 @@ export const createEndpoints = (idempotency: IdempotencyStore) => {
       path: spec.path,
       summary: spec.summary,
       tags: [spec.tag],
-      ...(spec.isPublic ? { security: [] } : {}),
+      security: securityOf(spec),
       request: {
         ...(spec.params && { params: spec.params as unknown as z.ZodObject }),
         ...(spec.query && { query: spec.query as unknown as z.ZodObject }),
@@ -101,8 +104,10 @@ export const createEndpoints = (idempotency: IdempotencyStore) => {
     ): void {
       document(spec);
       known.push({ method: spec.method.toUpperCase(), pattern: toPattern(spec.path) });
+      const scope = spec.isPublic || spec.isAdmin ? undefined : scopeOf(spec.method, spec.path);
       app.on(spec.method.toUpperCase(), toRoute(spec.path), async (c) => {
         c.set('route', spec.path);
+        if (scope) requireScope(c, scope);
         const params = checkInput(spec.params ?? noInput, spec.params ? readParams(c) : {}, '/path') as z.output<P>;
         const query = checkInput(spec.query ?? noInput, readQuery(c), '/query') as z.output<Q>;
         const read = spec.body ? await readJsonBody(c) : { value: {}, bytes: new Uint8Array() };
@@ -131,6 +136,19 @@ export const createEndpoints = (idempotency: IdempotencyStore) => {
 };
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
+
+/** The keys that let a request in, for the OpenAPI document, by the names of `openapi.ts`. */
+const securityOf = ({
+  method,
+  path,
+  isPublic,
+  isAdmin,
+}: Pick<EndpointSpec<z.ZodType, z.ZodType, z.ZodType>, 'method' | 'path' | 'isPublic' | 'isAdmin'>) => {
+  if (isPublic) return [];
+  if (isAdmin) return [{ adminKey: [] }];
+  const scope = scopeOf(method, path);
+  return [{ apiKey: [scope] }, { apiKeyHeader: [scope] }];
+};
 
 const problemDoc = {
   description: 'What went wrong.',

@@ -1,5 +1,6 @@
 import type { HttpBindings } from '@hono/node-server';
 import type { Logger } from 'pino';
+import type { KeyScope } from '#contract';
 import type { Progress } from './idempotency.ts';
 import type { Upgrade } from './upgrade.ts';
 
@@ -16,6 +17,8 @@ export interface Env {
     tenant: string;
     /** The key that let the request in, also where a ticket or a cookie stood for it. */
     keyId: string;
+    /** What the key may do; null for everything. */
+    scopes: readonly KeyScope[] | null;
     /** The route's pattern, for logs and metrics: never the path, which has ids in it. */
     route: string;
     /** Set when the response is a stream of events, which goes on behind it. */

@@ -1,8 +1,9 @@
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
 import { closeCodes, type Peer } from '../box-server/peer.ts';
-import { type KeyCheck, requireCaller } from './auth.ts';
+import { requireCaller } from './admission.ts';
 import type { Env } from './env.ts';
+import type { KeyCheck } from './key-check.ts';
 
 export interface OpenSocketsOptions {
   /** Aborted when the gateway begins to stop: connections are closed with 1012, so that clients connect again. */

@@ -10,6 +10,11 @@ export const openApiDocument = ({ registry }: Endpoints) => {
     in: 'header',
     name: 'X-API-Key',
   });
+  registry.registerComponent('securitySchemes', 'adminKey', {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'The key of the operator, CODEBOX_ADMIN_KEY.',
+  });
   // No answer refers to it: it stands in a MIME bundle, whose values are anything that code displays.
   const chart = { type: 'schema' as const, schema: chartSchema };
   return new OpenApiGeneratorV31([...registry.definitions, chart]).generateDocument({

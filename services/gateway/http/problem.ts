@@ -20,6 +20,7 @@ const statuses: Record<ErrorCode, { status: ContentfulStatusCode; title: string 
   upgrade_required: { status: 426, title: 'Upgrade Required' },
   idempotency_mismatch: { status: 422, title: 'Unprocessable Content' },
   too_many_requests: { status: 429, title: 'Too Many Requests' },
+  quota_exceeded: { status: 429, title: 'Too Many Requests' },
   internal: { status: 500, title: 'Internal Server Error' },
   bad_gateway: { status: 502, title: 'Bad Gateway' },
   unavailable: { status: 503, title: 'Service Unavailable' },
@@ -49,6 +50,7 @@ export const toProblem = (error: CodeBoxError, requestId: string): Problem => {
     code: error.code,
     requestId,
     ...(error.errors.length > 0 && { errors: [...error.errors] }),
+    ...(error.quota && { quota: error.quota }),
   };
 };
 

@@ -3,6 +3,7 @@ import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { migrate } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
 import { CodeBoxError } from '#contract';
+import { asOverQuota } from './over-quota.ts';
 import * as schema from './schema.ts';
 import { inStatement } from './statement-span.ts';
 
@@ -29,7 +30,7 @@ const isAway = (error: unknown): boolean => {
 const translate = (error: unknown): unknown =>
   isAway(error)
     ? new CodeBoxError('unavailable', 'The database does not answer.', { cause: error, retryAfterSeconds: 2 })
-    : error;
+    : (asOverQuota(error) ?? error);
 
 /**
  * Opens a pool on PostgreSQL and brings its schema up to date under a lock. A database that is away shows as `unavailable`

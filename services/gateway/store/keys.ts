@@ -1,6 +1,10 @@
-import { and, eq, gt, isNull, or, sql } from 'drizzle-orm';
+import { and, eq, getTableColumns, gt, isNull, ne, or, sql } from 'drizzle-orm';
+import type { KeyScope, Quotas } from '#contract';
+import { recordChange } from './audit.ts';
 import type { Database } from './database.ts';
-import { apiKeys, deployments, tenants } from './schema.ts';
+import { apiKeys, deployments, quotas, tenants } from './schema.ts';
+
+const { tenantId: _, ...limits } = getTableColumns(quotas);
 
 /** Who asks: a tenant, by one of its keys. */
 export interface Caller {
@@ -8,14 +12,35 @@ export interface Caller {
   keyId: string;
 }
 
+/** A key that is valid now, and what it may do. */
+export interface ValidKey {
+  hash: string;
+  tenantId: string;
+  /** Null for everything. */
+  scopes: KeyScope[] | null;
+  /** Its tenant is suspended: the key is good, but lets nothing in. */
+  isSuspended: boolean;
+  /** Of its tenant; null for one without any. */
+  quotas: Quotas | null;
+}
+
 /** Tenants, their API keys, and the name of this deployment. */
 export const createKeyStore = (db: Database) => {
   const selectKey = db
-    .select({ hash: apiKeys.hash, tenantId: apiKeys.tenantId })
+    .select({
+      hash: apiKeys.hash,
+      tenantId: apiKeys.tenantId,
+      scopes: apiKeys.scopes,
+      isSuspended: sql<boolean>`${tenants.state} = 'suspended'`,
+      quotas: limits,
+    })
     .from(apiKeys)
+    .innerJoin(tenants, eq(tenants.id, apiKeys.tenantId))
+    .leftJoin(quotas, eq(quotas.tenantId, apiKeys.tenantId))
     .where(
       and(
         eq(apiKeys.id, sql.placeholder('id')),
+        ne(tenants.state, 'deleted'),
         isNull(apiKeys.revokedAt),
         or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, sql`now()`)),
       ),
@@ -23,8 +48,7 @@ export const createKeyStore = (db: Database) => {
     .prepare('api_key');
 
   return {
-    /** The hash and the tenant of a key that is valid now. */
-    async find(id: string): Promise<{ hash: string; tenantId: string } | undefined> {
+    async find(id: string): Promise<ValidKey | undefined> {
       const [row] = await selectKey.execute({ id });
       return row;
     },
@@ -45,6 +69,10 @@ export const createKeyStore = (db: Database) => {
       await db.transaction(async (tx) => {
         await tx.insert(tenants).values(tenant);
         await tx.insert(apiKeys).values({ ...key, tenantId: tenant.id });
+        const by = { actor: 'gateway', requestId: null } as const;
+        const made = { tenantId: tenant.id, details: { name: tenant.name } };
+        await recordChange(tx, by, { action: 'tenant.create', target: tenant.id, ...made });
+        await recordChange(tx, by, { action: 'key.create', target: key.id, ...made, details: { name: key.name } });
       });
     },
 

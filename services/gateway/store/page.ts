@@ -1,3 +1,5 @@
+import { and, eq, lt, or, type SQL } from 'drizzle-orm';
+import type { PgColumn } from 'drizzle-orm/pg-core';
 import { CodeBoxError, type Page } from '#contract';
 
 interface Sortable {
@@ -14,12 +16,20 @@ export const readCursor = (cursor: string | undefined): { at: Date; id: string }
   if (cursor === undefined) return undefined;
   const [milliseconds = '', id] = Buffer.from(cursor, 'base64url').toString().split(' ');
   const at = new Date(/^\d{1,15}$/.test(milliseconds) ? Number(milliseconds) : Number.NaN);
-  if (!id || !(at >= earliest && at <= latest) || id.includes('\0')) {
-    throw new CodeBoxError('invalid_request', 'The cursor is not one of this list.', {
-      errors: [{ pointer: '/query/cursor', detail: 'is not a cursor of this list' }],
-    });
-  }
+  if (!id || !(at >= earliest && at <= latest) || id.includes('\0')) throw foreignCursor();
   return { at, id };
+};
+
+/** The refusal of a cursor that was not made for this list. */
+export const foreignCursor = () =>
+  new CodeBoxError('invalid_request', 'The cursor is not one of this list.', {
+    errors: [{ pointer: '/query/cursor', detail: 'is not a cursor of this list' }],
+  });
+
+/** Rows behind a cursor, in the order that `toPage` expects. */
+export const behind = (cursor: string | undefined, createdAt: PgColumn, id: PgColumn): SQL | undefined => {
+  const place = readCursor(cursor);
+  return place && or(lt(createdAt, place.at), and(eq(createdAt, place.at), lt(id, place.id)));
 };
 
 /** Cuts one row more than `limit` into a page and the cursor of the next. Rows are ordered by (createdAt, id), falling. */

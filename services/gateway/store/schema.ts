@@ -1,7 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { sql } from 'drizzle-orm';
 import {
   bigint,
   boolean,
+  date,
   index,
   integer,
   jsonb,
@@ -11,7 +13,7 @@ import {
   timestamp,
   uniqueIndex,
 } from 'drizzle-orm/pg-core';
-import type { BoxCause, Cause, ExecutionDone, Limits } from '#contract';
+import type { BoxCause, Cause, ExecutionDone, KeyScope, Limits } from '#contract';
 
 const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
 
@@ -30,12 +32,86 @@ export const gateways = pgTable('gateways', {
   aliveUntil: instant('alive_until').notNull(),
 });
 
-/** An app that holds API keys. */
-export const tenants = pgTable('tenants', {
-  id: text('id').primaryKey(),
-  name: text('name').notNull(),
-  createdAt: instant('created_at').notNull().defaultNow(),
+/** An app that holds API keys. Rows stay: usage and the audit log name them. */
+export const tenants = pgTable(
+  'tenants',
+  {
+    id: text('id').primaryKey(),
+    name: text('name').notNull(),
+    /** Only the keys of an active one let requests in. */
+    state: text('state', { enum: ['active', 'suspended', 'deleted'] })
+      .notNull()
+      .default('active'),
+    createdAt: instant('created_at').notNull().defaultNow(),
+  },
+  (table) => [index('tenants_created').on(table.createdAt, table.id)],
+);
+
+/**
+ * What a tenant may use at most; null is no limit. Triggers on `boxes` and `executions` keep the first two and storage, so that no
+ * number of gateways can exceed them together: they lock the row here, count, and refuse with SQLSTATE CBQ01.
+ */
+export const quotas = pgTable('quotas', {
+  tenantId: text('tenant_id')
+    .primaryKey()
+    .references(() => tenants.id, { onDelete: 'cascade' }),
+  boxes: integer('boxes'),
+  concurrentExecutions: integer('concurrent_executions'),
+  cpuSecondsPerDay: integer('cpu_seconds_per_day'),
+  storageMb: integer('storage_mb'),
+  requestsPerMinute: integer('requests_per_minute'),
 });
+
+/** Requests that gateways have set aside of a tenant's minute. Unlogged: a crash of the database forgets a minute. */
+export const requestWindows = pgTable('request_windows', {
+  tenantId: text('tenant_id')
+    .primaryKey()
+    .references(() => tenants.id, { onDelete: 'cascade' }),
+  startedAt: instant('started_at').notNull(),
+  taken: integer('taken').notNull(),
+  /** What the last one to ask was given. */
+  granted: integer('granted').notNull(),
+});
+
+/**
+ * What tenants have used, by day (UTC) and user; '' stands for boxes without one. Boxes and executions are added by triggers, in the
+ * transaction that makes the one ready or ends the other; time and CPU by the meter, see `instances`.
+ */
+export const usage = pgTable(
+  'usage',
+  {
+    tenantId: text('tenant_id')
+      .notNull()
+      .references(() => tenants.id, { onDelete: 'cascade' }),
+    userId: text('user_id').notNull(),
+    day: date('day', { mode: 'string' }).notNull(),
+    boxes: integer('boxes').notNull().default(0),
+    boxMs: bigint('box_ms', { mode: 'number' }).notNull().default(0),
+    executions: integer('executions').notNull().default(0),
+    wallMs: bigint('wall_ms', { mode: 'number' }).notNull().default(0),
+    cpuMs: bigint('cpu_ms', { mode: 'number' }).notNull().default(0),
+    peakMemoryBytes: bigint('peak_memory_bytes', { mode: 'number' }).notNull().default(0),
+  },
+  (table) => [primaryKey({ columns: [table.tenantId, table.day, table.userId] })],
+);
+
+/** Who changed what of tenants and keys; written with the change. A trigger refuses to change or remove a row. */
+export const audit = pgTable(
+  'audit',
+  {
+    id: text('id')
+      .primaryKey()
+      .$defaultFn(() => randomUUID()),
+    createdAt: instant('created_at').notNull().defaultNow(),
+    actor: text('actor').notNull(),
+    action: text('action').notNull(),
+    tenantId: text('tenant_id'),
+    target: text('target').notNull(),
+    requestId: text('request_id'),
+    details: jsonb('details').$type<Record<string, unknown>>().notNull(),
+  },
+  (table) => [index('audit_created').on(table.createdAt, table.id)],
+);
 
 /** API keys; only the SHA-256 of a key is kept. */
 export const apiKeys = pgTable(
@@ -47,6 +123,8 @@ export const apiKeys = pgTable(
       .references(() => tenants.id, { onDelete: 'cascade' }),
     hash: text('hash').notNull(),
     name: text('name').notNull(),
+    /** What it may do; null for everything. */
+    scopes: jsonb('scopes').$type<KeyScope[]>(),
     createdAt: instant('created_at').notNull().defaultNow(),
     expiresAt: instant('expires_at'),
     revokedAt: instant('revoked_at'),
@@ -104,6 +182,7 @@ export const boxes = pgTable(
     index('boxes_tenant').on(table.tenantId, table.createdAt, table.id),
     index('boxes_state').on(table.state),
     index('boxes_task').on(table.taskUntil).where(sql`${table.task} is not null`),
+    index('boxes_living').on(table.tenantId).where(sql`${table.endedAt} is null`),
     uniqueIndex('boxes_one_per_user')
       .on(table.tenantId, table.reusable)
       .where(sql`${table.reusable} is not null and ${table.state} in ('creating', 'ready', 'paused', 'hibernated')`),
@@ -131,6 +210,9 @@ export const instances = pgTable(
     state: text('state', { enum: ['creating', 'running', 'destroying'] }).notNull(),
     address: text('address'),
     createdAt: instant('created_at').notNull().defaultNow(),
+    /** Until when its box has been counted in `usage`, and with how much CPU time. */
+    meteredAt: instant('metered_at').notNull().defaultNow(),
+    meteredCpuMs: bigint('metered_cpu_ms', { mode: 'number' }).notNull().default(0),
   },
   (table) => [index('instances_box').on(table.boxId)],
 );
@@ -161,16 +243,15 @@ export const executions = pgTable(
   (table) => [
     index('executions_box').on(table.boxId, table.createdAt, table.id),
     index('executions_running').on(table.boxId).where(sql`${table.status} = 'running'`),
+    index('executions_running_tenant').on(table.tenantId).where(sql`${table.status} = 'running'`),
   ],
 );
 
-/** One row per Idempotency-Key: who asked for what, and what was answered. */
+/** One row per Idempotency-Key: who asked for what, and what was answered. The admin, who is no tenant, has keys too. */
 export const idempotencyKeys = pgTable(
   'idempotency_keys',
   {
-    tenantId: text('tenant_id')
-      .notNull()
-      .references(() => tenants.id, { onDelete: 'cascade' }),
+    tenantId: text('tenant_id').notNull(),
     key: text('key').notNull(),
     requestHash: text('request_hash').notNull(),
     status: integer('status'),

@@ -1,3 +1,5 @@
+import { createApiKeyStore } from './api-keys.ts';
+import { createAuditStore } from './audit.ts';
 import { createBoxStore } from './boxes.ts';
 import { connectDatabase } from './database.ts';
 import { createExecutionStore } from './executions.ts';
@@ -5,7 +7,10 @@ import { createGatewayStore } from './gateways.ts';
 import { createIdempotencyStore } from './idempotency.ts';
 import { createKeyStore } from './keys.ts';
 import { createPortSessionStore } from './port-sessions.ts';
+import { createQuotaStore } from './quotas.ts';
+import { createTenantStore } from './tenants.ts';
 import { createTicketStore } from './tickets.ts';
+import { createUsageStore } from './usage.ts';
 
 /**
  * All SQL of the gateway, on one pool. Throws errors whose cause is `unavailable` while the database is away. What is begun
@@ -18,10 +23,15 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     executions: createExecutionStore(db, gateway),
     gateways: createGatewayStore(db),
     idempotency: createIdempotencyStore(db, gateway),
+    apiKeys: createApiKeyStore(db),
+    audit: createAuditStore(db),
     keys: createKeyStore(db),
     portSessions: createPortSessionStore(db),
+    quotas: createQuotaStore(db),
+    tenants: createTenantStore(db),
     tickets: createTicketStore(db),
     connections,
+    usage: createUsageStore(db),
     close,
   };
 };

@@ -3,15 +3,18 @@ import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
 import { type PortSessions, portSessionSeconds } from '../../boxes/port-sessions.ts';
 import type { Tickets } from '../../boxes/tickets.ts';
-import type { Caller } from '../../store/keys.ts';
-import { admit, givenKey, type KeyCheck, keyId } from '../auth.ts';
+import { type Admission, admit } from '../admission.ts';
+import { givenKey, keyId } from '../auth.ts';
 import type { Env } from '../env.ts';
+import type { KeyCheck, KnownCaller } from '../key-check.ts';
+import { requireScope } from '../scopes.ts';
 import { ownCookie, ownCookies } from './cookie.ts';
 import { isSecure } from './scheme.ts';
 import type { Target } from './target.ts';
 
 export interface PortAccessOptions {
-  keys: KeyCheck;
+  keys: Pick<KeyCheck, 'still'>;
+  admission: Admission;
   tickets: Pick<Tickets, 'redeem'>;
   sessions: PortSessions;
 }
@@ -36,10 +39,14 @@ export const splitTicket = (target: Target): { target: Target; ticket: string | 
 
 /**
  * Who may talk to a port: a key, a browser's session for this port, or a ticket of the box. A ticket given in the address of
- * a page becomes a session. Throws the one 401 of the gateway, and `forbidden` for what another page makes a browser ask.
+ * a page becomes a session. Throws the 401s of the gateway, and `forbidden` for what another page makes a browser ask,
+ * or a key without the scope `run`.
  */
-export const createPortAccess = ({ keys, tickets, sessions }: PortAccessOptions) => {
-  const callerOfSession = async (incoming: IncomingMessage, { box, port }: Target): Promise<Caller | undefined> => {
+export const createPortAccess = ({ keys, admission, tickets, sessions }: PortAccessOptions) => {
+  const callerOfSession = async (
+    incoming: IncomingMessage,
+    { box, port }: Target,
+  ): Promise<KnownCaller | undefined> => {
     for (const token of ownCookies(incoming.headers.cookie).slice(0, maxCookies)) {
       const caller = await keys.still(await sessions.callerOf(token, box, port));
       if (caller) return caller;
@@ -59,7 +66,8 @@ export const createPortAccess = ({ keys, tickets, sessions }: PortAccessOptions)
       // Keys of the server's own, which its pages may send along, do not count.
       if (keyId(key) === undefined) {
         if (ticket !== undefined) {
-          admit(c, await keys.still(await tickets.redeem(ticket, target.box)));
+          await admission.byTicket(c, await tickets.redeem(ticket, target.box));
+          requireScope(c, 'run');
           return 'ticket';
         }
         const caller = await callerOfSession(incoming, target);
@@ -67,10 +75,12 @@ export const createPortAccess = ({ keys, tickets, sessions }: PortAccessOptions)
           if (!isOwnPage(incoming))
             throw new CodeBoxError('forbidden', 'Only its own pages may use a port in a browser.');
           admit(c, caller);
+          requireScope(c, 'run');
           return 'session';
         }
       }
-      admit(c, await keys.callerOf(key));
+      await admission.byKey(c, { isForeign: keyId(key) === undefined });
+      requireScope(c, 'run');
       return 'key';
     },
 

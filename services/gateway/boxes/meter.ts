@@ -1,0 +1,44 @@
+import type { Driver } from '../drivers/driver.ts';
+import type { BoxStore } from '../store/boxes.ts';
+import type { Metered, UsageStore } from '../store/usage.ts';
+
+export interface MeterOptions {
+  driver: Pick<Driver, 'name' | 'stats'>;
+  boxes: Pick<BoxStore, 'embodied'>;
+  usage: Pick<UsageStore, 'meter'>;
+}
+
+const batch = 32;
+const statsDeadlineMs = 2000;
+
+/** Of an instance that cannot be asked its time is counted all the same. */
+const nothing: Metered = { cpuMs: 0, peakMemoryBytes: 0 };
+
+/**
+ * Counts what boxes use, as their hosts see it: now and then while they are there, and once more before their instances go. Any number
+ * of gateways may do so at once.
+ */
+export const createMeter = ({ driver, boxes, usage }: MeterOptions) => {
+  let doneUpTo = '';
+
+  const count = async (instance: string): Promise<void> => {
+    const used = await driver.stats(instance, AbortSignal.timeout(statsDeadlineMs)).catch(() => nothing);
+    await usage.meter(instance, used);
+  };
+
+  return {
+    /** One instance: to be called before it is destroyed, because afterwards nobody knows. */
+    count,
+
+    /** The next page of them; throws when one of them could not be counted, after all others were. */
+    async sweep(): Promise<void> {
+      const page = await boxes.embodied(driver.name, { after: doneUpTo, limit: batch, budgeted: false });
+      doneUpTo = page.length < batch ? '' : (page.at(-1)?.instance ?? '');
+      const counted = await Promise.allSettled(page.map(({ instance }) => count(instance)));
+      const failed = counted.find((result) => result.status === 'rejected');
+      if (failed) throw failed.reason;
+    },
+  };
+};
+
+export type Meter = ReturnType<typeof createMeter>;

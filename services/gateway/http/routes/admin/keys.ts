@@ -1,0 +1,140 @@
+import { z } from 'zod';
+import {
+  type ApiKey,
+  apiKeySchema,
+  CodeBoxError,
+  createKeySchema,
+  keyPageSchema,
+  keyQuerySchema,
+  keyScopes,
+  newApiKeySchema,
+  rotateKeySchema,
+} from '#contract';
+import type { ApiKeyRow } from '../../../store/api-keys.ts';
+import type { AdminParts } from '../../app.ts';
+import { makeKey } from '../../auth.ts';
+import type { Endpoints } from '../../endpoint.ts';
+import { byAdmin, noTenant } from './tenants.ts';
+
+const params = z.strictObject({ key: z.string().max(64) });
+const tag = 'Admin';
+const made = 'The key, which is told only here. Repeated with its Idempotency-Key it is answered without it.';
+
+/** `/v1/admin/keys`. */
+export const addKeyRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }): void => {
+  const find = async (id: string): Promise<ApiKeyRow> => {
+    const row = await parts.admin.apiKeys.find(id);
+    if (!row) throw noSuchKey();
+    return row;
+  };
+  /** The key itself is not kept, so a repeated request gets all but that. */
+  const replay = async ({ c }: { c: { json: (body: ApiKey) => Response } }, location: string) =>
+    c.json(toApiKey(await find(location.split('/').at(-1) ?? '')));
+
+  add(
+    {
+      method: 'post',
+      path: '/v1/admin/keys',
+      summary: 'Make an API key of a tenant',
+      tag,
+      isAdmin: true,
+      body: createKeySchema,
+      idempotent: { replay },
+      responses: { 201: { description: made, schema: newApiKeySchema } },
+    },
+    async ({ c, body }) => {
+      const { key, id, hash } = makeKey();
+      const { tenant: tenantId, name, scopes = null, expiresInSeconds: lifeSeconds = null } = body;
+      const location = `/v1/admin/keys/${id}`;
+      await c.get('progress')?.mayStart(location);
+      const row = await parts.admin.apiKeys.create({ id, hash, tenantId, name, scopes, lifeSeconds }, byAdmin(c));
+      if (!row) throw noTenant();
+      await c.get('progress')?.hasStarted();
+      c.header('Location', location);
+      return c.json({ ...toApiKey(row), key }, 201);
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/admin/keys',
+      summary: 'List keys, the newest first, also those that have ended',
+      tag,
+      isAdmin: true,
+      query: keyQuerySchema,
+      responses: { 200: { description: 'A page of keys.', schema: keyPageSchema } },
+    },
+    async ({ c, query }) => {
+      const { items, nextCursor } = await parts.admin.apiKeys.list(query);
+      return c.json({ items: items.map(toApiKey), nextCursor });
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/admin/keys/{key}',
+      summary: 'Read what is kept of a key',
+      tag,
+      isAdmin: true,
+      params,
+      responses: { 200: { description: 'The key, without itself.', schema: apiKeySchema } },
+    },
+    async ({ c, params: { key } }) => c.json(toApiKey(await find(key))),
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/v1/admin/keys/{key}/rotate',
+      summary: 'Make a key that takes its place; the old one stays good for an overlap',
+      tag,
+      isAdmin: true,
+      params,
+      body: rotateKeySchema,
+      idempotent: { replay },
+      responses: { 201: { description: made, schema: newApiKeySchema } },
+    },
+    async ({ c, params: { key: oldId }, body }) => {
+      const { key, id, hash } = makeKey();
+      const { expiresInSeconds: lifeSeconds, overlapSeconds } = body;
+      const location = `/v1/admin/keys/${id}`;
+      await c.get('progress')?.mayStart(location);
+      const row = await parts.admin.apiKeys.rotate(oldId, { id, hash, lifeSeconds, overlapSeconds }, byAdmin(c));
+      if (!row) throw noSuchKey();
+      await c.get('progress')?.hasStarted();
+      c.header('Location', location);
+      return c.json({ ...toApiKey(row), key }, 201);
+    },
+  );
+
+  add(
+    {
+      method: 'delete',
+      path: '/v1/admin/keys/{key}',
+      summary: 'Revoke a key: no gateway takes it a second later',
+      tag,
+      isAdmin: true,
+      params,
+      responses: { 204: { description: 'It is revoked.' } },
+    },
+    async ({ c, params: { key } }) => {
+      if (!(await parts.admin.apiKeys.revoke(key, byAdmin(c)))) throw noSuchKey();
+      return c.body(null, 204);
+    },
+  );
+};
+
+const noSuchKey = () => new CodeBoxError('not_found', 'There is no such key.');
+
+const toApiKey = (row: ApiKeyRow): ApiKey => ({
+  id: row.id,
+  tenant: row.tenantId,
+  name: row.name,
+  scopes: row.scopes ?? [...keyScopes],
+  state: row.revokedAt ? 'revoked' : row.isExpired ? 'expired' : 'active',
+  createdAt: row.createdAt.toISOString(),
+  expiresAt: row.expiresAt?.toISOString() ?? null,
+  revokedAt: row.revokedAt?.toISOString() ?? null,
+});

@@ -1,0 +1,147 @@
+import type { Context } from 'hono';
+import { z } from 'zod';
+import {
+  CodeBoxError,
+  createTenantSchema,
+  type Quotas,
+  type Tenant,
+  tenantPageSchema,
+  tenantQuerySchema,
+  tenantSchema,
+  updateTenantSchema,
+  usagePageSchema,
+  usageQuerySchema,
+} from '#contract';
+import { newId } from '../../../boxes/id.ts';
+import type { ChangedBy } from '../../../store/audit.ts';
+import type { TenantRow } from '../../../store/tenants.ts';
+import type { AdminParts } from '../../app.ts';
+import type { Endpoints } from '../../endpoint.ts';
+import type { Env } from '../../env.ts';
+import { toUsagePage, type UsageParts } from '../usage.ts';
+
+const params = z.strictObject({ tenant: z.string().max(64) });
+const tag = 'Admin';
+
+/** The operator, by this request, for the audit log. */
+export const byAdmin = (c: Context<Env>): ChangedBy => ({ actor: 'admin', requestId: c.get('requestId') });
+
+/** `/v1/admin/tenants`. */
+export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts } & UsageParts): void => {
+  const find = async (id: string): Promise<TenantRow> => {
+    const row = await parts.admin.tenants.find(id);
+    if (!row) throw noTenant();
+    return row;
+  };
+
+  add(
+    {
+      method: 'post',
+      path: '/v1/admin/tenants',
+      summary: 'Create a tenant',
+      tag,
+      isAdmin: true,
+      body: createTenantSchema,
+      idempotent: true,
+      responses: { 201: { description: 'The tenant.', schema: tenantSchema } },
+    },
+    async ({ c, body }) => {
+      const id = newId('ten');
+      const quotas = { ...parts.admin.defaultQuotas, ...(body.quotas as Partial<Quotas> | undefined) };
+      await parts.admin.tenants.create({ id, name: body.name, quotas }, byAdmin(c));
+      c.header('Location', `/v1/admin/tenants/${id}`);
+      return c.json(toTenant(await find(id)), 201);
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/admin/tenants',
+      summary: 'List tenants, the newest first; deleted ones only when asked for by state',
+      tag,
+      isAdmin: true,
+      query: tenantQuerySchema,
+      responses: { 200: { description: 'A page of tenants.', schema: tenantPageSchema } },
+    },
+    async ({ c, query }) => {
+      const { items, nextCursor } = await parts.admin.tenants.list(query);
+      return c.json({ items: items.map(toTenant), nextCursor });
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/admin/tenants/{tenant}',
+      summary: 'Read a tenant',
+      tag,
+      isAdmin: true,
+      params,
+      responses: { 200: { description: 'The tenant.', schema: tenantSchema } },
+    },
+    async ({ c, params: { tenant } }) => c.json(toTenant(await find(tenant))),
+  );
+
+  add(
+    {
+      method: 'patch',
+      path: '/v1/admin/tenants/{tenant}',
+      summary: 'Change its name and quotas, suspend it, let it go on',
+      tag,
+      isAdmin: true,
+      params,
+      body: updateTenantSchema,
+      responses: { 200: { description: 'The tenant. All gateways know within a second.', schema: tenantSchema } },
+    },
+    async ({ c, params: { tenant }, body }) => {
+      const row = await parts.admin.tenants.update(tenant, body, byAdmin(c));
+      if (!row) throw noTenant();
+      return c.json(toTenant(row));
+    },
+  );
+
+  add(
+    {
+      method: 'delete',
+      path: '/v1/admin/tenants/{tenant}',
+      summary: 'End a tenant for good, with its keys and its boxes; its usage stays on record',
+      tag,
+      isAdmin: true,
+      params,
+      responses: { 204: { description: 'Its keys are revoked, its boxes are being ended.' } },
+    },
+    async ({ c, params: { tenant } }) => {
+      if (!(await parts.admin.tenants.delete(tenant, byAdmin(c)))) throw noTenant();
+      return c.body(null, 204);
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/admin/tenants/{tenant}/usage',
+      summary: 'What a tenant has used, by day and user',
+      tag,
+      isAdmin: true,
+      params,
+      query: usageQuerySchema,
+      responses: { 200: { description: 'A page of days.', schema: usagePageSchema } },
+    },
+    async ({ c, params: { tenant }, query }) => {
+      await find(tenant);
+      return c.json(toUsagePage(await parts.usage.list(tenant, query)));
+    },
+  );
+};
+
+/** The answer for a tenant that is not there. */
+export const noTenant = () => new CodeBoxError('not_found', 'There is no such tenant.');
+
+const toTenant = ({ id, name, state, quotas, createdAt }: TenantRow): Tenant => ({
+  id,
+  name,
+  state,
+  quotas,
+  createdAt: createdAt.toISOString(),
+});

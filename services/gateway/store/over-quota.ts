@@ -1,0 +1,30 @@
+import pg from 'pg';
+import { CodeBoxError, type QuotaMet } from '#contract';
+
+/** What the database says when it refuses a row over a quota; the detail has which. */
+const overQuotaState = 'CBQ01';
+
+const sentences: Record<string, (quota: QuotaMet) => string> = {
+  boxes: ({ limit, used }) => `The tenant has ${used} boxes and may have ${limit}.`,
+  concurrentExecutions: ({ limit, used }) => `The tenant has ${used} executions in progress and may have ${limit}.`,
+  cpuSecondsPerDay: ({ limit, used }) => `The tenant has used ${used} s of CPU time today and may use ${limit} s.`,
+  storageMb: ({ limit, used }) =>
+    `The boxes of the tenant have ${used} MiB of disk; with this one it would be over ${limit} MiB.`,
+  requestsPerMinute: ({ limit }) => `The tenant may send ${limit} requests a minute.`,
+};
+
+/** The refusal of what is over a quota of the tenant. */
+export const overQuota = (quota: QuotaMet, retryAfterSeconds: number, cause?: unknown): CodeBoxError => {
+  const text = sentences[quota.name]?.(quota) ?? 'The tenant has no more of this.';
+  return new CodeBoxError('quota_exceeded', text, { quota, retryAfterSeconds, ...(cause !== undefined && { cause }) });
+};
+
+/** An execution ends sooner than a box does. */
+const retrySeconds = ({ name }: QuotaMet): number => (name === 'concurrentExecutions' ? 1 : 5);
+
+/** The refusal that the database's own means; undefined for any other error. */
+export const asOverQuota = (error: unknown): CodeBoxError | undefined => {
+  if (!(error instanceof pg.DatabaseError) || error.code !== overQuotaState) return undefined;
+  const quota = JSON.parse(error.detail ?? '{}') as QuotaMet;
+  return overQuota(quota, retrySeconds(quota), error);
+};
