@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from codebox_server.bounds import FORK_SERVER_DELAY_SECONDS, FORK_SERVER_MEMORY_BYTES
+from codebox_server.bounds import BIND_SECONDS, FORK_SERVER_DELAY_SECONDS, FORK_SERVER_MEMORY_BYTES, WARM_SECONDS
+from codebox_server.errors import BoxError
 from codebox_server.files.files import Files, create_files
 from codebox_server.forks.client import ForkServer
 from codebox_server.jupyter.managers import BoxMappingKernelManager
@@ -15,7 +17,7 @@ from codebox_server.packages.hints import Hints
 from codebox_server.packages.installer import Installer
 from codebox_server.packages.inventory import Inventory
 from codebox_server.packages.lack import Lacks
-from codebox_server.packages.sources import user_site
+from codebox_server.packages.sources import read_sources, set_network, user_site
 from codebox_server.ports.tunnel import Tunnels
 from codebox_server.runs.commands import Commands
 from codebox_server.runs.contexts import Contexts
@@ -58,6 +60,8 @@ class Box:
     tunnels: Tunnels
     files: Files
     terminals: Terminals
+    # Whether there is memory for a fork server, by the limit of now.
+    may_fork: Callable[[], bool]
 
     async def start_forks(self) -> None:
         """Have a fork server once nothing runs: loading its libraries would hold up the first result of a new box."""
@@ -67,9 +71,38 @@ class Box:
                 break
         self.forks.start(self.environment.own(), self.environment.merged())
 
-    def renew_forks(self) -> None:
-        """The environment has changed: have a fork server that fits, if there is one."""
+    async def warm(self, languages: list[str]) -> None:
+        """Have a default context of each language that works, Python's with its libraries. Its owner sees no trace.
+
+        Raises conflict for a kernel that does not work, timeout.
+        """
+        try:
+            async with asyncio.timeout(WARM_SECONDS):
+                if "python" in languages:
+                    self.forks.start(self.environment.own(), self.environment.merged())
+                    await self.forks.loaded()
+                for language in languages:
+                    await (await self.contexts.default(language)).prove()
+        except TimeoutError:
+            raise BoxError("timeout", "the box did not get warm in time") from None
+
+    async def bind(self, env: dict[str, str], network: str | None) -> None:
+        """Have this environment and this network in all that runs from now on, and in the kernels that live.
+
+        A new fork server, if another one is needed, is not waited for. Raises conflict for a kernel that is busy or has
+        ended, timeout; the same may be tried again.
+        """
+        self.environment.bound = env
+        if network is not None:
+            set_network(os.environ, network)
+            self.installer.sources = read_sources(os.environ)
+        self.forks.allow(self.may_fork())
         self.forks.renew(self.environment.own(), self.environment.merged())
+        try:
+            async with asyncio.timeout(BIND_SECONDS):
+                await self.contexts.change_environment(self.specs.takes_environment)
+        except TimeoutError:
+            raise BoxError("timeout", "the environment could not be changed in time") from None
 
 
 def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
@@ -78,10 +111,12 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
     manager.kernel_env = environment.merged
     manager.kernel_logs = settings.log_level == "DEBUG"
     cgroup = Cgroup(settings.cgroup)
-    limit = memory_limit(cgroup)
-    forks = manager.forks = ForkServer(
-        enabled=limit is None or limit >= FORK_SERVER_MEMORY_BYTES, logs=manager.kernel_logs
-    )
+
+    def may_fork() -> bool:
+        limit = memory_limit(cgroup)
+        return limit is None or limit >= FORK_SERVER_MEMORY_BYTES
+
+    forks = manager.forks = ForkServer(enabled=may_fork(), logs=manager.kernel_logs)
     probe = Probe(str(settings.data), cgroup)
     journals = Journals()
     commands = Commands(str(settings.data), environment.merged, probe, journals)
@@ -107,4 +142,5 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
         tunnels=Tunnels(),
         files=create_files(str(settings.data), str(settings.upload), settings.polls),
         terminals=Terminals(environment.merged),
+        may_fork=may_fork,
     )

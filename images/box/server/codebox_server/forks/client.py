@@ -49,12 +49,17 @@ class ForkServer:
         self._pause = FORK_SERVER_PAUSE_SECONDS
         self._asking = asyncio.Lock()
         self._adoption = Adoption()
+        # Set while no fork server loads.
+        self._loaded = asyncio.Event()
+        self._loaded.set()
 
     def start(self, base: dict[str, str], env: dict[str, str]) -> None:
         """Start it in the environment `base`, with the settings for libraries from `env`, which kernels will have.
 
-        What could bring code comes from `base` alone.
+        What could bring code comes from `base` alone. Nothing when it has been started before.
         """
+        if self._base:
+            return
         self._base, self._startup = base, _startup_of(base, env)
         if self._enabled:
             self._spawn()
@@ -65,6 +70,20 @@ class ForkServer:
         if self._base and startup != self._startup:
             self._base, self._startup = base, startup
             self._kill()
+
+    def allow(self, enabled: bool) -> None:
+        """Whether there may be one from now on."""
+        if enabled == self._enabled:
+            return
+        self._enabled = enabled
+        if not enabled:
+            self._kill()
+        elif self._base and self._process is None:
+            self._spawn()
+
+    async def loaded(self) -> None:
+        """Wait until it has loaded its libraries. At once when there is none, and when it ends meanwhile."""
+        await self._loaded.wait()
 
     async def fork(self, request: ForkRequest) -> int | None:
         """The process id of a kernel that has bound its sockets and is a child of this process."""
@@ -124,20 +143,35 @@ class ForkServer:
         output = None if self._logs else subprocess.DEVNULL
         environment = {name: value for name, value in self._base.items() if name not in startup_variables(self._base)}
         home = self._startup.get("HOME", _NO_HOME)
+        # Closed at the other end when all is loaded, or with the process.
+        loaded, loading = os.pipe()
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", _LAUNCH, "fork-server", str(theirs.fileno()), home],
+                [sys.executable, "-P", _LAUNCH, "fork-server", str(theirs.fileno()), home, str(loading)],
                 cwd="/",
                 env={**environment, **self._startup, "HOME": _NO_HOME},
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), loading),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
+        os.close(loading)
+        self._follow_loading(loaded)
         self._process, self._socket = process, ours
         self._started_at = time.monotonic()
         watch_exit(process.pid, lambda: self._on_exit(process))
+
+    def _follow_loading(self, descriptor: int) -> None:
+        loop, done = asyncio.get_running_loop(), asyncio.Event()
+        self._loaded = done
+
+        def end() -> None:
+            loop.remove_reader(descriptor)
+            os.close(descriptor)
+            done.set()
+
+        loop.add_reader(descriptor, end)
 
     def _kill(self) -> None:
         if self._process is not None:
@@ -156,7 +190,7 @@ class ForkServer:
         asyncio.get_running_loop().call_later(self._pause, self._respawn)
 
     def _respawn(self) -> None:
-        if self._process is None:
+        if self._process is None and self._enabled:
             self._spawn()
 
 

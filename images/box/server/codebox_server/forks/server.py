@@ -20,16 +20,19 @@ from codebox_server.forks.wire import ForkRequest, encode, receive_request
 _PAUSE_SECONDS = 0.5
 
 
-def serve(descriptor: int, home: str) -> None:
-    """Serve until the box server goes. In a forked kernel this goes on as that kernel."""
+def serve(descriptor: int, home: str, loading: int) -> None:
+    """Serve until the box server goes. In a forked kernel this goes on as that kernel.
+
+    The descriptor `loading` is closed when everything is loaded.
+    """
     os.environ["HOME"] = home
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    job = _await_fork(socket.socket(fileno=descriptor))
+    job = _await_fork(socket.socket(fileno=descriptor), loading)
     if job is not None:
         become_kernel(*job)
 
 
-def _await_fork(peer: socket.socket) -> tuple[ForkRequest, int] | None:
+def _await_fork(peer: socket.socket, loading: int) -> tuple[ForkRequest, int] | None:
     """The request that this process shall fulfil, in a forked child; None in the server at its end."""
     gc.disable()
     preload.load_kernel()
@@ -39,6 +42,7 @@ def _await_fork(peer: socket.socket) -> tuple[ForkRequest, int] | None:
         step = next(steps, None)
         if step is None:
             gc.collect()
+            os.close(loading)
         # What is there now is shared with all kernels: a collection that touched it would make copies.
         gc.freeze()
         while select.select([peer], [], [], None if step is None else pause)[0]:
@@ -47,6 +51,8 @@ def _await_fork(peer: socket.socket) -> tuple[ForkRequest, int] | None:
                 return None
             if _fork(peer, request[1]):
                 peer.close()
+                if step is not None:
+                    os.close(loading)
                 return request
             pause = _PAUSE_SECONDS
         pause = 0.0

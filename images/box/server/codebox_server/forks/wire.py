@@ -18,6 +18,8 @@ _SETTINGS = (
     *("MALLOC_", "LANG", "LC_", "MPL", "NPY_", "PANDAS_"),
     *("OMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "NUMEXPR_"),
 )
+# What a running process could not follow a change of.
+STARTUP = (*_CODE, *_SETTINGS)
 
 
 class ForkRequest(TypedDict):

@@ -27,6 +27,7 @@ def routes(box: Box) -> list[URLSpec]:
     """URL rules with their handlers; they stand before Jupyter's own."""
     paths: list[tuple[str, type[RequestHandler]]] = [
         (r"/codebox/health", system.HealthHandler),
+        (r"/codebox/warm", system.WarmHandler),
         (r"/codebox/bind", system.BindHandler),
         (r"/codebox/stats", stats.StatsHandler),
         (r"/codebox/contexts", contexts.ContextsHandler),

@@ -1,8 +1,9 @@
-"""`/codebox/health` and `/codebox/bind`."""
+"""`/codebox/health`, `/codebox/warm` and `/codebox/bind`."""
 
 from __future__ import annotations
 
-from codebox_server.http.base import BoxHandler, env_field
+from codebox_server.errors import BoxError
+from codebox_server.http.base import BoxHandler, env_field, optional_text
 
 
 class HealthHandler(BoxHandler):
@@ -13,11 +14,27 @@ class HealthHandler(BoxHandler):
         self.send_json({"status": "ok", "languages": list(self.box.specs.find_kernel_specs())})
 
 
+class WarmHandler(BoxHandler):
+    """Makes a box ready for an owner who is not known yet."""
+
+    async def post(self) -> None:
+        """`{languages}`: answers once a kernel of each has shown that it works."""
+        languages = self.body_fields({"languages"}).get("languages")
+        known = self.box.specs.find_kernel_specs()
+        if not isinstance(languages, list) or not all(isinstance(one, str) and one in known for one in languages):
+            raise BoxError("invalid_request", f"languages has to be a list of {', '.join(known)}", "/languages")
+        await self.box.warm(languages)
+        self.send_nothing()
+
+
 class BindHandler(BoxHandler):
     """What a warm box is told when it gets an owner."""
 
     async def post(self) -> None:
-        """Replace the bound environment; kernels and commands started from now on have it."""
-        self.box.environment.bound = env_field(self.body_fields({"env"}))
-        self.box.renew_forks()
+        """`{env, network?}`: replace the bound environment. Answers once everything has it, kernels that live too."""
+        fields = self.body_fields({"env", "network"})
+        network = optional_text(fields, "network")
+        if network not in (None, "none", "internet"):
+            raise BoxError("invalid_request", "network has to be none or internet", "/network")
+        await self.box.bind(env_field(fields), network)
         self.send_nothing()

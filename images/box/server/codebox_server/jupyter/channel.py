@@ -84,6 +84,11 @@ class KernelChannel:
         self._send("shell", request)
         return str(request["header"]["msg_id"])
 
+    async def prove(self, code: str, seconds: float) -> bool:
+        """Whether code that prints nothing runs to its end; it is not counted. Raises as `ask` does."""
+        content = {"code": code, "silent": True, "store_history": False, "allow_stdin": False, "stop_on_error": False}
+        return (await self.ask("execute_request", content, seconds)).get("status") == "ok"
+
     async def ask(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
         """The content of the reply to a request of our own. Raises TimeoutError, CancelledError when this is closed."""
         request = self._session.msg(kind, content)

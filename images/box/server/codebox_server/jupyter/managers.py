@@ -53,6 +53,8 @@ class BoxKernelManager(ServerKernelManager):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._own_env: dict[str, str] | None = None
+        # What its process has.
+        self.environment: dict[str, str] = {}
 
     @default("autorestart")
     def _default_autorestart(self) -> bool:
@@ -70,12 +72,17 @@ class BoxKernelManager(ServerKernelManager):
             given = kwargs.get("env") or {}
             self._own_env = {name: value for name, value in given.items() if os.environ.get(name) != value}
         manager = self.parent
-        kwargs["env"] = {**manager.kernel_env(), **self._own_env}
+        self.environment = self.wanted_environment()
+        kwargs["env"] = dict(self.environment)
         kwargs.setdefault("cwd", str(manager.root_dir))
         if not manager.kernel_logs:
             # What code writes past the capture must not fill the log of the host.
             kwargs["stdout"] = kwargs["stderr"] = subprocess.DEVNULL
         return await super()._async_pre_start_kernel(**kwargs)
+
+    def wanted_environment(self) -> dict[str, str]:
+        """What a process would have that started now."""
+        return {**self.parent.kernel_env(), **(self._own_env or {})}
 
     async def _async_wait(self, pollinterval: float = 0.1) -> None:
         # Stock looks again every 100 ms.

@@ -50,6 +50,10 @@ class BoxKernelSpecManager(KernelSpecManager):
         """Whether its kernel knows our request for them."""
         return language in _OWN
 
+    def takes_environment(self, language: str) -> bool:
+        """Whether its kernel can be given another environment while it runs."""
+        return language in _OWN
+
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         """The spec of a language; raises NoSuchKernel."""
         return super().get_kernel_spec(_ALIASES.get(kernel_name, kernel_name))

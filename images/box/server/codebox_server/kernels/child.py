@@ -13,15 +13,17 @@ from typing import Any
 
 from ipykernel.kernelbase import Kernel
 
+from codebox_server.kernels.environment import Changes, EnvironmentMixin, change
 from codebox_server.kernels.variables import VariablesMixin, page_of
 
 _READ_BYTES = 64 * 1024
 _START_SECONDS = 20.0
 _END_SECONDS = 2.0
 _VARIABLES_SECONDS = 3.0
+_CHANGE_SECONDS = 3.0
 
 
-class ChildKernel(VariablesMixin, Kernel):
+class ChildKernel(VariablesMixin, EnvironmentMixin, Kernel):
     """Base of the Bash and JavaScript kernels. The child shares our process group, so what ends us ends it."""
 
     implementation_version = "1"
@@ -34,6 +36,7 @@ class ChildKernel(VariablesMixin, Kernel):
         self._parent: Any = None
         self._returncode: int | None = None
         self._variables: asyncio.Future[list[dict[str, Any]]] | None = None
+        self._changed: asyncio.Future[None] | None = None
         # The child ended while no cell ran: the next reply tells.
         self._untold_loss = False
         self._starting: asyncio.Task[None] | None = None
@@ -57,12 +60,16 @@ class ChildKernel(VariablesMixin, Kernel):
         """Start the process and watch its descriptors."""
         raise NotImplementedError
 
-    async def send_code(self, code: str, env: dict[str, str]) -> None:
-        """Hand a cell to the child."""
+    async def send_code(self, code: str, env: dict[str, str], silent: bool) -> None:
+        """Hand a cell to the child; a silent one is not counted."""
         raise NotImplementedError
 
     def interrupt_child(self) -> None:
         """Abort the cell; called in the control thread."""
+        raise NotImplementedError
+
+    async def send_changes(self, changes: Changes) -> None:
+        """Make the child change its environment and call `tell_changed`."""
         raise NotImplementedError
 
     def ask_variables(self) -> None:
@@ -86,7 +93,7 @@ class ChildKernel(VariablesMixin, Kernel):
         self._parent = self.get_parent("shell")
         self._returncode = None
         await self._begin()
-        result = await self._wait(lambda: self.send_code(code, _env(cell_meta)))
+        result = await self._wait(lambda: self.send_code(code, _env(cell_meta), silent))
         self.drain()
         error = result.get("error")
         if error is not None and not silent:
@@ -121,6 +128,24 @@ class ChildKernel(VariablesMixin, Kernel):
         """The child has answered: `{name, type, preview, length?}` of each."""
         if self._variables is not None and not self._variables.done():
             self._variables.set_result(items)
+
+    async def change_environment(self, changes: Changes) -> None:
+        """See EnvironmentMixin. Raises TimeoutError when the child does not answer."""
+        # A child that is started anew has them too.
+        change(changes)
+        await self._begin()
+        self._changed = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(_CHANGE_SECONDS):
+                await self.send_changes(changes)
+                await self._changed
+        finally:
+            self._changed = None
+
+    def tell_changed(self) -> None:
+        """The child has another environment."""
+        if self._changed is not None and not self._changed.done():
+            self._changed.set_result(None)
 
     def finish_metadata(self, parent: Any, metadata: dict[str, Any], reply_content: Any) -> dict[str, Any]:
         """Tell the box server when the child has ended: the variables are gone."""

@@ -11,7 +11,7 @@ import sys
 
 
 def main() -> None:
-    """Become the kernel, or with `fork-server <descriptor> <home>` what it is forked from."""
+    """Become the kernel, or with `fork-server <descriptor> <home> <descriptor>` what it is forked from."""
     what, *how = sys.argv[1:]
     # At the end of the path: user code finds its own modules first.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -21,7 +21,7 @@ def main() -> None:
     if what == "fork-server":
         from codebox_server.forks.server import serve
 
-        serve(int(how[0]), how[1])
+        serve(int(how[0]), how[1], int(how[2]))
     else:
         from codebox_server.kernels.app import launch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +52,16 @@ class Sources:
 def read_sources(env: Mapping[str, str]) -> Sources:
     """From CODEBOX_NETWORK (`none`, or anything else for a network) and CODEBOX_WHEELS."""
     return Sources(env.get("CODEBOX_NETWORK") != "none", Path(env.get("CODEBOX_WHEELS") or "/opt/wheels"))
+
+
+def set_network(env: MutableMapping[str, str], network: str) -> None:
+    """Note in an environment whether there is a network; without one pip looks only at the wheels."""
+    env["CODEBOX_NETWORK"] = network
+    for name in ("PIP_NO_INDEX", "UV_NO_INDEX"):
+        if network == "none":
+            env[name] = "1"
+        else:
+            env.pop(name, None)
 
 
 def user_site(home: Path) -> Path:

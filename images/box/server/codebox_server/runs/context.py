@@ -16,6 +16,7 @@ from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.variables import REQUEST as VARIABLES
 from codebox_server.packages.lack import Lack, Lacks
+from codebox_server.runs.binding import change_environment, prove
 from codebox_server.runs.cpu_clock import CpuClock
 from codebox_server.runs.execution import Execution
 from codebox_server.runs.ladder import Ladder
@@ -76,13 +77,24 @@ class Context:
 
     async def variables(self, limit: int, after: str) -> dict[str, Any]:
         """A page of what a run would find: `{items, following}`. Raises conflict while something runs."""
-        if self._running is not None or self._queue or not self._kernel.calm.is_set():
+        if not self._is_idle():
             raise BoxError("conflict", "the context is busy")
         try:
             answer = await self._kernel.ask(VARIABLES, {"limit": limit, "after": after}, VARIABLES_SECONDS)
         except TimeoutError:
             raise BoxError("conflict", "the kernel is busy") from None
         return answer or {}
+
+    async def prove(self) -> None:
+        """See `binding.prove`."""
+        await prove(self._kernel)
+
+    async def change_environment(self, takes: bool) -> None:
+        """See `binding.change_environment`."""
+        await change_environment(self._kernel, takes, self._is_idle())
+
+    def _is_idle(self) -> bool:
+        return self._running is None and not self._queue and self._kernel.calm.is_set()
 
     # --- what others do to the kernel --------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import Any
 
 from codebox_server.bounds import CONTEXTS
@@ -74,6 +75,18 @@ class Contexts:
             if task.done() and self._defaults.get(language) is task:
                 del self._defaults[language]
             raise
+
+    async def change_environment(self, takes: Callable[[str], bool]) -> None:
+        """Give all kernels the environment that new ones have; `takes` tells of a language whether its kernel can.
+
+        Raises conflict when one has ended or is busy.
+        """
+        starting = [task for task in self._defaults.values() if not task.done()]
+        if starting:
+            await asyncio.wait(starting)
+        await asyncio.gather(
+            *(context.change_environment(takes(context.language)) for context in self._contexts.values())
+        )
 
     def kernel_starting(self) -> None:
         """See KernelObserver. Raises too_many_requests when the box has as many kernels as it may have."""

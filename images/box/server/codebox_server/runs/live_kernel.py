@@ -6,18 +6,21 @@ import asyncio
 import contextlib
 import datetime
 import signal
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from codebox_server.bounds import KERNEL_START_SECONDS
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.channel import KernelChannel
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
+from codebox_server.kernels.environment import Changes, difference
 from codebox_server.system.process import Death, reap, signal_group, watch_exit
 
 # What a process had sent before its end is still on its way through the sockets.
 _LAST_WORDS_SECONDS = 0.02
+
+_Answer = TypeVar("_Answer")
 
 
 def now() -> datetime.datetime:
@@ -119,12 +122,33 @@ class LiveKernel:
 
     async def ask(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         """The reply to a request of our own, None when the kernel ends meanwhile. Raises TimeoutError."""
+        return await self._hear(lambda channel: channel.ask(kind, content, seconds))
+
+    async def prove(self, code: str, seconds: float) -> bool:
+        """Whether the kernel runs code that prints nothing and is not counted. Raises TimeoutError."""
+        return bool(await self._hear(lambda channel: channel.prove(code, seconds)))
+
+    async def restart(self) -> None:
+        """A new process at once, without its last words. Raises as `ensure` does."""
+        await self._manager.restart_kernel(self.id, now=True)
+        await self.ensure()
+
+    def lacks(self) -> Changes:
+        """What the environment of its process would need to be that of a new one."""
+        return difference(self._jupyter.environment, self._jupyter.wanted_environment())
+
+    def has(self, changes: Changes) -> None:
+        """Its process has taken these changes."""
+        kept = {name: value for name, value in self._jupyter.environment.items() if name not in changes}
+        self._jupyter.environment = {**kept, **{name: value for name, value in changes.items() if value is not None}}
+
+    async def _hear(self, ask: Callable[[KernelChannel], Coroutine[Any, Any, _Answer]]) -> _Answer | None:
         if self.death is not None:
             return None
         await self.ensure()
         if self._channel is None:
             return None
-        asked = asyncio.ensure_future(self._channel.ask(kind, content, seconds))
+        asked = asyncio.ensure_future(ask(self._channel))
         await asyncio.wait([asked])
         # Cancelled when the channel is closed.
         return None if asked.cancelled() else asked.result()

@@ -9,11 +9,13 @@ import subprocess
 from pathlib import Path
 
 from codebox_server.kernels.child import ChildKernel, write_all
+from codebox_server.kernels.environment import Changes
 
 _INIT = Path(__file__).with_name("session.bash")
 # The code comes from a descriptor, so its text is never part of a line that the shell parses. Commands get no
 # stdin and neither of our descriptors.
 _RUN = b'__codebox_begin; eval -- "$__codebox_code" </dev/null 20<&- 21>&- 22>&-\n'
+_CHANGE = b"__codebox_change\n"
 
 
 class BashKernel(ChildKernel):
@@ -61,12 +63,19 @@ class BashKernel(ChildKernel):
         write_all(self._stdin, move.encode())
         return child
 
-    async def send_code(self, code: str, env: dict[str, str]) -> None:
+    async def send_code(self, code: str, env: dict[str, str], silent: bool) -> None:
         """Environment and code as data, then the line that runs them."""
         self._cell += 1
-        parts = [str(self._cell), str(len(env)), *(item for pair in env.items() for item in pair), code]
+        await self._send(_RUN, [str(self._cell), str(len(env)), *(item for pair in env.items() for item in pair), code])
+
+    async def send_changes(self, changes: Changes) -> None:
+        """As data, and the line that makes them."""
+        fields = ((name, "" if value is None else f"={value}") for name, value in changes.items())
+        await self._send(_CHANGE, [str(len(changes)), *(item for pair in fields for item in pair)])
+
+    async def _send(self, line: bytes, parts: list[str]) -> None:
         data = "".join(part.replace("\0", "") + "\0" for part in parts).encode("utf-8", "surrogateescape")
-        write_all(self._stdin, _RUN)
+        write_all(self._stdin, line)
         # A long text waits for the shell to read it.
         await asyncio.to_thread(write_all, self._code, data) if len(data) > 32_768 else write_all(self._code, data)
 
@@ -81,7 +90,8 @@ class BashKernel(ChildKernel):
 
     def _on_fields(self, data: bytes) -> None:
         self._fields += data
-        if not self._fields.endswith(b"\0\0"):
+        # Without any there is only the end.
+        if self._fields != b"\0" and not self._fields.endswith(b"\0\0"):
             return
         fields = self._fields[:-2].decode("utf-8", "replace").split("\0") if len(self._fields) > 2 else []
         names, attributes, lengths, previews = (fields[at::4] for at in range(4))
@@ -102,8 +112,10 @@ class BashKernel(ChildKernel):
     def _on_status(self, data: bytes) -> None:
         for line in data.decode().splitlines():
             cell, status = line.split()
+            if cell == "changed":
+                self.tell_changed()
             # An interrupt that comes late makes the shell report once more.
-            if int(cell) == self._cell:
+            elif int(cell) == self._cell:
                 self._on_end(status)
 
     def _on_end(self, status: str) -> None:

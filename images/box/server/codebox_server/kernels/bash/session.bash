@@ -42,6 +42,25 @@ __codebox_end() {
     builtin printf '%s %s\n' "$__codebox_cell" "$__codebox_last" >&21
 }
 
+# Changes the environment for good. A leading mark tells a variable that has a value from one that goes.
+__codebox_change() {
+    builtin local __codebox_count __codebox_name __codebox_value
+    IFS= builtin read -r -d '' -u 20 __codebox_count
+    while ((__codebox_count-- > 0)); do
+        IFS= builtin read -r -d '' -u 20 __codebox_name
+        IFS= builtin read -r -d '' -u 20 __codebox_value
+        # Not a variable of the user's, as those that were there at the start.
+        __codebox_initial+=$__codebox_name$'\n'
+        if [[ -n $__codebox_value ]]; then
+            builtin export "$__codebox_name=${__codebox_value#=}"
+        else
+            builtin unset -v "$__codebox_name"
+        fi
+    done 2>/dev/null
+    builtin printf 'changed 0\n' >&21
+    return "$__codebox_last"
+}
+
 # Writes name, attributes, length and the beginning of the value of each variable that came after the start, each ended
 # by NUL, and one NUL at the end. In a process of its own: nothing of the shell changes.
 __codebox_variables() {

@@ -117,6 +117,15 @@ const applyEnv = (env) => {
   };
 };
 
+/** Change the environment for good; null takes a variable away. */
+const changeEnvironment = (changes) => {
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null) delete process.env[name];
+    else process.env[name] = value;
+  }
+  send({ environment: true });
+};
+
 const finish = (cell, result) => {
   if (running !== cell) return;
   running = null;
@@ -178,6 +187,7 @@ const variables = createInspection(session);
 const control = new Worker(new URL('./control.mjs', import.meta.url), { workerData: { hears, handled } });
 control.on('message', (message) => {
   if (message.variables) return send({ variables: variables() });
+  if (message.environment) return changeEnvironment(message.environment);
   if (message.interrupt === undefined) return run(message);
   Atomics.add(handled, 0, 1);
   if (running?.id === message.interrupt) finish(running, interrupted);

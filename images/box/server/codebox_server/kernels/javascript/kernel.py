@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from codebox_server.kernels.child import ChildKernel, write_all
+from codebox_server.kernels.environment import Changes
 
 _HOST = str(Path(__file__).with_name("host.mjs"))
 _FLAGS = (
@@ -67,9 +68,9 @@ class JavaScriptKernel(ChildKernel):
             pipe.close()
         return child
 
-    async def send_code(self, code: str, env: dict[str, str]) -> None:
-        """One cell as a line of JSON."""
-        self._cell += 1
+    async def send_code(self, code: str, env: dict[str, str], silent: bool) -> None:
+        """One cell as a line of JSON. Its number shows in tracebacks."""
+        self._cell += 0 if silent else 1
         await self._send({"cell": self._cell, "code": code, "env": env, "typescript": self.typescript})
 
     async def _send(self, message: dict[str, Any]) -> None:
@@ -81,6 +82,10 @@ class JavaScriptKernel(ChildKernel):
         """Ask the thread in Node that watches over the other, and end children that the cell waits for."""
         write_all(self._tell, json.dumps({"interrupt": self._cell}).encode() + b"\n")
         os.killpg(os.getpgid(0), signal.SIGINT)
+
+    async def send_changes(self, changes: Changes) -> None:
+        """As a line of JSON too."""
+        await self._send({"environment": changes})
 
     def ask_variables(self) -> None:
         """The main thread of Node answers when nothing keeps it busy."""
@@ -114,6 +119,8 @@ class JavaScriptKernel(ChildKernel):
     def _on_message(self, message: dict[str, Any]) -> None:
         if "display" in message:
             self._on_display(message["display"])
+        elif "environment" in message:
+            self.tell_changed()
         elif "variables" in message:
             self.tell_variables(message["variables"])
         elif "clear" in message:

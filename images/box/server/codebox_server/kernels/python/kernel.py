@@ -1,4 +1,4 @@
-"""The Python kernel: ipykernel's, which also tells what variables there are."""
+"""The Python kernel: ipykernel's, which also tells what variables there are and takes another environment."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
 
+from codebox_server.kernels.environment import EnvironmentMixin
 from codebox_server.kernels.python.description import variable_names
 from codebox_server.kernels.python.inspection import inspect
 from codebox_server.kernels.variables import VariablesMixin, page_of
 
 
-class PythonKernel(VariablesMixin, IPythonKernel):
+class PythonKernel(VariablesMixin, EnvironmentMixin, IPythonKernel):
     """IPython."""
 
     async def list_variables(self, limit: int, after: str) -> dict[str, Any]:
