@@ -19,6 +19,9 @@ const createSeconds = 180;
 /** Packages are installed after the start, in up to five minutes of their own. */
 const installSeconds = 340;
 
+/** All files of a box are on their way. */
+const restSeconds = 700;
+
 /** Samples are not counted over streams, and none is the last. */
 const sampled: Counting<BoxStatsEvent> = {
   position: ({ seq }) => seq,
@@ -47,13 +50,49 @@ export const createBoxes = (transport: Transport) => ({
   list: (query: Partial<Omit<BoxQuery, 'cursor'>> = {}, options?: CallOptions) =>
     transport.items(boxPageSchema, { path: pathOf('boxes'), query, options }),
 
-  /** Changes metadata and times. */
+  /** Changes metadata, times and what it does when idle. */
   update: (box: string, body: UpdateBox, options?: CallOptions): Promise<Box> =>
     transport.json(boxSchema, { method: 'PATCH', path: pathOf('boxes', box), json: body, options }),
 
   /** Puts off the idle end. */
   keepalive: (box: string, options?: CallOptions): Promise<Box> =>
     transport.json(boxSchema, { method: 'POST', path: pathOf('boxes', box, 'keepalive'), options }),
+
+  /** Freezes it with its variables. A `conflict` while code runs there. Any use brings it back. */
+  pause: (box: string, options?: CallOptions): Promise<Box> =>
+    transport.json(boxSchema, {
+      method: 'POST',
+      path: pathOf('boxes', box, 'pause'),
+      deadlineSeconds: createSeconds,
+      options,
+    }),
+
+  /** Has it ready again, from its memory or its files. */
+  resume: (box: string, options?: CallOptions): Promise<Box> =>
+    transport.json(boxSchema, {
+      method: 'POST',
+      path: pathOf('boxes', box, 'resume'),
+      deadlineSeconds: restSeconds,
+      options,
+    }),
+
+  /** Puts its files aside and ends what runs it. A `conflict` while code runs there. Any use brings it back. */
+  hibernate: (box: string, options?: CallOptions): Promise<Box> =>
+    transport.json(boxSchema, {
+      method: 'POST',
+      path: pathOf('boxes', box, 'hibernate'),
+      deadlineSeconds: restSeconds,
+      options,
+    }),
+
+  /** Puts its files aside, for the case that its instance is lost. */
+  checkpoint: (box: string, options?: CallOptions): Promise<Box> =>
+    transport.json(boxSchema, {
+      method: 'POST',
+      path: pathOf('boxes', box, 'checkpoint'),
+      deadlineSeconds: restSeconds,
+      options,
+    }),
 
   /** What it uses now and at most, against its limits. */
   stats: (box: string, options?: CallOptions): Promise<BoxStats> =>

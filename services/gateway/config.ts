@@ -52,6 +52,8 @@ const environmentSchema = z.object({
   CODEBOX_START_SECONDS: seconds(60, 600),
   CODEBOX_STOP_SECONDS: seconds(10, 600),
   CODEBOX_RUN_GRACE_SECONDS: seconds(30, 600),
+  CODEBOX_BLOBS: z.string().min(1).optional(),
+  CODEBOX_CHECKPOINT_SECONDS: z.coerce.number().min(0.1).max(86_400).default(30),
   CODEBOX_SWEEP_SECONDS: z.coerce.number().min(0.1).max(60).default(5),
   CODEBOX_PORTS_DOMAIN: z
     .string()
@@ -93,6 +95,9 @@ export interface Config {
   stopMs: number;
   runGraceMs: number;
   sweepMs: number;
+  /** Where files of boxes at rest are kept: a folder, or the URL of a bucket. */
+  blobs: string;
+  checkpointMs: number;
   portsDomain: string;
   portsAnswerMs: number;
   logLevel: string;
@@ -139,6 +144,8 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     startMs: values.CODEBOX_START_SECONDS * 1000,
     stopMs: values.CODEBOX_STOP_SECONDS * 1000,
     runGraceMs: values.CODEBOX_RUN_GRACE_SECONDS * 1000,
+    blobs: values.CODEBOX_BLOBS ?? resolve(values.CODEBOX_DATA_DIR, 'blobs'),
+    checkpointMs: values.CODEBOX_CHECKPOINT_SECONDS * 1000,
     sweepMs: values.CODEBOX_SWEEP_SECONDS * 1000,
     portsDomain: values.CODEBOX_PORTS_DOMAIN,
     portsAnswerMs: values.CODEBOX_PORTS_ANSWER_SECONDS * 1000,

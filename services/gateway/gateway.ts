@@ -1,7 +1,9 @@
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
+import { openBlobs } from './blobs/open-blobs.ts';
 import { createBoxConnections } from './box-server/connections.ts';
+import { createAccess } from './boxes/access.ts';
 import { createActivity } from './boxes/activity.ts';
 import { createBackground } from './boxes/background.ts';
 import { createBoxUsage } from './boxes/box-usage.ts';
@@ -23,6 +25,7 @@ import { createPorts } from './boxes/ports.ts';
 import { createQuotas } from './boxes/quotas.ts';
 import { createReaper } from './boxes/reaper.ts';
 import { createRecorder } from './boxes/recorder.ts';
+import { createRests } from './boxes/rests.ts';
 import { createRun } from './boxes/run.ts';
 import { createSettlement } from './boxes/settlement.ts';
 import { createStats } from './boxes/stats.ts';
@@ -115,17 +118,35 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   });
   const meter = createMeter({ driver, boxes: store.boxes, usage: store.usage });
   const quotas = createQuotas(store.quotas);
+  const wake = (tenant: string, box: string) => rests.rest.wake(tenant, box);
   const lifecycle = createLifecycle({
     driver,
     meter,
     store,
     connections,
+    access: createAccess({ store, connections, activity, wake }),
+    wake,
     activity,
     templates,
     maxBoxes: config.maxBoxes ?? capacity(templates),
     startMs: config.startMs,
     recordEnds: createLastWords({ store, connections, recorder }),
     onStart: (ms) => metrics.starts.observe({ kind: 'cold' }, ms / 1000),
+  });
+  const lagMs = 2 * beatMs + beatLateMs;
+  const rests = createRests({
+    driver,
+    store,
+    blobs: await openBlobs(config.blobs, deployment),
+    connections,
+    lifecycle,
+    background,
+    flush: async () => {
+      await recorder.flush();
+      await activity.flush();
+    },
+    lagMs,
+    checkpointMs: config.checkpointMs,
   });
   const usage = createBoxUsage({ driver, lifecycle });
   const budget = createCpuBudget(usage, quotas);
@@ -150,7 +171,8 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     budget,
     meter,
     sweepMs: config.sweepMs,
-    lagMs: 2 * beatMs + beatLateMs,
+    lagMs,
+    rests: rests.sweeper,
     startMs: config.startMs,
     onReap: (cause) => metrics.reaps.inc({ cause }),
     onOrphan: (kind) => metrics.leaks.inc({ kind }),
@@ -163,6 +185,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     store,
     metrics,
     lifecycle,
+    rest: rests.rest,
     executions,
     contexts: createContexts(lifecycle),
     commands,

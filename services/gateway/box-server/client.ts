@@ -38,6 +38,8 @@ import { attachTerminal, type ScreenSize } from './terminal-socket.ts';
 
 /** The body of a stream has a heartbeat every 10 s, so silence means a broken box. */
 const silenceDeadlineMs = 40_000;
+/** Before the first byte of its files a box looks at each of them. */
+const packMs = 60_000;
 const maxCalls = 32;
 const maxStreams = 512;
 /** How much is read of a body that nobody wants any more, before its connection is cut. */
@@ -302,6 +304,16 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
     operateOnFiles: async (operation: FileOperation, signal: AbortSignal) => {
       const answer = await ask(streams, 'files', { method: 'POST', ...asJson(operation), headersTimeout: 0, signal });
       return { entry: await readAnswer(fileEntrySchema, answer.body), isNew: answer.status === 201 };
+    },
+
+    /** The whole volume as a stream that only `restore` understands. A cut one is an error of the body. */
+    checkpoint: (signal: AbortSignal) => send(streams, 'checkpoint', { signal, headersTimeout: packMs }, undefined),
+
+    /** Replaces the volume, and the bound environment, by such a stream. The caller has the deadline. */
+    restore: async (content: Readable, signal: AbortSignal) => {
+      const options = { method: 'PUT', body: content, headersTimeout: 0, signal } as const;
+      const answer = await send(streams, 'checkpoint', options, undefined);
+      await readBounded(answer.body);
     },
 
     terminals: async () => (await read(terminalsSchema, 'terminals')).items,

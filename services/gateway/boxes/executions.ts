@@ -9,7 +9,7 @@ import type { Activity } from './activity.ts';
 import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import type { ReadExecution } from './execution-view.ts';
-import { type Following, lostEvent, type Opened, reach } from './following.ts';
+import { type Following, lostEvent, type Opened } from './following.ts';
 import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { TenantQuotas } from './quotas.ts';
@@ -47,7 +47,6 @@ const defaultTimeoutMs = 60_000;
 /** Executions: code runs at most once, its events are kept by the box, its end is recorded in PostgreSQL. */
 export const createExecutions = (options: ExecutionsOptions) => {
   const { store, lifecycle, activity, background, recorder, budget, following, quotas } = options;
-  const use = (tenant: string, box: string) => lifecycle.use(tenant, box);
 
   /** Whether nothing comes after this event any more. */
   const hasEnded = async (row: ExecutionRow, server: BoxConnection, after: number): Promise<boolean> => {
@@ -149,7 +148,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
       signal?: AbortSignal,
     ): AsyncGenerator<ExecutionEvent> {
       const row = await find(tenant, box, id);
-      const server = await reach(use, tenant, box);
+      const server = await lifecycle.past(tenant, box, { isUse: true });
       if (!server) {
         const done = row.done ?? lostEvent(after + 1, row.cause ?? { code: 'box_lost', detail: 'The box is gone.' });
         if (done.seq > after) yield done;
@@ -167,7 +166,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
     /** An execution with what it has put out until now. */
     async read(tenant: string, box: string, id: string): Promise<ReadExecution> {
       const row = await find(tenant, box, id);
-      const server = await reach(use, tenant, box);
+      const server = await lifecycle.past(tenant, box, { isUse: true });
       if (!server) return { row, done: row.done, events: null };
       try {
         const { done, lastSeq } = await server.readExecution(id);

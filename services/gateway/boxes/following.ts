@@ -166,16 +166,6 @@ export const createFollowing = (options: FollowingOptions) => {
 
 export type Following = ReturnType<typeof createFollowing>;
 
-/** The connection to a box that can still be asked, or undefined when it has ended. */
-export const reach = async (use: Lifecycle['use'], tenant: string, box: string): Promise<BoxConnection | undefined> => {
-  try {
-    return (await use(tenant, box)).server;
-  } catch (error) {
-    if (error instanceof CodeBoxError && error.code === 'gone') return undefined;
-    throw error;
-  }
-};
-
 /** The end of an execution of which nobody knows how it ended. */
 export const lostEvent = (seq: number, cause: Cause): ExecutionDone => ({
   seq,

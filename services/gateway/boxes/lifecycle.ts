@@ -12,6 +12,7 @@ import type { BoxConnection, BoxConnections } from '../box-server/connections.ts
 import type { Driver } from '../drivers/driver.ts';
 import type { BoxRow, NewBox } from '../store/boxes.ts';
 import type { Store } from '../store/store.ts';
+import { type Access, checkLiving, goneError, isResting } from './access.ts';
 import type { Activity } from './activity.ts';
 import { newId } from './id.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
@@ -23,6 +24,7 @@ export interface LifecycleOptions {
   driver: Driver;
   store: Store;
   connections: BoxConnections;
+  access: Access;
   activity: Activity;
   templates: Map<string, Template>;
   maxBoxes: number;
@@ -30,33 +32,21 @@ export interface LifecycleOptions {
   /** Writes the ends of executions of a box that are known and not yet written. */
   recordEnds: (boxId: string) => Promise<void>;
   meter: Pick<Meter, 'count'>;
+  /** Brings a resting box back; returns when it is ready. */
+  wake: (tenantId: string, id: string) => Promise<void>;
   /** Told of every created box. */
   onStart?: (ms: number) => void;
 }
 
-/** A box that can be talked to. */
-export interface UsableBox {
-  box: BoxRow;
-  /** What embodies it, for questions to the driver. */
-  instance: string;
-  server: BoxConnection;
-}
-
 export type Continuity = 'new' | 'reused' | 'restored' | 'lost';
 
-/**
- * A ready box is taken as ready for this long without asking again: it never changes its owner or its instance. When another
- * gateway deletes it meanwhile, its socket is gone and the caller is told so.
- */
-const trustMs = 1000;
-const maxTrusted = 10_000;
 const inspectEveryMs = 300;
 const destroyDeadlineMs = 30_000;
 
 /** Makes, finds and ends boxes. PostgreSQL is the truth; the driver is asked only after a row says so. */
 export const createLifecycle = (options: LifecycleOptions) => {
-  const { driver, store, connections, activity, templates, maxBoxes, startMs } = options;
-  const trusted = new Map<string, { box: BoxRow; instance: string; address: string; until: number }>();
+  const { driver, store, connections, access, activity, templates, maxBoxes, startMs } = options;
+  const { findEmbodied: find, distrust } = access;
 
   const templateNamed = (name: string): Template => {
     const template = templates.get(name);
@@ -130,12 +120,42 @@ export const createLifecycle = (options: LifecycleOptions) => {
   };
 
   const end = async (boxId: string, state: 'deleting' | 'failed' | 'lost', cause: BoxCause): Promise<void> => {
-    trusted.delete(boxId);
+    distrust(boxId);
     await store.boxes.end(boxId, state, cause);
     // What is known of its runs comes before what is not.
     await options.recordEnds(boxId);
     await store.executions.loseAll(boxId, { code: `box_${cause.code}`, detail: cause.detail });
     for (const instance of await store.boxes.instancesOf(boxId)) await destroyInstance(instance.id, instance.address);
+  };
+
+  /** Its instance is gone: it goes on with the files that were kept, if any were, and has ended otherwise. */
+  const lose = async (boxId: string): Promise<void> => {
+    distrust(boxId);
+    const lost = await store.boxes.instancesOf(boxId);
+    if (!(await store.tasks.fallBack(boxId))) return await end(boxId, 'lost', instanceLost);
+    await options.recordEnds(boxId);
+    await store.executions.loseAll(boxId, { code: 'box_lost', detail: instanceLost.detail });
+    for (const instance of lost) await destroyInstance(instance.id, instance.address);
+  };
+
+  /** Gives a box that has none an instance; throws `unavailable` when there is no room. */
+  const embody = async (box: BoxRow) => {
+    const template = templates.get(box.template);
+    if (!template) throw new CodeBoxError('conflict', `The template ${box.template} is not there any more.`);
+    const { limits, network } = box;
+    const instanceId = newId('i');
+    await store.boxes.addInstance(box.id, { id: instanceId, driver: driver.name }, maxBoxes);
+    try {
+      const signal = AbortSignal.timeout(startMs);
+      const labels = { box: box.id };
+      const instance = await driver.create({ id: instanceId, image: template.image, limits, network, labels }, signal);
+      const server = connections.to(instance.address);
+      await waitUntilServing(instanceId, server, signal);
+      return { instance: { id: instanceId, address: instance.address }, server };
+    } catch (error) {
+      await destroyInstance(instanceId, null);
+      throw error;
+    }
   };
 
   const start = async (row: BoxRow, instanceId: string, template: Template, ask: CreateBox): Promise<BoxRow> => {
@@ -194,52 +214,21 @@ export const createLifecycle = (options: LifecycleOptions) => {
   };
 
   const reuse = async (tenantId: string, known: BoxRow): Promise<{ box: BoxRow; continuity: Continuity }> => {
+    if (isResting(known)) await options.wake(tenantId, known.id);
     const box = await waitUntilReady(tenantId, known);
     await store.boxes.touch([box.id]);
-    return { box, continuity: 'reused' };
+    return { box, continuity: box.restoredAt ? 'restored' : 'reused' };
   };
 
   const waitUntilReady = async (tenantId: string, box: BoxRow): Promise<BoxRow> => {
     const deadline = performance.now() + startMs + initialPackagesMs;
-    for (let row = box; ; row = (await find(tenantId, box.id)).box) {
+    for (;;) {
+      const row = (await find(tenantId, box.id)).box;
       if (row.state === 'ready') return row;
       if (row.state !== 'creating') throw goneError(row);
       if (performance.now() > deadline) throw new CodeBoxError('timeout', 'The box did not become ready in time.');
       await sleep(50);
     }
-  };
-
-  const find = async (tenantId: string, id: string) => {
-    const found = await store.boxes.find(tenantId, id);
-    if (!found) throw new CodeBoxError('not_found', 'There is no such box.');
-    return found;
-  };
-
-  const lookUp = async (tenantId: string, id: string): Promise<UsableBox & { isDue: boolean }> => {
-    const known = trusted.get(id);
-    if (known && known.until > performance.now() && known.box.tenantId === tenantId) {
-      return { box: known.box, instance: known.instance, server: connections.to(known.address), isDue: false };
-    }
-    const { box, instance, isDue } = await find(tenantId, id);
-    if (box.state === 'creating') throw stillCreating();
-    if (box.state !== 'ready' || !instance?.address) throw goneError(box);
-    if (trusted.size >= maxTrusted) trusted.clear();
-    const until = performance.now() + trustMs;
-    if (!isDue) trusted.set(id, { box, instance: instance.id, address: instance.address, until });
-    return { box, instance: instance.id, server: connections.to(instance.address), isDue };
-  };
-
-  const look = async (tenantId: string, id: string): Promise<UsableBox> => {
-    const { isDue: _, ...found } = await lookUp(tenantId, id);
-    return found;
-  };
-
-  /** Why a box that was ready cannot be used. */
-  const notReady = async (tenantId: string, id: string): Promise<CodeBoxError> => {
-    trusted.delete(id);
-    const { box } = await find(tenantId, id);
-    if (box.state !== 'ready') return goneError(box);
-    return new CodeBoxError('conflict', 'The state of the box is just changing.', { retryAfterSeconds: 1 });
   };
 
   const instanceIsRunning = async (instanceId: string): Promise<boolean> =>
@@ -248,8 +237,11 @@ export const createLifecycle = (options: LifecycleOptions) => {
   return {
     /** A new box, or the user's one. `onAccepted` is told of a new one before anything of it is made. */
     create,
+    ...access,
     destroyInstance,
+    embody,
     end,
+    lose,
     templates: () => [...templates.values()],
     /** The template that a caller names; `invalid_request` for one that is not there or not available. */
     template: (name = defaultTemplate): Template => usableTemplate(name),
@@ -265,11 +257,9 @@ export const createLifecycle = (options: LifecycleOptions) => {
       throw goneError((await find(tenantId, id)).box);
     },
 
-    /** Counts as use: puts off the idle end. */
+    /** Counts as use: puts off the idle end. A box that rests goes on resting. */
     async keepalive(tenantId: string, id: string): Promise<BoxRow> {
-      const { box } = await find(tenantId, id);
-      if (box.state === 'creating') throw stillCreating();
-      if (box.state !== 'ready') throw goneError(box);
+      checkLiving((await find(tenantId, id)).box);
       await store.boxes.touch([id]);
       return (await find(tenantId, id)).box;
     },
@@ -278,7 +268,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     async ended(tenantId: string, id: string): Promise<CodeBoxError | undefined> {
       const { box } = await find(tenantId, id);
       if (box.endedAt === null) return undefined;
-      trusted.delete(id);
+      distrust(id);
       return goneError(box);
     },
 
@@ -288,35 +278,18 @@ export const createLifecycle = (options: LifecycleOptions) => {
       await end(id, 'deleting', { code: 'deleted', detail: 'The box was deleted.' });
     },
 
-    /** A box to talk to. Throws `gone` for one that has ended, `conflict` for one that is not ready yet. */
-    async use(tenantId: string, id: string): Promise<UsableBox> {
-      const { isDue, ...found } = await lookUp(tenantId, id);
-      // Any gateway may end it now: its use is on record before it begins.
-      if (isDue && (await store.boxes.touch([id])).length === 0) throw await notReady(tenantId, id);
-      activity.note(id);
-      return found;
-    },
-
-    /** Keeps a box in use until the answer is called. Throws as `use` does. */
-    async hold(tenantId: string, id: string): Promise<() => void> {
-      await this.use(tenantId, id);
-      return activity.hold(id);
-    },
-
-    /** A box to talk to, as `use` has it; looking at it does not count as use. */
-    look,
-    notReady,
-
     /**
      * Why a box does not answer: the cause when it is gone (and from now on recorded as such), undefined when its instance
      * still runs, so that asking again makes sense.
      */
     async whyGone(tenantId: string, id: string): Promise<Cause | undefined> {
       const { box, instance } = await find(tenantId, id);
-      if (box.state === 'ready' && instance && (await instanceIsRunning(instance.id))) return undefined;
-      if (box.state === 'ready') {
-        await end(id, 'lost', { code: 'instance_lost', detail: 'The instance of the box ended unexpectedly.' });
-        return { code: 'box_lost', detail: 'The instance of the box ended unexpectedly.' };
+      if (box.state === 'hibernated') return { code: 'box_hibernated', detail: 'The box hibernates.' };
+      const isEmbodied = box.state === 'ready' || box.state === 'paused';
+      if (isEmbodied && instance && (await instanceIsRunning(instance.id))) return undefined;
+      if (isEmbodied) {
+        await lose(id);
+        return { code: 'box_lost', detail: instanceLost.detail };
       }
       return { code: `box_${box.cause?.code ?? 'lost'}`, detail: box.cause?.detail ?? 'The box is gone.' };
     },
@@ -325,6 +298,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
 
 export type Lifecycle = ReturnType<typeof createLifecycle>;
 
-const stillCreating = () => new CodeBoxError('conflict', 'The box is still being created.', { retryAfterSeconds: 1 });
-
-const goneError = (box: BoxRow) => new CodeBoxError('gone', box.cause?.detail ?? 'The box is gone.');
+const instanceLost = {
+  code: 'instance_lost',
+  detail: 'The instance of the box ended unexpectedly.',
+} as const satisfies BoxCause;

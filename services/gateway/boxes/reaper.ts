@@ -6,6 +6,7 @@ import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Meter } from './meter.ts';
+import type { RestSweeper } from './rest-sweeper.ts';
 import type { Settlement } from './settlement.ts';
 
 export interface ReaperOptions {
@@ -15,6 +16,7 @@ export interface ReaperOptions {
   settlement: Settlement;
   activity: Activity;
   background: Background;
+  rests: RestSweeper;
   budget: CpuBudget;
   meter: Pick<Meter, 'sweep'>;
   sweepMs: number;
@@ -41,7 +43,7 @@ const noAgeMs = 30 * 86_400_000;
  * Any number of gateways may do so at once. Each item has a deadline of its own, and what fails is tried again next time.
  */
 export const createReaper = (options: ReaperOptions) => {
-  const { driver, store, lifecycle, settlement, activity, background, budget, meter, sweepMs, lagMs, startMs } =
+  const { driver, store, lifecycle, settlement, activity, background, rests, budget, meter, sweepMs, lagMs, startMs } =
     options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
@@ -136,14 +138,12 @@ export const createReaper = (options: ReaperOptions) => {
       // It may have become ready between the two lists.
       if ((await driver.inspect(row.id, AbortSignal.timeout(10_000)))?.running) return;
       options.onOrphan?.('row');
-      await lifecycle.end(row.boxId, 'lost', {
-        code: 'instance_lost',
-        detail: 'The instance of the box ended unexpectedly.',
-      });
+      await lifecycle.lose(row.boxId);
     });
     settle(graceMs);
     await store.boxes.purgeEnded(keepEndedSeconds, 1000);
     await store.idempotency.purge(keepKeysSeconds);
+    rests.reconcile();
     await store.tickets.purge();
     await store.portSessions.purge();
     await store.gateways.purge();
@@ -154,6 +154,7 @@ export const createReaper = (options: ReaperOptions) => {
     // A box whose use could not be written would look idle.
     const isWritten = await background.attempt('write activity', activity.flush);
     if (isWritten) await background.attempt('reap boxes', reapOverdue);
+    if (isWritten) rests.sweep();
     await background.attempt('end boxes past their CPU time', endOverspent);
     await background.attempt('count the use of boxes', meter.sweep);
     await background.attempt('destroy instances', finishDestroying);

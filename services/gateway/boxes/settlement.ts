@@ -2,7 +2,7 @@ import { type Cause, CodeBoxError } from '#contract';
 import type { UnsettledExecution } from '../store/executions.ts';
 import type { Store } from '../store/store.ts';
 import type { Background } from './background.ts';
-import { type Following, forgotten, lostEvent, reach } from './following.ts';
+import { type Following, forgotten, lostEvent } from './following.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Recorder } from './recorder.ts';
 import { noEnd } from './run-clock.ts';
@@ -11,7 +11,7 @@ export interface SettlementOptions {
   /** The id of this gateway. */
   gateway: string;
   store: Pick<Store, 'executions'>;
-  lifecycle: Pick<Lifecycle, 'look' | 'whyGone'>;
+  lifecycle: Pick<Lifecycle, 'find' | 'past' | 'whyGone'>;
   following: Following;
   background: Background;
   recorder: Recorder;
@@ -35,7 +35,9 @@ export const createSettlement = (options: SettlementOptions) => {
   const settleOne = async ({ row, isAbandoned }: UnsettledExecution): Promise<void> => {
     if (following.isHeld(row.id)) return;
     const isOurs = isAbandoned || row.gatewayId === gateway;
-    const server = await reach(lifecycle.look, row.tenantId, row.boxId);
+    // Frozen, it neither ends nor can be asked.
+    if ((await lifecycle.find(row.tenantId, row.boxId)).state === 'paused') return;
+    const server = await lifecycle.past(row.tenantId, row.boxId, { isUse: false });
     let cause: Cause | undefined;
     try {
       const found = await server?.readExecution(row.id);

@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BoxStats, type BoxStatsEvent, CodeBoxError } from '#contract';
+import type { UsableBox } from './access.ts';
 import type { BoxUsage } from './box-usage.ts';
 import { limitMs } from './cpu-budget.ts';
-import type { Lifecycle, UsableBox } from './lifecycle.ts';
+import type { Lifecycle } from './lifecycle.ts';
 
 export interface StatsOptions {
   usage: BoxUsage;
@@ -39,7 +40,7 @@ export const createStats = ({ usage, lifecycle }: StatsOptions) => {
   return {
     read,
 
-    /** A sample now and then one after each pause, to the end of the box. Throws `gone` when it has ended before the first. */
+    /** A sample now and then one after each pause, to the end of the box, or until it hibernates; that before the first is thrown. */
     async *watch(tenant: string, box: string, everyMs: number, signal: AbortSignal): AsyncGenerator<BoxStatsEvent> {
       for (let seq = 1; ; seq++) {
         const stats = await read(tenant, box).catch((error: unknown) => {
@@ -56,5 +57,6 @@ export const createStats = ({ usage, lifecycle }: StatsOptions) => {
 
 export type Stats = ReturnType<typeof createStats>;
 
-/** The box ended between two samples. */
-const isGone = (error: unknown): boolean => error instanceof CodeBoxError && error.code === 'gone';
+/** The box ended between two samples, or hibernates. */
+const isGone = (error: unknown): boolean =>
+  error instanceof CodeBoxError && (error.code === 'gone' || error.code === 'conflict');

@@ -11,6 +11,7 @@ import type { Lifecycle } from '../boxes/lifecycle.ts';
 import type { Packages } from '../boxes/packages.ts';
 import type { PortSessions } from '../boxes/port-sessions.ts';
 import type { Ports } from '../boxes/ports.ts';
+import type { Rest } from '../boxes/rest.ts';
 import type { RunOnce } from '../boxes/run.ts';
 import type { Stats } from '../boxes/stats.ts';
 import type { Terminals } from '../boxes/terminals.ts';
@@ -67,6 +68,7 @@ import { createWebSockets, type WebSockets } from './websocket.ts';
 export interface RouteParts {
   metrics: Metrics;
   lifecycle: Lifecycle;
+  rest: Rest;
   executions: Executions;
   contexts: Contexts;
   commands: Commands;
@@ -178,7 +180,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
 export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
   addSystemRoutes(endpoints, parts);
   addTemplateRoutes(endpoints, parts.lifecycle);
-  addBoxRoutes(endpoints, parts.lifecycle);
+  addBoxRoutes(endpoints, parts.lifecycle, parts.rest);
   addExecutionRoutes(endpoints, parts.executions, parts.stopping);
   addSocketRoute(endpoints, parts);
   addContextRoutes(endpoints, parts.contexts);

@@ -51,6 +51,18 @@ export interface FoundBox {
 const capacityLock = 7_302_113_806;
 const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
 const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`;
+/** On its way to its end, or there already: a box that hibernates has no instance that would have to go first. */
+const deleting = sql`case when exists (select from ${instances} where ${instances.boxId} = ${boxes.id}) then 'deleting' else 'deleted' end`;
+/** Of a box that has ended: no task goes on, and its blob is nobody's. */
+const nothingKept = {
+  task: null,
+  taskId: null,
+  taskSince: null,
+  taskUntil: null,
+  checkpointId: null,
+  checkpointAt: null,
+  storageBytes: 0,
+} as const;
 const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => ${seconds})`;
 
 /** Boxes and the instances that embody them. Every change of a box's state is a compare-and-set on `version`. */
@@ -94,6 +106,18 @@ export const createBoxStore = (db: Database, gateway: string | null) => {
           .returning();
         if (row) await tx.insert(instances).values({ ...instance, boxId: box.id, state: 'creating' });
         return row;
+      });
+    },
+
+    /** Writes an instance for a box that is there; throws `unavailable` when there are `maxInstances` already. */
+    async addInstance(boxId: string, instance: { id: string; driver: string }, maxInstances: number): Promise<void> {
+      await db.transaction(async (tx) => {
+        await tx.execute(sql`select pg_advisory_xact_lock(${capacityLock})`);
+        const [existing] = await tx.select({ n: count() }).from(instances);
+        if ((existing?.n ?? 0) >= maxInstances) {
+          throw new CodeBoxError('unavailable', 'All boxes of this deployment are in use.', { retryAfterSeconds: 5 });
+        }
+        await tx.insert(instances).values({ ...instance, boxId, state: 'creating' });
       });
     },
 
@@ -156,7 +180,13 @@ export const createBoxStore = (db: Database, gateway: string | null) => {
       return await db.transaction(async (tx) => {
         const [row] = await tx
           .update(boxes)
-          .set({ state, cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()` })
+          .set({
+            state: state === 'deleting' ? deleting : state,
+            cause,
+            version: sql`${boxes.version} + 1`,
+            endedAt: sql`now()`,
+            ...nothingKept,
+          })
           .where(and(eq(boxes.id, id), inArray(boxes.state, living)))
           .returning();
         if (row) await tx.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, id));
@@ -226,11 +256,15 @@ export const createBoxStore = (db: Database, gateway: string | null) => {
         sql`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds} + ${lagMs / 1000}::float8) <= now()`,
         notExists(running),
       );
+      const overdue = or(
+        and(inArray(boxes.state, ['ready', 'paused', 'hibernated']), expired),
+        and(eq(boxes.state, 'ready'), eq(boxes.onIdle, 'delete'), idle),
+      );
       return await db.transaction(async (tx) => {
         const due = await tx
           .select({ id: boxes.id, expired: sql<boolean>`${expired}` })
           .from(boxes)
-          .where(and(eq(boxes.state, 'ready'), or(expired, idle)))
+          .where(overdue)
           .orderBy(asc(boxes.expiresAt))
           .limit(limit)
           .for('update', { skipLocked: true });
@@ -242,8 +276,8 @@ export const createBoxStore = (db: Database, gateway: string | null) => {
           // Asked again now that the row is locked: what has begun to run since the first look shows only to a new statement.
           const [row] = await tx
             .update(boxes)
-            .set({ state: 'deleting', cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()` })
-            .where(and(eq(boxes.id, id), eq(boxes.state, 'ready'), or(expired, idle)))
+            .set({ state: deleting, cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()`, ...nothingKept })
+            .where(and(eq(boxes.id, id), overdue))
             .returning();
           if (!row) continue;
           await tx.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, id));

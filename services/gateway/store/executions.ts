@@ -148,6 +148,16 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return row === undefined || row.running > 0 ? undefined : row.freeMs;
     },
 
+    /** One that counts as running in a box, if any does. */
+    async anyRunning(boxId: string): Promise<string | undefined> {
+      const [row] = await db
+        .select({ id: executions.id })
+        .from(executions)
+        .where(and(eq(executions.boxId, boxId), eq(executions.status, 'running')))
+        .limit(1);
+      return row?.id;
+    },
+
     /** Forgets one that the box refused before it ran. */
     async remove(id: string): Promise<void> {
       await db.delete(executions).where(eq(executions.id, id));

@@ -164,7 +164,7 @@ export const boxes = pgTable(
       .notNull()
       .default('delete'),
     /** What a gateway is doing about the state, under which id, and until when it counts as alive. */
-    task: text('task', { enum: ['pause', 'resume', 'hibernate', 'checkpoint', 'restore'] }),
+    task: text('task', { enum: ['pause', 'freeze', 'resume', 'hibernate', 'checkpoint', 'restore'] }),
     taskId: text('task_id'),
     taskSince: instant('task_since'),
     taskUntil: instant('task_until'),
@@ -175,6 +175,8 @@ export const boxes = pgTable(
     checkpointAt: instant('checkpoint_at'),
     /** What its files take in the blob store. */
     storageBytes: bigint('storage_bytes', { mode: 'number' }).notNull().default(0),
+    /** The CPU time that it had used when its files were put aside. */
+    spentCpuMs: bigint('spent_cpu_ms', { mode: 'number' }).notNull().default(0),
     /** When what embodies it now got its files from a checkpoint. */
     restoredAt: instant('restored_at'),
   },

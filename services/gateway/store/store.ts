@@ -8,6 +8,7 @@ import { createIdempotencyStore } from './idempotency.ts';
 import { createKeyStore } from './keys.ts';
 import { createPortSessionStore } from './port-sessions.ts';
 import { createQuotaStore } from './quotas.ts';
+import { createTaskStore } from './tasks.ts';
 import { createTenantStore } from './tenants.ts';
 import { createTicketStore } from './tickets.ts';
 import { createUsageStore } from './usage.ts';
@@ -29,6 +30,7 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     portSessions: createPortSessionStore(db),
     quotas: createQuotaStore(db),
     tenants: createTenantStore(db),
+    tasks: createTaskStore(db),
     tickets: createTicketStore(db),
     connections,
     usage: createUsageStore(db),

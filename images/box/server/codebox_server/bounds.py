@@ -128,6 +128,10 @@ FETCH_HEADERS = 64
 ZIP_ENTRIES = 100_000
 EXTRACT_ENTRIES = 200_000
 
+# A box that is put aside: what is told of it before its files, and the files whose modes are told there.
+PACK_HEAD_BYTES = 8 * MIB
+PACK_MODES = 10_000
+
 # Search. A page ends after some time with what it has; a pattern that takes far longer is given up.
 SEARCH_SECONDS = 8.0
 SEARCH_KILL_SECONDS = 16.0

@@ -10,6 +10,7 @@ import {
   updateBoxSchema,
 } from '#contract';
 import type { Continuity, Lifecycle } from '../../boxes/lifecycle.ts';
+import type { Rest } from '../../boxes/rest.ts';
 import type { BoxRow } from '../../store/boxes.ts';
 import type { Endpoints } from '../endpoint.ts';
 import type { Env } from '../env.ts';
@@ -23,7 +24,9 @@ const locationOf = (id: string) => `/v1/boxes/${id}`;
 const idIn = (location: string) => location.split('/').at(-1) ?? '';
 
 /** `/v1/boxes`. */
-export const addBoxRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): void => {
+export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: Rest): void => {
+  const { add } = endpoints;
+  addRestRoutes(endpoints, rest);
   /** The answer that a gateway owes which died when it had made a box, or almost. */
   const createdBefore = async (c: Context<Env>, tenant: string, location: string): Promise<Response> => {
     const box = await lifecycle.find(tenant, idIn(location));
@@ -130,6 +133,29 @@ export const addBoxRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): void => 
     },
     async ({ c, tenant, params }) => c.json(toBox(await lifecycle.keepalive(tenant, params.box))),
   );
+};
+
+/** What a box can be asked to do about its rest. */
+const addRestRoutes = ({ add }: Endpoints, rest: Rest): void => {
+  const calls = {
+    pause: 'Freeze a box with its variables; any use brings it back',
+    resume: 'Have a resting box ready again',
+    hibernate: 'Put the files of a box aside and end what runs it; any use brings the files back',
+    checkpoint: 'Put the files of a box aside, for the case that its instance is lost',
+  };
+  for (const [name, summary] of Object.entries(calls) as [keyof typeof calls, string][]) {
+    add(
+      {
+        method: 'post',
+        path: `/v1/boxes/{box}/${name}`,
+        summary,
+        tag,
+        params: boxParams,
+        responses: { 200: { description: 'The box.', schema: boxSchema } },
+      },
+      async ({ c, tenant, params }) => c.json(toBox(await rest[name](tenant, params.box))),
+    );
+  }
 };
 
 const continuityOf = ({ endedAt, restoredAt }: BoxRow): Continuity => {

@@ -47,6 +47,19 @@ class Workers:
             finally:
                 errors.cancel()
 
+    async def take(self, job: str, fields: dict[str, Any], feed: asyncio.Queue[bytes | None]) -> dict[str, Any]:
+        """Do a job on what comes through `feed`, up to None, and return its answer. Raises what the job refused."""
+        argv = [sys.executable, "-m", "codebox_server.files.jobs", job, json.dumps(fields)]
+        async with self._started(argv, None) as process:
+            told = asyncio.gather(_read(process.stdout, JOB_ANSWER_BYTES), _read(process.stderr))
+            feeding = asyncio.ensure_future(_feed_all(process, feed))
+            try:
+                out, err = await told
+                _check(await process.wait(), err)
+            finally:
+                feeding.cancel()
+        return json.loads(out) if out else {}
+
     async def copy(self, source: str, target: str, seconds: float) -> None:
         """Copy a file, a link or a folder with modes, times and links to a path where nothing is."""
         argv = ["cp", "--archive", "--no-target-directory", "--", source, target]
@@ -56,7 +69,7 @@ class Workers:
                 raise _copy_error(err.decode(errors="replace"))
 
     @contextlib.asynccontextmanager
-    async def _started(self, argv: list[str], stdin: bytes) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def _started(self, argv: list[str], stdin: bytes | None) -> AsyncIterator[asyncio.subprocess.Process]:
         if self._running >= JOBS_RUNNING:
             raise BoxError("too_many_requests", f"a box works on at most {JOBS_RUNNING} file jobs at once")
         self._running += 1
@@ -74,7 +87,8 @@ class Workers:
             try:
                 # The server survives what a job needs in memory.
                 make_expendable(process.pid)
-                await _feed(process, stdin)
+                if stdin is not None:
+                    await _feed(process, stdin)
                 yield process
             finally:
                 if process.returncode is None:
@@ -91,6 +105,15 @@ async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
         # A job that has ended already tells why by its exit code.
         process.stdin.write(data)
         await process.stdin.drain()
+    process.stdin.close()
+
+
+async def _feed_all(process: asyncio.subprocess.Process, feed: asyncio.Queue[bytes | None]) -> None:
+    assert process.stdin is not None
+    with contextlib.suppress(ConnectionError):
+        while chunk := await feed.get():
+            process.stdin.write(chunk)
+            await process.stdin.drain()
     process.stdin.close()
 
 

@@ -24,7 +24,11 @@ async def send_archive(handler: RequestHandler, workers: Workers, folder: str, k
     if handler.request.method == "HEAD":
         handler.finish()
         return
-    chunks = workers.stream("archive", {"path": folder, "format": kind})
+    await send_chunks(handler, workers.stream("archive", {"path": folder, "format": kind}))
+
+
+async def send_chunks(handler: RequestHandler, chunks: AsyncIterator[bytes]) -> None:
+    """Answer with what a job writes. One that cannot be finished ends with its connection cut."""
     try:
         # What is refused is refused before the first byte.
         first = await anext(chunks, b"")

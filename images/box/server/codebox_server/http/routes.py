@@ -6,6 +6,7 @@ from tornado.web import RequestHandler, URLSpec
 
 from codebox_server.box import Box
 from codebox_server.http import (
+    checkpoint,
     commands,
     contexts,
     executions,
@@ -29,6 +30,7 @@ def routes(box: Box) -> list[URLSpec]:
         (r"/codebox/health", system.HealthHandler),
         (r"/codebox/warm", system.WarmHandler),
         (r"/codebox/bind", system.BindHandler),
+        (r"/codebox/checkpoint", checkpoint.CheckpointHandler),
         (r"/codebox/stats", stats.StatsHandler),
         (r"/codebox/contexts", contexts.ContextsHandler),
         (rf"/codebox/contexts/{_ID}/restart", contexts.ContextRestartHandler),

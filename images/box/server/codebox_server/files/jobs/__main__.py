@@ -1,4 +1,7 @@
-"""`python -m codebox_server.files.jobs <job>`: fields as JSON on stdin, the answer on stdout, a refusal on stderr."""
+"""`python -m codebox_server.files.jobs <job> [fields]`: the answer comes on stdout, a refusal on stderr.
+
+Fields are JSON, on stdin unless they are the argument.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,10 @@ def _job(name: str) -> Callable[[dict[str, Any]], Any]:
         from codebox_server.files.jobs.extract import extract as job
     elif name == "fetch":
         from codebox_server.files.jobs.fetch import fetch as job
+    elif name == "pack":
+        from codebox_server.files.jobs.pack import pack as job
+    elif name == "unpack":
+        from codebox_server.files.jobs.pack import unpack as job
     elif name == "search":
         from codebox_server.files.jobs.search import search as job
     else:
@@ -31,7 +38,7 @@ def _job(name: str) -> Callable[[dict[str, Any]], Any]:
 
 def main() -> None:
     """Run one job."""
-    fields = json.load(sys.stdin.buffer)
+    fields = json.loads(sys.argv[2]) if len(sys.argv) > 2 else json.load(sys.stdin.buffer)
     try:
         try:
             answer = _job(sys.argv[1])(fields)

@@ -1,0 +1,47 @@
+import type { BlobStore } from '../blobs/blob-store.ts';
+import type { BoxConnections } from '../box-server/connections.ts';
+import type { Driver } from '../drivers/driver.ts';
+import type { Store } from '../store/store.ts';
+import type { Task } from '../store/tasks.ts';
+import type { Background } from './background.ts';
+import { createCheckpoints } from './checkpoints.ts';
+import { createHibernation } from './hibernation.ts';
+import { createLeases } from './leases.ts';
+import type { Lifecycle } from './lifecycle.ts';
+import { createRest } from './rest.ts';
+import { createRestSweeper } from './rest-sweeper.ts';
+
+export interface RestsOptions {
+  driver: Driver;
+  store: Store;
+  blobs: BlobStore;
+  connections: BoxConnections;
+  lifecycle: Lifecycle;
+  background: Background;
+  /** Writes what is known and not yet written: ends of executions and uses of boxes. */
+  flush: () => Promise<void>;
+  lagMs: number;
+  checkpointMs: number;
+  /** Told of what was done, and how long it took. */
+  onDone?: (task: Task, ms: number) => void;
+}
+
+/** Boxes at rest, put together: what callers ask for, and what happens by itself. */
+export const createRests = (options: RestsOptions) => {
+  const { driver, store, blobs, connections, lifecycle, background, flush, lagMs, checkpointMs, onDone } = options;
+  const { tasks } = store;
+  const checkpoints = createCheckpoints({ blobs, tasks, background });
+  const hibernation = createHibernation({
+    driver,
+    store,
+    connections,
+    lifecycle,
+    checkpoints,
+    leases: createLeases({ tasks, background }),
+    ...(onDone && { onDone }),
+  });
+  return {
+    rest: createRest({ store, lifecycle, hibernation, flush }),
+    sweeper: createRestSweeper({ store, hibernation, checkpoints, background, lagMs, checkpointMs }),
+  };
+};

@@ -1,0 +1,1 @@
+ALTER TABLE "boxes" ADD COLUMN "spent_cpu_ms" bigint DEFAULT 0 NOT NULL;
