@@ -13,10 +13,11 @@ export const ensureDevKey = async (keys: KeyStore, dataDir: string): Promise<str
   const file = join(dataDir, 'dev-key');
   if (!(await keys.hasTenants())) {
     const { key, id, hash } = makeKey();
-    await mkdir(dataDir, { recursive: true });
     // The file first: a key that nobody knows would be worse than a file whose key is replaced at the next try.
-    await writeFile(file, `${key}\n`, { mode: 0o600 });
-    await keys.addTenantWithKey({ id: newId('ten'), name: 'dev' }, { id, hash, name: 'dev-key' });
+    await keys.addFirstTenant({ id: newId('ten'), name: 'dev' }, { id, hash, name: 'dev-key' }, async () => {
+      await mkdir(dataDir, { recursive: true });
+      await writeFile(file, `${key}\n`, { mode: 0o600 });
+    });
   }
   return existsSync(file) ? file : undefined;
 };

@@ -55,9 +55,30 @@ export interface RunningGateway {
   dispose: () => Promise<void>;
 }
 
-/** Starts a gateway of its own, as `npm start` would, on an empty data folder and a free port. */
-export const startGateway = async (driver: string, env: Record<string, string> = {}): Promise<RunningGateway> => {
+/**
+ * Starts gateways at the same moment, as `npm start` would, on one empty data folder with one database. Disposing the first one
+ * ends the others, their boxes and the database.
+ */
+export const startGateways = async (
+  driver: string,
+  count: number,
+  env: Record<string, string> = {},
+): Promise<RunningGateway[]> => {
   const dataDir = await mkdtemp(join(tmpdir(), 'codebox-test-'));
+  const [first, ...others] = await Promise.all(Array.from({ length: count }, () => serve(driver, env, dataDir)));
+  if (first === undefined) throw new Error('no gateway was asked for');
+  const dispose = async () => {
+    for (const other of others) await other.kill('SIGTERM');
+    await first.dispose();
+  };
+  return [{ ...first, dispose }, ...others];
+};
+
+/** Starts a gateway of its own, as `npm start` would, on an empty data folder and a free port. */
+export const startGateway = async (driver: string, env: Record<string, string> = {}): Promise<RunningGateway> =>
+  serve(driver, env, await mkdtemp(join(tmpdir(), 'codebox-test-')));
+
+const serve = async (driver: string, env: Record<string, string>, dataDir: string): Promise<RunningGateway> => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   let child: ChildProcess;

@@ -57,3 +57,39 @@ export const openLink = async (url: string): Promise<Link> => {
     },
   };
 };
+
+/** A TCP balancer before servers of this machine: each connection goes to the next one that listens. */
+export const openBalancer = async (urls: readonly string[]): Promise<AsyncDisposable & { url: string }> => {
+  const open = new Set<Socket>();
+  let turn = 0;
+  const server = createServer(async (near) => {
+    open.add(near);
+    near.on('error', () => near.destroy()).on('close', () => open.delete(near));
+    turn += 1;
+    for (const [index] of urls.entries()) {
+      const { hostname, port } = new URL(urls[(turn + index) % urls.length] ?? '');
+      const far = dial(Number(port), hostname);
+      const isListening = await once(far, 'connect').then(
+        () => true,
+        () => false,
+      );
+      if (!isListening) continue;
+      far.on('error', () => near.destroy()).on('close', () => near.destroy());
+      near.on('close', () => far.destroy());
+      near.pipe(far).pipe(near);
+      return;
+    }
+    near.destroy();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  return {
+    url: `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`,
+    async [Symbol.asyncDispose]() {
+      for (const socket of open) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+};

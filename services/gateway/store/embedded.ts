@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, open, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { link, mkdir, open, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -28,23 +28,25 @@ export const startEmbeddedPostgres = async (folder: string): Promise<EmbeddedPos
   const password = await readOrMakePassword(join(folder, 'password'));
   if (!existsSync(join(data, 'PG_VERSION'))) await initialise(binaries, folder, data);
 
-  const running = await readPostmaster(data);
-  if (running && (await answers(databaseUrl(folder, password, running.port)))) {
-    const url = databaseUrl(folder, password, running.port);
-    return { url, stop: () => stopUnlessUsed(url, running.pid) };
-  }
-  const port = await freePort();
-  const pid = await launch(binaries, folder, data, port);
   const deadline = performance.now() + startDeadlineMs;
-  while (!(await answers(databaseUrl(folder, password, port)))) {
-    if (performance.now() > deadline || !isAlive(pid)) {
-      throw new Error(`The embedded PostgreSQL did not start; its log is ${join(folder, 'log')}`);
+  while (performance.now() < deadline) {
+    // Of several that are started at once only one gets the folder, and the others end: then that one is joined.
+    const running = (await readPostmaster(data)) ?? (await launch(binaries, folder, data, await freePort()));
+    const { pid } = running;
+    const url = databaseUrl(folder, password, running.port);
+    while (isAlive(pid) && performance.now() < deadline) {
+      if (await answers(url)) return { url, stop: () => stopUnlessUsed(url, pid) };
+      await sleep(25);
     }
-    await sleep(25);
+    await sleep(100);
   }
-  const url = databaseUrl(folder, password, port);
-  return { url, stop: () => stopUnlessUsed(url, pid) };
+  throw new Error(`The embedded PostgreSQL did not start; its log is ${join(folder, 'log')}`);
 };
+
+interface Postmaster {
+  pid: number;
+  port: number;
+}
 
 interface Binaries {
   initdb: string;
@@ -77,13 +79,24 @@ const asOrdinaryUser = (command: string, args: string[]): [string, string[]] =>
     : [command, args];
 
 const readOrMakePassword = async (file: string): Promise<string> => {
-  if (!existsSync(file)) await writeFile(file, randomBytes(24).toString('hex'), { mode: 0o600 });
+  if (!existsSync(file)) {
+    // Whole from the moment it is there, and the first one stays: several gateways may start here at once.
+    const fresh = `${file}.${process.pid}`;
+    await writeFile(fresh, randomBytes(24).toString('hex'), { mode: 0o600 });
+    await link(fresh, file).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error;
+    });
+    await rm(fresh);
+  }
   return (await readFile(file, 'utf8')).trim();
 };
 
-/** Made beside its final place and moved there, so that a crash half-way leaves nothing that looks whole. */
+/**
+ * Made beside its final place and moved there, so that a crash half-way leaves nothing that looks whole. Of several gateways that
+ * do so at once the first one's stays.
+ */
 const initialise = async (binaries: Binaries, folder: string, data: string): Promise<void> => {
-  const fresh = join(folder, 'data.new');
+  const fresh = join(folder, `data.new.${process.pid}`);
   await rm(fresh, { recursive: true, force: true });
   const flags = ['-U', 'codebox', '--auth=scram-sha-256', `--pwfile=${join(folder, 'password')}`];
   const [command, args] = asOrdinaryUser(binaries.initdb, ['-D', fresh, ...flags, '--encoding=UTF8', '--locale=C']);
@@ -94,11 +107,14 @@ const initialise = async (binaries: Binaries, folder: string, data: string): Pro
   });
   const code = await new Promise<number | null>((done, failed) => child.once('close', done).once('error', failed));
   if (code !== 0) throw new Error(`initdb failed (${code}): ${complaint}`);
-  await rename(fresh, data);
+  await rename(fresh, data).catch(async (error: NodeJS.ErrnoException) => {
+    await rm(fresh, { recursive: true, force: true });
+    if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+  });
 };
 
 /** Detached, so that neither Ctrl-C nor the death of the gateway takes the database with it. */
-const launch = async (binaries: Binaries, folder: string, data: string, port: number): Promise<number> => {
+const launch = async (binaries: Binaries, folder: string, data: string, port: number): Promise<Postmaster> => {
   const settings = [
     'listen_addresses=127.0.0.1',
     `unix_socket_directories=${hasShortPath(folder) ? folder : ''}`,
@@ -113,10 +129,10 @@ const launch = async (binaries: Binaries, folder: string, data: string, port: nu
   child.unref();
   await log.close();
   if (child.pid === undefined) throw new Error('The embedded PostgreSQL has no process id.');
-  return child.pid;
+  return { pid: child.pid, port };
 };
 
-const readPostmaster = async (data: string): Promise<{ pid: number; port: number } | undefined> => {
+const readPostmaster = async (data: string): Promise<Postmaster | undefined> => {
   const lines = await readFile(join(data, 'postmaster.pid'), 'utf8').then(
     (text) => text.split('\n'),
     () => [],

@@ -61,12 +61,19 @@ export const createKeyStore = (db: Database) => {
       return (await db.select({ id: tenants.id }).from(tenants).limit(1)).length > 0;
     },
 
-    /** A tenant with its first key: both or neither. */
-    async addTenantWithKey(
+    /**
+     * The first tenant with its key: both or neither, and only where there is no tenant. Of several gateways at once one does so;
+     * `prepare` is done just before.
+     */
+    async addFirstTenant(
       tenant: { id: string; name: string },
       key: { id: string; hash: string; name: string },
+      prepare: () => Promise<void>,
     ): Promise<void> {
       await db.transaction(async (tx) => {
+        await tx.execute(sql`lock table ${tenants} in exclusive mode`);
+        if ((await tx.select({ id: tenants.id }).from(tenants).limit(1)).length > 0) return;
+        await prepare();
         await tx.insert(tenants).values(tenant);
         await tx.insert(apiKeys).values({ ...key, tenantId: tenant.id });
         const by = { actor: 'gateway', requestId: null } as const;

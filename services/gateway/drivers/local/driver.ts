@@ -47,8 +47,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const socketKind = await socketFolderKind(parent, async () => true);
   const folders = await createInstanceFolders(`${dataDir}/local/instances`);
   const hasImages = root && (await canMountImages(`${dataDir}/local/instances`));
-  const etc = `${dataDir}/local/etc`;
-  await makeSystemFiles(etc, certificates);
+  const etc = await makeSystemFiles(`${dataDir}/local/etc`, certificates);
   const parts: Parts = {
     root,
     folders,

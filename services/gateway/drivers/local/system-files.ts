@@ -1,4 +1,6 @@
-import { cp, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { createHash, randomUUID } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, readdir, readFile, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { hostCertificates } from '../host-certificates.ts';
 
 /** Made anew for boxes, so that nothing of this host's configuration shows. */
@@ -16,18 +18,37 @@ const files: Record<string, string> = {
 const copied = ['ld.so.cache', 'alternatives', 'fonts', 'mime.types', 'protocols', 'services'];
 
 /**
- * Makes the `/etc` of boxes in `folder`, anew at each start because the host's libraries change. `certificates` are PEM texts
- * to trust beside the host's.
+ * Makes the `/etc` of boxes below `folder` and answers where it is. It is made anew at each start because the host's libraries
+ * change, and named after what it holds, because a box that lives has what it was started with mounted. `certificates` are PEM
+ * texts to trust beside the host's.
  */
-export const makeSystemFiles = async (folder: string, certificates: readonly string[] = []): Promise<void> => {
-  await rm(folder, { recursive: true, force: true });
-  await mkdir(`${folder}/ssl/certs`, { recursive: true });
-  for (const [name, text] of Object.entries(files)) await writeFile(`${folder}/${name}`, text);
+export const makeSystemFiles = async (folder: string, certificates: readonly string[] = []): Promise<string> => {
+  const fresh = `${folder}/new-${randomUUID()}`;
+  await mkdir(`${fresh}/ssl/certs`, { recursive: true });
+  for (const [name, text] of Object.entries(files)) await writeFile(`${fresh}/${name}`, text);
   for (const name of copied) {
     // A host that lacks one of them can do without.
-    await cp(`/etc/${name}`, `${folder}/${name}`, { recursive: true, verbatimSymlinks: true }).catch(() => undefined);
+    await cp(`/etc/${name}`, `${fresh}/${name}`, { recursive: true, verbatimSymlinks: true }).catch(() => undefined);
   }
-  await symlink('/usr/share/zoneinfo/UTC', `${folder}/localtime`);
+  await symlink('/usr/share/zoneinfo/UTC', `${fresh}/localtime`);
   const bundle = [await hostCertificates(), ...certificates].join('\n');
-  await writeFile(`${folder}/ssl/certs/ca-certificates.crt`, bundle);
+  await writeFile(`${fresh}/ssl/certs/ca-certificates.crt`, bundle);
+  const path = `${folder}/${await hashOf(fresh)}`;
+  // Another gateway may have made it meanwhile: it is the same.
+  if (!existsSync(path)) await rename(fresh, path).catch(() => undefined);
+  await rm(fresh, { recursive: true, force: true });
+  return path;
+};
+
+/** Of the names and contents of everything below a folder. */
+const hashOf = async (folder: string): Promise<string> => {
+  const hash = createHash('sha256');
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const paths = entries.map((entry) => ({ entry, path: `${entry.parentPath}/${entry.name}` }));
+  for (const { entry, path } of paths.sort((one, other) => (one.path < other.path ? -1 : 1))) {
+    hash.update(`${path.slice(folder.length)}\0`);
+    if (entry.isFile()) hash.update(await readFile(path));
+    else if (entry.isSymbolicLink()) hash.update(await readlink(path));
+  }
+  return hash.digest('hex').slice(0, 16);
 };

@@ -1,0 +1,175 @@
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Context, Execution, ExecutionEvent, Problem, Ticket } from '#contract';
+import {
+  databaseUrl,
+  drivers,
+  eventually,
+  type RunningGateway,
+  readEvents,
+  startGateways,
+  streamOf,
+} from './harness.ts';
+import { connect } from './websocket.ts';
+
+/** What a third gateway would have to be kept from. */
+const heldLock = 4711;
+
+describe.each(drivers)('two gateways of one deployment on the %s driver', (driver) => {
+  let a: RunningGateway;
+  let b: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    // At the same moment, on an empty folder: one of them makes the database and the first key for both.
+    [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '0.5' })) as [RunningGateway, RunningGateway];
+    box = await a.createBox();
+  });
+  afterAll(() => a?.dispose());
+
+  const path = (rest: string) => `/v1/boxes/${box.id}/${rest}`;
+  const start = (gateway: RunningGateway, body: Record<string, unknown>, headers: Record<string, string> = {}) =>
+    gateway.call(path('executions'), {
+      method: 'POST',
+      headers: { accept: 'application/x-ndjson', ...headers },
+      body: JSON.stringify(body),
+    });
+  const listed = async (gateway: RunningGateway, id: string) =>
+    (await gateway.get<{ items: Execution[] }>(path('executions'))).body.items.find((item) => item.id === id);
+
+  test('an execution of one is read, answered, streamed and stopped by the other', async () => {
+    const response = await start(a, { code: 'name = input("who? ")\nimport time\nwhile True: time.sleep(0.1)' });
+    const own = response.headers.get('content-location') ?? '';
+    const events = readEvents(await b.call(`${own}/events`));
+    const seen: ExecutionEvent[] = [];
+    for await (const event of events) {
+      seen.push(event);
+      if (event.type === 'input_request') break;
+    }
+    expect((await b.post(`${own}/input`, { text: 'ada' })).status).toBe(204);
+    const rest = readEvents(await b.call(`${own}/events?after=${seen.at(-1)?.seq}`));
+    expect((await b.post(`${own}/interrupt`, {})).status).toBe(202);
+    for await (const event of rest) seen.push(event);
+    expect(seen.at(-1)).toMatchObject({ type: 'done', status: 'interrupted' });
+    const first = await Array.fromAsync(readEvents(response));
+    expect(first).toEqual(seen);
+    expect((await b.run(box.id, 'name')).text).toBe("'ada'");
+  });
+
+  test('contexts, ports and tickets of one are good at the other', async () => {
+    const { body: context } = await a.post<Context>(path('contexts'), { language: 'python' });
+    await a.run(box.id, 'own = 1', { context: context.id });
+    expect((await b.run(box.id, 'own + 1', { context: context.id })).text).toBe('2');
+    await b.call(path(`contexts/${context.id}`), { method: 'DELETE' });
+    expect((await a.post<Problem>(path('executions'), { code: '1', context: context.id })).status).toBe(404);
+    await a.post(path('commands'), { command: 'python3 -m http.server 8123 --bind 127.0.0.1', detach: true });
+    await eventually(async () => (await b.call(path('ports/8123/'))).ok);
+    const { body } = await a.post<Ticket>(path('tickets'), {});
+    const socket = await connect(b, `${path('ws')}?ticket=${body.ticket}`, {});
+    socket.sendJson({ id: '1', op: 'execute', code: '6 * 7' });
+    await socket.json((message) => JSON.stringify(message).includes('"42"'));
+    socket.ws.close();
+    await expect(connect(a, `${path('ws')}?ticket=${body.ticket}`, {})).rejects.toMatchObject({ status: 401 });
+  });
+
+  test('a box that one deletes is gone for the other at that moment, whatever is asked', async () => {
+    const doomed = await a.createBox();
+    const own = `/v1/boxes/${doomed.id}`;
+    const asks: [string, RequestInit][] = [
+      ['executions', { method: 'POST', body: '{"code":"1"}' }],
+      ['files/', {}],
+      ['contexts', {}],
+      ['commands', { method: 'POST', body: '{"command":"true"}' }],
+      ['stats', {}],
+    ];
+    for (const [rest, init] of asks) expect((await a.call(`${own}/${rest}`, init)).ok).toBe(true);
+    expect((await b.call(own, { method: 'DELETE' })).status).toBe(204);
+    for (const [rest, init] of asks) {
+      const refused = await a.call(`${own}/${rest}`, init);
+      expect([rest, refused.status]).toEqual([rest, 410]);
+    }
+  });
+
+  test('the end that one has told stays the end when the other deletes the box at once', async () => {
+    const brief = await a.createBox();
+    const { id, status } = await a.run(brief.id, '1 + 1');
+    await b.call(`/v1/boxes/${brief.id}`, { method: 'DELETE' });
+    const read = await b.get<Execution>(`/v1/boxes/${brief.id}/executions/${id}`);
+    expect([status, read.body.status]).toEqual(['ok', 'ok']);
+  });
+
+  test('what one is just sending is not called lost by another one that starts', async () => {
+    await b.kill('SIGTERM');
+    const database = new pg.Client(await databaseUrl(a.dataDir));
+    await database.connect();
+    // Keeps a request between the record of its execution and the sending of its code.
+    await database.query(`
+      create function hold_up() returns trigger language plpgsql as
+        $$ begin perform pg_advisory_xact_lock(${heldLock}); return new; end $$;
+      create trigger hold_up before update on idempotency_keys
+        for each row when (old.key = 'held up') execute function hold_up()`);
+    await database.query('select pg_advisory_lock($1)', [heldLock]);
+    const code = 'open("held", "a").write("h"); open("held").read()';
+    const running = a.post<Execution>(path('executions'), { code }, { 'idempotency-key': 'held up' });
+    const noted = await eventually(async () => {
+      const { body } = await a.get<{ items: Execution[] }>(path('executions?limit=1'));
+      return body.items[0]?.status === 'running' && body.items[0];
+    });
+    await b.restart();
+    expect((await b.get<Execution>(path(`executions/${noted.id}`))).body.status).toBe('running');
+    const cut = await Array.fromAsync(readEvents(await b.call(path(`executions/${noted.id}/events`)))).catch(() => []);
+    expect(cut).toEqual([]);
+    await database.query('drop trigger hold_up on idempotency_keys').catch(() => {});
+    await database.query('select pg_advisory_unlock($1)', [heldLock]);
+    await database.end();
+    const { body } = await running;
+    expect([body.id, body.status, body.text]).toEqual([noted.id, 'ok', "'h'"]);
+    const ended = await eventually(async () => {
+      const found = await listed(b, noted.id);
+      return found?.status !== 'running' && found;
+    });
+    expect(ended.status).toBe('ok');
+  });
+
+  test('a key is one key for both: made once, replayed, in progress, and refused for another body', async () => {
+    const key = { 'idempotency-key': 'both' };
+    const asks = [a, b, a, b].map((gateway) => gateway.post<Box>('/v1/boxes', { user: 'both' }, key));
+    const answers = await Promise.all(asks);
+    const made = answers.filter(({ status }) => status === 201);
+    expect(made.length).toBeGreaterThan(0);
+    expect(answers.filter(({ status }) => status !== 201).every(({ status }) => status === 409)).toBe(true);
+    expect(new Set(made.map(({ body }) => body.id)).size).toBe(1);
+    for (const gateway of [a, b]) {
+      const again = await gateway.post<Box>('/v1/boxes', { user: 'both' }, key);
+      expect([again.status, again.body.id]).toEqual([201, made[0]?.body.id]);
+      expect(again.headers.get('idempotency-replayed')).toBe('true');
+      expect((await gateway.post('/v1/boxes', { user: 'other' }, key)).status).toBe(422);
+    }
+    await b.call(`/v1/boxes/${made[0]?.body.id}`, { method: 'DELETE' });
+    const code = 'import time; time.sleep(0.5); open("keyed", "a").write("k"); print(open("keyed").read())';
+    const runs = await Promise.all(
+      [a, b, a, b].map((gateway) =>
+        gateway.post<Execution>(path('executions'), { code }, { 'idempotency-key': 'run' }),
+      ),
+    );
+    expect(runs.every(({ status }) => status === 200 || status === 409)).toBe(true);
+    expect(
+      new Set(runs.filter(({ status }) => status === 200).map(({ body }) => streamOf(body.outputs, 'stdout'))),
+    ).toEqual(new Set(['k\n']));
+  });
+
+  test('a box that is in use through one is not idle for the other', async () => {
+    const used = await a.createBox({ idleSeconds: 2 });
+    const idle = await a.createBox({ idleSeconds: 2 });
+    const left = new AbortController();
+    const watch = await a.call(`/v1/boxes/${used.id}/files:watch`, {
+      headers: { accept: 'application/x-ndjson' },
+      signal: left.signal,
+    });
+    const stateOf = async ({ id }: Box) => (await b.get<Box>(`/v1/boxes/${id}`)).body.state;
+    await eventually(async () => (await stateOf(idle)) === 'deleted');
+    expect(await stateOf(used)).toBe('ready');
+    left.abort();
+    await watch.body?.cancel().catch(() => {});
+    await eventually(async () => (await stateOf(used)) === 'deleted');
+  });
+});

@@ -1,0 +1,17 @@
+/** Numbers from 0 to 1 that are the same for the same seed (mulberry32). */
+export const randomOf = (seed: number): (() => number) => {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+};
+
+/** The seed of this run: `CODEBOX_TEST_SEED`, or one by chance. It is printed, so that a failure can be run again. */
+export const seedOf = (what: string): number => {
+  const seed = Number(process.env.CODEBOX_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
+  process.stdout.write(`${what}: CODEBOX_TEST_SEED=${seed}\n`);
+  return seed;
+};

@@ -1,0 +1,114 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { pino } from 'pino';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Box, Execution } from '#contract';
+import { readConfig } from '../../services/gateway/config.ts';
+import { createGateway, type Gateway } from '../../services/gateway/gateway.ts';
+import { makeKey } from '../../services/gateway/http/auth.ts';
+import { startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
+import { randomOf, seedOf } from './random.ts';
+import { createStandIns } from './stand-in.ts';
+
+const rounds = 1000;
+const atOnce = 20;
+const sweepSeconds = 0.1;
+/** After its idle time a box is left alone for as long as another gateway may take to write its use. */
+const lagMs = 2 * sweepSeconds * 1000 + 2000;
+const spreadMs = 15;
+
+const stack = new AsyncDisposableStack();
+let gateways: Gateway[];
+let database: pg.Pool;
+let headers: Record<string, string>;
+const random = randomOf(seedOf('the reaper and new executions'));
+let seenBy: ReturnType<typeof createStandIns>['seenBy'];
+
+beforeAll(async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'codebox-race-'));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
+  stack.defer(postgres.stop);
+  const standIns = createStandIns(folder, () => random() * 40);
+  seenBy = standIns.seenBy;
+  const config = readConfig({
+    CODEBOX_DATA_DIR: folder,
+    DATABASE_URL: postgres.url,
+    CODEBOX_PORT: '0',
+    CODEBOX_MAX_BOXES: '10000',
+    CODEBOX_SWEEP_SECONDS: String(sweepSeconds),
+    CODEBOX_WARM_BOXES: '0',
+  });
+  const overrides = { driver: standIns.driver, log: pino({ level: 'silent' }) };
+  gateways = [await createGateway(config, overrides), await createGateway(config, overrides)];
+  for (const gateway of gateways) {
+    stack.use(gateway);
+    await gateway.start();
+  }
+  database = new pg.Pool({ connectionString: postgres.url, max: atOnce });
+  stack.defer(() => database.end());
+  const { key, id, hash } = makeKey();
+  await gateways[0]?.store.keys.addTenant('ten-race', 'race');
+  await gateways[0]?.store.keys.add({ id, tenantId: 'ten-race', hash, name: 'race' });
+  headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+});
+afterAll(() => stack.disposeAsync());
+
+const oneOf = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
+
+const post = async <T>(path: string, body: unknown): Promise<{ status: number; body: T }> => {
+  const answer = await oneOf(gateways).app.request(path, { method: 'POST', headers, body: JSON.stringify(body) });
+  return { status: answer.status, body: (await answer.json()) as T };
+};
+
+interface Outcome {
+  status: number;
+  ran: number;
+}
+
+/** A box whose idle time is just over when code is sent to it. */
+const race = async (): Promise<Outcome> => {
+  const { body: box } = await post<Box>('/v1/boxes', { idleSeconds: 1 });
+  const { rows } = await database.query('select id from instances where box_id = $1', [box.id]);
+  await database.query("update boxes set last_active_at = now() - $2 * interval '1 ms' where id = $1", [
+    box.id,
+    1000 + lagMs,
+  ]);
+  const [{ status, body }] = await Promise.all([
+    sleep(random() * spreadMs).then(() => post<Execution>(`/v1/boxes/${box.id}/executions`, { code: '1' })),
+    // Beside the sweeps, which come too seldom to meet an execution a thousand times.
+    sleep(random() * spreadMs).then(() => oneOf(gateways).store.boxes.endOverdue(atOnce, lagMs)),
+  ]);
+  const { ran, killed } = seenBy(rows[0]?.id);
+  expect({ box: box.id, killed }).toEqual({ box: box.id, killed: [] });
+  if (status === 200) {
+    expect([body.status, ran.length]).toEqual(['ok', 1]);
+    // It was in use just now: nothing has taken it away since.
+    expect((await database.query('select state from boxes where id = $1', [box.id])).rows).toEqual([
+      { state: 'ready' },
+    ]);
+  } else {
+    expect([404, 410]).toContain(status);
+    expect(ran).toEqual([]);
+  }
+  return { status, ran: ran.length };
+};
+
+test(`in ${rounds} rounds of the race a box that runs code is not reaped, and a reaped one runs none`, async () => {
+  const outcomes: Outcome[] = [];
+  let begun = 0;
+  const worker = async () => {
+    while (begun < rounds) {
+      begun += 1;
+      outcomes.push(await race());
+    }
+  };
+  await Promise.all(Array.from({ length: atOnce }, worker));
+  const won = outcomes.filter(({ status }) => status === 200).length;
+  process.stdout.write(`${won} times the execution was first, ${outcomes.length - won} times the reaper\n`);
+  // Else it was no race.
+  expect(Math.min(won, rounds - won)).toBeGreaterThan(rounds / 50);
+}, 240_000);

@@ -1,0 +1,85 @@
+import { once } from 'node:events';
+import { rm } from 'node:fs/promises';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Driver, Instance } from '../../services/gateway/drivers/driver.ts';
+
+/** What a box that is not one has been asked. */
+export interface StandIn {
+  /** Ids of the code that it was sent, in order. */
+  ran: string[];
+  /** Code that was running when its instance was destroyed. */
+  killed: string[];
+}
+
+const context = '00000000-0000-4000-8000-000000000000';
+
+/**
+ * A driver whose instances are HTTP servers of this process that answer as a box server does, and note what they run: so that
+ * thousands of boxes can live and die within seconds. Nothing is run, each piece of code takes `takesMs`.
+ */
+export const createStandIns = (folder: string, takesMs: () => number) => {
+  const instances = new Map<string, { server: Server; instance: Instance; running: Set<string> }>();
+  /** Kept after their end. */
+  const noted = new Map<string, StandIn>();
+
+  const run = async (seen: StandIn, running: Set<string>, id: string, response: ServerResponse) => {
+    seen.ran.push(id);
+    running.add(id);
+    response.writeHead(200, { 'content-type': 'application/x-ndjson' });
+    response.write(`${JSON.stringify({ seq: 1, type: 'started', context, language: 'python' })}\n`);
+    await sleep(takesMs());
+    running.delete(id);
+    const done = { seq: 2, type: 'done', status: 'ok', durationMs: 1, stateLost: false };
+    response.end(`${JSON.stringify(done)}\n`);
+  };
+
+  const answer =
+    (seen: StandIn, running: Set<string>) => async (request: IncomingMessage, response: ServerResponse) => {
+      await request.toArray();
+      const id = /^\/codebox\/executions\/([^/?]+)$/.exec(request.url ?? '')?.[1];
+      if (id !== undefined && request.method === 'PUT') return await run(seen, running, id, response);
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(request.url === '/codebox/health' ? { status: 'ok', languages: ['python'] } : {}));
+    };
+
+  const driver: Driver = {
+    name: 'local',
+    capabilities: {
+      isolation: 'vm',
+      images: true,
+      networks: ['none', 'internet'],
+      disk: 'image',
+      limits: { cpus: true, memoryMb: true, diskMb: true, pids: true },
+      bind: { limits: [], networks: [] },
+      weaknesses: [],
+    },
+    async create({ id, labels }) {
+      const seen: StandIn = { ran: [], killed: [] };
+      const running = new Set<string>();
+      const path = `${folder}/${id}`;
+      const server = createServer(answer(seen, running)).listen(path);
+      await once(server, 'listening');
+      const instance = { id, address: `unix:${path}`, labels, createdAt: new Date(), running: true };
+      instances.set(id, { server, instance, running });
+      noted.set(id, seen);
+      return instance;
+    },
+    async destroy(id) {
+      const known = instances.get(id);
+      if (!known) return;
+      instances.delete(id);
+      noted.get(id)?.killed.push(...known.running);
+      known.server.closeAllConnections();
+      known.server.close();
+      await rm(`${folder}/${id}`, { force: true });
+    },
+    list: async () => [...instances.values()].map(({ instance }) => instance),
+    inspect: async (id) => instances.get(id)?.instance,
+    freeze: async () => {},
+    thaw: async () => {},
+    bind: async () => {},
+    stats: async () => ({ cpuMs: 0, memoryBytes: 0, peakMemoryBytes: 0, pids: 1, oomKills: 0 }),
+  };
+  return { driver, seenBy: (instance: string): StandIn => noted.get(instance) ?? { ran: [], killed: [] } };
+};
