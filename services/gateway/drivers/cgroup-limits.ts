@@ -1,4 +1,4 @@
-import { readFile, writeFile } from 'node:fs/promises';
+import { access, constants, readFile, writeFile } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
 import { type CgroupFolders, readCgroupStats } from './cgroup.ts';
 import type { BindableLimits } from './driver.ts';
@@ -6,12 +6,20 @@ import type { BindableLimits } from './driver.ts';
 const MiB = 1024 * 1024;
 const cpuPeriodUs = 100_000;
 
+/** Whether this process may set limits of a control group. */
+export const canWriteCgroup = ({ memory, unified }: CgroupFolders): Promise<boolean> =>
+  access(memory === undefined ? `${unified}/memory.max` : `${memory}/memory.limit_in_bytes`, constants.W_OK).then(
+    () => true,
+    () => false,
+  );
+
 /** Sets limits of a control group, whether processes run in it or not. Throws `unavailable` when the kernel refuses. */
 export const writeCgroupLimits = async (folders: CgroupFolders, limits: Partial<BindableLimits>): Promise<void> => {
   const { memoryMb, cpus, pids } = limits;
   const { cpu, unified = '' } = folders;
   const quota = Math.round((cpus ?? 0) * cpuPeriodUs);
   try {
+    await checkMemoryUse(folders, limits);
     if (memoryMb !== undefined) await setMemory(folders, memoryMb * MiB);
     if (pids !== undefined) await set(`${folders.pids ?? unified}/pids.max`, pids);
     if (cpus === undefined) return;
@@ -27,7 +35,6 @@ export const writeCgroupLimits = async (folders: CgroupFolders, limits: Partial<
 const setMemory = async (folders: CgroupFolders, bytes: number): Promise<void> => {
   const { memory, unified } = folders;
   if (memory === undefined) {
-    await refuseTooMuchUse(folders, bytes);
     await set(`${unified}/memory.max`, bytes);
     await setIfThere(`${unified}/memory.swap.max`, 0);
     return;
@@ -40,10 +47,17 @@ const setMemory = async (folders: CgroupFolders, bytes: number): Promise<void> =
   await setIfThere(`${memory}/memory.swappiness`, 0);
 };
 
-/** Version 1 refuses a limit below what cannot be taken back. Version 2 would kill until it is kept. */
-const refuseTooMuchUse = async (folders: CgroupFolders, bytes: number): Promise<void> => {
+/**
+ * Throws `unavailable` when a new memory limit would be below the use. Version 1 of control groups refuses that by itself; version
+ * 2 would kill until it is kept.
+ */
+export const checkMemoryUse = async (
+  folders: CgroupFolders,
+  { memoryMb = Number.POSITIVE_INFINITY }: Partial<BindableLimits>,
+): Promise<void> => {
+  if (folders.memory !== undefined) return;
   const used = (await readCgroupStats(folders))?.memoryBytes ?? 0;
-  if (used > bytes) throw new CodeBoxError('unavailable', 'The box uses more memory than its new limit.');
+  if (used > memoryMb * MiB) throw new CodeBoxError('unavailable', 'The box uses more memory than its new limit.');
 };
 
 /** Throws `unavailable` unless these limits of the control group are in force, with no swap on top of the memory. */

@@ -1,6 +1,6 @@
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError } from '#contract';
-import { checkCgroupLimits } from '../cgroup-limits.ts';
+import { canWriteCgroup, checkCgroupLimits, checkMemoryUse, writeCgroupLimits } from '../cgroup-limits.ts';
 import type { BindableLimits, NetworkPolicy } from '../driver.ts';
 import { containerCgroup } from './container-cgroup.ts';
 import type { Daemon } from './daemon.ts';
@@ -9,25 +9,42 @@ import type { InternetNetwork } from './network.ts';
 const MiB = 1024 * 1024;
 
 /**
- * Gives a running container other limits and reads them back, from its control group where this process can see it, else from
- * the daemon. Throws `unavailable` when they are not in force.
+ * Gives a running container other limits and reads them back. They are written to its control group, which takes a millisecond,
+ * where this process can do that and no systemd would undo it; else the daemon does it. Throws `unavailable` when they are not
+ * in force.
  */
 export const bindLimits = async (
-  daemon: Daemon,
+  { daemon, plainCgroups }: { daemon: Daemon; plainCgroups: boolean },
   found: ContainerInspectInfo,
   limits: Partial<BindableLimits>,
   signal: AbortSignal,
 ): Promise<void> => {
-  const { cpus, memoryMb, pids } = limits;
-  const container = daemon.docker.getContainer(found.Id);
+  const folders = await containerCgroup(found);
+  if (folders === undefined || !(await canWriteCgroup(folders)))
+    return await updateContainer(daemon, found, limits, signal);
+  if (plainCgroups) {
+    await writeCgroupLimits(folders, limits);
+  } else {
+    await checkMemoryUse(folders, limits);
+    await updateContainer(daemon, found, limits, signal);
+  }
+  await checkCgroupLimits(folders, limits);
+};
+
+/** The way through the daemon, and what it says of it. */
+const updateContainer = async (
+  daemon: Daemon,
+  { Id }: ContainerInspectInfo,
+  { cpus, memoryMb, pids }: Partial<BindableLimits>,
+  signal: AbortSignal,
+): Promise<void> => {
+  const container = daemon.docker.getContainer(Id);
   const wanted = {
     ...(memoryMb !== undefined && { Memory: memoryMb * MiB, MemorySwap: memoryMb * MiB }),
     ...(cpus !== undefined && { NanoCpus: Math.round(cpus * 1e9) }),
     ...(pids !== undefined && { PidsLimit: pids }),
   };
   await daemon.call(signal, (_docker, abortSignal) => container.update({ ...wanted, abortSignal }));
-  const folders = await containerCgroup(found);
-  if (folders !== undefined) return await checkCgroupLimits(folders, limits);
   const { HostConfig: now } = await daemon.call(signal, (_docker, abortSignal) => container.inspect({ abortSignal }));
   for (const [name, value] of Object.entries(wanted)) {
     if (now[name as keyof typeof wanted] === value) continue;
@@ -40,8 +57,7 @@ export const bindLimits = async (
  * network are in force before the container is on it.
  */
 export const bindNetwork = async (
-  daemon: Daemon,
-  internet: InternetNetwork,
+  { daemon, internet }: { daemon: Daemon; internet: InternetNetwork },
   found: ContainerInspectInfo,
   policy: NetworkPolicy,
   signal: AbortSignal,

@@ -71,6 +71,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     seccomp: JSON.stringify(JSON.parse(await readFile(seccompFile, 'utf8'))),
     userOf: posture.userOf,
     privateCgroups: posture.privateCgroups,
+    plainCgroups: posture.plainCgroups,
   };
   const capabilities: Capabilities = {
     isolation: posture.isolation,
@@ -111,6 +112,7 @@ interface Parts {
   seccomp: string;
   userOf: (id: string) => number;
   privateCgroups: boolean;
+  plainCgroups: boolean;
 }
 
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
@@ -151,8 +153,8 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       checkBinding(capabilities, change);
       const found = await need(id, signal);
       if (!found.State.Running) throw new CodeBoxError('not_found', 'The instance does not run any more.');
-      if (change.limits !== undefined) await bindLimits(daemon, found, change.limits, signal);
-      if (change.network !== undefined) await bindNetwork(daemon, parts.internet, found, change.network, signal);
+      if (change.limits !== undefined) await bindLimits(parts, found, change.limits, signal);
+      if (change.network !== undefined) await bindNetwork(parts, found, change.network, signal);
     },
     async freeze(id, signal) {
       if ((await need(id, signal)).State.Paused) return;

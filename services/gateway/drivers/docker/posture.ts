@@ -9,6 +9,8 @@ export interface Posture {
   limits: Capabilities['limits'];
   /** Limits that a running container can be given. */
   bindableLimits: Capabilities['bind']['limits'];
+  /** Whether nobody but the daemon, which does so once, writes to the control groups of containers. */
+  plainCgroups: boolean;
   weaknesses: string[];
   /** The uid of an instance, as the daemon understands uids. */
   userOf: (id: string) => number;
@@ -19,6 +21,7 @@ interface DaemonInfo {
   Runtimes?: Record<string, unknown>;
   SecurityOptions?: string[];
   CgroupVersion?: string;
+  CgroupDriver?: string;
   MemoryLimit?: boolean;
   SwapLimit?: boolean;
   PidsLimit?: boolean;
@@ -56,6 +59,7 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
     isolation: gvisor ? 'gvisor' : 'shared-kernel',
     limits,
     bindableLimits: gvisor ? [] : (['cpus', 'memoryMb', 'pids'] as const).filter((name) => limits[name]),
+    plainCgroups: info.CgroupDriver === 'cgroupfs',
     // A daemon in a user namespace maps 65,536 ids, so theirs are taken from these.
     userOf: remapped ? (id) => 1000 + (boxUser(id) % 60_000) : boxUser,
     privateCgroups: info.CgroupVersion === '2',
