@@ -117,9 +117,12 @@ export const boxSchema = z
     checkpoint: checkpointSchema.nullable(),
     restoredAt: z.iso.datetime().nullable(),
     startup: z
-      .object({ kind: z.enum(['cold']), ms: z.int() })
+      .object({ kind: z.enum(['warm', 'cold']), ms: z.int() })
       .nullable()
-      .meta({ description: 'How it was started and how long that took.' }),
+      .meta({
+        description:
+          'Whether it was `warm`, made before it was asked for; and the time from the request until it was ready.',
+      }),
   })
   .meta({ id: 'Box' });
 
@@ -149,6 +152,7 @@ export const templateSchema = z
     network: networkPolicySchema,
     idleSeconds: z.int(),
     maxLifetimeSeconds: z.int(),
+    warm: z.int().meta({ description: 'How many instances are kept warm, to become boxes at once.' }),
   })
   .meta({ id: 'Template' });
 

@@ -29,6 +29,7 @@ import { createRests } from './boxes/rests.ts';
 import { createRun } from './boxes/run.ts';
 import { createSettlement } from './boxes/settlement.ts';
 import { createStats } from './boxes/stats.ts';
+import { createSupply } from './boxes/supply.ts';
 import { readTemplates, type Template } from './boxes/templates.ts';
 import { createTerminals } from './boxes/terminals.ts';
 import { createTickets } from './boxes/tickets.ts';
@@ -41,6 +42,7 @@ import { createLocalDriver } from './drivers/local/driver.ts';
 import { observeDriver } from './drivers/observed-driver.ts';
 import { createApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
+import { createPoolMetrics } from './http/pool-metrics.ts';
 import { type HttpServer, listen } from './http/server.ts';
 import { addUsageMetrics } from './http/usage-metrics.ts';
 import { requireIsolation, unmetIsolation } from './posture.ts';
@@ -83,7 +85,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const store = await openStore(config.databaseUrl ?? embedded?.url ?? '', onBroken, id);
   stack.defer(store.close);
 
-  const templates = readTemplates(config.templatesFile, config.boxImage);
+  const templates = readTemplates(config.templatesFile, config.boxImage, config.warmBoxes);
   const deployment = await store.keys.deployment(newId('dep'));
   const metrics = createMetrics({
     countBoxes: store.boxes.countByState,
@@ -119,19 +121,50 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const meter = createMeter({ driver, boxes: store.boxes, usage: store.usage });
   const quotas = createQuotas(store.quotas);
   const wake = (tenant: string, box: string) => rests.rest.wake(tenant, box);
+  const maxInstances = config.maxBoxes ?? capacity(templates);
+  const warmest = [...templates.values()].reduce((sum, template) => sum + template.warm, 0);
+  if (warmest > maxInstances) log.warn({ warm: warmest, maxInstances }, 'the pools cannot all be filled');
+  const poolMetrics = createPoolMetrics(metrics.registry, {
+    census: store.pools.census,
+    countWaiting: store.waiting.count,
+  });
+  const { instances, queue, pool, allocation } = createSupply({
+    driver,
+    store,
+    connections,
+    background,
+    meter,
+    templates,
+    maxInstances,
+    startMs: config.startMs,
+    waitMs: config.queueMs,
+    onBreaker: ({ template, isOpen, pauseMs, error: err }) => {
+      poolMetrics.breaker.set({ template }, isOpen ? 1 : 0);
+      if (isOpen) log.error({ template, pauseMs, err }, 'a warm instance could not be made');
+      else log.info({ template }, 'warm instances can be made again');
+    },
+    onUnfit: (err) => {
+      poolMetrics.unfit.inc();
+      log.warn({ err }, 'a warm instance was not fit for a box');
+    },
+  });
   const lifecycle = createLifecycle({
     driver,
-    meter,
     store,
     connections,
     access: createAccess({ store, connections, activity, wake }),
     wake,
     activity,
     templates,
-    maxBoxes: config.maxBoxes ?? capacity(templates),
+    allocation,
+    instances,
     startMs: config.startMs,
+    waitMs: config.queueMs,
     recordEnds: createLastWords({ store, connections, recorder }),
-    onStart: (ms) => metrics.starts.observe({ kind: 'cold' }, ms / 1000),
+    onClaim: (kind, template, ms) => {
+      poolMetrics.claims.inc({ kind, template });
+      metrics.starts.observe({ kind }, ms / 1000);
+    },
   });
   const lagMs = 2 * beatMs + beatLateMs;
   const rests = createRests({
@@ -165,6 +198,8 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     driver,
     store,
     lifecycle,
+    instances,
+    pool,
     settlement: createSettlement({ gateway: id, store, lifecycle, following, background, recorder }),
     activity,
     background,
@@ -230,6 +265,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     /** Sweeps what an earlier life left, then listens. Answers the port. */
     async start(): Promise<number> {
       await heartbeat.start();
+      await pool.start();
       await reaper.start();
       owned.defer(reaper.stop);
       const server = await listen(app, config.host, config.port);
@@ -240,6 +276,8 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     async [Symbol.asyncDispose](): Promise<void> {
       stopping.abort();
       stopBy = performance.now() + config.stopMs;
+      pool.stop();
+      await queue.close();
       const leave = setTimeout(() => leaving.abort(), config.stopMs - Math.min(leaveMs, config.stopMs / 2));
       await Promise.all(servers.map((server) => server.close(config.stopMs)));
       clearTimeout(leave);

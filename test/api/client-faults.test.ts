@@ -93,7 +93,7 @@ describe.each(drivers)('faults around the client on the %s driver', (driver) => 
     let restarted: Promise<void> | undefined;
     for await (const event of await client.executions.stream(box.id, { code })) {
       events.push(event);
-      if (event.type === 'stdout') restarted ??= gateway.kill('SIGKILL').then(gateway.restart);
+      if (event.type === 'stdout') restarted ??= gateway.kill('SIGKILL').then(() => gateway.restart());
     }
     await restarted;
     expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index + 1));

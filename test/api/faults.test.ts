@@ -137,7 +137,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     const signal = AbortSignal.timeout(30_000);
     const limits = { cpus: 1, memoryMb: 256, diskMb: 64, pids: 64 };
     await made.create({ id: 'i-orphan', image: 'codebox-box:latest', limits, network: 'none', labels: {} }, signal);
-    const [row] = await store.boxes.instancesOf(lost.id);
+    const [row] = await store.instances.of(lost.id);
     await made.destroy(row?.id ?? '', signal);
     await store.close();
     await gateway.restart();

@@ -49,8 +49,8 @@ export interface RunningGateway {
   /** Everything printed so far. */
   output: () => string;
   kill: (signal: NodeJS.Signals) => Promise<void>;
-  /** Starts it again on the same data. */
-  restart: () => Promise<void>;
+  /** Starts it again on the same data, with these settings changed. */
+  restart: (env?: Record<string, string>) => Promise<void>;
   /** Ends it with its boxes and its database. */
   dispose: () => Promise<void>;
 }
@@ -74,7 +74,10 @@ export const startGateways = async (
   return [{ ...first, dispose }, ...others];
 };
 
-/** Starts a gateway of its own, as `npm start` would, on an empty data folder and a free port. */
+/**
+ * Starts a gateway of its own, as `npm start` would, on an empty data folder and a free port. It keeps nothing warm and refuses at
+ * once what it has no room for, unless `env` asks for that.
+ */
 export const startGateway = async (driver: string, env: Record<string, string> = {}): Promise<RunningGateway> =>
   serve(driver, env, await mkdtemp(join(tmpdir(), 'codebox-test-')));
 
@@ -84,6 +87,7 @@ const serve = async (driver: string, env: Record<string, string>, dataDir: strin
   let child: ChildProcess;
   let output = '';
   let key = '';
+  const settings: Record<string, string> = { CODEBOX_WARM_BOXES: '0', CODEBOX_QUEUE_SECONDS: '0', ...env };
 
   const start = async () => {
     child = spawn(process.execPath, [...gatewayFlags, join(project, 'services/gateway/main.ts')], {
@@ -95,7 +99,7 @@ const serve = async (driver: string, env: Record<string, string>, dataDir: strin
         CODEBOX_PORT: String(port),
         CODEBOX_DRIVER: driver,
         CODEBOX_LOG_LEVEL: 'warn',
-        ...env,
+        ...settings,
       },
     });
     const note = (chunk: Buffer) => {
@@ -172,8 +176,17 @@ const serve = async (driver: string, env: Record<string, string>, dataDir: strin
     },
     output: () => output,
     kill,
-    restart: start,
+    restart(env = {}) {
+      Object.assign(settings, env);
+      return start();
+    },
     async dispose() {
+      // A gateway that starts with no pools ends what others have kept warm before it serves.
+      if (settings.CODEBOX_WARM_BOXES !== '0' || settings.CODEBOX_TEMPLATES) {
+        await kill('SIGTERM');
+        settings.CODEBOX_WARM_BOXES = '0';
+        delete settings.CODEBOX_TEMPLATES;
+      }
       if (child.exitCode !== null || child.signalCode !== null) await start();
       for await (const box of client.boxes.list()) await client.boxes.delete(box.id);
       await kill('SIGTERM');

@@ -15,6 +15,8 @@ export interface GatewayOptions {
   runtime?: string;
   /** The reference of the box image, for the Docker driver. */
   image?: string;
+  /** How many boxes it keeps warm: none unless said. */
+  warm?: number;
   /** Flags for Node, such as `--cpu-prof`. */
   nodeFlags?: readonly string[];
 }
@@ -72,6 +74,8 @@ const environment = (options: GatewayOptions, dataDir: string, port: number): No
     CODEBOX_HOST: '127.0.0.1',
     CODEBOX_DRIVER: options.driver,
     CODEBOX_LOG_LEVEL: 'silent',
+    CODEBOX_WARM_BOXES: String(options.warm ?? 0),
+    CODEBOX_QUEUE_SECONDS: '0',
     ...(options.runtime && { CODEBOX_RUNTIME: options.runtime }),
     ...(options.image && { CODEBOX_BOX_IMAGE: options.image }),
   };

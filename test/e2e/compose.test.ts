@@ -76,6 +76,7 @@ beforeAll(async () => {
     CODEBOX_POSTGRES_IMAGE: await buildPostgresImage(),
     CODEBOX_BOX_IMAGE: process.env.CODEBOX_BOX_IMAGE ?? '',
     CODEBOX_DATA_DIR: dataDir,
+    CODEBOX_WARM_BOXES: '0',
     CODEBOX_DOCKER_SOCKET: (process.env.DOCKER_HOST ?? '').replace(/^unix:\/\//, ''),
     CODEBOX_PORT: String(port),
   });

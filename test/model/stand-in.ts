@@ -54,6 +54,7 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
       bind: { limits: [], networks: [] },
       weaknesses: [],
     },
+    revision: async () => 'stand-in',
     async create({ id, labels }) {
       const seen: StandIn = { ran: [], killed: [] };
       const running = new Set<string>();

@@ -4,7 +4,7 @@ import type { Store } from '../store/store.ts';
 import type { Recorder } from './recorder.ts';
 
 export interface LastWordsOptions {
-  store: Pick<Store, 'boxes' | 'executions'>;
+  store: Pick<Store, 'instances' | 'executions'>;
   connections: BoxConnections;
   recorder: Recorder;
 }
@@ -22,7 +22,7 @@ export const createLastWords =
     await recorder.flush();
     const rows = await store.executions.runningIn(boxId, maxRuns);
     if (rows.length === 0) return;
-    const address = (await store.boxes.instancesOf(boxId)).find((instance) => instance.address)?.address;
+    const address = (await store.instances.of(boxId)).find((instance) => instance.address)?.address;
     if (!address) return;
     const server = connections.to(address);
     const asked = rows.map(async (row) => {

@@ -1,23 +1,18 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  type BoxCause,
-  type BoxQuery,
-  type Cause,
-  CodeBoxError,
-  type CreateBox,
-  type Environment,
-  type UpdateBox,
-} from '#contract';
-import type { BoxConnection, BoxConnections } from '../box-server/connections.ts';
+import { type BoxCause, type BoxQuery, type Cause, CodeBoxError, type CreateBox, type UpdateBox } from '#contract';
+import type { BoxConnections } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
-import type { BoxRow, NewBox } from '../store/boxes.ts';
+import type { NewBox } from '../store/allocation.ts';
+import type { BoxRow } from '../store/boxes.ts';
+import type { InstanceRow } from '../store/instances.ts';
 import type { Store } from '../store/store.ts';
 import { type Access, checkLiving, goneError, isResting } from './access.ts';
 import type { Activity } from './activity.ts';
+import type { Allocation, Body } from './allocation.ts';
 import { newId } from './id.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
 import { checkInlineFiles, writeInlineFiles } from './inline-files.ts';
-import type { Meter } from './meter.ts';
+import type { Instances } from './instances.ts';
 import { defaultTemplate, resolveLimits, type Template } from './templates.ts';
 
 export interface LifecycleOptions {
@@ -27,25 +22,37 @@ export interface LifecycleOptions {
   access: Access;
   activity: Activity;
   templates: Map<string, Template>;
-  maxBoxes: number;
+  allocation: Allocation;
+  instances: Instances;
   startMs: number;
+  /** How long a box may wait for room. */
+  waitMs: number;
   /** Writes the ends of executions of a box that are known and not yet written. */
   recordEnds: (boxId: string) => Promise<void>;
-  meter: Pick<Meter, 'count'>;
   /** Brings a resting box back; returns when it is ready. */
   wake: (tenantId: string, id: string) => Promise<void>;
-  /** Told of every created box. */
-  onStart?: (ms: number) => void;
+  /** Told of every wish for a box, and how long it took. */
+  onClaim?: (kind: ClaimKind, template: string, ms: number) => void;
+}
+
+/** How a wish for a box was met: at once by a warm or a new instance, by either after a wait for room, or not. */
+export type ClaimKind = 'warm' | 'cold' | 'queued' | 'refused';
+
+/** A box that is being made. */
+interface Begun {
+  box: BoxRow;
+  instance: InstanceRow;
+  template: Template;
+  ask: CreateBox;
+  startedAt: number;
+  accept: () => Promise<void> | undefined;
 }
 
 export type Continuity = 'new' | 'reused' | 'restored' | 'lost';
 
-const inspectEveryMs = 300;
-const destroyDeadlineMs = 30_000;
-
 /** Makes, finds and ends boxes. PostgreSQL is the truth; the driver is asked only after a row says so. */
 export const createLifecycle = (options: LifecycleOptions) => {
-  const { driver, store, connections, access, activity, templates, maxBoxes, startMs } = options;
+  const { driver, store, access, activity, templates, allocation, instances, startMs, waitMs } = options;
   const { findEmbodied: find, distrust } = access;
 
   const templateNamed = (name: string): Template => {
@@ -91,94 +98,40 @@ export const createLifecycle = (options: LifecycleOptions) => {
     };
   };
 
-  /** Polls until the box server answers; throws when its instance stopped or the deadline is over. */
-  const waitUntilServing = async (instanceId: string, server: BoxConnection, signal: AbortSignal): Promise<void> => {
-    let inspectAt = performance.now() + inspectEveryMs;
-    for (;;) {
-      try {
-        await server.health(signal);
-        return;
-      } catch (error) {
-        signal.throwIfAborted();
-        if (!(error instanceof CodeBoxError) || error.code !== 'unavailable') throw error;
-      }
-      if (performance.now() > inspectAt) {
-        const instance = await driver.inspect(instanceId, signal);
-        if (!instance?.running)
-          throw new CodeBoxError('unavailable', 'The box ended while it started.', { cause: instance?.exit });
-        inspectAt = performance.now() + inspectEveryMs;
-      }
-      await sleep(20, undefined, { signal });
-    }
-  };
-
-  const destroyInstance = async (instanceId: string, address: string | null): Promise<void> => {
-    if (address) connections.drop(address);
-    await options.meter.count(instanceId);
-    await driver.destroy(instanceId, AbortSignal.timeout(destroyDeadlineMs));
-    await store.boxes.forgetInstance(instanceId);
-  };
-
   const end = async (boxId: string, state: 'deleting' | 'failed' | 'lost', cause: BoxCause): Promise<void> => {
     distrust(boxId);
     await store.boxes.end(boxId, state, cause);
     // What is known of its runs comes before what is not.
     await options.recordEnds(boxId);
     await store.executions.loseAll(boxId, { code: `box_${cause.code}`, detail: cause.detail });
-    for (const instance of await store.boxes.instancesOf(boxId)) await destroyInstance(instance.id, instance.address);
+    for (const { id, address } of await store.instances.of(boxId)) await instances.destroy(id, address);
   };
 
   /** Its instance is gone: it goes on with the files that were kept, if any were, and has ended otherwise. */
   const lose = async (boxId: string): Promise<void> => {
     distrust(boxId);
-    const lost = await store.boxes.instancesOf(boxId);
+    const lost = await store.instances.of(boxId);
     if (!(await store.tasks.fallBack(boxId))) return await end(boxId, 'lost', instanceLost);
     await options.recordEnds(boxId);
     await store.executions.loseAll(boxId, { code: 'box_lost', detail: instanceLost.detail });
-    for (const instance of lost) await destroyInstance(instance.id, instance.address);
+    for (const { id, address } of lost) await instances.destroy(id, address);
   };
 
-  /** Gives a box that has none an instance; throws `unavailable` when there is no room. */
-  const embody = async (box: BoxRow) => {
+  /** Gives a box that has none an instance of its own; throws `unavailable` when there was no room in time. */
+  const embody = async (box: BoxRow): Promise<Body> => {
     const template = templates.get(box.template);
     if (!template) throw new CodeBoxError('conflict', `The template ${box.template} is not there any more.`);
-    const { limits, network } = box;
-    const instanceId = newId('i');
-    await store.boxes.addInstance(box.id, { id: instanceId, driver: driver.name }, maxBoxes);
-    try {
-      const signal = AbortSignal.timeout(startMs);
-      const labels = { box: box.id };
-      const instance = await driver.create({ id: instanceId, image: template.image, limits, network, labels }, signal);
-      const server = connections.to(instance.address);
-      await waitUntilServing(instanceId, server, signal);
-      return { instance: { id: instanceId, address: instance.address }, server };
-    } catch (error) {
-      await destroyInstance(instanceId, null);
-      throw error;
-    }
+    return await allocation.embody(box, template, {});
   };
 
-  const start = async (row: BoxRow, instanceId: string, template: Template, ask: CreateBox): Promise<BoxRow> => {
-    const startedAt = performance.now();
-    const signal = AbortSignal.timeout(startMs);
-    const labels = { box: row.id };
-    const { limits, network } = row;
-    const instance = await driver.create({ id: instanceId, image: template.image, limits, network, labels }, signal);
-    const server = connections.to(instance.address);
-    await waitUntilServing(instanceId, server, signal);
-    // What was used until now is not its user's; without a limit nobody asks.
-    const startupCpuMs =
-      limits.cpuSeconds === undefined ? null : Math.round((await driver.stats(instanceId, signal)).cpuMs);
-    const env: Environment = ask.env ?? {};
-    if (Object.keys(env).length > 0) await server.bind({ env });
-    await writeInlineFiles(server, ask.files ?? [], signal);
-    // Held, because this may take longer than a box may be without a sign of life.
-    const release = activity.hold(row.id);
-    await installInitialPackages(server, ask.packages ?? []).finally(release);
+  /** Puts into a box what its owner wants to find there, and says that it is ready. */
+  const furnish = async (row: BoxRow, body: Body, ask: CreateBox, startedAt: number): Promise<BoxRow> => {
+    const { instance, server, kind, cpuMs } = body;
+    await writeInlineFiles(server, ask.files ?? [], AbortSignal.timeout(startMs));
+    await installInitialPackages(server, ask.packages ?? []);
     const ms = Math.round(performance.now() - startedAt);
-    const ready = await store.boxes.markReady(row.id, instanceId, instance.address, { startupMs: ms, startupCpuMs });
+    const ready = await store.boxes.markReady(row.id, instance, { kind, ms, cpuMs });
     if (!ready) throw new CodeBoxError('gone', 'The box was deleted while it started.');
-    options.onStart?.(ms);
     return ready;
   };
 
@@ -187,30 +140,53 @@ export const createLifecycle = (options: LifecycleOptions) => {
     ask: CreateBox,
     onAccepted?: (row: BoxRow) => Promise<void>,
   ): Promise<{ box: BoxRow; continuity: Continuity }> => {
+    const startedAt = performance.now();
     const template = usableTemplate(ask.template ?? defaultTemplate);
     const plan = planBox(tenantId, ask, template);
+    const tell = (kind: ClaimKind) => options.onClaim?.(kind, template.name, performance.now() - startedAt);
     if (ask.reuse && ask.user !== undefined) {
       const known = await store.boxes.findReusable(tenantId, ask.user);
       if (known) return await reuse(tenantId, known);
     }
-    const instanceId = newId('i');
-    const row = await store.boxes.insert(plan, { id: instanceId, driver: driver.name }, maxBoxes);
-    if (!row) {
-      // Another request made the user's box between the look and the write.
-      const known = await store.boxes.findReusable(tenantId, ask.user ?? '');
-      if (!known) throw new CodeBoxError('conflict', "The user's box is just ending.", { retryAfterSeconds: 1 });
-      return await reuse(tenantId, known);
-    }
+    // Held, because this may take longer than a box may be without a sign of life.
+    const release = activity.hold(plan.id);
     try {
-      await onAccepted?.(row);
-      return { box: await start(row, instanceId, template, ask), continuity: 'new' };
+      const begun = await allocation.begin(plan, template).catch((error: unknown) => {
+        tell('refused');
+        throw error;
+      });
+      if (!begun) return await reuseOther(tenantId, ask.user ?? '');
+      const accept = () => onAccepted?.(begun.box);
+      const box = await complete({ ...begun, template, ask, startedAt, accept });
+      tell(begun.hasWaited ? 'queued' : (box.startupKind ?? 'cold'));
+      return { box, continuity: 'new' };
+    } finally {
+      release();
+    }
+  };
+
+  /** Makes a box of a row that has an instance or the row of one; the box is `failed` when that fails. */
+  const complete = async (begun: Begun): Promise<BoxRow> => {
+    const { box: row, instance, template, ask, startedAt } = begun;
+    let body: Body | undefined;
+    try {
+      await begun.accept();
+      body = await allocation.embody(row, template, ask.env ?? {}, instance);
+      return await furnish(row, body, ask, startedAt);
     } catch (error) {
       await end(row.id, 'failed', { code: 'start_failed', detail: 'The box could not be started.' });
       // A deletion that came first has forgotten the instance, perhaps before it was there.
-      await destroyInstance(instanceId, null);
+      if (body) await instances.destroy(body.instance.id, body.instance.address);
       if (error instanceof CodeBoxError && error.code !== 'internal') throw error;
       throw new CodeBoxError('unavailable', 'The box could not be started.', { cause: error, retryAfterSeconds: 5 });
     }
+  };
+
+  /** Another request made the user's box between the look and the write. */
+  const reuseOther = async (tenantId: string, user: string) => {
+    const known = await store.boxes.findReusable(tenantId, user);
+    if (!known) throw new CodeBoxError('conflict', "The user's box is just ending.", { retryAfterSeconds: 1 });
+    return await reuse(tenantId, known);
   };
 
   const reuse = async (tenantId: string, known: BoxRow): Promise<{ box: BoxRow; continuity: Continuity }> => {
@@ -220,11 +196,15 @@ export const createLifecycle = (options: LifecycleOptions) => {
     return { box, continuity: box.restoredAt ? 'restored' : 'reused' };
   };
 
+  /** Waits for a box that another request makes; `unavailable` when that comes to nothing. */
   const waitUntilReady = async (tenantId: string, box: BoxRow): Promise<BoxRow> => {
-    const deadline = performance.now() + startMs + initialPackagesMs;
+    const deadline = performance.now() + waitMs + startMs + initialPackagesMs;
     for (;;) {
-      const row = (await find(tenantId, box.id)).box;
-      if (row.state === 'ready') return row;
+      const row = (await store.boxes.find(tenantId, box.id))?.box;
+      if (row?.state === 'ready') return row;
+      // Refused for lack of room, it is not there any more.
+      if (!row || row.state === 'failed')
+        throw new CodeBoxError('unavailable', "The user's box could not be made.", { retryAfterSeconds: 1 });
       if (row.state !== 'creating') throw goneError(row);
       if (performance.now() > deadline) throw new CodeBoxError('timeout', 'The box did not become ready in time.');
       await sleep(50);
@@ -238,7 +218,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     /** A new box, or the user's one. `onAccepted` is told of a new one before anything of it is made. */
     create,
     ...access,
-    destroyInstance,
+    destroyInstance: instances.destroy,
     embody,
     end,
     lose,

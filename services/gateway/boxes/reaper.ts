@@ -1,11 +1,13 @@
 import type { Driver, Instance } from '../drivers/driver.ts';
-import type { InstanceRow } from '../store/boxes.ts';
+import type { InstanceRow } from '../store/instances.ts';
 import type { Store } from '../store/store.ts';
 import type { Activity } from './activity.ts';
 import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
+import type { Instances } from './instances.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Meter } from './meter.ts';
+import type { WarmPool } from './pool.ts';
 import type { RestSweeper } from './rest-sweeper.ts';
 import type { Settlement } from './settlement.ts';
 
@@ -13,6 +15,8 @@ export interface ReaperOptions {
   driver: Driver;
   store: Store;
   lifecycle: Lifecycle;
+  instances: Instances;
+  pool: WarmPool;
   settlement: Settlement;
   activity: Activity;
   background: Background;
@@ -43,8 +47,8 @@ const noAgeMs = 30 * 86_400_000;
  * Any number of gateways may do so at once. Each item has a deadline of its own, and what fails is tried again next time.
  */
 export const createReaper = (options: ReaperOptions) => {
-  const { driver, store, lifecycle, settlement, activity, background, rests, budget, meter, sweepMs, lagMs, startMs } =
-    options;
+  const { driver, store, lifecycle, instances, pool, settlement, activity, background, rests } = options;
+  const { budget, meter, sweepMs, lagMs, startMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let isStopped = false;
@@ -79,8 +83,8 @@ export const createReaper = (options: ReaperOptions) => {
   };
 
   const finishDestroying = async () => {
-    const rows = await store.boxes.destroying(driver.name, batch);
-    await each(rows, 'destroy an instance', (row) => lifecycle.destroyInstance(row.id, row.address));
+    const rows = await store.instances.destroying(driver.name, batch);
+    await each(rows, 'destroy an instance', (row) => instances.destroy(row.id, row.address));
   };
 
   const failStuck = async () => {
@@ -96,7 +100,7 @@ export const createReaper = (options: ReaperOptions) => {
     const known = new Map<string, InstanceRow>();
     const pageSize = 500;
     for (let after = ''; ; ) {
-      const page = await store.boxes.instancesAfter(driver.name, after, pageSize);
+      const page = await store.instances.after(driver.name, after, pageSize);
       for (const row of page) known.set(row.id, row);
       const last = page.at(-1);
       if (page.length < pageSize || !last) return known;
@@ -159,6 +163,7 @@ export const createReaper = (options: ReaperOptions) => {
     await background.attempt('count the use of boxes', meter.sweep);
     await background.attempt('destroy instances', finishDestroying);
     await background.attempt('give up boxes', failStuck);
+    await pool.tend();
     settle(noAgeMs);
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();

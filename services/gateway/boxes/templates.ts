@@ -27,6 +27,7 @@ const templateSchema = z.strictObject({
   network: networkPolicySchema.default('none'),
   idleSeconds: z.int().min(1).default(900),
   maxLifetimeSeconds: z.int().min(1).default(86_400),
+  warm: z.int().min(0).max(1000).default(0),
 });
 
 const templatesSchema = z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/), templateSchema);
@@ -46,6 +47,8 @@ export interface Template {
   network: 'none' | 'internet';
   idleSeconds: number;
   maxLifetimeSeconds: number;
+  /** How many warm instances are kept. */
+  warm: number;
 }
 
 export const defaultTemplate = 'python';
@@ -53,11 +56,11 @@ const defaultLimits: Limits = { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256
 const defaultMaxLimits: Limits = { cpus: 4, memoryMb: 8192, diskMb: 16_384, pids: 4096 };
 
 /**
- * The templates of a YAML file (name → image, languages, limits, …), or the built-in `python`.
+ * The templates of a YAML file (name → image, languages, limits, …), or the built-in `python`, which keeps `warm` instances.
  * Throws an Error that names the field when the file is wrong.
  */
-export const readTemplates = (file: string | undefined, image: string): Map<string, Template> => {
-  const source: unknown = file === undefined ? { [defaultTemplate]: {} } : parse(readFileSync(file, 'utf8'));
+export const readTemplates = (file: string | undefined, image: string, warm: number): Map<string, Template> => {
+  const source: unknown = file === undefined ? { [defaultTemplate]: { warm } } : parse(readFileSync(file, 'utf8'));
   const parsed = templatesSchema.safeParse(source);
   if (!parsed.success) throw new Error(`The templates in ${file} are wrong: ${z.prettifyError(parsed.error)}`);
   return new Map(

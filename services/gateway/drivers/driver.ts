@@ -85,6 +85,12 @@ export interface Driver {
   readonly name: 'docker' | 'local';
   readonly capabilities: Capabilities;
   /**
+   * Stands for all but the spec that an instance from this image would be made from now: what the image holds, the settings of
+   * the driver, the box server. Another text means that instances made before are outdated; an image that is not there has one
+   * too.
+   */
+  revision(image: string, signal: AbortSignal): Promise<string>;
+  /**
    * Starts one instance and returns once its processes run (its box server may still be starting). On an error nothing
    * is left behind. A second call with the same id fails with `conflict`.
    */

@@ -27,6 +27,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
   return {
     name: driver.name,
     capabilities: driver.capabilities,
+    revision: (image, signal) => observe('revision', () => driver.revision(image, signal)),
     create: (spec, signal) => observe('create', () => driver.create(spec, signal)),
     destroy: (id, signal) => observe('destroy', () => driver.destroy(id, signal)),
     list: (signal) => observe('list', () => driver.list(signal)),

@@ -16,28 +16,20 @@ import {
   type SQL,
   sql,
 } from 'drizzle-orm';
-import { type BoxCause, type BoxQuery, CodeBoxError, type Limits, type OnIdle, type UpdateBox } from '#contract';
+import type { BoxCause, BoxQuery, UpdateBox } from '#contract';
 import type { Database } from './database.ts';
 import { isServing } from './gateways.ts';
+import type { InstanceRow } from './instances.ts';
 import { readCursor, toPage } from './page.ts';
-import { boxes, executions, instances } from './schema.ts';
+import { boxes, executions, instances, waiting } from './schema.ts';
 
 export type BoxRow = typeof boxes.$inferSelect;
-export type InstanceRow = typeof instances.$inferSelect;
 
-export interface NewBox {
-  id: string;
-  tenantId: string;
-  userId: string | null;
-  /** Claims the user's one reusable box. */
-  reusable: boolean;
-  template: string;
-  metadata: Record<string, string>;
-  limits: Limits;
-  network: 'none' | 'internet';
-  idleSeconds: number;
-  maxLifetimeSeconds: number;
-  onIdle: OnIdle;
+/** How a box got its instance, how long that took, and the CPU time used until then, which is not its user's. */
+export interface Startup {
+  kind: 'warm' | 'cold';
+  ms: number;
+  cpuMs: number | null;
 }
 
 /** A box with what embodies it. */
@@ -48,10 +40,9 @@ export interface FoundBox {
   isDue: boolean;
 }
 
-const capacityLock = 7_302_113_806;
 const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
 const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`;
-/** On its way to its end, or there already: a box that hibernates has no instance that would have to go first. */
+/** On its way to its end, or there already: a box that hibernates or waits for room has no instance that would have to go first. */
 const deleting = sql`case when exists (select from ${instances} where ${instances.boxId} = ${boxes.id}) then 'deleting' else 'deleted' end`;
 /** Of a box that has ended: no task goes on, and its blob is nobody's. */
 const nothingKept = {
@@ -66,7 +57,7 @@ const nothingKept = {
 const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => ${seconds})`;
 
 /** Boxes and the instances that embody them. Every change of a box's state is a compare-and-set on `version`. */
-export const createBoxStore = (db: Database, gateway: string | null) => {
+export const createBoxStore = (db: Database) => {
   const selectWithInstance = db
     .select({ box: boxes, instance: instances, isDue })
     .from(boxes)
@@ -75,50 +66,33 @@ export const createBoxStore = (db: Database, gateway: string | null) => {
     .limit(1)
     .prepare('box_with_instance');
 
-  return {
-    /**
-     * Writes a box that is being made, with its first instance. Answers undefined when its user already has a living
-     * reusable one; throws `unavailable` when there are `maxInstances` already.
-     */
-    async insert(
-      box: NewBox,
-      instance: { id: string; driver: string },
-      maxInstances: number,
-    ): Promise<BoxRow | undefined> {
-      return await db.transaction(async (tx) => {
-        // Counting and writing are one step for all gateways.
-        await tx.execute(sql`select pg_advisory_xact_lock(${capacityLock})`);
-        const [existing] = await tx.select({ n: count() }).from(instances);
-        if ((existing?.n ?? 0) >= maxInstances) {
-          throw new CodeBoxError('unavailable', 'All boxes of this deployment are in use.', { retryAfterSeconds: 5 });
-        }
-        const { maxLifetimeSeconds, reusable, ...fields } = box;
-        const [row] = await tx
-          .insert(boxes)
-          .values({
-            ...fields,
-            reusable: reusable ? box.userId : null,
-            state: 'creating',
-            gatewayId: gateway,
-            expiresAt: inSeconds(maxLifetimeSeconds),
-          })
-          .onConflictDoNothing()
-          .returning();
-        if (row) await tx.insert(instances).values({ ...instance, boxId: box.id, state: 'creating' });
-        return row;
-      });
-    },
+  const ready = db.$with('ready').as(
+    db
+      .update(boxes)
+      .set({
+        state: 'ready',
+        version: sql`${boxes.version} + 1`,
+        startupKind: sql`${sql.placeholder('kind')}`,
+        startupMs: sql`${sql.placeholder('ms')}`,
+        startupCpuMs: sql`${sql.placeholder('cpuMs')}`,
+        lastActiveAt: sql`now()`,
+      })
+      .where(and(eq(boxes.id, sql.placeholder('id')), eq(boxes.state, 'creating')))
+      .returning(),
+  );
+  const ran = db.$with('ran').as(
+    db
+      .update(instances)
+      .set({ state: 'running', address: sql`${sql.placeholder('address')}` })
+      .where(sql`${instances.id} = ${sql.placeholder('instance')} and exists (select from ready)`)
+      .returning(),
+  );
+  const markReady = db.with(ready, ran).select().from(ready).prepare('box_ready');
 
-    /** Writes an instance for a box that is there; throws `unavailable` when there are `maxInstances` already. */
-    async addInstance(boxId: string, instance: { id: string; driver: string }, maxInstances: number): Promise<void> {
-      await db.transaction(async (tx) => {
-        await tx.execute(sql`select pg_advisory_xact_lock(${capacityLock})`);
-        const [existing] = await tx.select({ n: count() }).from(instances);
-        if ((existing?.n ?? 0) >= maxInstances) {
-          throw new CodeBoxError('unavailable', 'All boxes of this deployment are in use.', { retryAfterSeconds: 5 });
-        }
-        await tx.insert(instances).values({ ...instance, boxId, state: 'creating' });
-      });
+  return {
+    /** Forgets a box that never got an instance. */
+    async withdraw(id: string): Promise<void> {
+      await db.delete(boxes).where(and(eq(boxes.id, id), eq(boxes.state, 'creating')));
     },
 
     /** A box of this tenant with the instance that embodies it, if one does. */
@@ -157,22 +131,10 @@ export const createBoxStore = (db: Database, gateway: string | null) => {
       return toPage(rows, query.limit);
     },
 
-    /** `creating` → `ready`, with what its start took; undefined when it was deleted meanwhile. */
-    async markReady(
-      id: string,
-      instanceId: string,
-      address: string,
-      took: { startupMs: number; startupCpuMs: number | null },
-    ): Promise<BoxRow | undefined> {
-      return await db.transaction(async (tx) => {
-        const [row] = await tx
-          .update(boxes)
-          .set({ state: 'ready', version: sql`${boxes.version} + 1`, ...took, lastActiveAt: sql`now()` })
-          .where(and(eq(boxes.id, id), eq(boxes.state, 'creating')))
-          .returning();
-        if (row) await tx.update(instances).set({ state: 'running', address }).where(eq(instances.id, instanceId));
-        return row;
-      });
+    /** `creating` → `ready`, with what its start took; undefined when it was deleted meanwhile. One statement. */
+    async markReady(id: string, instance: { id: string; address: string }, took: Startup): Promise<BoxRow | undefined> {
+      const [row] = await markReady.execute({ id, instance: instance.id, address: instance.address, ...took });
+      return row;
     },
 
     /** Moves a living box towards its end. Answers undefined when somebody else already did. */
@@ -189,20 +151,10 @@ export const createBoxStore = (db: Database, gateway: string | null) => {
           })
           .where(and(eq(boxes.id, id), inArray(boxes.state, living)))
           .returning();
-        if (row) await tx.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, id));
+        if (!row) return undefined;
+        await tx.delete(waiting).where(eq(waiting.boxId, id));
+        await tx.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, id));
         return row;
-      });
-    },
-
-    /** An instance is gone: forgets it, and its box is `deleted` when it was on its way there. */
-    async forgetInstance(instanceId: string): Promise<void> {
-      await db.transaction(async (tx) => {
-        const [gone] = await tx.delete(instances).where(eq(instances.id, instanceId)).returning();
-        if (!gone?.boxId) return;
-        await tx
-          .update(boxes)
-          .set({ state: 'deleted', version: sql`${boxes.version} + 1` })
-          .where(and(eq(boxes.id, gone.boxId), eq(boxes.state, 'deleting')));
       });
     },
 
@@ -296,30 +248,6 @@ export const createBoxStore = (db: Database, gateway: string | null) => {
         .from(boxes)
         .where(and(eq(boxes.state, 'creating'), or(isOld, isAbandoned)))
         .limit(limit);
-    },
-
-    /** A page of a driver's instances in the order of their ids, for comparison with what the driver has. */
-    async instancesAfter(driver: string, after: string, limit: number): Promise<InstanceRow[]> {
-      return await db
-        .select()
-        .from(instances)
-        .where(and(eq(instances.driver, driver), gt(instances.id, after)))
-        .orderBy(asc(instances.id))
-        .limit(limit);
-    },
-
-    /** Some of a driver's instances that have to go; chosen by chance, so that one that will not go keeps nobody waiting. */
-    async destroying(driver: string, limit: number): Promise<InstanceRow[]> {
-      return await db
-        .select()
-        .from(instances)
-        .where(and(eq(instances.driver, driver), eq(instances.state, 'destroying')))
-        .orderBy(sql`random()`)
-        .limit(limit);
-    },
-
-    async instancesOf(boxId: string): Promise<InstanceRow[]> {
-      return await db.select().from(instances).where(eq(instances.boxId, boxId));
     },
 
     /** A page, by the ids of their instances, of ready boxes and what embodies them; only `budgeted` ones on request. */

@@ -157,6 +157,7 @@ export const boxes = pgTable(
     expiresAt: instant('expires_at').notNull(),
     endedAt: instant('ended_at'),
     startupMs: integer('startup_ms'),
+    startupKind: text('startup_kind', { enum: ['warm', 'cold'] }),
     startupCpuMs: integer('startup_cpu_ms'),
     /** Which gateway makes it, while it is `creating`. */
     gatewayId: text('gateway_id'),
@@ -202,21 +203,66 @@ export const blobs = pgTable(
   (table) => [index('blobs_box').on(table.boxId), index('blobs_created').on(table.createdAt)],
 );
 
-/** What a driver was asked to make. A row is written before the driver is asked, and goes when nothing is left of it. */
+/**
+ * What a driver was asked to make. A row is written before the driver is asked, and goes when nothing is left of it. One of a
+ * pool has no box, and is `warm` once it could be one; a claim gives it its box, once and for good.
+ */
 export const instances = pgTable(
   'instances',
   {
     id: text('id').primaryKey(),
     boxId: text('box_id').references(() => boxes.id, { onDelete: 'cascade' }),
     driver: text('driver').notNull(),
-    state: text('state', { enum: ['creating', 'running', 'destroying'] }).notNull(),
+    state: text('state', { enum: ['creating', 'warm', 'running', 'destroying'] }).notNull(),
     address: text('address'),
+    /** The pool that it was made for, and by which gateway, while it is `creating`. */
+    template: text('template'),
+    generation: text('generation'),
+    gatewayId: text('gateway_id'),
     createdAt: instant('created_at').notNull().defaultNow(),
     /** Until when its box has been counted in `usage`, and with how much CPU time. */
     meteredAt: instant('metered_at').notNull().defaultNow(),
     meteredCpuMs: bigint('metered_cpu_ms', { mode: 'number' }).notNull().default(0),
   },
-  (table) => [index('instances_box').on(table.boxId)],
+  (table) => [
+    index('instances_box').on(table.boxId),
+    index('instances_warm')
+      .on(table.driver, table.template, table.generation, table.createdAt)
+      .where(sql`${table.state} = 'warm'`),
+  ],
+);
+
+/** The pools as the gateway that was started or changed last wants them, for all gateways. */
+export const pools = pgTable(
+  'pools',
+  {
+    driver: text('driver').notNull(),
+    template: text('template').notNull(),
+    /** Stands for all that a warm instance is made from. */
+    generation: text('generation').notNull(),
+    size: integer('size').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.driver, table.template] })],
+);
+
+/** Boxes that wait for room, in the order of `turn`, then of age. Those of a gateway that is gone are not `seenAt` any more. */
+export const waiting = pgTable(
+  'waiting',
+  {
+    boxId: text('box_id')
+      .primaryKey()
+      .references(() => boxes.id, { onDelete: 'cascade' }),
+    tenantId: text('tenant_id').notNull(),
+    driver: text('driver').notNull(),
+    template: text('template').notNull(),
+    /** Of the warm instances that would do; null when none would. */
+    generation: text('generation'),
+    turn: integer('turn').notNull(),
+    createdAt: instant('created_at').notNull().defaultNow(),
+    seenAt: instant('seen_at').notNull().defaultNow(),
+    until: instant('until').notNull(),
+  },
+  (table) => [index('waiting_tenant').on(table.tenantId)],
 );
 
 /** Executions: their owner, their fate, and what `done` said. Their outputs are in the journal of the box. */

@@ -15,6 +15,7 @@ import { containerName, deploymentFilter, dockerLabels, inspectedInstance, liste
 import { mountsReachDaemon } from './mounts.ts';
 import { createInternetNetwork, type InternetNetwork } from './network.ts';
 import { readPosture } from './posture.ts';
+import { containerRevision } from './revision.ts';
 import { containerStats } from './stats.ts';
 import { type SystemFiles, writeSystemFiles } from './system-files.ts';
 
@@ -130,6 +131,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   return {
     name: 'docker',
     capabilities,
+    revision: (image, signal) => containerRevision(daemon, image, parts, signal),
     create: (spec, signal) =>
       gate(signal, async () => {
         checkInstanceId(spec.id);

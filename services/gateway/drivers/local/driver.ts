@@ -14,6 +14,7 @@ import { createGroups, type Groups } from './groups.ts';
 import { createInstanceFolders, type InstanceFolders } from './instance-folder.ts';
 import { launch } from './launcher.ts';
 import { readPosture } from './posture.ts';
+import { environmentRevision } from './revision.ts';
 import { resourceLimits, sandboxCommand, sandboxOptions } from './sandbox.ts';
 import { makeSystemFiles } from './system-files.ts';
 
@@ -59,6 +60,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     packages,
     supportsNoNestedUsers: posture.supportsNoNestedUsers,
     hasCgroups: posture.cgroups !== undefined,
+    revision: await environmentRevision(boxFolder, localEnvironment, packages, etc),
   };
   const capabilities: Capabilities = {
     isolation: 'shared-kernel',
@@ -87,6 +89,7 @@ interface Parts {
   packages: PackageSources;
   supportsNoNestedUsers: boolean;
   hasCgroups: boolean;
+  revision: string;
 }
 
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
@@ -99,6 +102,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   return {
     name: 'local',
     capabilities,
+    revision: async () => parts.revision,
     create: (spec, signal) =>
       gate(signal, async () => {
         checkInstanceId(spec.id);

@@ -181,5 +181,5 @@ const toBox = (row: BoxRow, continuity?: Continuity): Box => ({
   continuity: continuity ?? continuityOf(row),
   checkpoint: row.checkpointAt && { at: row.checkpointAt.toISOString(), sizeBytes: row.storageBytes },
   restoredAt: row.restoredAt?.toISOString() ?? null,
-  startup: row.startupMs === null ? null : { kind: 'cold', ms: row.startupMs },
+  startup: row.startupMs === null ? null : { kind: row.startupKind ?? 'cold', ms: row.startupMs },
 });

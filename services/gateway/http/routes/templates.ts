@@ -46,4 +46,5 @@ const toTemplate = (template: TemplateRow): Template => ({
   network: template.network,
   idleSeconds: template.idleSeconds,
   maxLifetimeSeconds: template.maxLifetimeSeconds,
+  warm: template.warm,
 });

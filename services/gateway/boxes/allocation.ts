@@ -1,0 +1,188 @@
+import { CodeBoxError, type Environment } from '#contract';
+import type { BoxConnection, BoxConnections } from '../box-server/connections.ts';
+import type { BindableLimits, Binding, Driver, NetworkPolicy } from '../drivers/driver.ts';
+import type { NewBox, Wanted } from '../store/allocation.ts';
+import type { BoxRow, Startup } from '../store/boxes.ts';
+import type { InstanceRow } from '../store/instances.ts';
+import type { Store } from '../store/store.ts';
+import type { Background } from './background.ts';
+import { newId } from './id.ts';
+import type { Instances } from './instances.ts';
+import type { WarmPool } from './pool.ts';
+import type { Queue } from './queue.ts';
+import { waitUntilServing } from './serving.ts';
+import type { Template } from './templates.ts';
+
+export interface AllocationOptions {
+  driver: Driver;
+  store: Pick<Store, 'allocation' | 'boxes' | 'instances'>;
+  connections: BoxConnections;
+  instances: Instances;
+  background: Background;
+  pool: WarmPool;
+  queue: Queue;
+  maxInstances: number;
+  startMs: number;
+  /** Told of a warm instance that could not be made a box's own. */
+  onUnfit: (error: unknown) => void;
+}
+
+/** What now embodies a box. */
+export interface Body {
+  instance: { id: string; address: string };
+  server: BoxConnection;
+  kind: Startup['kind'];
+  /** CPU time that it had used by then; null when nobody asks, because its box has no limit. */
+  cpuMs: number | null;
+}
+
+interface Seat {
+  /** A warm one has an address; another one is to be made. */
+  instance: InstanceRow;
+  hasWaited: boolean;
+}
+
+const probeMs = 1000;
+const bindMs = 10_000;
+/** After so many warm instances that were not fit, a box gets one made for it. */
+const warmTries = 3;
+/** A box with less than this would be smaller than what a warm instance has already. */
+const leastBoundMemoryMb = 384;
+
+/**
+ * From the wish for a box to an instance that is its own: a warm one, bound to what the box is to be, or a new one, or what
+ * becomes free first. A warm instance that does not answer or does not take a change is destroyed, never handed out.
+ */
+export const createAllocation = (options: AllocationOptions) => {
+  const { driver, store, connections, instances, background, pool, queue, maxInstances, startMs } = options;
+
+  /** What has to change in a warm instance of the template; undefined when that cannot be done while it runs. */
+  const changesFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Binding | undefined => {
+    const { bind } = driver.capabilities;
+    if (box.limits.diskMb !== template.limits.diskMb) return undefined;
+    const limits: Partial<BindableLimits> = {};
+    for (const name of ['cpus', 'memoryMb', 'pids'] as const) {
+      if (box.limits[name] === template.limits[name]) continue;
+      if (!bind.limits.includes(name)) return undefined;
+      limits[name] = box.limits[name];
+    }
+    if ((limits.memoryMb ?? leastBoundMemoryMb) < leastBoundMemoryMb) return undefined;
+    const change: Binding = Object.keys(limits).length > 0 ? { limits } : {};
+    if (box.network === template.network) return change;
+    const canChange = [box.network, template.network].every((one: NetworkPolicy) => bind.networks.includes(one));
+    return canChange ? { ...change, network: box.network } : undefined;
+  };
+
+  const wantedFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Wanted => {
+    const generation = changesFor(template, box) && pool.generationOf(template);
+    return { driver: driver.name, template: template.name, generation: generation ?? null };
+  };
+
+  /** A row of an instance to be made for a box, or what becomes free first when there is no room. */
+  const makeOrWait = async (box: BoxRow, wanted: Wanted): Promise<Seat> => {
+    const row = await store.allocation.reserve(box.id, { id: newId('i'), driver: driver.name }, maxInstances);
+    return row ? { instance: row, hasWaited: false } : { instance: await queue.wait(box, wanted), hasWaited: true };
+  };
+
+  const seat = async (box: BoxRow, wanted: Wanted): Promise<InstanceRow> => {
+    const warm = wanted.generation === null ? undefined : await store.allocation.claimFor(box.id, wanted);
+    return warm ?? (await makeOrWait(box, wanted)).instance;
+  };
+
+  const cpuUsed = async ({ limits }: BoxRow, id: string, signal: AbortSignal): Promise<number | null> =>
+    limits.cpuSeconds === undefined ? null : Math.round((await driver.stats(id, signal)).cpuMs);
+
+  /** Makes the instance of a row. */
+  const make = async (box: BoxRow, id: string, template: Template, env: Environment): Promise<Body> => {
+    const signal = AbortSignal.timeout(startMs);
+    const { limits, network } = box;
+    const labels = { box: box.id };
+    const instance = await driver.create({ id, image: template.image, limits, network, labels }, signal);
+    const server = connections.to(instance.address);
+    await waitUntilServing(driver, id, server, signal);
+    const cpuMs = await cpuUsed(box, id, signal);
+    if (Object.keys(env).length > 0) await server.bind({ env });
+    return { instance: { id, address: instance.address }, server, kind: 'cold', cpuMs };
+  };
+
+  /** Makes a warm instance this box's own, and makes sure that it is. */
+  const bind = async (
+    box: BoxRow,
+    instance: { id: string; address: string },
+    template: Template,
+    env: Environment,
+  ): Promise<Body> => {
+    const server = connections.to(instance.address);
+    const change = changesFor(template, box) ?? {};
+    const isChanged = change.limits !== undefined || change.network !== undefined;
+    const signal = AbortSignal.timeout(bindMs);
+    const [cpuMs] = await Promise.all([
+      cpuUsed(box, instance.id, signal),
+      server.health(AbortSignal.timeout(probeMs)),
+      isChanged ? driver.bind(instance.id, change, signal) : undefined,
+    ]);
+    if (isChanged || Object.keys(env).length > 0)
+      await server.bind({ env, ...(change.network !== undefined && { network: change.network }) });
+    return { instance, server, kind: 'warm', cpuMs };
+  };
+
+  /** Not fit: from now on it is not the box's, and nobody waits for its end. */
+  const discard = async ({ id, address }: InstanceRow, error: unknown): Promise<void> => {
+    options.onUnfit(error);
+    await store.instances.abandon(id);
+    background.run('end a warm instance that was not fit', () => instances.destroy(id, address));
+  };
+
+  return {
+    /**
+     * Writes a box that is being made, with an instance as soon as there is one. Undefined when the box's user already has a living
+     * reusable one. Throws `unavailable`, and leaves nothing, when there was no room in time.
+     */
+    async begin(plan: NewBox, template: Template): Promise<(Seat & { box: BoxRow }) | undefined> {
+      const wanted = wantedFor(template, plan);
+      const begun = await store.allocation.claim(plan, wanted);
+      if (!begun) return undefined;
+      const { box, instance } = begun;
+      try {
+        return { box, ...(instance ? { instance, hasWaited: false } : await makeOrWait(box, wanted)) };
+      } catch (error) {
+        await store.boxes.withdraw(box.id);
+        throw error;
+      } finally {
+        pool.taken();
+      }
+    },
+
+    /**
+     * Gives a box that has none an instance that is its own: limits, network and environment are in force when this answers. The
+     * row of the instance stays `creating` until the box is said to be ready. Throws `unavailable` when there was no room in time or
+     * none could be made; the box then has no instance.
+     */
+    async embody(box: BoxRow, template: Template, env: Environment, first?: InstanceRow): Promise<Body> {
+      const wanted = wantedFor(template, box);
+      const isChanged = Object.keys(changesFor(template, box) ?? {}).length > 0;
+      let instance = first ?? (await seat(box, wanted));
+      for (let tries = 1; ; tries++) {
+        const { id, address } = instance;
+        if (address === null) {
+          return await make(box, id, template, env).catch(async (error: unknown) => {
+            await instances.abandon(id, null);
+            throw error;
+          });
+        }
+        try {
+          return await bind(box, { id, address }, template, env);
+        } catch (error) {
+          await discard(instance, error);
+          if (error instanceof CodeBoxError && error.code === 'invalid_request') throw error;
+        }
+        // What one did not take, the next would not either.
+        const isEnough = isChanged || tries === warmTries;
+        instance = await seat(box, isEnough ? { ...wanted, generation: null } : wanted);
+        pool.taken();
+      }
+    },
+  };
+};
+
+export type Allocation = ReturnType<typeof createAllocation>;

@@ -1,0 +1,39 @@
+import type { BoxConnections } from '../box-server/connections.ts';
+import type { Driver } from '../drivers/driver.ts';
+import type { InstanceStore } from '../store/instances.ts';
+import type { Meter } from './meter.ts';
+
+export interface InstancesOptions {
+  driver: Pick<Driver, 'destroy'>;
+  instances: InstanceStore;
+  connections: BoxConnections;
+  meter: Pick<Meter, 'count'>;
+  /** There is room for one more. */
+  onRoom: () => void;
+}
+
+const destroyDeadlineMs = 30_000;
+
+/** The end of instances. */
+export const createInstances = ({ driver, instances, connections, meter, onRoom }: InstancesOptions) => {
+  /** Ends an instance and then forgets it; its row stays when that fails, so that it is tried again. */
+  const destroy = async (id: string, address: string | null): Promise<void> => {
+    if (address) connections.drop(address);
+    await meter.count(id);
+    await driver.destroy(id, AbortSignal.timeout(destroyDeadlineMs));
+    await instances.forget(id);
+    onRoom();
+  };
+
+  return {
+    destroy,
+
+    /** Ends one that is fit for nobody; its box, if it had one, has nothing more to do with it. */
+    async abandon(id: string, address: string | null): Promise<void> {
+      await instances.abandon(id);
+      await destroy(id, address);
+    },
+  };
+};
+
+export type Instances = ReturnType<typeof createInstances>;

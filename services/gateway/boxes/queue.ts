@@ -1,0 +1,112 @@
+import { CodeBoxError } from '#contract';
+import type { Wanted } from '../store/allocation.ts';
+import type { BoxRow } from '../store/boxes.ts';
+import type { InstanceRow } from '../store/instances.ts';
+import type { WaitingStore } from '../store/waiting.ts';
+import type { Background } from './background.ts';
+import { newId } from './id.ts';
+import type { Instances } from './instances.ts';
+
+export interface QueueOptions {
+  waiting: WaitingStore;
+  /** Whose instances this gateway can destroy. */
+  driver: string;
+  background: Background;
+  instances: Instances;
+  maxInstances: number;
+  /** How long a box may wait. */
+  waitMs: number;
+}
+
+interface Ticket {
+  admit: (instance: InstanceRow) => void;
+  refuse: (error: CodeBoxError) => void;
+}
+
+const askEveryMs = 100;
+const retryAfterSeconds = 5;
+
+/**
+ * Where boxes wait for room when all is taken: one queue for all gateways, in PostgreSQL, fair among tenants. Each gateway asks
+ * for its own boxes, several times a second and whenever it knows of room.
+ */
+export const createQueue = (options: QueueOptions) => {
+  const { waiting, driver, background, instances, maxInstances, waitMs } = options;
+  const tickets = new Map<string, Ticket>();
+  let timer: NodeJS.Timeout | undefined;
+  let isAsking = false;
+  let isWoken = false;
+  let isClosed = false;
+
+  const ask = async () => {
+    const { admitted, evicted, missing } = await waiting.admit([...tickets.keys()], maxInstances, () => newId('i'));
+    for (const { boxId, instance } of admitted) settle(boxId, (ticket) => ticket.admit(instance));
+    for (const boxId of missing) settle(boxId, (ticket) => ticket.refuse(deleted()));
+    // Those of another driver are destroyed by a gateway that has it.
+    for (const { id, address } of evicted.filter((row) => row.driver === driver))
+      background.run('end a warm instance that gives way', () => instances.destroy(id, address));
+  };
+
+  const settle = (boxId: string, how: (ticket: Ticket) => void) => {
+    const ticket = tickets.get(boxId);
+    tickets.delete(boxId);
+    if (ticket) how(ticket);
+  };
+
+  /** Asks now, and again as long as somebody waits here. */
+  const wake = () => {
+    isWoken = true;
+    if (isAsking || tickets.size === 0) return;
+    isAsking = true;
+    clearTimeout(timer);
+    background.run('ask for room', async () => {
+      while (isWoken && tickets.size > 0) {
+        isWoken = false;
+        await background.attempt('ask for room', ask);
+      }
+      isAsking = false;
+      if (tickets.size > 0) timer = setTimeout(wake, askEveryMs);
+    });
+  };
+
+  return {
+    /** Tells of room: an instance is gone, or warm. */
+    wake,
+
+    /**
+     * Waits for an instance of a box's own. Throws `unavailable` when the time is over, the queue is full or the gateway stops,
+     * `gone` when the box is deleted meanwhile.
+     */
+    async wait(box: Pick<BoxRow, 'id' | 'tenantId'>, wanted: Wanted): Promise<InstanceRow> {
+      if (waitMs === 0 || isClosed || !(await waiting.join(box, wanted, waitMs))) throw allTaken();
+      const { promise, resolve, reject } = Promise.withResolvers<InstanceRow>();
+      tickets.set(box.id, { admit: resolve, refuse: reject });
+      const giveUp = async () => {
+        // Whoever was admitted just now is told so by the question that is under way. Without a database nobody is.
+        const hasLeft = await waiting.leave(box.id).catch(() => true);
+        if (hasLeft) settle(box.id, (ticket) => ticket.refuse(allTaken()));
+      };
+      const deadline = setTimeout(() => background.run('leave the queue', giveUp), waitMs);
+      wake();
+      return await promise.finally(() => clearTimeout(deadline));
+    },
+
+    /** Refuses all that wait here: others may ask another gateway. */
+    async close(): Promise<void> {
+      isClosed = true;
+      clearTimeout(timer);
+      await Promise.all(
+        [...tickets.keys()].map(async (boxId) => {
+          if (await waiting.leave(boxId)) settle(boxId, (ticket) => ticket.refuse(allTaken()));
+        }),
+      );
+    },
+  };
+};
+
+export type Queue = ReturnType<typeof createQueue>;
+
+const allTaken = () =>
+  new CodeBoxError('unavailable', 'All boxes of this deployment are in use.', { retryAfterSeconds });
+
+const deleted = () => new CodeBoxError('gone', 'The box was deleted while it waited.');

@@ -1,0 +1,26 @@
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { readBuildContext } from '../docker/context.ts';
+import type { PackageSources } from '../package-sources.ts';
+import type { LocalEnvironment } from './environment.ts';
+import { sandboxOptions } from './sandbox.ts';
+
+/**
+ * Stands for what a box would be made from now: the box server and what it is installed with, the seccomp filter, the files of
+ * `etc` by its name, and the sandbox.
+ */
+export const environmentRevision = async (
+  boxFolder: string,
+  { venv, filter }: LocalEnvironment,
+  packages: PackageSources,
+  etc: string,
+): Promise<string> => {
+  const { hash } = await readBuildContext(boxFolder, {});
+  const files = { venv, etc, server: '', start: '', passwd: '', group: '', run: '', disk: undefined, cgroups: [] };
+  const limits = { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 };
+  return createHash('sha256')
+    .update(JSON.stringify([hash, sandboxOptions({ ...files, limits, uid: undefined, packages }, true)]))
+    .update(await readFile(filter))
+    .update(await readFile(`${venv}/.stamp`))
+    .digest('hex');
+};

@@ -1,0 +1,71 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+import { withinScrape } from './scrape.ts';
+
+export interface PoolState {
+  /** Instances that belong to nobody, by template and state, and how many there are to be. */
+  census: () => Promise<{
+    found: { template: string | null; state: string; n: number }[];
+    wanted: { template: string; size: number }[];
+  }>;
+  /** How many boxes wait for room. */
+  countWaiting: () => Promise<number>;
+}
+
+/** Series of how boxes get their instances. What the database tells is the same from all gateways of a deployment. */
+export const createPoolMetrics = (registry: Registry, { census, countWaiting }: PoolState) => {
+  const registers = [registry];
+  const claims = new Counter({
+    name: 'codebox_claims_total',
+    help: 'Wishes for a box: met at once by a warm or a cold start, queued for room and then met, or refused.',
+    labelNames: ['kind', 'template'],
+    registers,
+  });
+  const breaker = new Gauge({
+    name: 'codebox_pool_breaker_open',
+    help: 'Whether this gateway pauses filling a pool because what it tried failed.',
+    labelNames: ['template'],
+    registers,
+  });
+  const unfit = new Counter({
+    name: 'codebox_pool_unfit_total',
+    help: 'Warm instances that turned out not to be fit when they were claimed.',
+    registers,
+  });
+  const look = () => withinScrape(census()).catch(() => ({ found: [], wanted: [] }));
+  new Gauge({
+    name: 'codebox_pool_target',
+    help: 'Warm instances that a pool is to have.',
+    labelNames: ['template'],
+    registers,
+    async collect() {
+      const { wanted } = await look();
+      this.reset();
+      for (const { template, size } of wanted) this.set({ template }, size);
+    },
+  });
+  new Gauge({
+    name: 'codebox_pool_instances',
+    help: 'Instances that belong to nobody, by the template they were made from: creating, warm, destroying.',
+    labelNames: ['template', 'state'],
+    registers,
+    async collect() {
+      // Without a database the other series are still worth having.
+      const { found, wanted } = await look();
+      this.reset();
+      for (const { template } of wanted) this.set({ template, state: 'warm' }, 0);
+      for (const { template, state, n } of found) if (template !== null) this.set({ template, state }, n);
+    },
+  });
+  new Gauge({
+    name: 'codebox_queue_waiting',
+    help: 'Boxes that wait for room.',
+    registers,
+    async collect() {
+      const waiting = await withinScrape(countWaiting()).catch(() => undefined);
+      if (waiting !== undefined) this.set(waiting);
+    },
+  });
+  return { claims, breaker, unfit };
+};
+
+export type PoolMetrics = ReturnType<typeof createPoolMetrics>;

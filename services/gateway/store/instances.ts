@@ -1,0 +1,51 @@
+import { and, asc, eq, gt, sql } from 'drizzle-orm';
+import type { Database } from './database.ts';
+import { boxes, instances } from './schema.ts';
+
+export type InstanceRow = typeof instances.$inferSelect;
+
+/** What drivers were asked to make. */
+export const createInstanceStore = (db: Database) => ({
+  /** A page of a driver's instances in the order of their ids, for comparison with what the driver has. */
+  async after(driver: string, after: string, limit: number): Promise<InstanceRow[]> {
+    return await db
+      .select()
+      .from(instances)
+      .where(and(eq(instances.driver, driver), gt(instances.id, after)))
+      .orderBy(asc(instances.id))
+      .limit(limit);
+  },
+
+  /** Some of a driver's instances that have to go; chosen by chance, so that one that will not go keeps nobody waiting. */
+  async destroying(driver: string, limit: number): Promise<InstanceRow[]> {
+    return await db
+      .select()
+      .from(instances)
+      .where(and(eq(instances.driver, driver), eq(instances.state, 'destroying')))
+      .orderBy(sql`random()`)
+      .limit(limit);
+  },
+
+  async of(boxId: string): Promise<InstanceRow[]> {
+    return await db.select().from(instances).where(eq(instances.boxId, boxId));
+  },
+
+  /** It is to be destroyed, and its box, which may get another one, has nothing more to do with it. */
+  async abandon(id: string): Promise<void> {
+    await db.update(instances).set({ state: 'destroying', boxId: null }).where(eq(instances.id, id));
+  },
+
+  /** An instance is gone: forgets it, and its box is `deleted` when it was on its way there. */
+  async forget(id: string): Promise<void> {
+    await db.transaction(async (tx) => {
+      const [gone] = await tx.delete(instances).where(eq(instances.id, id)).returning();
+      if (!gone?.boxId) return;
+      await tx
+        .update(boxes)
+        .set({ state: 'deleted', version: sql`${boxes.version} + 1` })
+        .where(and(eq(boxes.id, gone.boxId), eq(boxes.state, 'deleting')));
+    });
+  },
+});
+
+export type InstanceStore = ReturnType<typeof createInstanceStore>;

@@ -1,0 +1,140 @@
+import { and, asc, count, eq, gt, inArray, isNotNull, isNull, lt, max, min, sql } from 'drizzle-orm';
+import type { Wanted } from './allocation.ts';
+import type { BoxRow } from './boxes.ts';
+import { countEnding, countInstances, type Transaction, underCapacityLock } from './capacity.ts';
+import type { Database } from './database.ts';
+import type { InstanceRow } from './instances.ts';
+import { instances, waiting } from './schema.ts';
+import { planSeating } from './seating.ts';
+
+/** A gateway shows several times a second that it still waits; one that has not for this long is gone. */
+const goneSeconds = 3;
+/** How many may wait, in all and of one tenant. */
+const maxWaiting = 1000;
+const maxWaitingOfTenant = 200;
+
+const isAlive = () =>
+  and(gt(waiting.seenAt, sql`now() - make_interval(secs => ${goneSeconds})`), gt(waiting.until, sql`now()`));
+
+/** A row when somebody waits. */
+export const someoneWaits = (db: Database) => db.select({ one: sql`1` }).from(waiting).where(isAlive()).limit(1);
+
+/** One who waits no more, with the instance it got: a warm one has an address, another one is to be made. */
+export interface Admission {
+  boxId: string;
+  instance: InstanceRow;
+}
+
+/**
+ * The queue for room, one for all gateways. Each turn has a box of every tenant that waits, so a tenant with many keeps nobody
+ * waiting behind all of them.
+ */
+export const createWaitingStore = (db: Database) => ({
+  /** Puts a box into the queue; false when that is full. Whoever does so has to ask `admit` again and again. */
+  async join(box: Pick<BoxRow, 'id' | 'tenantId'>, wanted: Wanted, waitMs: number): Promise<boolean> {
+    return await underCapacityLock(db, async (tx) => {
+      await tx.delete(waiting).where(lt(waiting.until, sql`now()`));
+      const [all] = await tx
+        .select({ n: count(), first: min(waiting.turn) })
+        .from(waiting)
+        .where(isAlive());
+      const [own] = await tx
+        .select({ n: count(), last: max(waiting.turn) })
+        .from(waiting)
+        .where(and(eq(waiting.tenantId, box.tenantId), isAlive()));
+      if ((all?.n ?? 0) >= maxWaiting || (own?.n ?? 0) >= maxWaitingOfTenant) return false;
+      const turn = Math.max((own?.last ?? -1) + 1, all?.first ?? 0);
+      // Its gateway takes it out in time; this is for one that cannot.
+      const until = sql`now() + make_interval(secs => ${waitMs / 1000 + goneSeconds})`;
+      await tx.insert(waiting).values({ ...wanted, boxId: box.id, tenantId: box.tenantId, turn, until });
+      return true;
+    });
+  },
+
+  /** Takes a box out of the queue; false when it was admitted before, or is not there any more. */
+  async leave(boxId: string): Promise<boolean> {
+    return (await db.delete(waiting).where(eq(waiting.boxId, boxId)).returning({ id: waiting.boxId })).length > 0;
+  },
+
+  /**
+   * Shows that `mine` still wait, and lets those on whose turn it is. When there is no room, warm instances that nobody who waits
+   * could use are evicted, which their driver has to destroy. `newId` names an instance that is to be made. `missing` are in the
+   * queue no more, because their boxes have ended.
+   */
+  async admit(
+    mine: readonly string[],
+    maxInstances: number,
+    newId: () => string,
+  ): Promise<{ admitted: Admission[]; evicted: InstanceRow[]; missing: string[] }> {
+    return await underCapacityLock(db, async (tx) => {
+      const seen = await tx
+        .update(waiting)
+        .set({ seenAt: sql`now()` })
+        .where(inArray(waiting.boxId, [...mine]))
+        .returning({ id: waiting.boxId });
+      const queue = await tx
+        .select()
+        .from(waiting)
+        .where(isAlive())
+        .orderBy(asc(waiting.turn), asc(waiting.createdAt), asc(waiting.boxId))
+        .limit(maxWaiting);
+      const { seated, evicted } = planSeating(queue, {
+        free: maxInstances - (await countInstances(tx)),
+        ending: await countEnding(tx),
+        warm: await warmInstances(tx),
+        warming: await warmingInstances(tx),
+      });
+      const own = new Set(mine);
+      const admitted: Admission[] = [];
+      for (const { waiter, warmId } of seated) {
+        if (!own.has(waiter.boxId)) continue;
+        const instance = await seat(tx, waiter, warmId, newId);
+        if (instance) admitted.push({ boxId: waiter.boxId, instance });
+      }
+      const present = new Set(seen.map(({ id }) => id));
+      return { admitted, evicted: await evict(tx, evicted), missing: mine.filter((id) => !present.has(id)) };
+    });
+  },
+
+  /** How many wait. */
+  async count(): Promise<number> {
+    const [row] = await db.select({ n: count() }).from(waiting).where(isAlive());
+    return row?.n ?? 0;
+  },
+});
+
+export type WaitingStore = ReturnType<typeof createWaitingStore>;
+
+/** Those that nobody is just claiming. */
+const warmInstances = (tx: Transaction) =>
+  tx
+    .select()
+    .from(instances)
+    .where(eq(instances.state, 'warm'))
+    .orderBy(asc(instances.createdAt))
+    .for('update', { skipLocked: true });
+
+const warmingInstances = (tx: Transaction) =>
+  tx
+    .select()
+    .from(instances)
+    .where(and(eq(instances.state, 'creating'), isNull(instances.boxId), isNotNull(instances.generation)));
+
+const seat = async (
+  tx: Transaction,
+  { boxId, driver }: { boxId: string; driver: string },
+  warmId: string | undefined,
+  newId: () => string,
+): Promise<InstanceRow | undefined> => {
+  await tx.delete(waiting).where(eq(waiting.boxId, boxId));
+  const [row] =
+    warmId === undefined
+      ? await tx.insert(instances).values({ id: newId(), driver, boxId, state: 'creating' }).returning()
+      : await tx.update(instances).set({ state: 'creating', boxId }).where(eq(instances.id, warmId)).returning();
+  return row;
+};
+
+const evict = async (tx: Transaction, ids: string[]): Promise<InstanceRow[]> =>
+  ids.length === 0
+    ? []
+    : await tx.update(instances).set({ state: 'destroying' }).where(inArray(instances.id, ids)).returning();

@@ -1,0 +1,141 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box } from '#contract';
+import { drivers, eventually, type RunningGateway, startGateway, startGateways } from './harness.ts';
+import { type PoolView, viewPool } from './pool-view.ts';
+
+const warm = 10;
+const ceiling = 14;
+const asked = 50;
+
+describe.each(drivers)('many boxes at once on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let other: RunningGateway;
+  let view: PoolView;
+  beforeAll(async () => {
+    [gateway, other] = (await startGateways(driver, 2, {
+      CODEBOX_WARM_BOXES: String(warm),
+      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_MAX_BOXES: String(ceiling),
+      CODEBOX_QUEUE_SECONDS: '15',
+    })) as [RunningGateway, RunningGateway];
+    view = await viewPool(gateway, driver);
+    await view.full(warm);
+  });
+  afterAll(async () => {
+    await view?.[Symbol.asyncDispose]();
+    await gateway?.dispose();
+  });
+
+  /** Looks until the answer is called, which gives the most instances that there were at once. */
+  const watchCeiling = () => {
+    const stop = new AbortController();
+    let most = 0;
+    const watching = (async () => {
+      while (!stop.signal.aborted) {
+        most = Math.max(most, (await view.instances()).length);
+        await sleep(100, undefined, { signal: stop.signal }).catch(() => {});
+      }
+    })();
+    return async () => {
+      stop.abort();
+      await watching;
+      return most;
+    };
+  };
+
+  const useOnce = async () => {
+    const answer = await gateway.post<Box & { code?: string }>('/v1/boxes', {});
+    if (answer.status !== 201) return answer;
+    const { id } = answer.body;
+    const { text, executionCount } = await gateway.run(id, 'import os; os.listdir()');
+    expect([text, executionCount]).toEqual(['[]', 1]);
+    await gateway.run(id, 'open("mine", "w").close()');
+    const { status } = await gateway.call(`/v1/boxes/${id}`, { method: 'DELETE' });
+    expect(status, gateway.output()).toBe(204);
+    return answer;
+  };
+
+  test('all are had, or refused in time with when to ask again; none twice, none over the ceiling, none left', async () => {
+    const mostAtOnce = watchCeiling();
+    const answers = await Promise.all(Array.from({ length: asked }, useOnce)).finally(mostAtOnce);
+    expect(await mostAtOnce()).toBeLessThanOrEqual(ceiling);
+    const had = answers.filter(({ status }) => status === 201);
+    const refused = answers.filter(({ status }) => status !== 201);
+    expect(had.length).toBeGreaterThan(warm);
+    expect(had.filter(({ body }) => body.startup?.kind === 'warm').length).toBeGreaterThanOrEqual(warm);
+    expect(new Set(had.map(({ body }) => body.id)).size).toBe(had.length);
+    for (const { status, body, headers } of refused) {
+      expect([status, body.code]).toEqual([503, 'unavailable']);
+      expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    }
+    await view.full(warm);
+    expect((await gateway.get<{ items: Box[] }>('/v1/boxes')).body.items).toEqual([]);
+    expect(await view.metric('codebox_queue_waiting')).toBe(0);
+    expect(await view.instances()).toHaveLength(warm);
+  });
+
+  test("many wishes for a user's box, at two gateways, are one box: new to one, reused by the others", async () => {
+    const ask = ({ post }: RunningGateway) => post<Box>('/v1/boxes', { user: 'grace', reuse: true });
+    const answers = await Promise.all(Array.from({ length: asked }, (_, i) => ask(i % 2 ? gateway : other)));
+    expect(new Set(answers.map(({ body }) => body.id)).size).toBe(1);
+    const told = answers.map(({ status, body }) => `${status} ${body.continuity}`).sort();
+    expect(told).toEqual([...Array.from({ length: asked - 1 }, () => '200 reused'), '201 new']);
+    await gateway.call(`/v1/boxes/${answers[0]?.body.id}`, { method: 'DELETE' });
+  });
+});
+
+describe.each(drivers)('waiting for room on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_MAX_BOXES: '1', CODEBOX_QUEUE_SECONDS: '60' });
+  });
+  afterAll(() => gateway?.dispose());
+
+  const waiting = async (n: number) => {
+    const text = await (await fetch(`${gateway.url}/metrics`)).text();
+    return text.includes(`\ncodebox_queue_waiting ${n}\n`);
+  };
+
+  test('a tenant with many waiting does not keep another one waiting behind all of them', async () => {
+    const others = { authorization: `Bearer ${await gateway.addTenant()}` };
+    const order: string[] = [];
+    const remove = (id: string) => gateway.call(`/v1/boxes/${id}`, { method: 'DELETE' });
+    const ask = async (name: string, headers = {}) => {
+      const { status, body } = await gateway.post<Box>('/v1/boxes', {}, headers);
+      order.push(`${name} ${status}`);
+      return body.id;
+    };
+    const first = await ask('many');
+    const many = Array.from({ length: 20 }, () => ask('many'));
+    await eventually(() => waiting(20));
+    const one = ask('one', others);
+    await eventually(() => waiting(21));
+    await remove(first);
+    await remove(await Promise.race(many));
+    await one;
+    expect(order).toEqual(['many 201', 'many 201', 'one 201']);
+    // A stopping gateway sends the rest to others at once.
+    const stopped = gateway.kill('SIGTERM');
+    await Promise.allSettled(many);
+    await stopped;
+    expect(new Set(order.slice(3))).toEqual(new Set(['many 503']));
+    await gateway.restart();
+    await gateway.call(`/v1/boxes/${await one}`, { method: 'DELETE', headers: others });
+  });
+
+  test('a box that is deleted while it waits is gone, and its place in the queue too', async () => {
+    for await (const box of gateway.client.boxes.list()) await gateway.client.boxes.delete(box.id);
+    const held = await gateway.createBox();
+    const answer = gateway.post<{ code: string }>('/v1/boxes', { user: 'impatient' });
+    const found = await eventually(async () => {
+      const { items } = (await gateway.get<{ items: Box[] }>('/v1/boxes?user=impatient')).body;
+      return items[0]?.state === 'creating' && items[0];
+    });
+    expect((await gateway.call(`/v1/boxes/${found.id}`, { method: 'DELETE' })).status).toBe(204);
+    expect((await answer).status).toBe(410);
+    expect((await gateway.get<Box>(`/v1/boxes/${found.id}`)).body.state).toBe('deleted');
+    expect(await waiting(0)).toBe(true);
+    await gateway.client.boxes.delete(held.id);
+  });
+});

@@ -1,0 +1,193 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Box, Run } from '#contract';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { type PoolView, viewPool } from './pool-view.ts';
+
+/** What a box is bounded by, read inside of it. */
+const readLimits = `
+import os
+def read(*names):
+    for name in names:
+        try: return open("/sys/fs/cgroup/" + name).read().strip()
+        except OSError: pass
+(read("memory/memory.limit_in_bytes", "memory.max"), read("pids/pids.max", "pids.max"))
+`;
+
+describe.each(drivers)('the pool on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let view: PoolView;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, {
+      CODEBOX_WARM_BOXES: '2',
+      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_MAX_BOXES: '5',
+      CODEBOX_QUEUE_SECONDS: '30',
+    });
+    view = await viewPool(gateway, driver);
+  });
+  afterAll(async () => {
+    await view?.[Symbol.asyncDispose]();
+    await gateway?.dispose();
+  });
+  beforeEach(() => view.full(2));
+
+  const remove = (box: Box) => gateway.client.boxes.delete(box.id);
+
+  test('a warm box says so, is fresh, and is as personal as a cold one', async () => {
+    const box = await gateway.createBox({
+      user: 'ada',
+      env: { SECRET: 'a\'b"c\n$(x)', TZ: 'Asia/Tokyo' },
+      files: [{ path: 'in/data.csv', text: 'a,b\n1,2\n' }],
+      limits: { memoryMb: 640, pids: 200, cpus: 0.5 },
+    });
+    expect(box).toMatchObject({ state: 'ready', user: 'ada', continuity: 'new', startup: { kind: 'warm' } });
+    expect(box.limits).toMatchObject({ memoryMb: 640, pids: 200, cpus: 0.5 });
+    const first = await gateway.run(
+      box.id,
+      'import os, time; (os.environ["SECRET"], time.tzname[0], open("in/data.csv").read(), os.listdir())',
+    );
+    expect(first).toMatchObject({ executionCount: 1, text: String.raw`('a\'b"c\n$(x)', 'JST', 'a,b\n1,2\n', ['in'])` });
+    expect((await gateway.run(box.id, 'sorted(n for n in dir() if not n.startswith("_"))')).text).toBe(
+      "['In', 'Out', 'exit', 'get_ipython', 'open', 'os', 'quit', 'time']",
+    );
+    const command = await gateway.post<{ stdout: string }>(`/v1/boxes/${box.id}/commands`, { command: 'echo $TZ' });
+    expect(command.body.stdout).toBe('Asia/Tokyo\n');
+    expect((await gateway.run(box.id, readLimits)).text).toBe(`('${640 * 1024 * 1024}', '200')`);
+    const other = await gateway.createBox();
+    expect(other.startup).toMatchObject({ kind: 'warm' });
+    expect((await gateway.run(other.id, 'import os; (os.environ.get("SECRET"), os.listdir())')).text).toBe(
+      '(None, [])',
+    );
+    await Promise.all([remove(box), remove(other)]);
+  });
+
+  test('what a live instance cannot take is started cold, with the network and the disk that were asked for', async () => {
+    const box = await gateway.createBox({ limits: { diskMb: 64 } });
+    expect(box).toMatchObject({ startup: { kind: 'cold' }, limits: { diskMb: 64 } });
+    const size = 'import shutil; shutil.disk_usage("/mnt/data").total // 2**20 <= 64';
+    expect((await gateway.run(box.id, size)).text).toBe('True');
+    await remove(box);
+    const { status, body } = await gateway.post<Box>('/v1/boxes', { network: 'internet' });
+    if (!view.driver.capabilities.networks.includes('internet')) return expect(status).toBe(400);
+    const names = 'import os; sorted(name for name in os.listdir("/sys/class/net") if name != "lo") != []';
+    expect((await gateway.run(body.id, names)).text).toBe('True');
+    await remove(body);
+  });
+
+  test('a one-shot run is served from the pool', async () => {
+    const warm = 'codebox_claims_total{kind="warm",template="python"}';
+    const before = await view.metric(warm);
+    const { body } = await gateway.post<Run>('/v1/run', { language: 'python', code: '6 * 7' });
+    expect(body).toMatchObject({ status: 'ok', text: '42' });
+    expect(await view.metric(warm)).toBe(before + 1);
+  });
+
+  test('a warm instance that died or does not answer is never handed out, and is replaced', async () => {
+    const [gone, frozen] = (await view.instances()).map(({ id }) => id);
+    const signal = AbortSignal.timeout(30_000);
+    await view.driver.freeze(frozen ?? '', signal);
+    await view.driver.destroy(gone ?? '', signal);
+    const boxes = await Promise.all([gateway.createBox(), gateway.createBox()]);
+    for (const box of boxes) {
+      expect((await gateway.run(box.id, '1+1')).text).toBe('2');
+      const [row] = await view.store.instances.of(box.id);
+      expect([gone, frozen]).not.toContain(row?.id);
+    }
+    await view.full(2);
+    expect((await view.instances()).map(({ id }) => id)).not.toContain(frozen);
+    await Promise.all(boxes.map(remove));
+  });
+
+  test('a warm instance that dies is replaced without anybody asking for it', async () => {
+    const [dying] = (await view.instances()).map(({ id }) => id);
+    await view.driver.destroy(dying ?? '', AbortSignal.timeout(30_000));
+    await eventually(async () => {
+      const ids = (await view.instances()).map(({ id }) => id);
+      return ids.length === 2 && !ids.includes(dying ?? '');
+    }, 60_000);
+    await view.full(2);
+  });
+
+  test('warm instances outlive their gateway, and are claimed by the next', async () => {
+    const before = (await view.instances()).map(({ id }) => id).sort();
+    await gateway.kill('SIGTERM');
+    await gateway.restart();
+    await view.full(2);
+    expect((await view.instances()).map(({ id }) => id).sort()).toEqual(before);
+    const box = await gateway.createBox();
+    expect(box.startup).toMatchObject({ kind: 'warm' });
+    expect((await gateway.run(box.id, 'import os; len(os.listdir("/etc/ssl/certs")) > 0')).text).toBe('True');
+    await remove(box);
+  });
+
+  test('with room for no more, a warm instance gives way to a box that cannot use it', async () => {
+    const boxes = await Promise.all([1, 2, 3].map(() => gateway.createBox({ limits: { diskMb: 64 } })));
+    await view.full(2);
+    const large = await gateway.createBox({ limits: { diskMb: 128 } });
+    expect(large).toMatchObject({ state: 'ready', startup: { kind: 'cold' } });
+    expect(await view.instances()).toHaveLength(5);
+    await Promise.all([...boxes, large].map(remove));
+  });
+
+  test('a changed template rolls the pool, and leaves boxes alone', async () => {
+    const box = await gateway.createBox();
+    await gateway.run(box.id, 'kept = 5');
+    await view.full(2);
+    const [own] = await view.store.instances.of(box.id);
+    const before = (await view.instances()).map(({ id }) => id).filter((id) => id !== own?.id);
+    const folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
+    const templates = join(folder, 'templates.yaml');
+    await writeFile(templates, 'python: { warm: 1, limits: { memoryMb: 768 } }\n');
+    await gateway.kill('SIGTERM');
+    await gateway.restart({ CODEBOX_TEMPLATES: templates });
+    await view.full(1);
+    const after = (await view.instances()).map(({ id }) => id);
+    expect(after).toHaveLength(2);
+    expect(after.filter((id) => before.includes(id))).toEqual([]);
+    expect((await gateway.run(box.id, 'kept')).text).toBe('5');
+    const next = await gateway.createBox();
+    expect(next).toMatchObject({ startup: { kind: 'warm' }, limits: { memoryMb: 768 } });
+    expect((await gateway.get<{ items: { warm: number }[] }>('/v1/templates')).body.items[0]?.warm).toBe(1);
+    await Promise.all([remove(box), remove(next)]);
+    await gateway.kill('SIGTERM');
+    await gateway.restart({ CODEBOX_TEMPLATES: '' });
+    await rm(folder, { recursive: true });
+  });
+});
+
+describe.runIf(drivers.includes('docker'))('a pool whose image is not there', () => {
+  test('is left alone for growing pauses, and filled as soon as there is one', async () => {
+    const { docker } = createDaemon();
+    const folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
+    const templates = join(folder, 'templates.yaml');
+    const tag = `pool-test-${process.pid}`;
+    await writeFile(templates, `python: {}\nlate: { image: "codebox-box:${tag}", warm: 1 }\n`);
+    const gateway = await startGateway('docker', { CODEBOX_TEMPLATES: templates, CODEBOX_SWEEP_SECONDS: '0.5' });
+    const view = await viewPool(gateway, 'docker');
+    const open = 'codebox_pool_breaker_open{template="late"}';
+    const failed = 'codebox_driver_call_seconds_count{driver="docker",call="create",outcome="not_found"}';
+    try {
+      await eventually(async () => (await view.metric(open)) === 1);
+      expect(gateway.output()).toContain('a warm instance could not be made');
+      // Other templates are not concerned.
+      expect((await gateway.createBox()).state).toBe('ready');
+      await docker.getImage(process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest').tag({ repo: 'codebox-box', tag });
+      await view.full(1, 'late');
+      expect(await view.metric(open)).toBe(0);
+      expect(await view.metric(failed)).toBeLessThan(10);
+      expect((await gateway.createBox({ template: 'late' })).startup).toMatchObject({ kind: 'warm' });
+    } finally {
+      await view[Symbol.asyncDispose]();
+      await gateway.dispose();
+      await docker
+        .getImage(`codebox-box:${tag}`)
+        .remove()
+        .catch(() => {});
+      await rm(folder, { recursive: true });
+    }
+  });
+});

@@ -1,0 +1,135 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { newId } from '../../services/gateway/boxes/id.ts';
+import type { NewBox, Wanted } from '../../services/gateway/store/allocation.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
+import { openStore, type Store } from '../../services/gateway/store/store.ts';
+
+const pool = { template: 'python', generation: 'now', size: 100 };
+const wanted: Wanted = { driver: 'none', template: pool.template, generation: pool.generation };
+
+let folder: string;
+let postgres: EmbeddedPostgres;
+/** Of two gateways. */
+let stores: [Store, Store];
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'codebox-claims-'));
+  postgres = await startEmbeddedPostgres(folder);
+  stores = [await openStore(postgres.url, () => {}), await openStore(postgres.url, () => {})];
+  for (const id of ['many', 'one']) await stores[0].keys.addTenant(id, id);
+});
+afterAll(async () => {
+  for (const store of stores ?? []) await store.close();
+  await postgres?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+beforeEach(async () => {
+  const [store] = stores;
+  for (const row of await store.instances.after('none', '', 1000)) await store.instances.forget(row.id);
+});
+
+const newBox = (tenantId = 'many', more: Partial<NewBox> = {}): NewBox => ({
+  id: newId('box'),
+  tenantId,
+  userId: null,
+  reusable: false,
+  template: pool.template,
+  metadata: {},
+  limits: { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 },
+  network: 'none',
+  idleSeconds: 900,
+  maxLifetimeSeconds: 900,
+  onIdle: 'delete',
+  ...more,
+});
+
+const fill = async (n: number) => {
+  const [store] = stores;
+  await store.pools.publish('none', [pool.template], [pool]);
+  for (let i = 0; i < n; i++) {
+    const id = newId('i');
+    await store.pools.reserve('none', pool, id, 1000);
+    await store.pools.admit(id, `unix:/${id}`, 0);
+  }
+};
+
+test('of 200 claims at two gateways and a drain, each warm instance has one owner', async () => {
+  await fill(100);
+  const claims = Array.from({ length: 200 }, (_, i) => stores[i % 2 ? 0 : 1].allocation.claim(newBox(), wanted));
+  const drained = Promise.all(
+    stores.map((store) => store.pools.publish('none', [], []).then(() => store.pools.drain('none', 20))),
+  );
+  const answers = await Promise.all(claims);
+  const claimed = answers.flatMap((answer) => (answer?.instance ? [answer.instance.id] : []));
+  const gone = (await drained).flat().map(({ id }) => id);
+  expect(answers.every((answer) => answer !== undefined)).toBe(true);
+  expect(new Set([...claimed, ...gone]).size).toBe(100);
+  expect(claimed.length + gone.length).toBe(100);
+  const rows = await stores[0].instances.after('none', '', 1000);
+  const owners = rows.flatMap(({ boxId }) => (boxId === null ? [] : [boxId]));
+  expect([owners.length, new Set(owners).size]).toEqual([claimed.length, claimed.length]);
+});
+
+test('a pool is filled to its size and not over the ceiling, however many fill it', async () => {
+  const [store] = stores;
+  await store.pools.publish('none', [pool.template], [{ ...pool, size: 10 }]);
+  const reserve = (max: number) =>
+    Promise.all(
+      Array.from({ length: 40 }, (_, i) => stores[i % 2 ? 0 : 1].pools.reserve('none', pool, newId('i'), max)),
+    );
+  expect((await reserve(7)).filter(Boolean)).toHaveLength(7);
+  expect((await reserve(100)).filter(Boolean)).toHaveLength(3);
+  expect(await store.pools.lacking('none')).toEqual([]);
+});
+
+test("a user's box is written once, and takes one instance", async () => {
+  await fill(20);
+  const mine = () => newBox('many', { userId: 'ada', reusable: true });
+  const answers = await Promise.all(
+    Array.from({ length: 50 }, (_, i) => stores[i % 2 ? 0 : 1].allocation.claim(mine(), wanted)),
+  );
+  expect(answers.filter(Boolean)).toHaveLength(1);
+  expect(await stores[0].pools.warm('none', '', 100)).toHaveLength(19);
+});
+
+test('the queue is a turn of every tenant that waits, and who has waited comes before who comes', async () => {
+  const [store] = stores;
+  const join = async (tenant: string) => {
+    const begun = await store.allocation.claim(newBox(tenant), { ...wanted, generation: null });
+    if (!begun) throw new Error('it was not written');
+    expect(await store.waiting.join(begun.box, wanted, 60_000)).toBe(true);
+    return begun.box.id;
+  };
+  await fill(2);
+  const many = [];
+  for (let i = 0; i < 6; i++) many.push(await join('many'));
+  const one = await join('one');
+  const newcomer = await stores[1].allocation.claim(newBox('one'), wanted);
+  expect(newcomer).toMatchObject({ instance: null });
+  const instance = { id: newId('i'), driver: 'none' };
+  expect(await stores[1].allocation.reserve(newcomer?.box.id ?? '', instance, 100)).toBeUndefined();
+  const admit = async (mine: string[], max: number) =>
+    (await store.waiting.admit(mine, max, () => newId('i'))).admitted.map(({ boxId }) => boxId);
+  expect(await admit([...many, one], 2)).toEqual([many[0], one]);
+  const left = [...many.slice(1), await join('one')];
+  expect(await admit(left, 2)).toEqual([]);
+  expect(await admit(left, 4)).toEqual([many[1], left.at(-1)]);
+  for (const id of left) await store.waiting.leave(id);
+});
+
+test('warm instances give way to those who wait and cannot use them, no more than needed', async () => {
+  const [store] = stores;
+  await fill(3);
+  const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null });
+  if (!begun) throw new Error('it was not written');
+  await store.waiting.join(begun.box, { ...wanted, generation: null }, 60_000);
+  const ask = () => store.waiting.admit([begun.box.id], 3, () => newId('i'));
+  const first = await ask();
+  expect([first.admitted, first.evicted.length]).toEqual([[], 1]);
+  expect(await ask()).toMatchObject({ admitted: [], evicted: [] });
+  await store.instances.forget(first.evicted[0]?.id ?? '');
+  expect((await ask()).admitted.map(({ boxId }) => boxId)).toEqual([begun.box.id]);
+});
