@@ -63,6 +63,8 @@ const leaveMs = 1000;
 const maxBeatMs = 3000;
 /** What a heartbeat may come late. */
 const beatLateMs = 2000;
+/** Open WebSockets are looked at less often than boxes: 15 s by default. */
+const sweepsPerSocketCheck = 3;
 
 /**
  * Builds the whole gateway from its configuration; nothing listens until `start`. Disposing it stops in order: no new
@@ -252,6 +254,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     stopping: stopping.signal,
     isTraced: config.tracing !== undefined,
     leaving: leaving.signal,
+    socketCheckMs: sweepsPerSocketCheck * config.sweepMs,
   });
 
   const owned = stack.move();
