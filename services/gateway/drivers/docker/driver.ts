@@ -54,7 +54,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const posture = await readPosture(daemon, runtime, signal);
   const disks = await createDisks(daemon, { folder: `${dataDir}/disks`, prefix: `codebox-${deployment}` });
   const internet = createInternetNetwork(daemon);
-  const hasInternet = await internet.available(signal);
+  const obstacle = await internet.obstacle(signal);
   const parts: Parts = {
     daemon,
     sockets,
@@ -63,7 +63,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     addressOf: (id) => sockets.describe(id).address,
     gvisor: posture.isolation === 'gvisor',
     // gVisor has a network stack of its own, which takes over what is there when it starts.
-    takesNetwork: hasInternet && posture.isolation !== 'gvisor',
+    takesNetwork: obstacle === undefined && posture.isolation !== 'gvisor',
     deployment,
     runtime,
     dns,
@@ -77,7 +77,8 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const capabilities: Capabilities = {
     isolation: posture.isolation,
     images: true,
-    networks: hasInternet ? ['none', 'internet'] : ['none'],
+    networks: obstacle === undefined ? ['none', 'internet'] : ['none'],
+    networkObstacles: obstacle === undefined ? {} : { internet: obstacle },
     disk: disks.kind,
     limits: posture.limits,
     bind: {
