@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import suppress
 from typing import Any
 
 from jupyter_server.auth.identity import IdentityProvider
 from jupyter_server.serverapp import ServerApp
 from traitlets.config import Config
 
+from codebox_server.bounds import CLOSE_SECONDS
 from codebox_server.box import create_box
 from codebox_server.http.routes import routes
 from codebox_server.jupyter.managers import BoxMappingKernelManager
@@ -45,6 +48,12 @@ class BoxServerApp(ServerApp):
 
     def load_config_file(self, suppress_errors: bool = True) -> None:
         """Nothing: code of the box must not configure the server by a file in its home."""
+
+    async def cleanup_kernels(self) -> None:
+        """Cut the streams first: what runs is lost with the box. Nobody has deleted its context, as they would tell."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.http_server.close_all_connections(), CLOSE_SECONDS)
+        await super().cleanup_kernels()
 
 
 def _config(settings: Settings) -> Config:

@@ -30,9 +30,6 @@ HEAD_SECONDS = 0.05
 JOURNAL_BYTES = 64 * MIB
 JOURNAL_RUNS = 2_000
 
-# What a kernel has written and the box server may not have heard yet, for the case that the kernel dies.
-LAST_WORDS_BYTES = 4 * MIB
-
 # A message of a kernel that is larger than this is refused by ZeroMQ itself.
 KERNEL_MESSAGE_BYTES = 64 * MIB
 # What is read from one kernel before other work gets its turn.
@@ -90,6 +87,8 @@ EXIT_AFTER_SECONDS = 5.0
 EXIT_CODE_STUCK = 70
 PING_SECONDS = 10.0
 PIPE_DRAIN_SECONDS = 0.5
+# For connections to close before the server ends.
+CLOSE_SECONDS = 1.0
 TRANSFER_STALL_SECONDS = 60.0
 
 TIMEOUT_MS_MAX = 24 * 3600 * 1000

@@ -103,9 +103,13 @@ class Run:
                 return event
         raise AssertionError(f"no {kind} in {self.events} {self.error}")
 
-    def wait(self, seconds: float = 50) -> list[dict[str, Any]]:
+    def join(self, seconds: float = 50) -> None:
+        """Wait until the stream has ended, however it did."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), f"still running: {self.events[-3:]}"
+
+    def wait(self, seconds: float = 50) -> list[dict[str, Any]]:
+        self.join(seconds)
         assert self.status == 200, self.error
         assert [event["seq"] for event in self.events] == list(range(1, len(self.events) + 1))
         assert self.events[-1]["type"] == "done"

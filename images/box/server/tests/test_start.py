@@ -113,6 +113,15 @@ def test_sigterm_ends_the_server_and_its_kernels(fresh_box: Box) -> None:
     eventually(lambda: not any(_alive(pid) for pid in pids))
 
 
+def test_what_runs_at_sigterm_has_no_end_that_nobody_asked_for(fresh_box: Box) -> None:
+    run = fresh_box.start("print('on', flush=True)\nimport time; time.sleep(60)")
+    run.until("stdout")
+    os.kill(fresh_box.process.pid, signal.SIGTERM)
+    fresh_box.process.wait(15)
+    run.join()
+    assert [event["type"] for event in run.events] == ["started", "stdout"]
+
+
 def _alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

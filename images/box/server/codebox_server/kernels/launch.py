@@ -1,6 +1,4 @@
-"""Start the kernel of a language, or the fork server of the box.
-
-`python -P launch.py <language> <connection file> [<descriptors with commas>]`
+"""Start the kernel of a language, `python -P launch.py <language> <connection file>`, or the fork server of the box.
 
 Runs as a file and not as a module, so that nothing in the working folder can stand in for a module of the kernel.
 """
@@ -27,9 +25,7 @@ def main() -> None:
     else:
         from codebox_server.kernels.app import launch
 
-        # Code sees the arguments, and those of a forked kernel end here.
-        del sys.argv[3:]
-        launch(what, how[0], [int(number) for number in "".join(how[1:]).split(",") if number])
+        launch(what, how[0])
 
 
 if __name__ == "__main__":
