@@ -75,3 +75,14 @@ export class CodeBoxError extends Error {
     this.requestId = options.requestId;
   }
 }
+
+/** The CodeBoxError that is, or caused, what was thrown; undefined when there is none. */
+export const findCodeBoxError = (thrown: unknown): CodeBoxError | undefined => {
+  for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
+    if (error instanceof CodeBoxError) return error;
+  }
+  return undefined;
+};
+
+/** Whether something did not answer, so that asking again later makes sense. */
+export const isUnavailable = (thrown: unknown): boolean => findCodeBoxError(thrown)?.code === 'unavailable';

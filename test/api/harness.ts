@@ -75,11 +75,11 @@ export const startGateways = async (
 };
 
 /**
- * Starts a gateway of its own, as `npm start` would, on an empty data folder and a free port. It keeps nothing warm and refuses at
- * once what it has no room for, unless `env` asks for that.
+ * Starts a gateway of its own, as `npm start` would, on an empty data folder (or the one that `env` names) and a free port. It
+ * keeps nothing warm and refuses at once what it has no room for, unless `env` asks for that.
  */
 export const startGateway = async (driver: string, env: Record<string, string> = {}): Promise<RunningGateway> =>
-  serve(driver, env, await mkdtemp(join(tmpdir(), 'codebox-test-')));
+  serve(driver, env, env.CODEBOX_DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'codebox-test-'))));
 
 const serve = async (driver: string, env: Record<string, string>, dataDir: string): Promise<RunningGateway> => {
   const port = await freePort();

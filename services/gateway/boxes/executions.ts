@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { CodeBoxError, type CreateExecution, type ExecutionEvent, type Page, type PageQuery } from '#contract';
+import { CodeBoxError, type CreateExecution, type ExecutionEvent, isUnavailable, type PageQuery } from '#contract';
 import type { CodeRequest } from '../box-server/client.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { BoxRow } from '../store/boxes.ts';
@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts';
 import type { Activity } from './activity.ts';
 import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
-import type { KnownExecution, ReadExecution } from './execution-view.ts';
+import type { ReadExecution } from './execution-view.ts';
 import { type Following, lostEvent, type Opened } from './following.ts';
 import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
@@ -42,8 +42,6 @@ interface Delivered {
   opened: Opened;
 }
 
-/** What a list waits for a box, whose answer it can do without. */
-const lookMs = 2000;
 const defaultTimeoutMs = 60_000;
 
 /** Executions: code runs at most once, its events are kept by the box, its end is recorded in PostgreSQL. */
@@ -102,13 +100,9 @@ export const createExecutions = (options: ExecutionsOptions) => {
 
   return {
     find,
-    /** Executions of a box; of those that run with what the box tells of them. */
-    async list(tenant: string, box: string, query: PageQuery): Promise<Page<KnownExecution>> {
+    list: async (tenant: string, box: string, query: PageQuery) => {
       await lifecycle.find(tenant, box);
-      const { items, nextCursor } = await store.executions.list(tenant, box, query);
-      const isAlive = items.some((row) => row.status === 'running');
-      const live = isAlive ? await readUnfinished(lifecycle, tenant, box) : undefined;
-      return { items: items.map((row) => ({ row, done: row.done, live: live?.get(row.id) })), nextCursor };
+      return await store.executions.list(tenant, box, query);
     },
 
     /**
@@ -175,8 +169,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
       const server = await lifecycle.past(tenant, box, { isUse: true });
       if (!server) return { row, done: row.done, events: null };
       try {
-        const live = await server.readExecution(id);
-        const { done, lastSeq } = live;
+        const { done, lastSeq } = await server.readExecution(id);
         const events: ExecutionEvent[] = [];
         if (lastSeq > 0) {
           for await (const event of following.events(row, server, 0, AbortSignal.timeout(30_000))) {
@@ -185,7 +178,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
           }
         }
         if (done && row.status === 'running') recorder.record(row, done);
-        return { row, done: row.done ?? done, live, events };
+        return { row, done: row.done ?? done, events };
       } catch (error) {
         if (error instanceof CodeBoxError && error.code === 'not_found') return { row, done: row.done, events: null };
         throw error;
@@ -208,8 +201,6 @@ export const createExecutions = (options: ExecutionsOptions) => {
 
 export type Executions = ReturnType<typeof createExecutions>;
 
-const isUnavailable = (error: unknown): boolean => error instanceof CodeBoxError && error.code === 'unavailable';
-
 const toRequest = (
   { code, context, timeoutSeconds, env, autoInstall }: CreateExecution,
   language: string | null,
@@ -228,17 +219,4 @@ const toRequest = (
 const stopUnrecorded = async (server: BoxConnection, id: string, events: AsyncIterable<unknown>): Promise<void> => {
   await server.interrupt(id);
   for await (const _ of events);
-};
-
-/** What a box has not ended yet, by id; nothing from one that rests or does not answer soon. Looking is no use of it. */
-const readUnfinished = async (lifecycle: Lifecycle, tenant: string, box: string) => {
-  try {
-    const { box: row, server } = await lifecycle.look(tenant, box);
-    if (row.state !== 'ready') return undefined;
-    const unfinished = await server.unfinishedExecutions(AbortSignal.timeout(lookMs));
-    return new Map(unfinished.map((execution) => [execution.id, execution]));
-  } catch (error) {
-    if (error instanceof CodeBoxError) return undefined;
-    throw error;
-  }
 };

