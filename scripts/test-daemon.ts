@@ -17,17 +17,28 @@ const runtimes = {
 /** A Docker daemon of our own. */
 export interface TestDaemon {
   host: string;
+  pid: number;
   stop(): Promise<void>;
+}
+
+export interface TestDaemonOptions {
+  /** Has it beside another daemon of this machine: with bridges and packet filter rules of its own. */
+  ownNetwork?: boolean;
+  /** Beside what it always needs, as in daemon.json. */
+  settings?: Record<string, unknown>;
 }
 
 /**
  * Starts a Docker daemon for the tests, with its data in `folder` so that images are there for the next run. Needs root.
  * Throws an Error with its last words when it does not answer within a minute.
  */
-export const startTestDaemon = async (folder: string): Promise<TestDaemon> => {
+export const startTestDaemon = async (
+  folder: string,
+  { ownNetwork = false, settings = {} }: TestDaemonOptions = {},
+): Promise<TestDaemon> => {
   const host = `unix://${folder}/docker.sock`;
   await mkdir(folder, { recursive: true, mode: 0o711 });
-  await writeFile(join(folder, 'daemon.json'), JSON.stringify({ runtimes }));
+  await writeFile(join(folder, 'daemon.json'), JSON.stringify({ runtimes, ...settings }));
   const output = openSync(join(folder, 'docker.log'), 'w');
   const options = {
     'config-file': join(folder, 'daemon.json'),
@@ -36,11 +47,12 @@ export const startTestDaemon = async (folder: string): Promise<TestDaemon> => {
     pidfile: join(folder, 'docker.pid'),
     host,
   };
-  const argv = Object.entries(options).map(([name, value]) => `--${name}=${value}`);
+  const argv = ['dockerd', ...Object.entries(options).map(([name, value]) => `--${name}=${value}`)];
+  const [command = '', ...args] = ownNetwork ? ['unshare', '--net', '--', ...argv] : argv;
   // A group of its own: Ctrl-C in the terminal reaches the tests first, which still need it to clean up.
-  const child = spawn('dockerd', argv, { stdio: ['ignore', output, output], detached: true });
+  const child = spawn(command, args, { stdio: ['ignore', output, output], detached: true });
   closeSync(output);
-  const daemon = { host, stop: () => stop(child) };
+  const daemon = { host, pid: child.pid ?? 0, stop: () => stop(child) };
   const ended = once(child, 'exit').catch(() => undefined);
   const until = performance.now() + startDeadlineMs;
   while (!(await isDockerThere(host))) {

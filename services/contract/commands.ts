@@ -39,9 +39,7 @@ export const commandSummarySchema = z
     box: z.string(),
     command: z.string().nullable(),
     argv: z.array(z.string()).nullable(),
-    cwd: z.string().meta({
-      description: 'Where it was started, relative to /mnt/data; "" is that folder, and one outside of it is absolute.',
-    }),
+    cwd: z.string(),
     pid: z.int().nullable(),
     status: z.enum(['running', ...runStatuses]),
     cause: causeSchema.optional(),

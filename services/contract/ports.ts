@@ -1,4 +1,4 @@
-import { queryInteger } from './page.ts';
+import { z } from 'zod';
 
 /** A TCP port on which a program inside a box listens. */
-export const portSchema = queryInteger().min(1).max(65_535);
+export const portSchema = z.coerce.number().int().min(1).max(65_535);

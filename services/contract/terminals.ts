@@ -13,9 +13,7 @@ export const terminalSchema = z
   .object({
     id: z.string(),
     box: z.string(),
-    cwd: z.string().meta({
-      description: 'Where it was started, relative to /mnt/data; "" is that folder, and one outside of it is absolute.',
-    }),
+    cwd: z.string().meta({ description: 'Where its shell was started.' }),
     cols: side,
     rows: side,
     clients: z.int().min(0).meta({ description: 'How many are attached now.' }),

@@ -37,6 +37,7 @@ import { createUsage } from './boxes/usage.ts';
 import type { Config } from './config.ts';
 import { createDockerDriver } from './drivers/docker/driver.ts';
 import type { Driver } from './drivers/driver.ts';
+import { requireFreeSpace } from './drivers/free-space.ts';
 import { readCertificates } from './drivers/host-certificates.ts';
 import { createLocalDriver } from './drivers/local/driver.ts';
 import { observeDriver } from './drivers/observed-driver.ts';
@@ -63,8 +64,6 @@ const leaveMs = 1000;
 const maxBeatMs = 3000;
 /** What a heartbeat may come late. */
 const beatLateMs = 2000;
-/** Open WebSockets are looked at less often than boxes: 15 s by default. */
-const sweepsPerSocketCheck = 3;
 
 /**
  * Builds the whole gateway from its configuration; nothing listens until `start`. Disposing it stops in order: no new
@@ -78,8 +77,12 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     stack.defer(await startTracing(config.tracing, (text) => log.warn(text)));
   }
 
+  const onRestart = (event: string, err: unknown) =>
+    log.warn({ err, event }, 'the embedded PostgreSQL ended by itself');
   const embedded =
-    config.databaseUrl === undefined ? await startEmbeddedPostgres(join(config.dataDir, 'postgres')) : undefined;
+    config.databaseUrl === undefined
+      ? await startEmbeddedPostgres(join(config.dataDir, 'postgres'), onRestart)
+      : undefined;
   if (embedded) stack.defer(embedded.stop);
   // A new one at each start: what an earlier life of this gateway left unfinished is nobody's.
   const id = newId('gw');
@@ -94,7 +97,13 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     database: { ping: store.keys.ping, connections: store.connections },
     languages: [...templates.values()].flatMap((template) => template.languages),
   });
-  const chosen = overrides.driver ?? (await chooseDriver(config, deployment));
+  let hasten = () => {};
+  const onDaemon = (state: 'open' | 'closed', err: unknown) => {
+    if (state === 'open') return log.error({ err }, 'the Docker daemon does not answer: boxes cannot be made or ended');
+    log.warn('the Docker daemon answers again');
+    hasten();
+  };
+  const chosen = overrides.driver ?? (await chooseDriver(config, deployment, onDaemon));
   const driver = observeDriver(chosen, ({ call, outcome, seconds }) =>
     metrics.driverCalls.observe({ driver: chosen.name, call, outcome }, seconds),
   );
@@ -119,6 +128,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     touch: store.boxes.touch,
     background,
     onFinish: metrics.executionEnded,
+    onDrop: (count) => log.warn({ count }, 'too many ends of executions wait for the database: their boxes keep them'),
   });
   const meter = createMeter({ driver, boxes: store.boxes, usage: store.usage });
   const quotas = createQuotas(store.quotas);
@@ -214,6 +224,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     onReap: (cause) => metrics.reaps.inc({ cause }),
     onOrphan: (kind) => metrics.leaks.inc({ kind }),
   });
+  hasten = reaper.hasten;
 
   const stopping = new AbortController();
   const leaving = new AbortController();
@@ -250,11 +261,11 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     checkReady: async () => {
       await store.keys.ping();
       await driver.inspect('none', AbortSignal.timeout(5000));
+      await requireFreeSpace(config.dataDir);
     },
     stopping: stopping.signal,
     isTraced: config.tracing !== undefined,
     leaving: leaving.signal,
-    socketCheckMs: sweepsPerSocketCheck * config.sweepMs,
   });
 
   const owned = stack.move();
@@ -298,13 +309,24 @@ const capacity = (templates: Map<string, Template>): number => {
 };
 
 /** The configured driver; `auto` takes Docker where a daemon answers, else local processes. */
-export const chooseDriver = async (config: Config, deployment: string): Promise<Driver> => {
+export const chooseDriver = async (
+  config: Config,
+  deployment: string,
+  onDaemon?: (state: 'open' | 'closed', cause?: unknown) => void,
+): Promise<Driver> => {
   const { dataDir, runtime, packages } = config;
   const certificates = config.caBundle === undefined ? [] : await readCertificates(config.caBundle);
   const local = () => createLocalDriver({ dataDir, deployment, packages, certificates });
   if (config.driver === 'local') return await local();
   try {
-    return await createDockerDriver({ dataDir, deployment, runtime, packages, certificates });
+    return await createDockerDriver({
+      dataDir,
+      deployment,
+      runtime,
+      packages,
+      certificates,
+      ...(onDaemon && { onDaemon }),
+    });
   } catch (noDocker) {
     if (config.driver === 'docker') throw noDocker;
     return await local().catch((noLocal: unknown) => {

@@ -81,16 +81,12 @@ const variablesSchema = z.object({
 });
 const contextsSchema = z.object({ items: z.array(contextSchema).max(1000) });
 const executionSchema = z.object({
-  id: z.string(),
   context: contextIdSchema.nullable(),
   language: languageNameSchema.nullable(),
   state: z.enum(['queued', 'running', 'done']),
   lastSeq: z.int(),
-  executionCount: z.int().nullable(),
-  queuedMs: z.number().nullable(),
   done: executionDoneSchema.nullable(),
 });
-const executionsSchema = z.object({ items: z.array(executionSchema).max(10_000) });
 const commandSchema = z.object({
   id: z.string(),
   command: z.string().nullish(),
@@ -128,11 +124,7 @@ interface StreamedAnswer extends RawAnswer {
  * nothing a box says decides about tenancy, limits or time. Throws CodeBoxError: what the box server refused, or `unavailable`.
  * `onFailure` is told of each call that was not answered as it should be; one for `health` may be early.
  */
-export const createBoxServerClient = (
-  address: string,
-  onFailure: (failure: BoxServerFailure) => void = () => {},
-  answerMs = answerDeadlineMs,
-) => {
+export const createBoxServerClient = (address: string, onFailure: (failure: BoxServerFailure) => void = () => {}) => {
   const agentOptions: Agent.Options = {
     connect: (_options, done) => {
       connectToBox(address).then(
@@ -140,7 +132,7 @@ export const createBoxServerClient = (
         (error: Error) => done(error, null),
       );
     },
-    headersTimeout: answerMs,
+    headersTimeout: answerDeadlineMs,
     bodyTimeout: silenceDeadlineMs,
     keepAliveTimeout: 60_000,
   };
@@ -173,7 +165,7 @@ export const createBoxServerClient = (
       // Whoever reads the body learns of its errors; one that is left half read must not end the process.
       answer.body.on('error', () => {});
       if (answer.statusCode >= 400 && answer.statusCode !== passes)
-        throw await readRefusal(answer.statusCode, answer.body, answerMs);
+        throw await readRefusal(answer.statusCode, answer.body);
       return { status: answer.statusCode, headers: answer.headers, body: answer.body };
     } catch (error) {
       const failure = failed(error, path);
@@ -204,13 +196,13 @@ export const createBoxServerClient = (
     body?: unknown,
     signal?: AbortSignal,
   ): Promise<string> => {
-    const deadline = AbortSignal.timeout(answerMs);
+    const deadline = AbortSignal.timeout(answerDeadlineMs);
     const answer = await ask(agent, path, {
       method,
       signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
       ...(body !== undefined && asJson(body)),
     });
-    return await readBounded(answer.body, answerMs).catch((error: unknown) => Promise.reject(failed(error, path)));
+    return await readBounded(answer.body).catch((error: unknown) => Promise.reject(failed(error, path)));
   };
 
   const read = async <T>(schema: z.ZodType<T>, path: string, signal?: AbortSignal): Promise<T> =>
@@ -273,8 +265,6 @@ export const createBoxServerClient = (
       open(`${journal}/events?after=${after}`, signal ? { signal } : {}),
 
     readExecution: (id: string) => read(executionSchema, `executions/${id}`),
-    /** What runs and what waits, the oldest first. */
-    unfinishedExecutions: async (signal: AbortSignal) => (await read(executionsSchema, 'executions', signal)).items,
     readCommand: (id: string) => read(commandSchema, `commands/${id}`),
     commands: async () => (await read(commandsSchema, 'commands')).items,
     killCommand: (id: string) => call(`commands/${id}`, 'DELETE'),
@@ -296,7 +286,7 @@ export const createBoxServerClient = (
           method,
           headers,
           // A body that pauses is the caller's business, which has its own deadline.
-          headersTimeout: body ? 0 : answerMs,
+          headersTimeout: body ? 0 : answerDeadlineMs,
           ...(body && { body }),
           ...(signal && { signal }),
         },

@@ -11,10 +11,7 @@ export interface PackageSources {
 /** Where a box has the folder of wheels. */
 export const wheelsTarget = '/opt/wheels';
 
-/**
- * Variables that tell the installers of a box about their sources; without a network pip looks only at the wheels. A box that
- * is given another network while it runs changes them itself.
- */
+/** Variables that tell the installers of a box about their sources; without a network pip looks only at the wheels. */
 export const packageEnvironment = (sources: PackageSources, network: NetworkPolicy): Record<string, string> => ({
   CODEBOX_NETWORK: network,
   ...(sources.pipIndexUrl !== undefined && {

@@ -16,6 +16,8 @@ export const explainSilence = async (
 ): Promise<CodeBoxError> => {
   const box = boxPath.exec(c.req.path)?.[1];
   if (error.code !== 'unavailable' || box === undefined || c.get('tenant') === undefined) return error;
+  // Who ends it wants to know whether that is done.
+  if (c.req.method === 'DELETE' && c.req.path === `/v1/boxes/${box}`) return error;
   const ended = await lifecycle.ended(c.get('tenant'), box).catch(() => undefined);
   return ended ?? error;
 };

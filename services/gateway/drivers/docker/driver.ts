@@ -3,11 +3,13 @@ import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError } from '#contract';
 import { checkBinding } from '../binding.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts';
+import { requireFreeSpace } from '../free-space.ts';
 import { createGate } from '../gate.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import type { PackageSources } from '../package-sources.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../socket-folder.ts';
 import { bindLimits, bindNetwork } from './binding.ts';
+import type { CircuitOptions } from './circuit.ts';
 import { containerOptions } from './container.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
 import { createDisks, type Disks } from './disk.ts';
@@ -38,6 +40,8 @@ export interface DockerDriverOptions {
   packages?: PackageSources;
   /** PEM texts that boxes trust beside the public certificates. Those that the image was built with need not be told again. */
   certificates?: readonly string[];
+  /** Told when the daemon stops answering, and when it answers again. */
+  onDaemon?: CircuitOptions['onChange'];
 }
 
 /**
@@ -47,15 +51,16 @@ export interface DockerDriverOptions {
 export const createDockerDriver = async (options: DockerDriverOptions): Promise<Driver> => {
   const { dataDir, deployment, runtime = 'runc', dns = ['1.1.1.1', '8.8.8.8'], packages = {} } = options;
   const signal = AbortSignal.timeout(60_000);
-  const daemon = createDaemon(options.host);
+  const daemon = createDaemon(options.host, options.onDaemon);
   const parent = await socketParent(dataDir);
   const socketKind = await socketFolderKind(parent, mountsReachDaemon);
   const sockets = await createSocketFolders(parent, socketKind);
   const posture = await readPosture(daemon, runtime, signal);
   const disks = await createDisks(daemon, { folder: `${dataDir}/disks`, prefix: `codebox-${deployment}` });
   const internet = createInternetNetwork(daemon);
-  const obstacle = await internet.obstacle(signal);
+  const hasInternet = await internet.available(signal);
   const parts: Parts = {
+    dataDir,
     daemon,
     sockets,
     disks,
@@ -63,7 +68,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     addressOf: (id) => sockets.describe(id).address,
     gvisor: posture.isolation === 'gvisor',
     // gVisor has a network stack of its own, which takes over what is there when it starts.
-    takesNetwork: obstacle === undefined && posture.isolation !== 'gvisor',
+    takesNetwork: hasInternet && posture.isolation !== 'gvisor',
     deployment,
     runtime,
     dns,
@@ -77,8 +82,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const capabilities: Capabilities = {
     isolation: posture.isolation,
     images: true,
-    networks: obstacle === undefined ? ['none', 'internet'] : ['none'],
-    networkObstacles: obstacle === undefined ? {} : { internet: obstacle },
+    networks: hasInternet ? ['none', 'internet'] : ['none'],
     disk: disks.kind,
     limits: posture.limits,
     bind: {
@@ -99,6 +103,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
 };
 
 interface Parts {
+  dataDir: string;
   daemon: Daemon;
   sockets: SocketFolders;
   disks: Disks;
@@ -177,6 +182,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
 
 const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Promise<Instance> => {
   const { daemon, sockets, disks, internet, deployment } = parts;
+  await requireFreeSpace(parts.dataDir);
   const uid = parts.userOf(spec.id);
   const labels = dockerLabels(deployment, spec);
   // Outside the cleaning up: the folder may be that of an instance that exists.
@@ -210,8 +216,8 @@ const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<v
   const name = containerName(deployment, id);
   await removeContainer(daemon, name, signal);
   await gone(parts, name, signal);
-  await disks.remove(id, signal);
   await sockets.remove(id, signal);
+  await disks.remove(id, signal);
 };
 
 /** A sandbox of gVisor that is just ending makes the daemon refuse; it is gone a moment later. */

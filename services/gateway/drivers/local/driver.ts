@@ -5,6 +5,7 @@ import { checkBinding } from '../binding.ts';
 import { boxUser } from '../box-user.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../disk-image.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec, InstanceStats } from '../driver.ts';
+import { requireFreeSpace } from '../free-space.ts';
 import { createGate } from '../gate.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import type { PackageSources } from '../package-sources.ts';
@@ -50,6 +51,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const hasImages = root && (await canMountImages(`${dataDir}/local/instances`));
   const etc = await makeSystemFiles(`${dataDir}/local/etc`, certificates);
   const parts: Parts = {
+    dataDir,
     root,
     folders,
     sockets: await createSocketFolders(parent, socketKind),
@@ -66,7 +68,6 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     isolation: 'shared-kernel',
     images: false,
     networks: ['none'],
-    networkObstacles: { internet: 'the local driver gives boxes no network; the docker driver can' },
     disk: hasImages ? 'image' : 'tmpfs',
     limits: { ...posture.limits, diskMb: true },
     bind: { limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'], networks: ['none'] },
@@ -80,6 +81,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
 };
 
 interface Parts {
+  dataDir: string;
   root: boolean;
   folders: InstanceFolders;
   sockets: SocketFolders;
@@ -147,6 +149,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
 
 const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Promise<Instance> => {
   const { folders, sockets, groups, root } = parts;
+  await requireFreeSpace(parts.dataDir);
   const uid = root ? boxUser(spec.id) : undefined;
   await folders.make(spec.id, { labels: spec.labels, createdAt: new Date().toISOString() });
   try {

@@ -1,0 +1,68 @@
+import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Problem } from '#contract';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { runHostCommand } from '../../services/gateway/drivers/host-command.ts';
+import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { takeBoxCensus } from './census.ts';
+
+describe.each(drivers)('a full disk of the host, on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let box: Box;
+  let disk: string;
+  const docker = driver === 'docker' ? createDaemon() : undefined;
+  const census = () => takeBoxCensus(gateway, docker ? { docker } : {});
+
+  beforeAll(async () => {
+    disk = await mkdtemp(join(tmpdir(), 'cbx-full-'));
+    await runHostCommand(['mount', '-t', 'tmpfs', '-o', 'size=400m', 'codebox-test', disk]);
+    const dataDir = join(disk, 'data');
+    await mkdir(dataDir);
+    gateway = await startGateway(driver, {
+      CODEBOX_DATA_DIR: dataDir,
+      CODEBOX_SWEEP_SECONDS: '0.5',
+    });
+    box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64 } });
+    await gateway.run(box.id, 'x = 41');
+  });
+  afterAll(async () => {
+    await gateway?.dispose();
+    await runHostCommand(['umount', '--lazy', disk]);
+    await rm(disk, { recursive: true, force: true });
+  });
+
+  /** Leaves not a block free. */
+  const fill = async (path: string): Promise<void> => {
+    const file = await open(path, 'w');
+    try {
+      for (const size of [1 << 20, 4096]) {
+        for (;;) await file.write(Buffer.alloc(size)).then(({ bytesWritten }) => bytesWritten || Promise.reject());
+      }
+    } finally {
+      await file.close();
+    }
+  };
+
+  test('no box is begun, and that is told; with room again all goes on, the box that was there with its variables', async () => {
+    const before = await census();
+    const path = join(disk, 'filling');
+    await fill(path).catch(() => {});
+    const refused = await gateway.post<Problem>('/v1/boxes', {});
+    expect(refused).toMatchObject({
+      status: 503,
+      body: { code: 'unavailable', detail: 'The disk of this host is full.' },
+    });
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503);
+    expect(await census()).toEqual(before);
+    await rm(path);
+    await eventually(async () => (await fetch(`${gateway.url}/readyz`)).ok, 30_000);
+    expect((await gateway.run(box.id, 'x + 1')).text).toBe('42');
+    const next = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64 } });
+    expect((await gateway.run(next.id, '1 + 1')).text).toBe('2');
+    await gateway.client.boxes.delete(next.id);
+    expect(await census()).toEqual(before);
+  });
+});

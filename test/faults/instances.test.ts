@@ -1,0 +1,90 @@
+import { readFile } from 'node:fs/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Execution } from '#contract';
+import { boxUser } from '../../services/gateway/drivers/box-user.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { openStore } from '../../services/gateway/store/store.ts';
+import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { processesOf } from '../contract/host-census.ts';
+import { deploymentOf, takeBoxCensus } from './census.ts';
+import { startRunning, ticking } from './running.ts';
+
+describe.each(drivers)('instances that end behind the back of a gateway, on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let deployment: string;
+  let before: string[];
+  const docker = driver === 'docker' ? createDaemon() : undefined;
+  const census = () => takeBoxCensus(gateway, docker ? { docker } : {});
+
+  beforeAll(async () => {
+    gateway = await startGateway(driver, {
+      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_RUN_GRACE_SECONDS: '0',
+      CODEBOX_WARM_BOXES: '0',
+    });
+    deployment = await deploymentOf(gateway);
+    before = await census();
+  });
+  afterAll(() => gateway?.dispose());
+
+  const instanceOf = async (box: Box): Promise<string> => {
+    const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
+    const [row] = await store.instances.of(box.id);
+    await store.close();
+    return row?.id ?? '';
+  };
+
+  /** Ends all processes of an instance; of Docker the container is gone as well. What else it has stays. */
+  const removeInstance = async (id: string): Promise<void> => {
+    if (docker) {
+      const container = docker.docker.getContainer(`codebox-${deployment}-${id}`);
+      await docker.call(AbortSignal.timeout(30_000), () => container.remove({ force: true }));
+      return;
+    }
+    for (const pid of await processesOf(boxUser(id))) process.kill(Number(pid), 'SIGKILL');
+  };
+
+  test('in mid-run: the run is lost for its reader and on record, the box says why, and nothing is left of it', async () => {
+    const box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64 } });
+    const running = await startRunning(gateway, box.id, ticking(1000));
+    await removeInstance(await instanceOf(box));
+    const cause = { code: 'box_lost' };
+    expect((await running.ended).at(-1)).toMatchObject({ type: 'done', status: 'lost', cause, stateLost: true });
+    expect((await gateway.get<Execution>(running.location)).body).toMatchObject({ status: 'lost', cause });
+    const { body } = await gateway.get<Box>(`/v1/boxes/${box.id}`);
+    expect(body).toMatchObject({ state: 'lost', cause: { code: 'instance_lost' } });
+    expect((await gateway.post(`/v1/boxes/${box.id}/executions`, { code: '1' })).status).toBe(410);
+    await eventually(async () => (await census()).length === before.length);
+    expect(await census()).toEqual(before);
+  });
+
+  test('the server of a box stopped in mid-run: the run is lost as nobody tells its end, and the box serves when it goes on', async () => {
+    const box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64 } });
+    const running = await startRunning(gateway, box.id, ticking(1000), 2);
+    const server = await serverOf(await instanceOf(box));
+    process.kill(server, 'SIGSTOP');
+    const cause = { code: 'no_end' };
+    try {
+      expect((await running.ended).at(-1)).toMatchObject({ type: 'done', status: 'lost', cause });
+    } finally {
+      process.kill(server, 'SIGCONT');
+    }
+    const again = await eventually(async () => {
+      const { status, body } = await gateway.post<Execution>(`/v1/boxes/${box.id}/executions`, { code: '1 + 1' });
+      return status === 200 && body;
+    });
+    expect(again.text).toBe('2');
+    expect((await gateway.get<Execution>(running.location)).body).toMatchObject({ status: 'lost', cause });
+    await gateway.client.boxes.delete(box.id);
+    expect(await census()).toEqual(before);
+  });
+});
+
+/** The process id, on this host, of the server of a box. */
+const serverOf = async (instance: string): Promise<number> => {
+  for (const pid of await processesOf(boxUser(instance))) {
+    const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
+    if (words.at(-2) === 'codebox_server' && words.includes('-m')) return Number(pid);
+  }
+  throw new Error('the box has no server');
+};
