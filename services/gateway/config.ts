@@ -2,6 +2,7 @@ import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { type Quotas, quotaNames, quotasSchema } from '#contract';
+import type { BlobsConfig } from './blobs/open-blobs.ts';
 import { type TracingSettings, toTracingSettings, tracingVariables } from './tracing/settings.ts';
 
 const flag = z
@@ -55,6 +56,10 @@ const environmentSchema = z.object({
   CODEBOX_STOP_SECONDS: seconds(10, 600),
   CODEBOX_RUN_GRACE_SECONDS: seconds(30, 600),
   CODEBOX_BLOBS: z.string().min(1).optional(),
+  AWS_ACCESS_KEY_ID: z.string().min(1).optional(),
+  AWS_SECRET_ACCESS_KEY: z.string().min(1).optional(),
+  AWS_REGION: z.string().min(1).default('us-east-1'),
+  AZURE_STORAGE_CONNECTION_STRING: z.string().min(1).optional(),
   CODEBOX_CHECKPOINT_SECONDS: z.coerce.number().min(0.1).max(86_400).default(30),
   CODEBOX_SWEEP_SECONDS: z.coerce.number().min(0.1).max(60).default(5),
   CODEBOX_PORTS_DOMAIN: z
@@ -101,8 +106,8 @@ export interface Config {
   stopMs: number;
   runGraceMs: number;
   sweepMs: number;
-  /** Where files of boxes at rest are kept: a folder, or the URL of a bucket. */
-  blobs: string;
+  /** Where files of boxes at rest are kept. */
+  blobs: BlobsConfig;
   checkpointMs: number;
   portsDomain: string;
   portsAnswerMs: number;
@@ -152,7 +157,15 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     startMs: values.CODEBOX_START_SECONDS * 1000,
     stopMs: values.CODEBOX_STOP_SECONDS * 1000,
     runGraceMs: values.CODEBOX_RUN_GRACE_SECONDS * 1000,
-    blobs: values.CODEBOX_BLOBS ?? resolve(values.CODEBOX_DATA_DIR, 'blobs'),
+    blobs: {
+      place: values.CODEBOX_BLOBS ?? resolve(values.CODEBOX_DATA_DIR, 'blobs'),
+      s3: {
+        accessKeyId: values.AWS_ACCESS_KEY_ID,
+        secretAccessKey: values.AWS_SECRET_ACCESS_KEY,
+        region: values.AWS_REGION,
+      },
+      azureConnectionString: values.AZURE_STORAGE_CONNECTION_STRING,
+    },
     checkpointMs: values.CODEBOX_CHECKPOINT_SECONDS * 1000,
     sweepMs: values.CODEBOX_SWEEP_SECONDS * 1000,
     portsDomain: values.CODEBOX_PORTS_DOMAIN,

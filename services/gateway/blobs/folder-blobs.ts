@@ -6,72 +6,73 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CodeBoxError } from '#contract';
 import type { BlobEntry, BlobStore } from './blob-store.ts';
+import { translateFault } from './fault.ts';
 
-const partial = '.part';
+const foldersPerPage = 200;
 
 /** Blobs as files below a folder. Gateways that share boxes have to share it. */
 export const createFolderBlobs = (folder: string): BlobStore => {
   const pathOf = (name: string) => `${folder}/${name}`;
 
+  const write = async (path: string, content: Readable, signal: AbortSignal): Promise<void> => {
+    const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
+    try {
+      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      // Flushed before it has its name: what is there after a crash is whole.
+      await pipeline(content, createWriteStream(temporary, { flags: 'wx', mode: 0o600, flush: true }), { signal });
+      await rename(temporary, path);
+    } catch (error) {
+      await rm(temporary, { force: true }).catch(() => {});
+      throw error;
+    } finally {
+      content.destroy();
+    }
+  };
+
   return {
     kind: 'folder',
+    put: (name, content, signal) => translateFault(() => write(pathOf(name), content, signal)),
 
-    async put(name, content, signal) {
-      const path = pathOf(name);
-      const temporary = `${path}.${randomBytes(6).toString('hex')}${partial}`;
-      try {
-        await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-        // Flushed before it has its name: what is there after a crash is whole.
-        await pipeline(content, createWriteStream(temporary, { flags: 'wx', mode: 0o600, flush: true }), { signal });
-        await rename(temporary, path);
-      } catch (error) {
-        content.destroy();
-        await rm(temporary, { force: true });
-        throw translate(error);
-      }
-    },
-
-    async get(name, signal): Promise<Readable> {
-      try {
-        const file = await open(pathOf(name));
+    get: (name, signal) =>
+      translateFault(async () => {
+        const file = await open(pathOf(name)).catch((cause: unknown) => {
+          if (!isMissing(cause)) throw cause;
+          throw new CodeBoxError('not_found', 'There is no such blob.', { cause });
+        });
         return createReadStream('', { fd: file, signal });
-      } catch (cause) {
-        if (isMissing(cause)) throw new CodeBoxError('not_found', 'There is no such blob.', { cause });
-        throw translate(cause);
-      }
-    },
+      }),
 
-    async delete(name) {
-      await rm(pathOf(name), { force: true }).catch((error: unknown) => Promise.reject(translate(error)));
-      // The folder of a box goes with its last blob.
-      await rmdir(dirname(pathOf(name))).catch(() => {});
-    },
+    delete: (name) =>
+      translateFault(async () => {
+        await rm(pathOf(name), { force: true });
+        // The folder of a box goes with its last blob.
+        await rmdir(dirname(pathOf(name))).catch(() => {});
+      }),
 
-    /** Page by page: one page per folder of a box. */
-    async list(cursor = '') {
-      const folders = (await readdir(folder, { withFileTypes: true }).catch(() => []))
-        .flatMap((entry) => (entry.isDirectory() && entry.name > cursor ? [entry.name] : []))
-        .sort();
-      const items: BlobEntry[] = [];
-      const page = folders.slice(0, foldersPerPage);
-      for (const box of page) {
-        for (const file of await readdir(pathOf(box)).catch(() => [])) {
-          const found = await stat(pathOf(`${box}/${file}`)).catch(() => undefined);
-          if (found) items.push({ name: `${box}/${file}`, changedAt: found.mtime });
+    /** A page is some folders of boxes with all that is in them, which is never much. */
+    list: (cursor = '') =>
+      translateFault(async () => {
+        const entries = await readdir(folder, { withFileTypes: true }).catch(noneIfMissing);
+        const boxes = entries
+          .flatMap((entry) => (entry.isDirectory() && entry.name > cursor ? [entry.name] : []))
+          .sort();
+        const page = boxes.slice(0, foldersPerPage);
+        const items: BlobEntry[] = [];
+        for (const box of page) {
+          for (const { name } of await readdir(pathOf(box), { withFileTypes: true }).catch(noneIfMissing)) {
+            const found = await stat(pathOf(`${box}/${name}`)).catch(() => undefined);
+            if (found) items.push({ name: `${box}/${name}`, changedAt: found.mtime });
+          }
         }
-      }
-      const last = page.at(-1);
-      return { items, ...(last !== undefined && folders.length > page.length && { next: last }) };
-    },
+        const last = page.at(-1);
+        return { items, ...(last !== undefined && boxes.length > page.length && { next: last }) };
+      }),
   };
 };
 
-const foldersPerPage = 200;
-
 const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT';
 
-/** What comes from the content keeps its code; the rest is this store's fault. */
-const translate = (cause: unknown): unknown =>
-  cause instanceof CodeBoxError
-    ? cause
-    : new CodeBoxError('unavailable', 'The store of blobs does not work.', { cause, retryAfterSeconds: 5 });
+const noneIfMissing = (error: unknown): [] => {
+  if (isMissing(error)) return [];
+  throw error;
+};

@@ -1,11 +1,48 @@
 import { resolve } from 'node:path';
+import { createAzureBlobs } from './azure-blobs.ts';
 import type { BlobStore } from './blob-store.ts';
 import { createFolderBlobs } from './folder-blobs.ts';
+import { createS3Blobs } from './s3-blobs.ts';
 
-/**
- * The store that a place names: a folder, `s3+https://host/bucket/prefix` or `azure+https://account.host/container/prefix` (both
- * also with `http`). What belongs to a deployment is below a prefix of its own.
- */
-export const openBlobs = async (place: string, deployment: string): Promise<BlobStore> => {
+/** Where blobs are kept, and with what right. */
+export interface BlobsConfig {
+  /** A folder, `s3+https://host/bucket/prefix` (or `s3+http`), or `azure:container/prefix`. */
+  place: string;
+  s3: { accessKeyId: string | undefined; secretAccessKey: string | undefined; region: string };
+  azureConnectionString: string | undefined;
+}
+
+/** The store that is configured; what belongs to a deployment is below a prefix of its own. Throws an Error for a bad place. */
+export const openBlobs = async (
+  { place, s3, azureConnectionString }: BlobsConfig,
+  deployment: string,
+): Promise<BlobStore> => {
+  const prefixOf = (names: string[]) => [...names, deployment, ''].join('/');
+
+  if (/^s3\+https?:/.test(place)) {
+    const url = new URL(place.slice('s3+'.length));
+    const [bucket, ...names] = segments(url.pathname);
+    const { accessKeyId, secretAccessKey, region } = s3;
+    if (!bucket) throw new Error(`CODEBOX_BLOBS names no bucket: ${place}`);
+    if (!accessKeyId || !secretAccessKey)
+      throw new Error('CODEBOX_BLOBS needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.');
+    return createS3Blobs({
+      endpoint: `${url.origin}/${bucket}`,
+      prefix: prefixOf(names),
+      region,
+      accessKeyId,
+      secretAccessKey,
+    });
+  }
+
+  if (place.startsWith('azure:')) {
+    const [container, ...names] = segments(place.slice('azure:'.length));
+    if (!container) throw new Error(`CODEBOX_BLOBS names no container: ${place}`);
+    if (!azureConnectionString) throw new Error('CODEBOX_BLOBS needs AZURE_STORAGE_CONNECTION_STRING.');
+    return await createAzureBlobs({ connectionString: azureConnectionString, container, prefix: prefixOf(names) });
+  }
+
   return createFolderBlobs(resolve(place, deployment));
 };
+
+const segments = (path: string): string[] => path.split('/').filter((segment) => segment !== '');

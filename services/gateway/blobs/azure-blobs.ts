@@ -1,0 +1,67 @@
+import { addAbortSignal, Readable } from 'node:stream';
+import { CodeBoxError } from '#contract';
+import type { BlobStore } from './blob-store.ts';
+import { translateFault } from './fault.ts';
+
+export interface AzurePlace {
+  connectionString: string;
+  container: string;
+  /** Below which names begin; empty, or ending in `/`. */
+  prefix: string;
+}
+
+const partBytes = 8 * 1024 * 1024;
+const partsAtOnce = 2;
+const pageSize = 1000;
+
+/** Blobs in a container of Azure Blob Storage. Its library is loaded only here. */
+export const createAzureBlobs = async ({ connectionString, container, prefix }: AzurePlace): Promise<BlobStore> => {
+  const { ContainerClient, RestError } = await import('@azure/storage-blob');
+  const client = new ContainerClient(connectionString, container);
+
+  return {
+    kind: 'azure',
+
+    put: (name, content, signal) =>
+      translateFault(async () => {
+        try {
+          const blob = client.getBlockBlobClient(prefix + name);
+          // The library would go on to wait for content.
+          addAbortSignal(signal, content);
+          await blob.uploadStream(content, partBytes, partsAtOnce, { abortSignal: signal });
+        } finally {
+          content.destroy();
+        }
+      }),
+
+    get: (name, signal) =>
+      translateFault(async () => {
+        try {
+          const answer = await client.getBlobClient(prefix + name).download(0, undefined, { abortSignal: signal });
+          if (!(answer.readableStreamBody instanceof Readable)) throw new Error('a blob without a body');
+          return answer.readableStreamBody;
+        } catch (cause) {
+          if (!(cause instanceof RestError) || cause.statusCode !== 404) throw cause;
+          throw new CodeBoxError('not_found', 'There is no such blob.', { cause });
+        }
+      }),
+
+    delete: (name, signal) =>
+      translateFault(async () => {
+        await client.getBlobClient(prefix + name).deleteIfExists({ abortSignal: signal });
+      }),
+
+    list: (cursor, signal) =>
+      translateFault(async () => {
+        const from = { maxPageSize: pageSize, ...(cursor !== undefined && { continuationToken: cursor }) };
+        for await (const page of client.listBlobsFlat({ prefix, abortSignal: signal }).byPage(from)) {
+          const items = page.segment.blobItems.map(({ name, properties }) => ({
+            name: name.slice(prefix.length),
+            changedAt: properties.lastModified,
+          }));
+          return { items, ...(page.continuationToken && { next: page.continuationToken }) };
+        }
+        return { items: [] };
+      }),
+  };
+};

@@ -1,0 +1,137 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { ContainerClient } from '@azure/storage-blob';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CodeBoxError } from '#contract';
+import type { BlobEntry, BlobStore } from '../../services/gateway/blobs/blob-store.ts';
+import { type BlobsConfig, openBlobs } from '../../services/gateway/blobs/open-blobs.ts';
+import { refusal } from '../api/harness.ts';
+import { azureConnectionString, startAzure, startS3 } from './servers.ts';
+
+interface Opened {
+  config: BlobsConfig;
+  stop: () => PromiseLike<void>;
+}
+
+const noCloud = {
+  s3: { accessKeyId: undefined, secretAccessKey: undefined, region: 'us-east-1' },
+  azureConnectionString: undefined,
+};
+const s3Keys = { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER', region: 'us-east-1' };
+
+const places: Record<BlobStore['kind'], () => Promise<Opened>> = {
+  async folder() {
+    const place = await mkdtemp(join(tmpdir(), 'codebox-blobs-'));
+    return { config: { ...noCloud, place }, stop: () => rm(place, { recursive: true, force: true }) };
+  },
+  async s3() {
+    const server = await startS3();
+    const place = `s3+http://127.0.0.1:${server.port}/codebox/some/prefix`;
+    return { config: { ...noCloud, place, s3: s3Keys }, stop: () => server[Symbol.asyncDispose]() };
+  },
+  async azure() {
+    const server = await startAzure();
+    const connection = azureConnectionString(server.port);
+    await new ContainerClient(connection, 'codebox').create();
+    return {
+      config: { ...noCloud, place: 'azure:codebox/prefix', azureConnectionString: connection },
+      stop: () => server[Symbol.asyncDispose](),
+    };
+  },
+};
+
+describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of kind %s', (kind) => {
+  let opened: Opened;
+  let blobs: BlobStore;
+  beforeAll(async () => {
+    opened = await places[kind]();
+    blobs = await openBlobs(opened.config, 'dep-1');
+  });
+  afterAll(() => opened?.stop());
+
+  const signal = () => AbortSignal.timeout(50_000);
+  const put = (name: string, ...chunks: Buffer[]) => blobs.put(name, Readable.from(chunks), signal());
+  const digest = async (name: string) => {
+    const hash = createHash('sha256');
+    for await (const chunk of await blobs.get(name, signal())) hash.update(chunk as Buffer);
+    return hash.digest('hex');
+  };
+  const all = async (store: BlobStore) => {
+    const found: BlobEntry[] = [];
+    for (let cursor: string | undefined; ; ) {
+      const { items, next } = await store.list(cursor, signal());
+      found.push(...items);
+      if (next === undefined) return found.map(({ name }) => name).sort();
+      cursor = next;
+    }
+  };
+
+  test.each([0, 1, 16 * 1024 * 1024, 37 * 1024 * 1024 + 5])('%d bytes come back as they went in', async (size) => {
+    const bytes = randomBytes(size);
+    const chunks = Array.from({ length: Math.ceil(size / 700_001) }, (_, n) =>
+      bytes.subarray(n * 700_001, (n + 1) * 700_001),
+    );
+    await put('box-1/blob', ...chunks);
+    expect(await digest('box-1/blob')).toBe(createHash('sha256').update(bytes).digest('hex'));
+    await blobs.delete('box-1/blob', signal());
+    expect(await all(blobs)).toEqual([]);
+  });
+
+  test('what is not there is not found, and deleting it again does nothing', async () => {
+    expect((await refusal(blobs.get('box-1/none', signal()))).code).toBe('not_found');
+    await blobs.delete('box-1/none', signal());
+  });
+
+  test('each deployment sees its own blobs, page by page', async () => {
+    const other = await openBlobs(opened.config, 'dep-2');
+    const names = Array.from({ length: 12 }, (_, n) => `box-${n}/blob-${n % 3}`).sort();
+    for (const name of names) await put(name, Buffer.from(name));
+    await other.put('box-1/blob-1', Readable.from([Buffer.from('x')]), signal());
+    expect(await all(blobs)).toEqual(names);
+    expect(await all(other)).toEqual(['box-1/blob-1']);
+    const [first] = (await blobs.list(undefined, signal())).items;
+    expect(Math.abs(Date.now() - (first?.changedAt.getTime() ?? 0))).toBeLessThan(120_000);
+    for (const name of names) await blobs.delete(name, signal());
+    await other.delete('box-1/blob-1', signal());
+  });
+
+  test('content that breaks off leaves nothing, and its error is told', async () => {
+    const broken = async function* () {
+      for (let n = 0; n < 20; n++) yield randomBytes(1024 * 1024);
+      throw new CodeBoxError('too_large', 'too much');
+    };
+    const refused = await refusal(blobs.put('box-1/broken', Readable.from(broken()), signal()));
+    expect(refused.code).toBe('too_large');
+    expect(await all(blobs)).toEqual([]);
+  });
+
+  test('whoever does not want it any more ends it', async () => {
+    const off = new AbortController();
+    const endless = async function* () {
+      for (let n = 0; ; n++) {
+        if (n === 5) off.abort();
+        yield randomBytes(1024 * 1024);
+      }
+    };
+    await expect(blobs.put('box-1/endless', Readable.from(endless()), off.signal)).rejects.toThrow();
+    expect(await all(blobs)).toEqual([]);
+  });
+
+  test('a store that does not work is unavailable', async () => {
+    const places = { folder: '/dev/null/none', s3: 's3+http://127.0.0.1:1/codebox', azure: 'azure:none' };
+    const other = await openBlobs({ ...opened.config, place: places[kind] }, 'dep-1');
+    const content = Readable.from([Buffer.from('x')]);
+    expect((await refusal(other.put('box-1/late', content, signal()))).code).toBe('unavailable');
+    expect(content.destroyed).toBe(true);
+  });
+});
+
+test.each(['s3+http://127.0.0.1:1/bucket', 's3+https://host', 'azure:container', 'azure:'])(
+  'the place %s without what it needs is refused by name',
+  async (place) => {
+    await expect(openBlobs({ ...noCloud, place }, 'dep-1')).rejects.toThrow('CODEBOX_BLOBS');
+  },
+);

@@ -1,0 +1,112 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { cp, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const source = resolve(import.meta.dirname, 'servers');
+const cache = resolve(import.meta.dirname, '../../.codebox/test-servers');
+const installMs = 500_000;
+const readyMs = 60_000;
+
+/** Installs the servers of cloud stores, which nothing but these tests needs, once per lock file. Answers their programs' folder. */
+const install = async (): Promise<string> => {
+  const hash = createHash('sha256').update(await readFile(join(source, 'package-lock.json')));
+  const folder = join(cache, hash.digest('hex').slice(0, 16));
+  if (!existsSync(folder)) {
+    const making = `${folder}.${process.pid}`;
+    await cp(source, making, { recursive: true });
+    await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: making, timeout: installMs });
+    // Another test may have been faster.
+    await rename(making, folder).catch(() => rm(making, { recursive: true, force: true }));
+  }
+  return join(folder, 'node_modules/.bin');
+};
+
+/** A server of its own on an empty folder and a free port. */
+export interface StoreServer extends AsyncDisposable {
+  port: number;
+}
+
+const start = async (program: string, argsFor: (port: number, folder: string) => string[]): Promise<StoreServer> => {
+  const programs = await install();
+  const port = await freePort();
+  const folder = await mkdtemp(join(tmpdir(), 'codebox-blobs-'));
+  const child = spawn(process.execPath, [join(programs, program), ...argsFor(port, folder)], { stdio: 'ignore' });
+  const stop = async () => {
+    await ended(child);
+    await rm(folder, { recursive: true, force: true });
+  };
+  const deadline = performance.now() + readyMs;
+  // Any answer will do: nobody is let in without a signature.
+  while (
+    !(await fetch(`http://127.0.0.1:${port}/`).then(
+      () => true,
+      () => false,
+    ))
+  ) {
+    if (child.exitCode !== null || performance.now() > deadline) {
+      await stop();
+      throw new Error(`${program} did not start`);
+    }
+    await sleep(50);
+  }
+  return { port, [Symbol.asyncDispose]: stop };
+};
+
+/** S3, with one bucket `codebox`; its keys are `S3RVER` and `S3RVER`. */
+export const startS3 = () =>
+  start('s3rver', (port, folder) => [
+    '--address',
+    '127.0.0.1',
+    '--port',
+    String(port),
+    '--directory',
+    folder,
+    '--silent',
+    '--configure-bucket',
+    'codebox',
+  ]);
+
+/** Azure Blob Storage without a container, with the account that every emulator has. */
+export const startAzure = () =>
+  start('azurite-blob', (port, folder) => [
+    '--blobHost',
+    '127.0.0.1',
+    '--blobPort',
+    String(port),
+    '--location',
+    folder,
+    '--silent',
+    '--skipApiVersionCheck',
+    '--disableTelemetry',
+  ]);
+
+/** The well-known account of the emulator. */
+export const azureConnectionString = (port: number): string =>
+  [
+    'DefaultEndpointsProtocol=http',
+    'AccountName=devstoreaccount1',
+    'AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==',
+    `BlobEndpoint=http://127.0.0.1:${port}/devstoreaccount1`,
+  ].join(';');
+
+const ended = async (child: ChildProcess): Promise<void> => {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = new Promise((done) => child.once('exit', done));
+  child.kill('SIGKILL');
+  await gone;
+};
+
+const freePort = (): Promise<number> =>
+  new Promise((found) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => found(typeof address === 'object' && address ? address.port : 0));
+    });
+  });
