@@ -54,7 +54,7 @@ export const describeBinding = ({ driver, start, hostPid }: BindingContract): vo
     const canConnect = () => driver().capabilities.bind.networks.includes('internet');
 
     beforeAll(async () => {
-      box = await start({ limits: made });
+      box = await start({ limits: made, takesNetwork: true });
     });
     afterAll(() => end(box.id));
 
@@ -102,7 +102,7 @@ export const describeBinding = ({ driver, start, hostPid }: BindingContract): vo
         expect(await interfaces(box)).toEqual(['lo']);
         return;
       }
-      const other = await start();
+      const other = await start({ takesNetwork: true });
       context.onTestFinished(() => end(other.id));
       await bind({ network: 'none' });
       expect(await interfaces(box)).toEqual(['lo']);
@@ -112,6 +112,14 @@ export const describeBinding = ({ driver, start, hostPid }: BindingContract): vo
       await expectPublicAddressesOnly(box, other);
       await bind({ network: 'none' });
       expect(await interfaces(box)).toEqual(['lo']);
+    });
+
+    test('to the internet is refused to one that was not made for it', async (context) => {
+      const other = await start();
+      context.onTestFinished(() => end(other.id));
+      const refused = driver().bind(other.id, { network: 'internet' }, deadline());
+      await expect(refused).rejects.toMatchObject({ code: 'unavailable' });
+      expect(await interfaces(other)).toEqual(['lo']);
     });
   });
 };

@@ -116,7 +116,7 @@ export const createPool = (options: PoolOptions) => {
     try {
       const { image, limits, network, name, languages } = template;
       const labels = { template: name, generation: generation ?? '' };
-      const instance = await driver.create({ id, image, limits, network, labels }, signal);
+      const instance = await driver.create({ id, image, limits, network, takesNetwork: true, labels }, signal);
       const server = connections.to(instance.address);
       await waitUntilServing(driver, id, server, signal);
       await server.warm(languages.slice(0, 1), signal);

@@ -31,6 +31,8 @@ export interface InstanceSpec {
   image: string;
   limits: Limits;
   network: NetworkPolicy;
+  /** Whether `bind` may give it another network. It takes longer to start then, so only what nobody waits for should. */
+  takesNetwork?: boolean;
   /** Kept with the instance and given back by `list`. */
   labels: Record<string, string>;
 }
@@ -62,7 +64,7 @@ export interface Capabilities {
   disk: DiskKind;
   /** Limits that are really enforced here. */
   limits: Readonly<Record<keyof Limits, boolean>>;
-  /** What `bind` can change: these limits, and from and to any of these networks. */
+  /** What `bind` can change: these limits, and between these networks where an instance was made with `takesNetwork`. */
   bind: { limits: readonly (keyof BindableLimits)[]; networks: readonly NetworkPolicy[] };
   /** Plain sentences on what is weaker than it should be; empty when nothing is. */
   weaknesses: readonly string[];

@@ -62,6 +62,9 @@ export const bindNetwork = async (
   policy: NetworkPolicy,
   signal: AbortSignal,
 ): Promise<void> => {
+  // Docker's type lacks the field. The daemon would connect it all the same, and the box would see nothing of that.
+  if ('NetworkDisabled' in found.Config && found.Config.NetworkDisabled === true)
+    throw new CodeBoxError('unavailable', 'The box was made without a network for good.');
   if (policy === 'internet') await internet.ensure(signal);
   // The daemon has a network without anything and calls it `none`.
   const wanted = policy === 'internet' ? internet.name : 'none';

@@ -53,7 +53,7 @@ export const containerOptions = (spec: ContainerSpec, name: string): ContainerCr
   Hostname: 'box',
   Env: Object.entries(environment(spec)).map(([name, value]) => `${name}=${value}`),
   Labels: spec.dockerLabels,
-  // Without a network namespace that the daemon knows, a box could not be given a network later.
+  // The daemon can connect a box only when it has made its network namespace, which takes a program of its own at the start.
   NetworkDisabled: spec.network === 'none' && !spec.takesNetwork,
   HostConfig: {
     ...isolation(spec),

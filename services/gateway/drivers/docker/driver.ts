@@ -68,7 +68,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     addressOf: (id) => sockets.describe(id).address,
     gvisor: posture.isolation === 'gvisor',
     // gVisor has a network stack of its own, which takes over what is there when it starts.
-    takesNetwork: hasInternet && posture.isolation !== 'gvisor',
+    canTakeNetwork: hasInternet && posture.isolation !== 'gvisor',
     deployment,
     runtime,
     dns,
@@ -87,7 +87,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     limits: posture.limits,
     bind: {
       limits: posture.bindableLimits,
-      networks: parts.takesNetwork ? ['none', 'internet'] : [],
+      networks: parts.canTakeNetwork ? ['none', 'internet'] : [],
     },
     weaknesses: [
       ...posture.weaknesses,
@@ -110,7 +110,7 @@ interface Parts {
   internet: InternetNetwork;
   addressOf: (id: string) => string;
   gvisor: boolean;
-  takesNetwork: boolean;
+  canTakeNetwork: boolean;
   deployment: string;
   runtime: string;
   dns: readonly string[];
@@ -137,7 +137,8 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   return {
     name: 'docker',
     capabilities,
-    revision: (image, signal) => containerRevision(daemon, image, parts, signal),
+    revision: (image, signal) =>
+      containerRevision(daemon, image, { ...parts, takesNetwork: parts.canTakeNetwork }, signal),
     create: (spec, signal) =>
       gate(signal, async () => {
         checkInstanceId(spec.id);
@@ -194,7 +195,8 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
         ? await disks.make(spec.id, { sizeMb: spec.limits.diskMb, uid, labels }, signal)
         : undefined;
     const networkName = spec.network === 'internet' ? internet.name : 'none';
-    const wanted = { ...spec, ...parts, uid, sockets: folder, volume, networkName, dockerLabels: labels };
+    const takesNetwork = parts.canTakeNetwork && spec.takesNetwork === true;
+    const wanted = { ...spec, ...parts, takesNetwork, uid, sockets: folder, volume, networkName, dockerLabels: labels };
     // Not ended by the caller: a daemon whose client hangs up goes on, and makes what was already looked for and not found.
     const made = await daemon.call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
       docker.createContainer({ ...containerOptions(wanted, containerName(deployment, spec.id)), abortSignal }),
