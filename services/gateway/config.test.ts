@@ -21,3 +21,18 @@ test('every wrong variable is named at once', () => {
   expect(read).toThrow(/CODEBOX_DRIVER/);
   expect(read).toThrow(/DATABASE_URL/);
 });
+
+test('traces are taken only when it is said where they go, and not switched off', () => {
+  const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
+  expect(readConfig({ OTEL_SERVICE_NAME: 'x', OTEL_TRACES_SAMPLER: '' }).tracing).toBeUndefined();
+  expect(readConfig(endpoint).tracing).toMatchObject({ protocol: 'http/protobuf', sampler: 'parentbased_always_on' });
+  const own = {
+    ...endpoint,
+    OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: 'http/json',
+    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/protobuf',
+  };
+  expect(readConfig(own).tracing?.protocol).toBe('http/json');
+  for (const off of [{ OTEL_SDK_DISABLED: 'TRUE' }, { OTEL_TRACES_EXPORTER: 'none' }])
+    expect(readConfig({ ...endpoint, ...off }).tracing).toBeUndefined();
+  expect(() => readConfig({ ...endpoint, OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' })).toThrow(/OTEL_EXPORTER_OTLP_PROTOCOL/);
+});

@@ -137,6 +137,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const warmest = [...templates.values()].reduce((sum, template) => sum + template.warm, 0);
   if (warmest > maxInstances) log.warn({ warm: warmest, maxInstances }, 'the pools cannot all be filled');
   const poolMetrics = createPoolMetrics(metrics.registry, {
+    templates: templates.keys(),
     census: store.pools.census,
     countWaiting: store.waiting.count,
   });
@@ -173,10 +174,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     startMs: config.startMs,
     waitMs: config.queueMs,
     recordEnds: createLastWords({ store, connections, recorder }),
-    onClaim: (kind, template, ms) => {
-      poolMetrics.claims.inc({ kind, template });
-      metrics.starts.observe({ kind }, ms / 1000);
-    },
+    onClaim: poolMetrics.claimed,
   });
   const lagMs = 2 * beatMs + beatLateMs;
   const rests = createRests({
@@ -192,6 +190,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     },
     lagMs,
     checkpointMs: config.checkpointMs,
+    onDone: (task, ms) => metrics.rests.observe({ task }, ms / 1000),
   });
   const usage = createBoxUsage({ driver, lifecycle });
   const budget = createCpuBudget(usage, quotas);

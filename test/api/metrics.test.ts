@@ -7,7 +7,7 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver);
+    gateway = await startGateway(driver, { CODEBOX_WARM_BOXES: '1', CODEBOX_MAX_BOXES: '2' });
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
@@ -41,14 +41,31 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
     await becomes(sockets, 0);
   });
 
+  test('a claim counts by how it was met, and the pool shows what it has', async () => {
+    expect(await sample('codebox_pool_target{template="python"}')).toBe(1);
+    await becomes('codebox_pool_instances{template="python",state="warm"}', 1);
+    const claims = (kind: string) => sample(`codebox_claims_total{kind="${kind}",template="python"}`);
+    const before = await claims('warm');
+    const last = await gateway.createBox();
+    expect([await claims('warm'), await claims('refused')]).toEqual([before + 1, 0]);
+    expect(await sample('codebox_claim_seconds_count{kind="warm"}')).toBe(before + 1);
+    expect((await gateway.post('/v1/boxes', {})).status).toBe(503);
+    expect([await claims('refused'), await sample('codebox_queue_waiting')]).toEqual([1, 0]);
+    await gateway.client.boxes.delete(last.id);
+  });
+
   test('the database, the driver and the event loop have their series', async () => {
     expect(await sample('codebox_database_up')).toBe(1);
     expect(await sample('codebox_database_connections{state="idle"}')).toBeGreaterThan(0);
-    expect(await sample(`codebox_driver_call_seconds_count{driver="${driver}",call="create",outcome="ok"}`)).toBe(1);
+    expect(
+      await sample(`codebox_driver_call_seconds_count{driver="${driver}",call="create",outcome="ok"}`),
+    ).toBeGreaterThan(0);
     expect(await read()).toMatch(/^nodejs_eventloop_lag_p99_seconds \d/m);
   });
 
   test('a box that stops answering counts as unreachable, and no series names a box', async () => {
+    // What is being made has its place already and cannot be claimed yet.
+    await becomes('codebox_pool_instances{template="python",state="warm"}', 1);
     const dying = await gateway.createBox();
     const command = 'exec > /dev/null 2>&1; sleep 1; kill -KILL $PPID';
     const ended = await gateway.post<{ status: string }>(`/v1/boxes/${dying.id}/commands`, { command });

@@ -54,6 +54,20 @@ test('every service gives up all capabilities but those it names, and the means 
   expect(services.postgres?.cap_add).toEqual([]);
 });
 
+test('what watches beside it is reached from this machine only, and has no rights', async () => {
+  const { services, networks } = await readComposeFile(join(projectFolder, 'deploy/monitoring.yaml'), {});
+  expect(Object.values(services).flatMap((service) => service.ports)).toEqual([
+    '127.0.0.1:9090:9090',
+    '127.0.0.1:3000:3000',
+  ]);
+  for (const service of Object.values(services)) {
+    expect(service).toMatchObject({ cap_drop: ['ALL'], cap_add: [], read_only: true, networks: ['front'] });
+    for (const volume of service.volumes) expect(volume.read_only).toBe(volume.type === 'bind');
+  }
+  // That of the gateway, which Prometheus has to reach.
+  expect(networks).toEqual({ front: null });
+});
+
 test('no password stands in the file', async () => {
   expect(await readFile(path, 'utf8')).not.toMatch(/PASSWORD:|postgresql:\/\/|HOST_AUTH_METHOD/);
 });

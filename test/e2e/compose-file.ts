@@ -8,7 +8,8 @@ const conditionSchema = z.enum(['service_completed_successfully', 'service_healt
 const volumeSchema = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('bind'),
-    source: z.string().startsWith('/'),
+    // Of the host, or of the folder of the file.
+    source: z.string().regex(/^\.?\//),
     target: z.string().startsWith('/'),
     read_only: z.boolean().default(false),
     bind: z.strictObject({ propagation: z.enum(['rshared']), create_host_path: z.literal(true) }).optional(),

@@ -6,6 +6,7 @@ import type { NewBox } from '../store/allocation.ts';
 import type { BoxRow } from '../store/boxes.ts';
 import type { InstanceRow } from '../store/instances.ts';
 import type { Store } from '../store/store.ts';
+import { inSpan } from '../tracing/span.ts';
 import { type Access, checkLiving, goneError, isResting } from './access.ts';
 import type { Activity } from './activity.ts';
 import type { Allocation, Body } from './allocation.ts';
@@ -35,8 +36,11 @@ export interface LifecycleOptions {
   onClaim?: (kind: ClaimKind, template: string, ms: number) => void;
 }
 
-/** How a wish for a box was met: at once by a warm or a new instance, by either after a wait for room, or not. */
-export type ClaimKind = 'warm' | 'cold' | 'queued' | 'refused';
+/**
+ * How a wish for a box was met: at once by a warm or a new instance, by either after a wait for room, or not: there was no room,
+ * or it could not be made.
+ */
+export type ClaimKind = 'warm' | 'cold' | 'queued' | 'refused' | 'failed';
 
 /** A box that is being made. */
 interface Begun {
@@ -144,6 +148,11 @@ export const createLifecycle = (options: LifecycleOptions) => {
     const template = usableTemplate(ask.template ?? defaultTemplate);
     const plan = planBox(tenantId, ask, template);
     const tell = (kind: ClaimKind) => options.onClaim?.(kind, template.name, performance.now() - startedAt);
+    /** Of what the deployment is to blame for, not of what the caller asked. */
+    const tellFailure = (kind: ClaimKind) => (error: unknown) => {
+      if (error instanceof CodeBoxError && error.code === 'unavailable') tell(kind);
+      throw error;
+    };
     if (ask.reuse && ask.user !== undefined) {
       const known = await store.boxes.findReusable(tenantId, ask.user);
       if (known) return await reuse(tenantId, known);
@@ -151,13 +160,11 @@ export const createLifecycle = (options: LifecycleOptions) => {
     // Held, because this may take longer than a box may be without a sign of life.
     const release = activity.hold(plan.id);
     try {
-      const begun = await allocation.begin(plan, template).catch((error: unknown) => {
-        tell('refused');
-        throw error;
-      });
+      const claim = () => allocation.begin(plan, template);
+      const begun = await inSpan(() => spanOf('claim', template), claim).catch(tellFailure('refused'));
       if (!begun) return await reuseOther(tenantId, ask.user ?? '');
       const accept = () => onAccepted?.(begun.box);
-      const box = await complete({ ...begun, template, ask, startedAt, accept });
+      const box = await complete({ ...begun, template, ask, startedAt, accept }).catch(tellFailure('failed'));
       tell(begun.hasWaited ? 'queued' : (box.startupKind ?? 'cold'));
       return { box, continuity: 'new' };
     } finally {
@@ -171,7 +178,8 @@ export const createLifecycle = (options: LifecycleOptions) => {
     let body: Body | undefined;
     try {
       await begun.accept();
-      body = await allocation.embody(row, template, ask.env ?? {}, instance);
+      const embody = () => allocation.embody(row, template, ask.env ?? {}, instance);
+      body = await inSpan(() => spanOf('embody', template), embody);
       return await furnish(row, body, ask, startedAt);
     } catch (error) {
       await end(row.id, 'failed', { code: 'start_failed', detail: 'The box could not be started.' });
@@ -283,6 +291,8 @@ const endOfRuns = (cause: BoxCause | null): Cause => ({
   code: !cause || cause.code === 'instance_lost' ? 'box_lost' : `box_${cause.code}`,
   detail: cause?.detail ?? 'The box is gone.',
 });
+
+const spanOf = (name: string, { name: template }: Template) => ({ name, attributes: { 'codebox.template': template } });
 
 const instanceLost = {
   code: 'instance_lost',

@@ -1,5 +1,5 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { ExecutionDone } from '#contract';
+import { boxCauseSchema, type ExecutionDone } from '#contract';
 
 /** Of a run that needs no cause, of one that a box made up, and of a language that no template has. */
 const none = 'none';
@@ -9,9 +9,7 @@ const other = 'other';
 const causes = new Set([
   ...['timeout', 'cpu_limit', 'output_limit', 'interrupted', 'signal', 'exit', 'oom', 'disk_full', 'pids_limit'],
   ...['restarted', 'context_deleted', 'journal_lost', 'protocol_error', 'no_end'],
-  ...['deleted', 'idle', 'expired', 'start_failed', 'instance_lost', 'instance_exited', 'cpu_limit', 'lost'].map(
-    (code) => `box_${code}`,
-  ),
+  ...[...boxCauseSchema.shape.code.options, 'lost', 'hibernated'].map((code) => `box_${code}`),
 ]);
 
 /** A box that tells of a longer time must not drown the sums of the others. */

@@ -21,13 +21,6 @@ export const createMetrics = ({ countBoxes, database, languages }: MetricsOption
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
   addDatabaseMetrics(registry, database);
-  const starts = new Histogram({
-    name: 'codebox_claim_seconds',
-    help: 'Time from the request for a box until it is ready.',
-    labelNames: ['kind'],
-    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
-    registers,
-  });
   const reaps = new Counter({
     name: 'codebox_reaps_total',
     help: 'Boxes ended by the reaper, by cause.',
@@ -53,6 +46,13 @@ export const createMetrics = ({ countBoxes, database, languages }: MetricsOption
     labelNames: ['kind'],
     registers,
   });
+  const rests = new Histogram({
+    name: 'codebox_rest_seconds',
+    help: 'What was done to put boxes to rest and to bring them back, by task: pause, resume, hibernate, restore, …',
+    labelNames: ['task'],
+    buckets: [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 300],
+    registers,
+  });
   new Gauge({
     name: 'codebox_boxes',
     help: 'Boxes that have not ended, by state; gateways of one deployment tell the same.',
@@ -70,7 +70,7 @@ export const createMetrics = ({ countBoxes, database, languages }: MetricsOption
     registry,
     middleware: createRequestMetrics(registry),
     executionEnded: createExecutionMetrics(registry, languages),
-    starts,
+    rests,
     reaps,
     leaks,
     driverCalls,

@@ -1,7 +1,10 @@
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { ClaimKind } from '../boxes/lifecycle.ts';
 import { withinScrape } from './scrape.ts';
 
 export interface PoolState {
+  /** The names of all templates. */
+  templates: Iterable<string>;
   /** Instances that belong to nobody, by template and state, and how many there are to be. */
   census: () => Promise<{
     found: { template: string | null; state: string; n: number }[];
@@ -11,13 +14,24 @@ export interface PoolState {
   countWaiting: () => Promise<number>;
 }
 
+const kinds: readonly ClaimKind[] = ['warm', 'cold', 'queued', 'refused', 'failed'];
+
 /** Series of how boxes get their instances. What the database tells is the same from all gateways of a deployment. */
-export const createPoolMetrics = (registry: Registry, { census, countWaiting }: PoolState) => {
+export const createPoolMetrics = (registry: Registry, { templates, census, countWaiting }: PoolState) => {
   const registers = [registry];
   const claims = new Counter({
     name: 'codebox_claims_total',
-    help: 'Wishes for a box: met at once by a warm or a cold start, queued for room and then met, or refused.',
+    help: 'Wishes for a box: met at once by a warm or a cold start, queued for room and then met, refused for want of room, or failed.',
     labelNames: ['kind', 'template'],
+    registers,
+  });
+  // A series that begins with its first event does not show that one as an increase.
+  for (const template of templates) for (const kind of kinds) claims.inc({ kind, template }, 0);
+  const claimSeconds = new Histogram({
+    name: 'codebox_claim_seconds',
+    help: 'Time from the request for a box until it is ready, or refused.',
+    labelNames: ['kind'],
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
     registers,
   });
   const breaker = new Gauge({
@@ -65,7 +79,14 @@ export const createPoolMetrics = (registry: Registry, { census, countWaiting }: 
       if (waiting !== undefined) this.set(waiting);
     },
   });
-  return { claims, breaker, unfit };
+  return {
+    claimed(kind: ClaimKind, template: string, ms: number): void {
+      claims.inc({ kind, template });
+      claimSeconds.observe({ kind }, ms / 1000);
+    },
+    breaker,
+    unfit,
+  };
 };
 
 export type PoolMetrics = ReturnType<typeof createPoolMetrics>;

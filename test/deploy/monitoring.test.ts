@@ -1,0 +1,151 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Registry } from 'prom-client';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { projectFolder } from '../../scripts/project.ts';
+import { createMetrics } from '../../services/gateway/http/metrics.ts';
+import { createPoolMetrics } from '../../services/gateway/http/pool-metrics.ts';
+import { addUsageMetrics } from '../../services/gateway/http/usage-metrics.ts';
+import { parsePromql } from './promql.ts';
+
+const alertsSchema = z.object({
+  groups: z.array(
+    z.strictObject({
+      name: z.string(),
+      rules: z.array(
+        z.strictObject({
+          alert: z.string().regex(/^CodeBox[A-Z]\w+$/),
+          expr: z.string(),
+          for: z
+            .string()
+            .regex(/^\d+[mh]$/)
+            .optional(),
+          labels: z.strictObject({ severity: z.enum(['page', 'ticket']) }),
+          annotations: z.strictObject({ summary: z.string().min(10), runbook: z.string().min(40) }),
+        }),
+      ),
+    }),
+  ),
+});
+const dashboardSchema = z.object({
+  panels: z.array(
+    z.object({
+      id: z.int(),
+      title: z.string(),
+      type: z.enum(['row', 'stat', 'timeseries']),
+      gridPos: z.object({ h: z.int(), w: z.int(), x: z.int(), y: z.int() }),
+      targets: z.array(z.object({ expr: z.string() })).optional(),
+    }),
+  ),
+  templating: z.object({ list: z.array(z.object({ name: z.string(), definition: z.string().optional() })) }),
+});
+
+const readDeploy = (path: string) => readFile(join(projectFolder, 'deploy', path), 'utf8');
+const readAlerts = async () => alertsSchema.parse(parse(await readDeploy('prometheus/alerts.yaml'))).groups;
+const readDashboard = async () => dashboardSchema.parse(JSON.parse(await readDeploy('grafana/dashboard.json')));
+
+/** What Prometheus itself adds to every series, and its own series. */
+const ofScrape = ['instance', 'job'];
+const series = new Map([['up', ofScrape]]);
+
+const addSeries = (registry: Registry) => {
+  for (const metric of registry.getMetricsAsArray()) {
+    const names = 'labelNames' in metric ? z.array(z.string()).parse(metric.labelNames) : [];
+    const labels = [...names, ...ofScrape];
+    if (String(metric.type) !== 'histogram') series.set(metric.name, labels);
+    else for (const part of ['_bucket', '_sum', '_count']) series.set(metric.name + part, [...labels, 'le']);
+  }
+};
+
+const { registry } = createMetrics({
+  countBoxes: async () => ({}),
+  database: { ping: async () => {}, connections: () => ({ used: 0, idle: 0, waiting: 0 }) },
+  languages: [],
+});
+addUsageMetrics(registry, async () => new Map());
+createPoolMetrics(registry, {
+  templates: [],
+  census: async () => ({ found: [], wanted: [] }),
+  countWaiting: async () => 0,
+});
+addSeries(registry);
+
+/** What is wrong with an expression. */
+const faultsOf = (expression: string): string[] => {
+  // What Grafana puts in by itself.
+  const { selected, grouping } = parsePromql(
+    expression.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*'),
+  );
+  const unknown = selected.flatMap(({ series: name, labels }) => {
+    const known = series.get(name);
+    if (!known) return [`there is no series ${name}`];
+    return labels.filter((label) => !known.includes(label)).map((label) => `${name} has no label ${label}`);
+  });
+  const all = selected.flatMap(({ series: name }) => series.get(name) ?? []);
+  const idle = grouping.filter((label) => !all.includes(label)).map((label) => `nothing here has a label ${label}`);
+  return [...unknown, ...idle, ...(selected.length === 0 ? ['it reads no series'] : [])];
+};
+
+describe('what is read of the metrics', () => {
+  test('every alert reads series and labels that there are, in PromQL', async () => {
+    const rules = (await readAlerts()).flatMap((group) => group.rules);
+    expect(rules.length).toBeGreaterThan(10);
+    expect(new Set(rules.map((rule) => rule.alert)).size).toBe(rules.length);
+    for (const { alert, expr } of rules) expect([alert, faultsOf(expr)]).toEqual([alert, []]);
+  });
+
+  test('what an alert says names only labels that its expression keeps', async () => {
+    for (const { alert, expr, annotations } of (await readAlerts()).flatMap((group) => group.rules)) {
+      const used = [...annotations.summary.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label);
+      const { selected, grouping } = parsePromql(expr);
+      const isAggregated = /\b(?:sum|max|min|avg|count)\b/.test(expr);
+      const kept = isAggregated ? grouping : selected.flatMap((one) => series.get(one.series) ?? []);
+      for (const label of used) expect([alert, kept]).toEqual([alert, expect.arrayContaining([label])]);
+    }
+  });
+
+  test('every panel of the dashboard does, and none lies on another', async () => {
+    const { panels, templating } = await readDashboard();
+    const taken = new Set<string>();
+    for (const { title, type, gridPos, targets = [] } of panels) {
+      for (const { expr } of targets) expect([title, expr, faultsOf(expr)]).toEqual([title, expr, []]);
+      expect([title, targets.length > 0]).toEqual([title, type !== 'row']);
+      expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
+      for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
+        for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
+          expect([title, x, y, taken.has(`${x},${y}`)]).toEqual([title, x, y, false]);
+          taken.add(`${x},${y}`);
+        }
+      }
+    }
+    expect(new Set(panels.map((panel) => panel.id)).size).toBe(panels.length);
+    const asked = templating.list.flatMap(
+      ({ definition }) => /^label_values\((\w+), instance\)$/.exec(definition ?? '')?.[1] ?? [],
+    );
+    for (const name of asked) expect(series.has(name)).toBe(true);
+  });
+
+  test('README names all series of the gateway, and no others', async () => {
+    const table = /^## Observe$(.*?)^## /ms.exec(await readFile(join(projectFolder, 'README.md'), 'utf8'))?.[1] ?? '';
+    const told = [...table.matchAll(/`(codebox_\w*)(?:\{([\w,]+)\}(\w*))?/g)].flatMap(([, name = '', inner = '']) =>
+      name.endsWith('_') ? inner.split(',').map((part) => name + part) : [name],
+    );
+    const own = registry.getMetricsAsArray().flatMap(({ name }) => (name.startsWith('codebox_') ? [name] : []));
+    expect(told.sort()).toEqual(own.sort());
+  });
+
+  test.each([
+    ['sum(rate(codebox_nothing_total[5m]))', 'there is no series codebox_nothing_total'],
+    ['sum by (box) (codebox_boxes)', 'nothing here has a label box'],
+    ['codebox_boxes{box="1"}', 'codebox_boxes has no label box'],
+    ['1 > 2', 'it reads no series'],
+  ])('a fault is found: %s', (expression, fault) => {
+    expect(faultsOf(expression)).toEqual([fault]);
+  });
+
+  test('what is not PromQL is refused', () => {
+    expect(() => parsePromql('sum by (le (codebox_boxes)')).toThrow(/is not PromQL/);
+  });
+});
