@@ -26,16 +26,26 @@ describe.each(drivers)('causes on the %s driver', (driver) => {
   const works = async () => expect((await run('1+1')).text).toBe('2');
 
   test.each([
-    ['import os; os.kill(os.getpid(), 9)', { code: 'signal', signal: 'SIGKILL' }],
-    ['import os; os.kill(os.getpid(), 15)', { code: 'signal', signal: 'SIGTERM' }],
-    ['import os; os._exit(0)', { code: 'exit', exitCode: 0 }],
-  ])('%s is told as killed with its cause, and the next execution works', async (code, cause) => {
-    expect(await run(code)).toMatchObject({ status: 'killed', cause, stateLost: true });
-    await works();
-  });
+    ['os.kill(os.getpid(), 9)', { code: 'signal', signal: 'SIGKILL' }],
+    ['os.kill(os.getpid(), 15)', { code: 'signal', signal: 'SIGTERM' }],
+    ['ctypes.string_at(0)', { code: 'signal', signal: 'SIGSEGV' }],
+    ['os._exit(0)', { code: 'exit', exitCode: 0 }],
+  ])(
+    '%s is told as killed with its cause and all that was printed before, and the next execution works',
+    async (end, cause) => {
+      const code = `import ctypes, os, sys\nprint("a" * 300_000)\nprint("last", file=sys.stderr)\nprint("words")\n${end}`;
+      const killed = await run(code);
+      expect(killed).toMatchObject({ status: 'killed', cause, stateLost: true, executionCount: expect.any(Number) });
+      expect(killed.outputs?.at(-1)).toMatchObject({ type: 'stdout', text: 'words\n' });
+      expect(killed.outputs?.at(-2)).toMatchObject({ type: 'stderr', text: 'last\n' });
+      expect(streamOf(killed.outputs, 'stdout')).toBe(`${'a'.repeat(300_000)}\nwords\n`);
+      await works();
+    },
+  );
 
   test('a kernel over the memory is told as oom, with the peak and the limit', async () => {
-    const eaten = await run(`b = ${eat}`);
+    const eaten = await run(`print("hungry")\nb = ${eat}`);
+    expect(streamOf(eaten.outputs, 'stdout')).toBe('hungry\n');
     expect(eaten).toMatchObject({
       status: 'oom',
       cause: { code: 'oom', process: 'kernel', limitBytes: 1024 * mebibyte },
@@ -170,10 +180,10 @@ describe.each(drivers)('causes on the %s driver', (driver) => {
   });
 
   test('a box that has used its CPU time refuses what is new, ends what runs, and keeps its files', async () => {
-    const small = await gateway.createBox({ limits: { cpuSeconds: 15 } });
-    expect(small.limits.cpuSeconds).toBe(15);
+    const small = await gateway.createBox({ limits: { cpuSeconds: 5 } });
+    expect(small.limits.cpuSeconds).toBe(5);
     await gateway.run(small.id, 'open("kept.txt", "w").write("here")');
-    const busy = await gateway.run(small.id, 'while True: pass', { timeoutSeconds: 60 });
+    const busy = await gateway.run(small.id, 'while True: pass', { timeoutSeconds: 90 });
     expect(busy).toMatchObject({ status: 'timeout', cause: { code: 'cpu_limit' } });
     const refused = await eventually(async () => {
       const answer = await gateway.post(`/v1/boxes/${small.id}/executions`, { code: '1' });

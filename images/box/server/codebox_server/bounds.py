@@ -30,6 +30,9 @@ HEAD_SECONDS = 0.05
 JOURNAL_BYTES = 64 * MIB
 JOURNAL_RUNS = 2_000
 
+# What a kernel has written and the box server may not have heard yet, for the case that the kernel dies.
+LAST_WORDS_BYTES = 4 * MIB
+
 # A message of a kernel that is larger than this is refused by ZeroMQ itself.
 KERNEL_MESSAGE_BYTES = 64 * MIB
 # What is read from one kernel before other work gets its turn.

@@ -67,7 +67,8 @@ def test_one_huge_message_does_not_fill_the_server(box: Box) -> None:
     before = _resident(box)
     events = box.run("print('a' * (1 << 28))")
     assert events[-1]["status"] in ("ok", "output_limit")
-    assert of(events, "truncated")[0]["droppedBytes"] == (1 << 28) + 1 - len(text(events))
+    # It may be interrupted in the middle of it.
+    assert 80 * MIB < of(events, "truncated")[0]["droppedBytes"] + len(text(events)) <= (1 << 28) + 1
     assert _resident(box) - before < 100 * MIB
 
 

@@ -85,8 +85,8 @@ class ForkServer:
         """Wait until it has loaded its libraries. At once when there is none, and when it ends meanwhile."""
         await self._loaded.wait()
 
-    async def fork(self, request: ForkRequest) -> int | None:
-        """The process id of a kernel that has bound its sockets and is a child of this process."""
+    async def fork(self, request: ForkRequest, descriptors: list[int]) -> int | None:
+        """The process id of a kernel that has bound its sockets, has the descriptors and is a child of this process."""
         if self._socket is None or not self._fits(request):
             return None
         ours, theirs = socket.socketpair()
@@ -96,7 +96,7 @@ class ForkServer:
             try:
                 async with asyncio.timeout(FORK_SECONDS):
                     with theirs:
-                        newborn = await self._ask(request, theirs)
+                        newborn = await self._ask(request, [theirs.fileno(), *descriptors])
                     await _await_ready(ours)
                     pid, newborn = newborn, None
                     return pid
@@ -109,7 +109,7 @@ class ForkServer:
                     # Nobody waits for it any more, and the kernel that comes in its place has the same sockets.
                     _end(newborn)
 
-    async def _ask(self, request: ForkRequest, channel: socket.socket) -> int:
+    async def _ask(self, request: ForkRequest, descriptors: list[int]) -> int:
         loop = asyncio.get_running_loop()
         async with self._asking:
             peer = self._socket
@@ -117,7 +117,7 @@ class ForkServer:
                 raise ConnectionError("the fork server has ended")
             body = encode(request)
             with self._adoption.open():
-                socket.send_fds(peer, [LENGTH.pack(len(body))], [channel.fileno()])
+                socket.send_fds(peer, [LENGTH.pack(len(body))], descriptors)
                 await loop.sock_sendall(peer, body)
                 answer = await loop.sock_recv(peer, 256)
             pid = int(json.loads(answer)["pid"])

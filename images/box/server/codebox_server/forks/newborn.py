@@ -20,8 +20,12 @@ from codebox_server.forks.wire import ForkRequest
 _KERNEL_SCORE = "1000"
 
 
-def become_kernel(request: ForkRequest, channel: int) -> None:
-    """Be the kernel of a request until it ends. `channel` brings the word to begin and takes that it is ready."""
+def become_kernel(request: ForkRequest, descriptors: list[int]) -> None:
+    """Be the kernel of a request until it ends.
+
+    The first descriptor brings the word to begin and takes that it is ready, the others are those of its LastWords.
+    """
+    channel, *last_words = descriptors
     os.setsid()
     # Silence means that whoever asked has given up.
     if os.read(channel, 1) != b"g":
@@ -41,7 +45,8 @@ def become_kernel(request: ForkRequest, channel: int) -> None:
     gc.enable()
     from codebox_server.kernels.app import launch
 
-    launch(*sys.argv[1:], on_ready=lambda: _tell_ready(channel), parent=os.getppid())
+    _, language, connection_file = sys.argv
+    launch(language, connection_file, last_words, on_ready=lambda: _tell_ready(channel), parent=os.getppid())
     _leave()
 
 

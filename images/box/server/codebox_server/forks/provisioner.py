@@ -11,6 +11,8 @@ from typing import Any
 from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
 
 from codebox_server.forks.client import ForkServer
+from codebox_server.forks.wire import ForkRequest
+from codebox_server.kernels.last_words import LastWords
 from codebox_server.system.process import reap, watch_exit
 
 _NAME = "codebox-fork"
@@ -60,16 +62,26 @@ class ForkedProcess:
 
 
 class ForkProvisioner(LocalProvisioner):
-    """Kernels of the local machine whose end is noticed at once."""
+    """Kernels of the local machine whose end is noticed at once, with what they have said before it."""
+
+    last_words: LastWords | None = None
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Fork the kernel, or start it."""
         forks: ForkServer | None = getattr(self.parent.parent, "forks", None)
         cwd = str(kwargs.get("cwd") or os.getcwd())
         env = {**kwargs["env"], "JPY_PARENT_PID": str(os.getpid())}
-        pid = await forks.fork({"argv": cmd, "cwd": cwd, "env": env}) if forks is not None else None
-        if pid is None:
-            return await super().launch_kernel(cmd, **kwargs)
+        words = self.last_words = _last_words()
+        descriptors = words.descriptors if words is not None else []
+        try:
+            request: ForkRequest = {"argv": cmd, "cwd": cwd, "env": env}
+            pid = await forks.fork(request, descriptors) if forks is not None else None
+            if pid is None:
+                given = [",".join(map(str, descriptors))] if descriptors else []
+                return await super().launch_kernel([*cmd, *given], **kwargs, pass_fds=descriptors)
+        finally:
+            if words is not None:
+                words.handed_over()
         self.process = ForkedProcess(pid)
         # It leads a session of its own.
         self.pid = self.pgid = pid
@@ -86,3 +98,11 @@ class ForkProvisioner(LocalProvisioner):
             finally:
                 unwatch()
         return await super().wait()
+
+
+def _last_words() -> LastWords | None:
+    try:
+        return LastWords()
+    except OSError:
+        # No descriptors left, or a host without memory that can be shared so: the kernel works without.
+        return None

@@ -32,7 +32,7 @@ def serve(descriptor: int, home: str, loading: int) -> None:
         become_kernel(*job)
 
 
-def _await_fork(peer: socket.socket, loading: int) -> tuple[ForkRequest, int] | None:
+def _await_fork(peer: socket.socket, loading: int) -> tuple[ForkRequest, list[int]] | None:
     """The request that this process shall fulfil, in a forked child; None in the server at its end."""
     gc.disable()
     preload.load_kernel()
@@ -60,7 +60,7 @@ def _await_fork(peer: socket.socket, loading: int) -> tuple[ForkRequest, int] | 
             step()
 
 
-def _fork(peer: socket.socket, channel: int) -> bool:
+def _fork(peer: socket.socket, descriptors: list[int]) -> bool:
     """Make the kernel's process and tell its id. True in that process, False here."""
     told, tell = os.pipe()
     between = os.fork()
@@ -73,7 +73,8 @@ def _fork(peer: socket.socket, channel: int) -> bool:
         os.write(tell, str(pid).encode())
         os._exit(0)
     os.close(tell)
-    os.close(channel)
+    for descriptor in descriptors:
+        os.close(descriptor)
     pid = os.read(told, 32)
     os.close(told)
     # From here on the kernel is a child of the box server.

@@ -11,6 +11,9 @@ LENGTH = struct.Struct("!I")
 # The environment is the largest part of a request.
 REQUEST_BYTES = 4 * 1024 * 1024
 
+# A channel, and those of LastWords.
+_DESCRIPTORS = 8
+
 # Variables that decide which code an interpreter loads as it starts.
 _CODE = ("PYTHON", "LD_", "GLIBC_", "HOME", "VIRTUAL_ENV", "IPYTHON", "JUPYTER_")
 # Variables that the runtime or a library reads only once.
@@ -50,9 +53,9 @@ def encode(message: Any) -> bytes:
     return json.dumps(message).encode()
 
 
-def receive_request(peer: socket.socket) -> tuple[ForkRequest, int] | None:
-    """The next request and the channel to give to the kernel; None when the box server has gone."""
-    head, descriptors, _, _ = socket.recv_fds(peer, LENGTH.size, 1)
+def receive_request(peer: socket.socket) -> tuple[ForkRequest, list[int]] | None:
+    """The next request and the descriptors for the kernel; None when the box server has gone."""
+    head, descriptors, _, _ = socket.recv_fds(peer, LENGTH.size, _DESCRIPTORS)
     if len(head) < LENGTH.size or not descriptors:
         return None
     (length,) = LENGTH.unpack(head)
@@ -62,4 +65,4 @@ def receive_request(peer: socket.socket) -> tuple[ForkRequest, int] | None:
         if not part:
             return None
         body += part
-    return json.loads(body), descriptors[0]
+    return json.loads(body), descriptors

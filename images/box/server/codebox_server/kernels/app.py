@@ -19,6 +19,8 @@ from ipykernel.kernelapp import IPKernelApp  # noqa: E402
 from traitlets.config import Config  # noqa: E402
 from zmq.eventloop.zmqstream import ZMQStream  # noqa: E402
 
+from codebox_server.kernels.outstream import survive_with  # noqa: E402
+
 _KERNELS = {
     "python": "codebox_server.kernels.python.kernel.PythonKernel",
     "bash": "codebox_server.kernels.bash.kernel.BashKernel",
@@ -123,13 +125,19 @@ def _config(language: str) -> Config:
 
 
 def launch(
-    language: str, connection_file: str, on_ready: Callable[[], None] = lambda: None, parent: int | None = None
+    language: str,
+    connection_file: str,
+    descriptors: list[int],
+    on_ready: Callable[[], None] = lambda: None,
+    parent: int | None = None,
 ) -> None:
     """Run the kernel of a language until it is shut down.
 
-    `on_ready` is called when its sockets are bound. `parent` is the process whose end ends it, by default the one that
-    the environment named when ipykernel was loaded.
+    `descriptors` are those of the box server's LastWords, if any. `on_ready` is called when its sockets are bound.
+    `parent` is the process whose end ends it, by default the one that the environment named when ipykernel was loaded.
     """
+    if descriptors:
+        survive_with(descriptors)
     known = {} if parent is None else {"parent_handle": parent}
     app = BoxKernelApp.instance(config=_config(language), connection_file=connection_file, **known)
     app.initialize([])

@@ -1,4 +1,6 @@
-"""Start the kernel of a language, `python -P launch.py <language> <connection file>`, or the fork server of the box.
+"""Start the kernel of a language, or the fork server of the box.
+
+`python -P launch.py <language> <connection file> [<descriptors with commas>]`
 
 Runs as a file and not as a module, so that nothing in the working folder can stand in for a module of the kernel.
 """
@@ -25,7 +27,9 @@ def main() -> None:
     else:
         from codebox_server.kernels.app import launch
 
-        launch(what, how[0])
+        # Code sees the arguments, and those of a forked kernel end here.
+        del sys.argv[3:]
+        launch(what, how[0], [int(number) for number in "".join(how[1:]).split(",") if number])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""stdout and stderr of a kernel: sent soon, in parts, in order, and complete before a run ends."""
+"""stdout and stderr of a kernel: sent soon, in parts, in order, and complete before a run or the kernel ends."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import codecs
 import fcntl
 import os
 import select
+import sys
 import termios
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from ipykernel.iostream import OutStream
+
+from codebox_server.kernels.last_words import STREAMS, Notes
 
 _READ_BYTES = 64 * 1024
 # One message carries at most this many characters, so that a huge print is never one huge message.
@@ -23,30 +27,43 @@ _FLUSH_SECONDS = 0.01
 _DRAIN_SECONDS = 1.0
 
 
+@dataclass(slots=True)
+class _Segment:
+    """What a stream wrote in a row for one request, and the number of characters up to its end."""
+
+    stream: OutStream
+    parent: dict[str, Any]
+    texts: list[str]
+    until: int
+
+
 class _Buffer:
     """What both streams have written and not sent yet, in the order in which it was written."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.segments: list[tuple[OutStream, dict[str, Any], list[str]]] = []
+        self.segments: list[_Segment] = []
         self.size = 0
         self.scheduled = False
         self.pid = os.getpid()
+        self.notes: Notes | None = None
 
     def add(self, stream: OutStream, parent: dict[str, Any], text: str) -> None:
-        """Append a text; one segment holds what a stream wrote in a row for one request."""
+        """Append a text."""
         if self.pid != os.getpid():
             # A forked child starts with a copy of what its parent will send itself.
             self.__init__()
         with self.lock:
+            until = self.notes.text(_request(parent), stream.name, text) if self.notes is not None else 0
             last = self.segments[-1] if self.segments else None
-            if last is not None and last[0] is stream and last[1] == parent:
-                last[2].append(text)
+            if last is not None and last.stream is stream and last.parent == parent:
+                last.texts.append(text)
+                last.until = until
             else:
-                self.segments.append((stream, parent, [text]))
+                self.segments.append(_Segment(stream, parent, [text], until))
             self.size += len(text)
 
-    def take(self) -> list[tuple[OutStream, dict[str, Any], list[str]]]:
+    def take(self) -> list[_Segment]:
         """Empty the buffer."""
         with self.lock:
             segments, self.segments, self.size, self.scheduled = self.segments, [], 0, False
@@ -54,6 +71,37 @@ class _Buffer:
 
 
 _buffer = _Buffer()
+# The two ends of the pipe of each stream, where the box server made them.
+_pipes: dict[str, tuple[int, int]] = {}
+
+
+def survive_with(descriptors: list[int]) -> None:
+    """Keep what is written where it outlives this process: the `descriptors` of the box server's LastWords."""
+    memory, *ends = descriptors
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    _buffer.__init__()
+    _buffer.notes = Notes(memory)
+    os.close(memory)
+    _pipes.update(zip(STREAMS, zip(ends[::2], ends[1::2], strict=True), strict=True))
+
+
+def note_begin(parent: dict[str, Any], count: int) -> dict[str, Any]:
+    """Keep that a request begins to run as number `count`; returns the metadata of the message that tells so."""
+    if _buffer.notes is None:
+        return {}
+    with _buffer.lock:
+        return _metadata(_buffer.notes.begin(_request(parent), count))
+
+
+def _request(parent: dict[str, Any]) -> str:
+    """The id of a request, by its message or its header."""
+    number = parent.get("header", parent).get("msg_id")
+    return number if isinstance(number, str) else ""
+
+
+def _metadata(until: int) -> dict[str, Any]:
+    return {"codebox": {"until": until}}
 
 
 class BoxOutStream(OutStream):
@@ -90,6 +138,13 @@ class BoxOutStream(OutStream):
             super().flush()
 
     def _store(self, text: str) -> None:
+        for start in range(0, len(text), _PART):
+            self._store_part(text[start : start + _PART])
+
+    def _store_part(self, text: str) -> None:
+        if _buffer.notes is not None and not _buffer.notes.has_room(len(text)):
+            super().flush()
+            _buffer.notes.await_room(len(text))
         _buffer.add(self, self.parent_header, text)
         if _buffer.size > _BUFFER:
             super().flush()
@@ -99,19 +154,34 @@ class BoxOutStream(OutStream):
 
     def _flush(self) -> None:
         """Send everything; called in the sending thread, or in a child that has none."""
-        for stream, parent, texts in _buffer.take():
-            text = "".join(texts)
+        for segment in _buffer.take():
+            text = "".join(segment.texts)
             for start in range(0, len(text), _PART):
-                stream._send(parent, text[start : start + _PART])
+                rest = max(0, len(text) - start - _PART)
+                metadata = _metadata(segment.until - rest) if segment.until else {}
+                segment.stream._send(segment.parent, text[start : start + _PART], metadata)
 
-    def _send(self, parent: dict[str, Any], text: str) -> None:
+    def _send(self, parent: dict[str, Any], text: str, metadata: dict[str, Any]) -> None:
         self.session.pid = os.getpid()
-        message = self.session.msg("stream", {"name": self.name, "text": text}, parent=parent)
+        content = {"name": self.name, "text": text}
+        message = self.session.msg("stream", content, parent=parent, metadata=metadata)
         for hook in self._hooks:
             message = hook(message)
             if message is None:
                 return
         self.session.send(self.pub_thread, message, ident=self.topic)
+
+    def _setup_stream_redirects(self, name: str) -> None:
+        # As stock, but the pipe may be one that the box server has too.
+        reading, writing = _pipes.pop(name, None) or os.pipe()
+        self._fid = reading
+        self._original_stdstream_fd = getattr(sys, name).fileno()
+        self._original_stdstream_copy = os.dup(self._original_stdstream_fd)
+        os.dup2(writing, self._original_stdstream_fd)
+        os.close(writing)
+        self._exc = None
+        self.watch_fd_thread = threading.Thread(target=self._watch_pipe_fd, daemon=True)
+        self.watch_fd_thread.start()
 
     def _watch_pipe_fd(self) -> None:
         """Forward what is written to the raw descriptor, by whatever process."""

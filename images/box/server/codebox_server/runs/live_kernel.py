@@ -15,6 +15,7 @@ from codebox_server.jupyter.channel import KernelChannel
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.environment import Changes, difference
+from codebox_server.kernels.last_words import LastWords
 from codebox_server.system.process import Death, reap, signal_group, watch_exit
 
 # What a process had sent before its end is still on its way through the sockets.
@@ -52,6 +53,9 @@ class LiveKernel:
         self.calm = asyncio.Event()
         self._ready = False
         self._channel: KernelChannel | None = None
+        # What the process says at its end, and the last request that it had from here.
+        self._last_words: LastWords | None = None
+        self._request = ""
         self._becoming_ready: asyncio.Task[None] | None = None
         self._unwatch: Callable[[], None] = lambda: None
         self.open()
@@ -61,6 +65,7 @@ class LiveKernel:
         self.death, self.loss_told, self._ready = None, False, False
         self.exited = asyncio.Event()
         self.calm.set()
+        self._last_words = getattr(self._jupyter.provisioner, "last_words", None)
         self._unwatch = watch_exit(self.pid, self._on_exit)
         tell = self._on_message
         self._channel = KernelChannel(
@@ -156,7 +161,8 @@ class LiveKernel:
     def execute(self, code: str, env: dict[str, str]) -> str:
         """Send a request; returns the message id that its outputs carry."""
         assert self._channel is not None
-        return self._channel.execute(code, env)
+        self._request = self._channel.execute(code, env)
+        return self._request
 
     def reply_input(self, text: str) -> None:
         """Answer the question of the running request."""
@@ -190,6 +196,9 @@ class LiveKernel:
     def _close_channel(self) -> None:
         if self._channel is not None:
             self._channel.close()
+        if self._last_words is not None:
+            self._last_words.close()
+            self._last_words = None
         if self._becoming_ready is not None:
             self._becoming_ready.cancel()
 
@@ -205,11 +214,16 @@ class LiveKernel:
 
     def _after_exit(self, channel: KernelChannel | None) -> None:
         if channel is self._channel:
+            words = self._last_words.unheard(self._request) if self._last_words is not None else []
             self._close_channel()
+            for message in words:
+                self._on_message("iopub", message)
             self.calm.set()
             self._tell_exit()
 
     def _on_iopub(self, message: Message) -> None:
+        if self._last_words is not None:
+            self._last_words.hear(message)
         if message.kind == "status" and message.parent_kind == "execute_request":
             state = wire.text(message.content(), "execution_state")
             if state in ("busy", "idle"):

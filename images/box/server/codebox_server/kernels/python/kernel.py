@@ -7,6 +7,7 @@ from typing import Any
 from ipykernel.ipkernel import IPythonKernel
 
 from codebox_server.kernels.environment import EnvironmentMixin
+from codebox_server.kernels.outstream import note_begin
 from codebox_server.kernels.python.description import variable_names
 from codebox_server.kernels.python.inspection import inspect
 from codebox_server.kernels.variables import VariablesMixin, page_of
@@ -14,6 +15,13 @@ from codebox_server.kernels.variables import VariablesMixin, page_of
 
 class PythonKernel(VariablesMixin, EnvironmentMixin, IPythonKernel):
     """IPython."""
+
+    def _publish_execute_input(self, code: str, parent: Any, execution_count: int) -> None:
+        # As stock, and known too when the code ends the kernel before this has left it.
+        metadata = note_begin(parent, execution_count)
+        content = {"code": code, "execution_count": execution_count}
+        topic = self._topic("execute_input")
+        self.session.send(self.iopub_socket, "execute_input", content, parent=parent, ident=topic, metadata=metadata)
 
     async def list_variables(self, limit: int, after: str) -> dict[str, Any]:
         """See VariablesMixin."""

@@ -1,0 +1,90 @@
+"""What code has printed is shown, however its process ends right after."""
+
+from __future__ import annotations
+
+import pytest
+from box import Box, of, text
+
+ENDS = {
+    "exit": "os._exit(3)",
+    "kill": "os.kill(os.getpid(), 9)",
+    "segfault": "import ctypes; ctypes.string_at(0)",
+    "thread": "import threading, time; threading.Thread(target=os._exit, args=(1,)).start(); time.sleep(9)",
+}
+
+
+def shown(events: list[dict]) -> list[tuple[str, str]]:
+    """Stream and text of what was written, with what a stream wrote in a row in one piece."""
+    found: list[tuple[str, str]] = []
+    for event in events:
+        if event["type"] in ("stdout", "stderr"):
+            before = found.pop()[1] if found and found[-1][0] == event["type"] else ""
+            found.append((event["type"], before + event["text"]))
+    return found
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_last_words_of_a_kernel_are_shown_in_order(box: Box, end: str) -> None:
+    for _ in range(5):
+        events = box.run(
+            "import os, sys\nprint('one', 'ä€😀', '\\ud800')\nprint('two', file=sys.stderr)\nprint('three')\n"
+            + ENDS[end]
+        )
+        assert [event["type"] for event in (events[0], events[-1])] == ["started", "done"]
+        assert isinstance(events[0]["executionCount"], int)
+        assert (events[-1]["status"], events[-1]["stateLost"]) == ("killed", True)
+        assert shown(events) == [("stdout", "one ä€😀 ?\n"), ("stderr", "two\n"), ("stdout", "three\n")]
+
+
+def test_what_came_before_the_last_words_is_not_shown_twice(box: Box) -> None:
+    code = """
+import os, time
+for number in range(300):
+    print(number)
+    if number % 50 == 0: time.sleep(0.02)
+os._exit(0)
+"""
+    assert text(box.run(code)) == "".join(f"{number}\n" for number in range(300))
+
+
+def test_a_large_print_before_the_end_is_complete(box: Box) -> None:
+    events = box.run("import os, sys\nsys.stdout.write('ä' * 3_500_000)\nprint('end')\nos._exit(0)")
+    assert text(events) == "ä" * 3_500_000 + "end\n" and not of(events, "truncated")
+
+
+def test_what_was_written_past_python_is_shown_too(box: Box) -> None:
+    for _ in range(5):
+        events = box.run("import os\nprint('first')\nos.write(1, b'raw\\n')\nos.write(2, b'error\\n')\nos._exit(0)")
+        assert text(events) == "first\nraw\n" and text(events, "stderr") == "error\n"
+
+
+def test_much_output_in_small_pieces_outgrows_what_is_kept_and_is_complete(box: Box) -> None:
+    events = box.run("import os\nfor number in range(400_000): print('123456789')\nos._exit(0)", timeout_ms=60_000)
+    dropped = sum(event["droppedBytes"] for event in of(events, "truncated"))
+    assert len(text(events)) + dropped == 4_000_000
+
+
+def test_a_kernel_that_is_started_and_not_forked_has_last_words_too(box: Box) -> None:
+    # No fork would have this from its start.
+    made = box.http.post("/codebox/contexts", json={"language": "python", "env": {"PYTHONHASHSEED": "1"}}).json()
+    events = box.run(
+        "import os, sys\nprint(len(sys.argv), 'fork-server' in open('/proc/self/cmdline').read())\nos._exit(0)",
+        context=made["id"],
+    )
+    assert text(events) == "3 False\n"
+
+
+def test_what_a_child_of_the_kernel_prints_is_not_said_twice(box: Box) -> None:
+    code = """
+import os, sys
+print("before")
+child = os.fork()
+if child == 0:
+    print("child")
+    sys.stdout.flush()
+    os._exit(0)
+os.waitpid(child, 0)
+print("after")
+os._exit(0)
+"""
+    assert sorted(text(box.run(code)).split()) == ["after", "before", "child"]
