@@ -67,6 +67,7 @@ export const executionSummarySchema = z
     status: z.enum(['running', ...runStatuses]),
     cause: causeSchema.optional(),
     createdAt: z.iso.datetime(),
+    startedAt: z.iso.datetime().nullable().meta({ description: 'Null as long as it waits for others in its context.' }),
     finishedAt: z.iso.datetime().nullable(),
     executionCount: z.int().nullable(),
     durationMs: z.number().nullable(),

@@ -149,12 +149,22 @@ describe.each(drivers)('executions on the %s driver', (driver) => {
     await gateway.run(box.id, 'kept = 7');
     const started = await gateway.post<Execution>(path(), { code: 'while True: pass', detach: true });
     await eventually(async () => (await gateway.get<Execution>(path(`/${started.body.id}`))).body.lastSeq >= 1);
+    const waiting = await gateway.post<Execution>(path(), { code: 'kept', detach: true });
+    const list = (await gateway.get<{ items: Execution[] }>(path())).body.items;
+    const { body: running } = await gateway.get<Execution>(path(`/${started.body.id}`));
+    for (const shown of [running, list.find(({ id }) => id === started.body.id)]) {
+      expect(shown).toMatchObject({ status: 'running', language: 'python', lastSeq: 1, finishedAt: null });
+      expect(shown?.context).toEqual(expect.any(String));
+      expect(shown?.executionCount).toEqual(expect.any(Number));
+      expect(Date.parse(shown?.startedAt ?? '')).toBeGreaterThanOrEqual(Date.parse(started.body.createdAt));
+    }
+    expect(list[0]).toMatchObject({ id: waiting.body.id, status: 'running', startedAt: null });
     expect((await gateway.post(path(`/${started.body.id}/interrupt`), {})).status).toBe(202);
     const ended = await eventually(async () => {
       const { body } = await gateway.get<Execution>(path(`/${started.body.id}`));
       return body.status !== 'running' && body;
     });
-    expect(ended).toMatchObject({ status: 'interrupted', stateLost: false });
+    expect(ended).toMatchObject({ status: 'interrupted', stateLost: false, startedAt: running.startedAt });
     expect((await gateway.run(box.id, 'kept')).text).toBe('7');
   });
 

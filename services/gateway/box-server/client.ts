@@ -81,12 +81,16 @@ const variablesSchema = z.object({
 });
 const contextsSchema = z.object({ items: z.array(contextSchema).max(1000) });
 const executionSchema = z.object({
+  id: z.string(),
   context: contextIdSchema.nullable(),
   language: languageNameSchema.nullable(),
   state: z.enum(['queued', 'running', 'done']),
   lastSeq: z.int(),
+  executionCount: z.int().nullable(),
+  queuedMs: z.number().nullable(),
   done: executionDoneSchema.nullable(),
 });
+const executionsSchema = z.object({ items: z.array(executionSchema).max(10_000) });
 const commandSchema = z.object({
   id: z.string(),
   command: z.string().nullish(),
@@ -124,7 +128,11 @@ interface StreamedAnswer extends RawAnswer {
  * nothing a box says decides about tenancy, limits or time. Throws CodeBoxError: what the box server refused, or `unavailable`.
  * `onFailure` is told of each call that was not answered as it should be; one for `health` may be early.
  */
-export const createBoxServerClient = (address: string, onFailure: (failure: BoxServerFailure) => void = () => {}) => {
+export const createBoxServerClient = (
+  address: string,
+  onFailure: (failure: BoxServerFailure) => void = () => {},
+  answerMs = answerDeadlineMs,
+) => {
   const agentOptions: Agent.Options = {
     connect: (_options, done) => {
       connectToBox(address).then(
@@ -132,7 +140,7 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
         (error: Error) => done(error, null),
       );
     },
-    headersTimeout: answerDeadlineMs,
+    headersTimeout: answerMs,
     bodyTimeout: silenceDeadlineMs,
     keepAliveTimeout: 60_000,
   };
@@ -165,7 +173,7 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
       // Whoever reads the body learns of its errors; one that is left half read must not end the process.
       answer.body.on('error', () => {});
       if (answer.statusCode >= 400 && answer.statusCode !== passes)
-        throw await readRefusal(answer.statusCode, answer.body);
+        throw await readRefusal(answer.statusCode, answer.body, answerMs);
       return { status: answer.statusCode, headers: answer.headers, body: answer.body };
     } catch (error) {
       const failure = failed(error, path);
@@ -196,13 +204,13 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
     body?: unknown,
     signal?: AbortSignal,
   ): Promise<string> => {
-    const deadline = AbortSignal.timeout(answerDeadlineMs);
+    const deadline = AbortSignal.timeout(answerMs);
     const answer = await ask(agent, path, {
       method,
       signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
       ...(body !== undefined && asJson(body)),
     });
-    return await readBounded(answer.body).catch((error: unknown) => Promise.reject(failed(error, path)));
+    return await readBounded(answer.body, answerMs).catch((error: unknown) => Promise.reject(failed(error, path)));
   };
 
   const read = async <T>(schema: z.ZodType<T>, path: string, signal?: AbortSignal): Promise<T> =>
@@ -265,6 +273,8 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
       open(`${journal}/events?after=${after}`, signal ? { signal } : {}),
 
     readExecution: (id: string) => read(executionSchema, `executions/${id}`),
+    /** What runs and what waits, the oldest first. */
+    unfinishedExecutions: async (signal: AbortSignal) => (await read(executionsSchema, 'executions', signal)).items,
     readCommand: (id: string) => read(commandSchema, `commands/${id}`),
     commands: async () => (await read(commandsSchema, 'commands')).items,
     killCommand: (id: string) => call(`commands/${id}`, 'DELETE'),
@@ -286,7 +296,7 @@ export const createBoxServerClient = (address: string, onFailure: (failure: BoxS
           method,
           headers,
           // A body that pauses is the caller's business, which has its own deadline.
-          headersTimeout: body ? 0 : answerDeadlineMs,
+          headersTimeout: body ? 0 : answerMs,
           ...(body && { body }),
           ...(signal && { signal }),
         },

@@ -1,5 +1,12 @@
 import { setImmediate } from 'node:timers/promises';
-import { CodeBoxError, type CreateExecution, type ExecutionEvent, isUnavailable, type PageQuery } from '#contract';
+import {
+  CodeBoxError,
+  type CreateExecution,
+  type ExecutionEvent,
+  isUnavailable,
+  type Page,
+  type PageQuery,
+} from '#contract';
 import type { CodeRequest } from '../box-server/client.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { BoxRow } from '../store/boxes.ts';
@@ -8,7 +15,7 @@ import type { Store } from '../store/store.ts';
 import type { Activity } from './activity.ts';
 import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
-import type { ReadExecution } from './execution-view.ts';
+import type { KnownExecution, ReadExecution } from './execution-view.ts';
 import { type Following, lostEvent, type Opened } from './following.ts';
 import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
@@ -42,6 +49,8 @@ interface Delivered {
   opened: Opened;
 }
 
+/** What a list waits for a box, whose answer it can do without. */
+const lookMs = 2000;
 const defaultTimeoutMs = 60_000;
 
 /** Executions: code runs at most once, its events are kept by the box, its end is recorded in PostgreSQL. */
@@ -100,9 +109,13 @@ export const createExecutions = (options: ExecutionsOptions) => {
 
   return {
     find,
-    list: async (tenant: string, box: string, query: PageQuery) => {
+    /** Executions of a box; of those that run with what the box tells of them. */
+    async list(tenant: string, box: string, query: PageQuery): Promise<Page<KnownExecution>> {
       await lifecycle.find(tenant, box);
-      return await store.executions.list(tenant, box, query);
+      const { items, nextCursor } = await store.executions.list(tenant, box, query);
+      const isAlive = items.some((row) => row.status === 'running');
+      const live = isAlive ? await readUnfinished(lifecycle, tenant, box) : undefined;
+      return { items: items.map((row) => ({ row, done: row.done, live: live?.get(row.id) })), nextCursor };
     },
 
     /**
@@ -169,7 +182,8 @@ export const createExecutions = (options: ExecutionsOptions) => {
       const server = await lifecycle.past(tenant, box, { isUse: true });
       if (!server) return { row, done: row.done, events: null };
       try {
-        const { done, lastSeq } = await server.readExecution(id);
+        const live = await server.readExecution(id);
+        const { done, lastSeq } = live;
         const events: ExecutionEvent[] = [];
         if (lastSeq > 0) {
           for await (const event of following.events(row, server, 0, AbortSignal.timeout(30_000))) {
@@ -178,7 +192,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
           }
         }
         if (done && row.status === 'running') recorder.record(row, done);
-        return { row, done: row.done ?? done, events };
+        return { row, done: row.done ?? done, live, events };
       } catch (error) {
         if (error instanceof CodeBoxError && error.code === 'not_found') return { row, done: row.done, events: null };
         throw error;
@@ -219,4 +233,17 @@ const toRequest = (
 const stopUnrecorded = async (server: BoxConnection, id: string, events: AsyncIterable<unknown>): Promise<void> => {
   await server.interrupt(id);
   for await (const _ of events);
+};
+
+/** What a box has not ended yet, by id; nothing from one that rests or does not answer soon. Looking is no use of it. */
+const readUnfinished = async (lifecycle: Lifecycle, tenant: string, box: string) => {
+  try {
+    const { box: row, server } = await lifecycle.look(tenant, box);
+    if (row.state !== 'ready') return undefined;
+    const unfinished = await server.unfinishedExecutions(AbortSignal.timeout(lookMs));
+    return new Map(unfinished.map((execution) => [execution.id, execution]));
+  } catch (error) {
+    if (error instanceof CodeBoxError) return undefined;
+    throw error;
+  }
 };

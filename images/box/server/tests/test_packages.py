@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from box import Box, of
+from box import Box, of, start_box
 
 from codebox_server.packages.hints import Hints
 from codebox_server.packages.inventory import Inventory, changes
@@ -202,6 +202,7 @@ def test_an_error_tells_the_package_that_it_lacks(box: Box) -> None:
         "module": "skimage",
         "detail": error["hint"]["detail"],
     }
+    assert error["hint"]["detail"].endswith("Install it, or run with autoInstall.")
     assert "hint" not in of(box.run("1/0"), "error")[0]
     (box.data / "own.py").write_text("from .nothing import x")
     assert "hint" not in of(box.run("import own"), "error")[0]
@@ -214,7 +215,8 @@ def test_an_installation_that_fails_leaves_the_error_with_its_hint(fresh_box: Bo
     events = fresh_box.run("import skimage", autoInstall=True)
     assert [event["type"] for event in events] == ["started", "install", "error", "done"]
     assert of(events, "install")[0]["exitCode"] != 0
-    assert of(events, "error")[0]["hint"]["package"] == "scikit-image"
+    hint = of(events, "error")[0]["hint"]
+    assert hint["package"] == "scikit-image" and hint["detail"].endswith("autoInstall could not install it.")
     assert events[-1]["status"] == "error"
     assert json.dumps(events).count("ModuleNotFoundError") >= 1
 
@@ -223,3 +225,10 @@ def test_code_that_has_done_something_is_not_run_again(box: Box) -> None:
     events = box.run("open('a', 'a').write('x')\nimport skimage", autoInstall=True)
     assert (box.data / "a").read_text() == "x"
     assert [event["type"] for event in events] == ["started", "error", "done"]
+    assert "more than imports had run" in events[1]["hint"]["detail"]
+
+
+def test_a_box_without_packages_says_so_and_does_not_advise_what_was_asked_for(folder: Path) -> None:
+    with start_box(folder, CODEBOX_NETWORK="none", CODEBOX_WHEELS="/nowhere") as box:
+        detail = of(box.run("import skimage", autoInstall=True), "error")[0]["hint"]["detail"]
+        assert "autoInstall has nowhere to get it from" in detail

@@ -52,7 +52,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
 
   const accepted = (c: Context<Env>, row: ExecutionRow): Response => {
     c.header('Location', `${locationOf(row)}/events`);
-    return c.json(toExecutionSummary(row), 202);
+    return c.json(toExecutionSummary({ row, done: row.done }), 202);
   };
 
   const replay = async ({ c, tenant, body }: Asked, location: string): Promise<Response> => {
@@ -106,7 +106,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     },
     async ({ c, tenant, params, query }) => {
       const page = await executions.list(tenant, params.box, query);
-      return c.json({ items: page.items.map((row) => toExecutionSummary(row)), nextCursor: page.nextCursor });
+      return c.json({ items: page.items.map(toExecutionSummary), nextCursor: page.nextCursor });
     },
   );
 

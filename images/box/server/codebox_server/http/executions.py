@@ -17,6 +17,14 @@ from codebox_server.http.base import (
 from codebox_server.runs.execution import ExecutionRequest
 
 
+class ExecutionsHandler(BoxHandler):
+    """The list of executions that have not ended."""
+
+    async def get(self) -> None:
+        """`{items:[…]}`, oldest first."""
+        self.send_json({"items": [execution.to_json() for execution in self.box.executions.unfinished()]})
+
+
 class ExecutionHandler(BoxHandler):
     """One execution."""
 

@@ -35,6 +35,7 @@ def routes(box: Box) -> list[URLSpec]:
         (r"/codebox/contexts", contexts.ContextsHandler),
         (rf"/codebox/contexts/{_ID}/restart", contexts.ContextRestartHandler),
         (rf"/codebox/contexts/{_ID}/variables", contexts.VariablesHandler),
+        (r"/codebox/executions", executions.ExecutionsHandler),
         (rf"/codebox/executions/{_ID}", executions.ExecutionHandler),
         (rf"/codebox/executions/{_ID}/events", executions.ExecutionEventsHandler),
         (rf"/codebox/executions/{_ID}/input", executions.ExecutionInputHandler),

@@ -37,9 +37,7 @@ class Hints:
         if found is None:
             return None
         module, package = found
-        detail = (
-            f"{module} is not installed here; the package {package} brings it. Install it, or run with autoInstall."
-        )
+        detail = f"{module} is not installed here; the package {package} brings it."
         return {"code": "install_package", "manager": manager, "package": package, "module": module, "detail": detail}
 
     def _python(self, code: str, name: str, value: str) -> tuple[str, str] | None:

@@ -15,7 +15,7 @@ from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.variables import REQUEST as VARIABLES
-from codebox_server.packages.lack import Lack, Lacks
+from codebox_server.packages.lack import FAILED, Lack, Lacks
 from codebox_server.runs.binding import change_environment, prove
 from codebox_server.runs.cpu_clock import CpuClock
 from codebox_server.runs.execution import Execution
@@ -239,7 +239,7 @@ class Context:
                 execution.run_again(self._kernel.execute(request.code, request.env))
                 await execution.settled
                 return
-        execution.show_lack()
+        execution.show_lack(FAILED)
 
     def _goes_on(self, execution: Execution) -> bool:
         return execution.stop is None and self._end is None and self._kernel.death is None

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from codebox_server.packages.lack import Lack
+from codebox_server.packages.lack import HAS_RUN, Lack
 from codebox_server.runs.journal import Journal
 from codebox_server.runs.output import Output
 
@@ -71,11 +71,11 @@ class Execution:
         self.reply, self.reply_metadata = None, {}
         self.settled = asyncio.get_running_loop().create_future()
 
-    def show_lack(self) -> None:
-        """The error that was held back is one after all."""
+    def show_lack(self, advice: str = HAS_RUN) -> None:
+        """The error that was held back is one after all, with what to do about it."""
         lack, self.lack = self.lack, None
         if lack is not None:
-            self.output.error(lack.name, lack.value, lack.traceback, lack.hint)
+            self.output.error(lack.name, lack.value, lack.traceback, lack.told(advice))
 
     def finish(self, outcome: dict[str, Any], measured: dict[str, Any] | None) -> None:
         """Write the last event: outcome, times, and what was measured when it ran at all."""
@@ -101,6 +101,9 @@ class Execution:
             "language": self.request.language,
             "state": self.state,
             "lastSeq": self.journal.last_seq,
+            "executionCount": self.execution_count,
+            # None as long as it waits.
+            "queuedMs": round((self.started_at - self.queued_at) * 1000, 3) if self.started_at else None,
             "waitingForInput": self.waiting_for_input,
             "done": self.done,
         }

@@ -40,6 +40,10 @@ class Executions:
         execution = Execution(request, context.id, journal, output)
         return execution
 
+    def unfinished(self) -> list[Execution]:
+        """Every execution that runs or waits, oldest first."""
+        return [run for run in self._journals.values() if isinstance(run, Execution) and run.state != "done"]
+
     def get(self, execution_id: str) -> Execution:
         """An execution by id. Raises not_found, also when it has been forgotten."""
         execution = self._journals.get(_key(execution_id))

@@ -6,7 +6,7 @@ from typing import Any
 
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.message import Message
-from codebox_server.packages.lack import Lack, Lacks
+from codebox_server.packages.lack import ADVICE, HAS_RUN, TRIED, Lack, Lacks
 from codebox_server.runs.execution import Execution
 
 _PROMPT_CHARACTERS = 10_000
@@ -34,13 +34,25 @@ def take_error(execution: Execution, message: Message, lacks: Lacks) -> None:
     request, name, value = execution.request, wire.text(content, "ename"), wire.text(content, "evalue")
     traceback = content.get("traceback")
     lines = [str(line) for line in traceback] if isinstance(traceback, list) else []
-    hint = lacks.hint(request.language, request.code, name, value)
-    if hint is not None and request.auto_install and not execution.mended and execution.output.is_empty:
-        lack = Lack(name, value, lines, hint)
-        if lacks.can_be_mended(request.language, request.code, lack):
-            execution.lack = lack
-            return
-    execution.output.error(name, value, lines, hint)
+    lack = lacks.find(request.language, request.code, name, value, lines)
+    if lack is None:
+        execution.output.error(name, value, lines)
+        return
+    advice = _advice(execution, lack, lacks)
+    if advice is None:
+        execution.lack = lack
+    else:
+        execution.output.error(name, value, lines, lack.told(advice))
+
+
+def _advice(execution: Execution, lack: Lack, lacks: Lacks) -> str | None:
+    """What to do about it, None when the box shall do it itself."""
+    request = execution.request
+    if not request.auto_install:
+        return ADVICE
+    if execution.mended:
+        return TRIED
+    return lacks.obstacle(request.language, request.code, lack) if execution.output.is_empty else HAS_RUN
 
 
 def take_begin(execution: Execution, message: Message) -> None:
