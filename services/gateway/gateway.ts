@@ -64,6 +64,8 @@ const leaveMs = 1000;
 const maxBeatMs = 3000;
 /** What a heartbeat may come late. */
 const beatLateMs = 2000;
+/** Open WebSockets are looked at less often than boxes: 15 s by default. */
+const sweepsPerSocketCheck = 3;
 
 /**
  * Builds the whole gateway from its configuration; nothing listens until `start`. Disposing it stops in order: no new
@@ -265,6 +267,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     stopping: stopping.signal,
     isTraced: config.tracing !== undefined,
     leaving: leaving.signal,
+    socketCheckMs: sweepsPerSocketCheck * config.sweepMs,
   });
 
   const owned = stack.move();

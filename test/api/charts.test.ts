@@ -4,8 +4,6 @@ import { type Box, type Chart, chartMime, chartSchema, type Execution } from '#c
 import { type ChartInput, chartKinds, createDice } from './chart-inputs.ts';
 import { drivers, type RunningGateway, startGateway } from './harness.ts';
 
-const batch = 20;
-
 /** The MIME bundles of everything that was displayed, in order. */
 const bundlesOf = ({ outputs }: Execution) =>
   (outputs ?? []).flatMap((event) => (event.type === 'display' || event.type === 'result' ? [event.mime] : []));
@@ -19,6 +17,8 @@ const toChart = (mime: Record<string, unknown> | undefined): Chart => {
 };
 
 describe.each(drivers)('charts on the %s driver', (driver) => {
+  // What a chart becomes is the same on all drivers; that it comes through is looked at on each.
+  const batch = driver === drivers[0] ? 20 : 2;
   let gateway: RunningGateway;
   let box: Box;
   const run = (code: string) => gateway.run(box.id, code, { timeoutSeconds: 120 });
@@ -33,7 +33,7 @@ describe.each(drivers)('charts on the %s driver', (driver) => {
   afterAll(() => gateway?.dispose());
 
   test.each(Object.entries(chartKinds))(
-    'twenty charts of kind %s come back as what was plotted',
+    `${batch} charts of kind %s come back as what was plotted`,
     async (kind, make) => {
       const dice = createDice(kind.length * 1000 + kind.charCodeAt(0));
       const inputs: ChartInput[] = dice.many(batch, () => make(dice, `${kind} ${dice.int(0, 999)}`));

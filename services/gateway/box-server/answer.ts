@@ -43,8 +43,8 @@ export const translate = (cause: unknown): CodeBoxError => {
 };
 
 /** Reads a JSON answer of bounded size within 20 s, however slowly it drips; late, it throws an AbortError. */
-export const readBounded = async (body: Readable): Promise<string> => {
-  addAbortSignal(AbortSignal.timeout(answerDeadlineMs), body);
+export const readBounded = async (body: Readable, deadlineMs = answerDeadlineMs): Promise<string> => {
+  addAbortSignal(AbortSignal.timeout(deadlineMs), body);
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
@@ -56,8 +56,8 @@ export const readBounded = async (body: Readable): Promise<string> => {
 };
 
 /** What a box answered, as its schema says; throws `unavailable` for anything else. */
-export const readAnswer = async <T>(schema: z.ZodType<T>, body: Readable): Promise<T> =>
-  parseAnswer(schema, await readBounded(body).catch((error: unknown) => Promise.reject(translate(error))));
+export const readAnswer = async <T>(schema: z.ZodType<T>, body: Readable, deadlineMs?: number): Promise<T> =>
+  parseAnswer(schema, await readBounded(body, deadlineMs).catch((error: unknown) => Promise.reject(translate(error))));
 
 /** What a box answered, checked; throws `unavailable` for anything else than `schema` describes. */
 export const parseAnswer = <T>(schema: z.ZodType<T>, text: string): T => {
@@ -75,9 +75,9 @@ const parseJson = (text: string): unknown => {
 };
 
 /** The error that an answer with such a status stands for. */
-export const readRefusal = async (status: number, body: Readable): Promise<CodeBoxError> => {
+export const readRefusal = async (status: number, body: Readable, deadlineMs?: number): Promise<CodeBoxError> => {
   const code = refusals[status];
-  const text = await readBounded(body);
+  const text = await readBounded(body, deadlineMs);
   // The answer to HEAD has no body that tells more.
   if (code && text === '') return new CodeBoxError(code, 'The box refused that.');
   const parsed = refusalSchema.safeParse(parseJson(text || '{}'));

@@ -86,6 +86,8 @@ export interface RouteParts {
   checkReady: () => Promise<void>;
   /** Aborted when the gateway begins to stop. */
   stopping: AbortSignal;
+  /** How often it is looked whether what let a WebSocket in still holds. */
+  socketCheckMs: number;
 }
 
 /** What the operator's routes call. */
@@ -139,8 +141,8 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   });
   app.use(metrics.middleware);
   const keys = createKeyCheck(options.findKey);
-  const { ports, portSessions: sessions, portsDomain: domain, tickets, stopping } = options;
-  const openSockets = createOpenSockets({ stopping, keys });
+  const { ports, portSessions: sessions, portsDomain: domain, tickets, stopping, socketCheckMs } = options;
+  const openSockets = createOpenSockets({ stopping, keys, checkEveryMs: socketCheckMs });
   const addressOf = createAddressOf(options.trustedProxies);
   const admission = createAdmission({ keys, failures: createFailures(), addressOf });
   const sides = createSides(options.adminPort);

@@ -9,19 +9,20 @@ export interface OpenSocketsOptions {
   /** Aborted when the gateway begins to stop: connections are closed with 1012, so that clients connect again. */
   stopping: AbortSignal;
   keys: Pick<KeyCheck, 'still'>;
+  /** How often it is looked whether what let a connection in still holds. */
+  checkEveryMs: number;
 }
 
 /** A connection that can be ended. */
 export type OpenSocket = Pick<Peer, 'closed' | 'close'>;
 
 const maxPerTenant = 1000;
-const checkEveryMs = 15_000;
 
 /**
  * The WebSockets of this gateway, its own and those that lead into boxes. Each tenant has a bounded number of them, and none
- * outlives the key behind it, or the gateway, by more than 15 s.
+ * outlives the key behind it, or the gateway, by more than `checkEveryMs`.
  */
-export const createOpenSockets = ({ stopping, keys }: OpenSocketsOptions) => {
+export const createOpenSockets = ({ stopping, keys, checkEveryMs }: OpenSocketsOptions) => {
   const open = new Map<string, number>();
 
   const count = (tenant: string, socket: OpenSocket) => {

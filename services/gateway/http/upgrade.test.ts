@@ -7,18 +7,19 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Env } from './env.ts';
 import { serveUpgrades } from './upgrade.ts';
 
+const refusalMs = 1000;
 let server: Server;
 let cut: () => void;
 const app = new Hono<Env>();
 app.get('/slow', async (c) => {
-  await sleep(12_000);
+  await sleep(2 * refusalMs);
   return c.text('thought about it', 403);
 });
 app.get('/long', (c) => c.body(new Uint8Array(64 * 1024 * 1024), 403));
 
 beforeEach(async () => {
   server = createServer();
-  cut = serveUpgrades(server, app);
+  cut = serveUpgrades(server, app, { refusalMs });
   await once(server.listen(0, '127.0.0.1'), 'listening');
 });
 afterEach(() => {

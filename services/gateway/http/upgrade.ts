@@ -17,8 +17,11 @@ export interface Upgrade {
 
 /** A handshake that nobody answers ends; what an answer waits for, such as a new terminal, takes less. */
 const handshakeMs = 60_000;
-/** A refusal that nobody reads must not keep its connection. */
-const refusalMs = 10_000;
+
+export interface UpgradeOptions {
+  /** A refusal that nobody reads must not keep its connection for longer. */
+  refusalMs?: number;
+}
 
 /** Other protocols, such as h2c, are not spoken: such a request is answered as if it had not asked. */
 export const isWebSocketRequest = (request: Pick<IncomingMessage, 'method' | 'headers'>): boolean =>
@@ -28,7 +31,11 @@ export const isWebSocketRequest = (request: Pick<IncomingMessage, 'method' | 'he
  * Sends requests for an upgrade through the application, so that they are authenticated, checked, logged and refused like
  * all others: with a status and a body. Answers a function that cuts what was upgraded.
  */
-export const serveUpgrades = (server: Server, app: Hono<Env>): (() => void) => {
+export const serveUpgrades = (
+  server: Server,
+  app: Hono<Env>,
+  { refusalMs = 10_000 }: UpgradeOptions = {},
+): (() => void) => {
   const open = new Set<Socket>();
 
   server.on('upgrade', (incoming: IncomingMessage, stream: Duplex, head: Buffer) => {
