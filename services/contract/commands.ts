@@ -39,7 +39,9 @@ export const commandSummarySchema = z
     box: z.string(),
     command: z.string().nullable(),
     argv: z.array(z.string()).nullable(),
-    cwd: z.string(),
+    cwd: z.string().meta({
+      description: 'Where it was started, relative to /mnt/data; "" is that folder, and one outside of it is absolute.',
+    }),
     pid: z.int().nullable(),
     status: z.enum(['running', ...runStatuses]),
     cause: causeSchema.optional(),

@@ -8,7 +8,7 @@ import { foreignText } from './text.ts';
 
 export const createContextSchema = z
   .strictObject({
-    language: languageSchema,
+    language: languageSchema.optional().meta({ description: 'Default: the first one of the template.' }),
     cwd: boxPathSchema.optional().meta({ description: 'Working folder, relative to /mnt/data; it has to exist.' }),
     env: environmentSchema
       .optional()

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { changedFilesSchema } from './files.ts';
 import { installedPackagesSchema, packageHintSchema, packageManagerSchema } from './packages.ts';
+import { queryInteger } from './page.ts';
 import { foreignText, plainText } from './text.ts';
 
 // What a box says is hostile input: each number is one that a date, a column and a metric can take, each text has a bound.
@@ -203,4 +204,4 @@ export const streamClosingSchema = z
 export type StreamClosing = z.infer<typeof streamClosingSchema>;
 
 /** Query of an event stream: only events after this `seq`. */
-export const afterQuerySchema = z.strictObject({ after: z.coerce.number().int().min(0).optional() });
+export const afterQuerySchema = z.strictObject({ after: queryInteger().min(0).optional() });

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { causeSchema } from './events.ts';
 import { boxPathSchema, fileEntrySchema } from './files.ts';
+import { queryInteger } from './page.ts';
 
 const version = z.int().min(0).max(1_000_000_000_000);
 /** A name that is not UTF-8 comes with U+FFFD in it, so a path may be longer here than where it is given. */
@@ -16,9 +17,7 @@ export const watchQuerySchema = z.strictObject({
     .enum(['true', 'false'])
     .optional()
     .meta({ description: 'Also what is in its folders: true unless given.' }),
-  after: z.coerce
-    .number()
-    .int()
+  after: queryInteger()
     .min(0)
     .max(1_000_000_000_000)
     .optional()

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { fetchUrlSchema } from './fetch-url.ts';
-import { pageSchema } from './page.ts';
+import { pageSchema, queryInteger } from './page.ts';
 import { toPlain, wellFormedText } from './text.ts';
 
 const segmentFault = (path: string): string | undefined => {
@@ -59,12 +59,10 @@ export const maxFolderDepth = 64;
 
 /** Query of a folder's listing: of the folder itself, or of all that is below it, each folder before what is in it. */
 export const folderQuerySchema = z.strictObject({
-  limit: z.coerce.number().int().min(1).max(1000).optional(),
+  limit: queryInteger().min(1).max(1000).optional(),
   cursor: z.string().max(8192).optional(),
   recursive: z.enum(['true', 'false']).optional().meta({ description: 'The same as the greatest depth.' }),
-  depth: z.coerce
-    .number()
-    .int()
+  depth: queryInteger()
     .min(1)
     .max(maxFolderDepth)
     .optional()

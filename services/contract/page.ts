@@ -1,9 +1,13 @@
 import { z } from 'zod';
 import { plainText } from './text.ts';
 
+/** A whole number in a query, where everything is text. */
+export const queryInteger = () =>
+  z.coerce.number({ error: ({ code }) => (code === 'invalid_type' ? 'must be a whole number' : undefined) }).int();
+
 /** Query of a list: at most `limit` items, going on from the last page's `nextCursor`. */
 export const pageQuerySchema = z.strictObject({
-  limit: z.coerce.number().int().min(1).max(1000).default(100),
+  limit: queryInteger().min(1).max(1000).default(100),
   cursor: plainText().max(1024).optional(),
 });
 

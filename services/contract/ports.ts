@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import { queryInteger } from './page.ts';
 
 /** A TCP port on which a program inside a box listens. */
-export const portSchema = z.coerce.number().int().min(1).max(65_535);
+export const portSchema = queryInteger().min(1).max(65_535);

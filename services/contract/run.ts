@@ -1,8 +1,10 @@
 import { z } from 'zod';
+import { networkPolicySchema } from './boxes.ts';
 import { causeSchema, commandEventSchema, executionEventSchema, runErrorSchema, runStatuses } from './events.ts';
 import { codeSchema, languageSchema, timeoutSecondsSchema } from './executions.ts';
 import { inlineFileSchema } from './files.ts';
 import { cpuSecondsSchema, environmentSchema, limitsSchema } from './limits.ts';
+import { packageSpecsSchema } from './packages.ts';
 import { plainText, wellFormedText } from './text.ts';
 
 /**
@@ -11,7 +13,7 @@ import { plainText, wellFormedText } from './text.ts';
  */
 export const createRunSchema = z
   .strictObject({
-    language: languageSchema,
+    language: languageSchema.optional().meta({ description: 'Default: the first one of the template.' }),
     code: codeSchema.optional(),
     files: z.array(inlineFileSchema).min(1).max(256).optional(),
     stdin: wellFormedText().max(1_048_576).optional(),
@@ -21,6 +23,10 @@ export const createRunSchema = z
     cpuSeconds: cpuSecondsSchema.optional(),
     limits: limitsSchema.partial().optional(),
     template: plainText().min(1).max(64).optional(),
+    network: networkPolicySchema.optional(),
+    packages: packageSpecsSchema
+      .optional()
+      .meta({ description: 'Python packages to install before it runs, as in InstallPackages.' }),
   })
   .refine((body) => body.code !== undefined || body.files !== undefined, {
     path: ['code'],

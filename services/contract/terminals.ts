@@ -13,7 +13,9 @@ export const terminalSchema = z
   .object({
     id: z.string(),
     box: z.string(),
-    cwd: z.string().meta({ description: 'Where its shell was started.' }),
+    cwd: z.string().meta({
+      description: 'Where it was started, relative to /mnt/data; "" is that folder, and one outside of it is absolute.',
+    }),
     cols: side,
     rows: side,
     clients: z.int().min(0).meta({ description: 'How many are attached now.' }),

@@ -92,18 +92,20 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
   });
 
   test.each([
-    [{}, '/code'],
-    [{ code: 5 }, '/code'],
+    [{}, '/code', 'is required'],
+    [{ code: 5 }, '/code', 'must be a string'],
     [{ code: '1', language: 'cobol' }, '/language'],
-    [{ code: '1', timeoutSeconds: 0 }, '/timeoutSeconds'],
+    [{ code: '1', timeoutSeconds: 0 }, '/timeoutSeconds', 'must be at least 0.1'],
     [{ code: '1', timeoutSeconds: 1e9 }, '/timeoutSeconds'],
     [{ code: '1', context: 'x', language: 'python' }, '/language'],
     [{ code: '1', context: 'a\0' }, '/context'],
     [{ code: '1', context: '\ud800' }, '/context'],
     [{ code: 'print("\ud800")' }, '/code'],
     [{ code: '1', __proto__x: 1 }, '/__proto__x'],
-  ])('an execution %j is a 400 at %s', async (body, pointer) => {
-    expectProblem(await gateway.post(`/v1/boxes/${box.id}/executions`, body), 400, 'invalid_request', pointer);
+  ])('an execution %j is a 400 at %s', async (body, pointer, detail?: string) => {
+    const answer = await gateway.post(`/v1/boxes/${box.id}/executions`, body);
+    expectProblem(answer, 400, 'invalid_request', pointer);
+    if (detail !== undefined) expect(answer.body).toMatchObject({ errors: [{ detail }] });
   });
 
   test.each([
@@ -297,6 +299,10 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, 'POST, GET']);
     expectProblem(await gateway.get('/v1/boxes?limt=5'), 400, 'invalid_request', '/query/limt');
     expectProblem(await gateway.get('/v1/boxes?limit=0'), 400, 'invalid_request', '/query/limit');
+    for (const limit of ['abc', '1.5']) {
+      const detail = 'must be a whole number';
+      expect((await gateway.get(`/v1/boxes?limit=${limit}`)).body).toMatchObject({ errors: [{ detail }] });
+    }
     expectProblem(await gateway.get('/v1/boxes?cursor=zzz'), 400, 'invalid_request', '/query/cursor');
   });
 });

@@ -35,6 +35,16 @@ describe.each(drivers)('commands and one-shot runs on the %s driver', (driver) =
     expect(await command({ command: 'pwd; echo $A', cwd: 'sub', env: { A: '$(x)' } })).toMatchObject({
       stdout: '/mnt/data/sub\n$(x)\n',
     });
+    for (const [cwd, shown] of [
+      [undefined, ''],
+      ['/mnt/data', ''],
+      ['sub/../sub', 'sub'],
+      ['/tmp', '/tmp'],
+    ]) {
+      const started = await command({ command: 'true', cwd });
+      const read = await gateway.get<Command>(path(`/${started.id}`));
+      expect([started.cwd, read.body.cwd]).toEqual([shown, shown]);
+    }
     expect(await command({ command: 'kill -9 $$' })).toMatchObject({
       exitCode: null,
       signal: 'SIGKILL',
@@ -82,7 +92,7 @@ describe.each(drivers)('commands and one-shot runs on the %s driver', (driver) =
 
   test('one shot in a kernel gives results and changed files, and leaves no box', async () => {
     const code = 'open("out.txt","w").write("made here")\n6*7';
-    const { status, body } = await gateway.post<Run>('/v1/run', { language: 'python', code });
+    const { status, body } = await gateway.post<Run>('/v1/run', { code });
     expect(status).toBe(200);
     expect(body).toMatchObject({ status: 'ok', text: '42', exitCode: null });
     expect(body.files).toEqual([

@@ -56,7 +56,11 @@ describe.each(drivers)('contexts on the %s driver', (driver) => {
   };
 
   test('a further kernel shares neither variables, environment, folder nor random numbers', async () => {
-    const [one, other] = [await create({ cwd: 'sub/folder', env: { OWN: '1' } }), await create()];
+    const [one, other] = [
+      await create({ cwd: 'sub/folder', env: { OWN: '1' } }),
+      await create({ language: undefined }),
+    ];
+    expect(other.language).toBe('python');
     expect([one.cwd, other.cwd]).toEqual(['sub/folder', '']);
     await run(one, 'x = 1; import os; os.environ["SET"] = "1"');
     const code =

@@ -7,6 +7,7 @@ import {
   type Package,
   type Page,
   type Problem,
+  type Run,
 } from '#contract';
 import { drivers, eventually, type RunningGateway, readEvents, startGateway } from './harness.ts';
 import { downloadWheels } from './wheels.ts';
@@ -186,6 +187,8 @@ open('own/package/index.js', 'w').write('module.exports = 42')`;
   test('a box is made with packages, or not at all', async () => {
     const made = await gateway.createBox({ packages: ['pyserial'], network: 'none' });
     expect((await gateway.run(made.id, 'import serial; 1')).text).toBe('1');
+    const once = await gateway.post<Run>('/v1/run', { packages: ['pyserial'], code: 'import serial; serial.__name__' });
+    expect(once.body).toMatchObject({ status: 'ok', text: "'serial'" });
     const before = (await gateway.get<Page<Box>>('/v1/boxes')).body.items.length;
     const refused = await gateway.post<Problem>('/v1/boxes', { packages: ['no-such-package-anywhere'] });
     expect([refused.status, refused.body.code]).toEqual([400, 'invalid_request']);

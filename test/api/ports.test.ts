@@ -64,6 +64,21 @@ describe.each(drivers)('ports on the %s driver', (driver) => {
     expect((await reflected('?q=1')).path).toBe('/?q=1');
   });
 
+  test('a redirect to the own root of a server stays with the server', async () => {
+    const host = new URL(gateway.url).host;
+    for (const [to, location] of [
+      ['/login?a=1', at('/login?a=1')],
+      [`http://${host}/x`, at('/x')],
+      ['http://127.0.0.1:5000/x', at('/x')],
+      [at('/login'), at('/login')],
+      ['sub', 'sub'],
+      ['https://example.org/x', 'https://example.org/x'],
+    ]) {
+      const answer = await call('/headers', { method: 'POST', body: JSON.stringify([['Location', to]]) });
+      expect(answer.headers.get('location')).toBe(location);
+    }
+  });
+
   test('nothing listening is a 502 problem that says so', async () => {
     const answer = await call('/', {}, 5999);
     expect([answer.status, answer.headers.get('content-type')]).toEqual([502, 'application/problem+json']);

@@ -49,6 +49,7 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
       isolation: 'vm',
       images: true,
       networks: ['none', 'internet'],
+      networkObstacles: {},
       disk: 'image',
       limits: { cpus: true, memoryMb: true, diskMb: true, pids: true },
       bind: { limits: [], networks: [] },

@@ -18,6 +18,7 @@ import { newId } from './id.ts';
 import { follow } from './journal.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import { startRunClock } from './run-clock.ts';
+import { shownFolder } from './working-folder.ts';
 
 export interface CommandsOptions {
   lifecycle: Lifecycle;
@@ -193,7 +194,7 @@ const toSummary = (box: string, command: BoxCommand): CommandSummary => ({
   box,
   command: command.command ?? null,
   argv: command.argv ?? null,
-  cwd: command.cwd,
+  cwd: shownFolder(command.cwd),
   pid: command.pid,
   status: command.done?.status ?? 'running',
   ...(command.done?.cause && { cause: command.done.cause }),

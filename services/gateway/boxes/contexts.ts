@@ -18,8 +18,7 @@ export const createContexts = (lifecycle: Lifecycle) => {
     async create(tenant: string, box: string, ask: CreateContext): Promise<Context> {
       const { server, box: row } = await lifecycle.use(tenant, box);
       const languages = lifecycle.templateOf(row)?.languages ?? (await server.jupyter.languages());
-      resolveLanguage(languages, ask.language);
-      return await server.createContext(ask);
+      return await server.createContext({ ...ask, language: resolveLanguage(languages, ask.language) });
     },
     /** Ends it; what runs in it ends as `killed`. */
     async delete(tenant: string, box: string, id: string): Promise<void> {

@@ -81,8 +81,10 @@ export const createLifecycle = (options: LifecycleOptions) => {
   const planBox = (tenantId: string, ask: CreateBox, template: Template): NewBox => {
     const network = ask.network ?? template.network;
     if (!driver.capabilities.networks.includes(network)) {
-      const detail = `is not offered by this deployment; it offers ${driver.capabilities.networks.join(', ')}`;
-      throw new CodeBoxError('invalid_request', 'The network policy is not available.', {
+      const { networks, networkObstacles } = driver.capabilities;
+      const why = networkObstacles[network] ?? 'its driver does not know it';
+      const detail = `is not offered by this deployment, because ${why}; it offers ${networks.join(', ')}`;
+      throw new CodeBoxError('invalid_request', `The network policy ${network} is not available.`, {
         errors: [{ pointer: '/network', detail }],
       });
     }

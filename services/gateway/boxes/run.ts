@@ -58,8 +58,8 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
     return all;
   };
 
-  const runCode = async (tenant: string, box: string, ask: CreateRun): Promise<ExecutionEvent[]> => {
-    const { code = '', language, timeoutSeconds, cpuSeconds, env } = ask;
+  const runCode = async (tenant: string, box: string, ask: CreateRun, language: string): Promise<ExecutionEvent[]> => {
+    const { code = '', timeoutSeconds, cpuSeconds, env } = ask;
     const { events } = await executions.start(tenant, box, {
       code,
       language,
@@ -130,11 +130,13 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
   return async (tenant: string, ask: CreateRun, onStart?: () => Promise<void> | undefined): Promise<Run> => {
     const isProgram = ask.files !== undefined || ask.stdin !== undefined || ask.args !== undefined;
     const template = lifecycle.template(ask.template);
-    resolveLanguage(template.languages, ask.language);
-    const program = isProgram ? toProgram(ask, programOf(template, ask.language)) : undefined;
+    const language = resolveLanguage(template.languages, ask.language);
+    const program = isProgram ? toProgram(ask, programOf(template, language)) : undefined;
     const { box } = await lifecycle.create(tenant, {
       ...(ask.template !== undefined && { template: ask.template }),
       ...(ask.limits && { limits: ask.limits }),
+      ...(ask.network !== undefined && { network: ask.network }),
+      ...(ask.packages && { packages: ask.packages }),
       metadata: {},
       // Of a gateway that ends while it waits nobody else knows to delete the box: the reaper does, soon.
       idleSeconds: strayIdleSeconds,
@@ -144,7 +146,7 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
       await onStart?.();
       const events: RunEvent[] = program
         ? await runProgram(tenant, box.id, ask, program.argv)
-        : await runCode(tenant, box.id, ask);
+        : await runCode(tenant, box.id, ask, language);
       const isGone = events.at(-1)?.type === 'done' && (events.at(-1) as { status: string }).status === 'lost';
       return toRun(events, isGone ? [] : await readChanged(tenant, box.id, events));
     } finally {

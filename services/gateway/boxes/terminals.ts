@@ -6,6 +6,7 @@ import type { ScreenSize } from '../box-server/terminal-socket.ts';
 import type { Activity } from './activity.ts';
 import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import { shownFolder } from './working-folder.ts';
 
 export interface TerminalsOptions {
   lifecycle: Lifecycle;
@@ -84,7 +85,7 @@ export type Terminals = ReturnType<typeof createTerminals>;
 const toTerminal = (box: string, { id, cwd, cols, rows, clients, createdAt }: BoxTerminal): Terminal => ({
   id,
   box,
-  cwd,
+  cwd: shownFolder(cwd),
   cols,
   rows,
   clients,

@@ -61,6 +61,8 @@ export interface Capabilities {
   /** Whether templates choose an image. */
   images: boolean;
   networks: readonly NetworkPolicy[];
+  /** Why each of the others cannot be had, as it follows "because"; shown to callers. */
+  networkObstacles: Readonly<Partial<Record<NetworkPolicy, string>>>;
   disk: DiskKind;
   /** Limits that are really enforced here. */
   limits: Readonly<Record<keyof Limits, boolean>>;

@@ -9,6 +9,7 @@ import type { Env } from './env.ts';
 import { faulty, toFaults } from './fault.ts';
 import { answerOnce } from './idempotency.ts';
 import { requireScope, scopeOf } from './scopes.ts';
+import { wording } from './wording.ts';
 
 /** One response of an endpoint, for the OpenAPI document: JSON by default. */
 export interface ResponseSpec {
@@ -202,7 +203,7 @@ const readParams = (c: Context<Env>): Record<string, string> => {
 
 /** What a schema makes of a value; throws `invalid_request` with pointers below `root`. */
 export const checkInput = <S extends z.ZodType>(schema: S, value: unknown, root: string): z.output<S> => {
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { error: wording });
   if (parsed.success) return parsed.data;
   throw faulty(parsed.error.issues.flatMap((issue) => toFaults(issue, root)));
 };

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { frameIdSchema, type InputFault } from '#contract';
 import { toFaults } from './fault.ts';
+import { wording } from './wording.ts';
 
 export interface BadFrame {
   faults: InputFault[];
@@ -15,7 +16,7 @@ export const readFrame = <T>(schema: z.ZodType<T>, text: Buffer): { value: T } |
   } catch {
     return { faults: [{ pointer: '', detail: 'is not JSON' }], id: null };
   }
-  const parsed = schema.safeParse(value);
+  const parsed = schema.safeParse(value, { error: wording });
   if (parsed.success) return { value: parsed.data };
   const id = frameIdSchema.safeParse((value as { id?: unknown } | null)?.id);
   return { faults: parsed.error.issues.flatMap((issue) => toFaults(issue, '')), id: id.data ?? null };

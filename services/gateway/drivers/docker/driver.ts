@@ -58,7 +58,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const posture = await readPosture(daemon, runtime, signal);
   const disks = await createDisks(daemon, { folder: `${dataDir}/disks`, prefix: `codebox-${deployment}` });
   const internet = createInternetNetwork(daemon);
-  const hasInternet = await internet.available(signal);
+  const obstacle = await internet.obstacle(signal);
   const parts: Parts = {
     dataDir,
     daemon,
@@ -68,7 +68,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     addressOf: (id) => sockets.describe(id).address,
     gvisor: posture.isolation === 'gvisor',
     // gVisor has a network stack of its own, which takes over what is there when it starts.
-    canTakeNetwork: hasInternet && posture.isolation !== 'gvisor',
+    canTakeNetwork: obstacle === undefined && posture.isolation !== 'gvisor',
     deployment,
     runtime,
     dns,
@@ -82,7 +82,8 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const capabilities: Capabilities = {
     isolation: posture.isolation,
     images: true,
-    networks: hasInternet ? ['none', 'internet'] : ['none'],
+    networks: obstacle === undefined ? ['none', 'internet'] : ['none'],
+    networkObstacles: obstacle === undefined ? {} : { internet: obstacle },
     disk: disks.kind,
     limits: posture.limits,
     bind: {

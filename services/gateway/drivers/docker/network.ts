@@ -9,7 +9,7 @@ const bridge = 'codebox0';
 /**
  * The network of boxes that may reach the internet: a bridge on which boxes do not see each other, and packet filter rules
  * that keep them from every address that is not public. All deployments on a host share it, so that none is left behind.
- * Without root, iptables and the daemon's DOCKER-USER chain there is no such network: `available` is false, and nothing falls
+ * Without root, iptables and the daemon's DOCKER-USER chain there is no such network: `obstacle` says so, and nothing falls
  * open.
  */
 export const createInternetNetwork = (daemon: Daemon) => {
@@ -38,17 +38,22 @@ export const createInternetNetwork = (daemon: Daemon) => {
 
   return {
     name,
-    /** Whether boxes can have it: makes it, applies its rules and reads them back. */
-    async available(signal: AbortSignal): Promise<boolean> {
-      if (process.getuid?.() !== 0) return false;
+    /** Why boxes cannot have it, undefined when they can: makes it, applies its rules and reads them back. */
+    async obstacle(signal: AbortSignal): Promise<string | undefined> {
+      if (process.getuid?.() !== 0) return 'the gateway does not run as root, which its packet filter rules need';
       try {
         await runHostCommand(['iptables', '--wait', '-S', 'DOCKER-USER'], { signal });
+      } catch {
+        return 'iptables with the DOCKER-USER chain of the Docker daemon is missing on this host';
+      }
+      try {
         await makeBridge(signal);
         await filter.apply(signal);
-        return await filter.inForce(signal);
+        return (await filter.inForce(signal))
+          ? undefined
+          : 'other packet filter rules of this host come before its own';
       } catch {
-        // No packet filter here, or no right to use it: the policy is not offered.
-        return false;
+        return 'its packet filter rules cannot be applied on this host';
       }
     },
     /** Throws `unavailable` unless the rules are in force now; something on the host may have flushed them. */

@@ -68,6 +68,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     isolation: 'shared-kernel',
     images: false,
     networks: ['none'],
+    networkObstacles: { internet: 'the local driver gives boxes no network; the docker driver can' },
     disk: hasImages ? 'image' : 'tmpfs',
     limits: { ...posture.limits, diskMb: true },
     bind: { limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'], networks: ['none'] },

@@ -54,7 +54,7 @@ export const servePorts =
       outgoing.once('close', () => leave.abort());
     }
     const answer = await ports.send(c.get('tenant'), target.box, target.port, ask);
-    const headers = responseHeaders(answer.head, target, c.get('requestId'));
+    const headers = responseHeaders(answer.head, target, incoming.headers.host ?? '', c.get('requestId'));
     if (upgrade && answer.upgraded) {
       openSockets.keep(c, accept(upgrade.take(), answer.upgraded, headers));
       // Nobody gets this: the handshake has been answered.
