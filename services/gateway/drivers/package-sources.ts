@@ -11,7 +11,10 @@ export interface PackageSources {
 /** Where a box has the folder of wheels. */
 export const wheelsTarget = '/opt/wheels';
 
-/** Variables that tell the installers of a box about their sources; without a network pip looks only at the wheels. */
+/**
+ * Variables that tell the installers of a box about their sources; without a network pip looks only at the wheels. A box that
+ * is given another network while it runs changes them itself.
+ */
 export const packageEnvironment = (sources: PackageSources, network: NetworkPolicy): Record<string, string> => ({
   CODEBOX_NETWORK: network,
   ...(sources.pipIndexUrl !== undefined && {

@@ -53,6 +53,15 @@ def test_the_environment_of_a_run_is_refused_where_the_kernel_does_not_take_it(b
     assert result(box.run("import os; os.environ['A']", "full", env={"A": "b"})) == "'b'"
 
 
+def test_a_kernel_that_cannot_be_given_an_environment_starts_anew_with_it(box: Box) -> None:
+    assert box.http.post("/codebox/warm", json={"languages": ["plain"]}).status_code == 204
+    assert box.http.post("/codebox/bind", json={"env": {"BOUND": "yes"}}).status_code == 204
+    events = box.run("import os; os.environ['BOUND']", "plain")
+    assert result(events) == "'yes'"
+    assert (events[-1]["executionCount"], events[-1]["stateLost"]) == (1, False)
+    assert box.http.post("/codebox/bind", json={"env": {}}).status_code == 204
+
+
 def test_an_unknown_language_is_refused_with_the_names_of_those_that_are_there(box: Box) -> None:
     refused = box.start("1", "cobol")
     refused._thread.join(30)
