@@ -35,7 +35,7 @@ describe.each(drivers)('a gateway that dies beside another on the %s driver', (d
     );
 
   test('whoever waits at a gateway that stops is told where to go on, and when', async () => {
-    const code = 'import time; time.sleep(5); open("stopped", "a").write("s"); open("stopped").read()';
+    const code = 'import time; time.sleep(8); open("stopped", "a").write("s"); open("stopped").read()';
     const waiting = doomed.post<Problem>(path('executions'), { code }, keyed('stopped'));
     await eventually(async () => {
       const { body } = await other.get<{ items: Execution[] }>(path('executions?limit=1'));
@@ -57,17 +57,18 @@ describe.each(drivers)('a gateway that dies beside another on the %s driver', (d
   });
 
   test('what was in progress there is ended by the other one: nothing lost, nothing done twice', async () => {
-    const detached = { code: 'import time; time.sleep(3); print("alone")', detach: true };
+    const untilGo = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.1)\n';
+    const detached = { code: `${untilGo}print("alone")`, detach: true };
     const { body: followed } = await doomed.post<Execution>(path('executions'), {
       ...detached,
       context: await contextOf(),
     });
     const asks = {
       execution: {
-        code: 'import time; time.sleep(3); open("once", "a").write("x"); open("once").read()',
+        code: `${untilGo}open("once", "a").write("x"); open("once").read()`,
         context: await contextOf(),
       },
-      command: { command: 'sleep 3; echo c >> twice; cat twice' },
+      command: { command: 'until [ -e go ]; do sleep 0.1; done; echo c >> twice; cat twice' },
       run: { language: 'bash', files: [{ path: 'a.sh', text: 'sleep 60' }] },
     };
     const send = (gateway: RunningGateway) => ({
@@ -89,6 +90,7 @@ describe.each(drivers)('a gateway that dies beside another on the %s driver', (d
     await doomed.kill('SIGKILL');
     expect((await cut).map(({ status }) => status)).toEqual(broken.map(() => 'rejected'));
 
+    await other.call(path('files/go'), { method: 'PUT', body: '' });
     const again = send(other);
     const [execution, command, run, created] = await Promise.all([
       finally_(again.execution),

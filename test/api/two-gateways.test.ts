@@ -158,13 +158,13 @@ describe.each(drivers)('two gateways of one deployment on the %s driver', (drive
   });
 
   test('a box that is in use through one is not idle for the other', async () => {
-    const used = await a.createBox({ idleSeconds: 2 });
-    const idle = await a.createBox({ idleSeconds: 2 });
+    const used = await a.createBox({ idleSeconds: 4 });
     const left = new AbortController();
     const watch = await a.call(`/v1/boxes/${used.id}/files:watch`, {
       headers: { accept: 'application/x-ndjson' },
       signal: left.signal,
     });
+    const idle = await a.createBox({ idleSeconds: 4 });
     const stateOf = async ({ id }: Box) => (await b.get<Box>(`/v1/boxes/${id}`)).body.state;
     await eventually(async () => (await stateOf(idle)) === 'deleted');
     expect(await stateOf(used)).toBe('ready');

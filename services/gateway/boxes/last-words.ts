@@ -9,12 +9,12 @@ export interface LastWordsOptions {
   recorder: Recorder;
 }
 
-const patienceMs = 1000;
+const patienceMs = 5000;
 const maxRuns = 100;
 
 /**
  * Asks a box that is about to be ended how its runs went, and records that: the gateway that follows them may not have come to
- * write it. What the box does not tell within a second is not waited for.
+ * write it. What the box does not tell within 5 s is not waited for.
  */
 export const createLastWords =
   ({ store, connections, recorder }: LastWordsOptions) =>

@@ -81,7 +81,7 @@ export const createCgroups = ({ version, mounts }: CgroupHierarchy, deployment: 
       if (await isEmpty()) return true;
       await setFrozen(id, true, 50).catch(() => undefined);
       for (const pid of await members(id)) signalIfThere(pid, 'SIGKILL');
-      await setFrozen(id, false);
+      await setFrozen(id, false).catch(ignoreMissing);
       return until(isEmpty, 500, '').then(
         () => true,
         // Something was forked after all: once more.
@@ -156,6 +156,11 @@ const removeGroup = async (path: string): Promise<boolean> => {
   } catch (error) {
     return error instanceof Error && 'code' in error && error.code === 'ENOENT';
   }
+};
+
+/** Whoever else ends the same box may have been faster. */
+const ignoreMissing = (error: unknown): void => {
+  if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error;
 };
 
 const signalIfThere = (pid: number, signal: NodeJS.Signals): void => {
