@@ -5,8 +5,9 @@ process that ends without warning. So a kernel also writes each text into memory
 which tells there how much it has heard, and reads the rest when the process has gone. What was written past Python,
 into the pipes that a kernel has as its stdout and stderr, is read from those.
 
-The memory begins with three numbers: the characters heard (written by the box server), the characters up to the last
-record, and the bytes of records. A record has a kind, its number of characters, its number of bytes, and those bytes.
+The memory begins with two numbers: the characters heard (written by the box server), and the characters before the
+first record. A record has a kind, its number of characters, its number of bytes, and those bytes; the last is followed
+by an end.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ from codebox_server.bounds import LAST_WORDS_BYTES
 from codebox_server.jupyter.message import Message
 
 STREAMS = ("stdout", "stderr")
-# Kinds of records: those of the streams by their place, the request that the following belong to, and that it runs.
-_PARENT, _BEGIN = 2, 3
-_HEARD, _HEAD = struct.Struct("<Q"), struct.Struct("<QQ")
+# Kinds of records: the streams by their place, the request that what follows belongs to, that it runs, and the end.
+_PARENT, _BEGIN, _END = 2, 3, b"\xff"
+_NUMBER = struct.Struct("<Q")
 _RECORD = struct.Struct("<BII")
-_HEAD_AT = _HEARD.size
-_START = _HEARD.size + _HEAD.size
-# Below this nobody looks whether the records are still needed.
-_SMALL_BYTES = 64 * 1024
+_BEFORE_AT = _NUMBER.size
+_START = 2 * _NUMBER.size
+# So often is it looked whether the records are still needed.
+_LOOK_BYTES = 64 * 1024
 # Heads of records, and a request's id, which is cut.
 _OVERHEAD_BYTES = 512
-_REQUEST_BYTES = 256
+_REQUEST_CHARACTERS = 64
 # One character has at most so many bytes.
 _CHARACTER_BYTES = 4
 # A number of an execution is shorter.
@@ -45,57 +46,71 @@ _LOOK_SECONDS = 0.0005
 
 
 class Notes:
-    """The kernel's side. Not for several threads at once, but for `await_room`."""
+    """The kernel's side. Not for several threads at once, but for `await_room`. Each print passes here: it is brief."""
 
     def __init__(self, descriptor: int) -> None:
         self._memory = mmap.mmap(descriptor, LAST_WORDS_BYTES)
-        self._used = 0
+        self._memory[_START : _START + 1] = _END
+        self._parent: dict[str, Any] | None = None
         self._total = 0
-        self._parent = ""
+        self._at = _START
+        self._look_at = _START + _LOOK_BYTES
 
-    def text(self, parent: str, stream: str, text: str) -> int:
-        """Keep a text that belongs to a request; returns how many characters there have been in all, with it."""
-        return self._add(parent, STREAMS.index(stream), text)
+    def add(self, parent: dict[str, Any], kind: int, text: str) -> int:
+        """Keep a text of a stream, by its place among `STREAMS`, that belongs to a request, by its header.
 
-    def begin(self, parent: str, count: int) -> int:
+        Returns how many characters there have been in all, with it.
+        """
+        data = text.encode("utf-8", "replace")
+        if parent is not self._parent or self._at + len(data) > self._look_at:
+            self._prepare(parent, len(data))
+        return self._put(kind, len(text), data)
+
+    def begin(self, parent: dict[str, Any], count: int) -> int:
         """Keep that a request begins to run, which counts as the characters of its number."""
-        return self._add(parent, _BEGIN, str(count))
+        return self.add(parent, _BEGIN, str(count))
 
     def has_room(self, characters: int) -> bool:
         """Whether a text of this length fits without displacing what was not heard."""
-        return self._fits(characters * _CHARACTER_BYTES)
+        return self._fits(characters * _CHARACTER_BYTES) or self._is_heard()
 
     def await_room(self, characters: int) -> None:
-        """Wait until there is room, but not for long: then the oldest is displaced."""
+        """Wait until there is room, but not for long: then what is there is displaced."""
         deadline = time.monotonic() + _ROOM_SECONDS
         while not self.has_room(characters) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
 
-    def _fits(self, size: int) -> bool:
-        return _START + self._used + size + _OVERHEAD_BYTES <= LAST_WORDS_BYTES or self._is_heard()
-
-    def _is_heard(self) -> bool:
-        return bool(_HEARD.unpack_from(self._memory)[0] >= self._total)
-
-    def _add(self, parent: str, kind: int, text: str) -> int:
-        data = text.encode("utf-8", "replace")
-        if self._used > _SMALL_BYTES and (self._is_heard() or not self._fits(len(data))):
-            self._used, self._parent = 0, ""
-        if parent != self._parent:
-            self._parent = parent
-            self._put(_PARENT, 0, parent.encode("utf-8", "replace")[:_REQUEST_BYTES])
-        self._put(kind, len(text), data)
-        self._total += len(text)
-        # Last, so that no record is read that is not complete.
-        _HEAD.pack_into(self._memory, _HEAD_AT, self._total, self._used)
+    def _put(self, kind: int, characters: int, data: bytes) -> int:
+        end = self._at + _RECORD.size + len(data)
+        # With the end behind it, in one piece.
+        self._memory[self._at : end + 1] = _RECORD.pack(kind, characters, len(data)) + data + _END
+        self._at = end
+        self._total += characters
         return self._total
 
-    def _put(self, kind: int, characters: int, data: bytes) -> None:
-        at = _START + self._used
-        _RECORD.pack_into(self._memory, at, kind, characters, len(data))
-        at += _RECORD.size
-        self._memory[at : at + len(data)] = data
-        self._used += _RECORD.size + len(data)
+    def _prepare(self, parent: dict[str, Any], size: int) -> None:
+        """Make room, and say whose the next text is."""
+        if self._at + size > self._look_at:
+            if self._is_heard() or not self._fits(size):
+                self._memory[_START : _START + 1] = _END
+                _NUMBER.pack_into(self._memory, _BEFORE_AT, self._total)
+                self._at, self._parent = _START, None
+            self._look_at = min(self._at + size + _LOOK_BYTES, LAST_WORDS_BYTES - _OVERHEAD_BYTES)
+        if parent is not self._parent:
+            self._parent = parent
+            self._put(_PARENT, 0, request_of(parent).encode("utf-8", "replace"))
+
+    def _fits(self, size: int) -> bool:
+        return self._at + size + _OVERHEAD_BYTES <= LAST_WORDS_BYTES
+
+    def _is_heard(self) -> bool:
+        return bool(_NUMBER.unpack_from(self._memory)[0] >= self._total)
+
+
+def request_of(parent: dict[str, Any]) -> str:
+    """The id of a request, by its message or its header."""
+    number = parent.get("header", parent).get("msg_id")
+    return number[:_REQUEST_CHARACTERS] if isinstance(number, str) else ""
 
 
 class LastWords:
@@ -130,7 +145,7 @@ class LastWords:
         until = own.get("until") if isinstance(own, dict) else None
         if isinstance(until, int) and self._heard < until < 1 << 63:
             self._heard = until
-            os.pwrite(self._memory, _HEARD.pack(until), 0)
+            os.pwrite(self._memory, _NUMBER.pack(until), 0)
 
     def unheard(self, request: str) -> list[Message]:
         """The messages that would have come, once the process has gone. `request` is the last one that it had."""
@@ -165,11 +180,9 @@ class LastWords:
 
 def _said(memory: bytes, heard: int) -> Iterator[tuple[str, int, str]]:
     """Request, kind and text of each record that was not heard."""
-    total, _ = _HEAD.unpack_from(memory, _HEAD_AT)
-    records = list(_records(memory))
-    position = total - sum(characters for _, characters, _ in records)
+    (position,) = _NUMBER.unpack_from(memory, _BEFORE_AT)
     parent = ""
-    for kind, characters, data in records:
+    for kind, characters, data in _records(memory):
         text = data.decode("utf-8", "replace")
         position += characters
         if kind == _PARENT:
@@ -180,13 +193,12 @@ def _said(memory: bytes, heard: int) -> Iterator[tuple[str, int, str]]:
 
 
 def _records(memory: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Kind, number of characters and bytes of each record, up to the first that cannot be one."""
-    _, used = _HEAD.unpack_from(memory, _HEAD_AT)
-    at, end = _START, min(_START + used, len(memory))
-    while at + _RECORD.size <= end:
+    """Kind, number of characters and bytes of each record, up to the end or what cannot be a record."""
+    at = _START
+    while at + _RECORD.size <= len(memory):
         kind, characters, size = _RECORD.unpack_from(memory, at)
         at += _RECORD.size
-        if kind > _BEGIN or at + size > end:
+        if kind > _BEGIN or at + size > len(memory):
             return
         yield kind, characters, memory[at : at + size]
         at += size

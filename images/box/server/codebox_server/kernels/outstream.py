@@ -31,7 +31,7 @@ _DRAIN_SECONDS = 1.0
 class _Segment:
     """What a stream wrote in a row for one request, and the number of characters up to its end."""
 
-    stream: OutStream
+    stream: BoxOutStream
     parent: dict[str, Any]
     texts: list[str]
     until: int
@@ -48,15 +48,15 @@ class _Buffer:
         self.pid = os.getpid()
         self.notes: Notes | None = None
 
-    def add(self, stream: OutStream, parent: dict[str, Any], text: str) -> None:
+    def add(self, stream: BoxOutStream, parent: dict[str, Any], text: str) -> None:
         """Append a text."""
         if self.pid != os.getpid():
             # A forked child starts with a copy of what its parent will send itself.
             self.__init__()
         with self.lock:
-            until = self.notes.text(_request(parent), stream.name, text) if self.notes is not None else 0
+            until = self.notes.add(parent, stream.place, text) if self.notes is not None else 0
             last = self.segments[-1] if self.segments else None
-            if last is not None and last.stream is stream and last.parent == parent:
+            if last is not None and last.stream is stream and (last.parent is parent or last.parent == parent):
                 last.texts.append(text)
                 last.until = until
             else:
@@ -91,13 +91,7 @@ def note_begin(parent: dict[str, Any], count: int) -> dict[str, Any]:
     if _buffer.notes is None:
         return {}
     with _buffer.lock:
-        return _metadata(_buffer.notes.begin(_request(parent), count))
-
-
-def _request(parent: dict[str, Any]) -> str:
-    """The id of a request, by its message or its header."""
-    number = parent.get("header", parent).get("msg_id")
-    return number if isinstance(number, str) else ""
+        return _metadata(_buffer.notes.begin(parent, count))
 
 
 def _metadata(until: int) -> dict[str, Any]:
@@ -111,6 +105,8 @@ class BoxOutStream(OutStream):
         self._reading = threading.Lock()
         self._forwarded = 0
         super().__init__(*args, **kwargs)
+        # Among those that last words are kept of.
+        self.place = STREAMS.index(self.name)
 
     def write(self, string: str) -> int | None:  # type: ignore[override]
         """Buffer a text, after what raw writes have put into the pipe before."""
@@ -138,6 +134,9 @@ class BoxOutStream(OutStream):
             super().flush()
 
     def _store(self, text: str) -> None:
+        if len(text) <= _PART:
+            self._store_part(text)
+            return
         for start in range(0, len(text), _PART):
             self._store_part(text[start : start + _PART])
 
