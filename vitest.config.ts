@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 const alone = ['test/contract/**/*.test.ts', 'test/e2e/**/*.test.ts', 'test/guards.test.ts'];
 const all = ['services/**/*.test.ts', 'scripts/**/*.test.ts', 'test/**/*.test.ts'];
 
-// Boxes share the machine, and their tests mostly wait: two files at once keep two cores busy.
+// Boxes share the machine, and their tests mostly wait: three files at once keep two cores busy.
 export default defineConfig({
   test: {
     testTimeout: 120_000,
@@ -13,7 +13,7 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'together', include: all, exclude: alone, maxWorkers: 2, sequence: { groupOrder: 1 } },
+        test: { name: 'together', include: all, exclude: alone, maxWorkers: 3, sequence: { groupOrder: 1 } },
       },
       { extends: true, test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 2 } } },
     ],
