@@ -101,6 +101,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   });
   let hasten = () => {};
   const onDaemon = (state: 'open' | 'closed', err: unknown) => {
+    metrics.driverUp.set(state === 'open' ? 0 : 1);
     if (state === 'open') return log.error({ err }, 'the Docker daemon does not answer: boxes cannot be made or ended');
     log.warn('the Docker daemon answers again');
     hasten();

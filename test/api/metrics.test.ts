@@ -18,7 +18,8 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
     const line = (await read()).split('\n').find((text) => text.startsWith(`${series} `));
     return Number(line?.slice(series.length + 1) ?? 0);
   };
-  const becomes = (series: string, value: number) => eventually(async () => (await sample(series)) === value);
+  const becomes = (series: string, value: number, deadlineMs = 20_000) =>
+    eventually(async () => (await sample(series)) === value, deadlineMs);
 
   test('an execution counts by how it ended and why, with the times that it ran and waited', async () => {
     await gateway.run(box.id, 'import time; time.sleep(60)', { timeoutSeconds: 0.5 });
@@ -43,7 +44,7 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
 
   test('a claim counts by how it was met, and the pool shows what it has', async () => {
     expect(await sample('codebox_pool_target{template="python"}')).toBe(1);
-    await becomes('codebox_pool_instances{template="python",state="warm"}', 1);
+    await becomes('codebox_pool_instances{template="python",state="warm"}', 1, 90_000);
     const claims = (kind: string) => sample(`codebox_claims_total{kind="${kind}",template="python"}`);
     const before = await claims('warm');
     const last = await gateway.createBox();
@@ -65,7 +66,7 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
 
   test('a box that stops answering counts as unreachable, and no series names a box', async () => {
     // What is being made has its place already and cannot be claimed yet.
-    await becomes('codebox_pool_instances{template="python",state="warm"}', 1);
+    await becomes('codebox_pool_instances{template="python",state="warm"}', 1, 90_000);
     const dying = await gateway.createBox();
     const command = 'exec > /dev/null 2>&1; sleep 1; kill -KILL $PPID';
     const ended = await gateway.post<{ status: string }>(`/v1/boxes/${dying.id}/commands`, { command });

@@ -54,6 +54,8 @@ const expectAway = async (gateway: RunningGateway, box: Box): Promise<void> => {
   });
   const ready = await fetch(`${gateway.url}/readyz`, { signal: AbortSignal.timeout(20_000) });
   expect([ready.status, ((await ready.json()) as Problem).code]).toEqual([503, 'unavailable']);
+  const scrape = await fetch(`${gateway.url}/metrics`, { signal: AbortSignal.timeout(20_000) });
+  expect(await scrape.text()).toMatch(/^codebox_database_up 0$/m);
 };
 
 /** What PostgreSQL has of an execution, once it has ended there. */

@@ -40,6 +40,12 @@ export const createMetrics = ({ countBoxes, database, languages }: MetricsOption
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
     registers,
   });
+  const driverUp = new Gauge({
+    name: 'codebox_driver_up',
+    help: 'Whether what makes instances answers this gateway: 0 while the Docker daemon does not.',
+    registers,
+  });
+  driverUp.set(1);
   const boxServerErrors = new Counter({
     name: 'codebox_box_server_errors_total',
     help: 'Calls of a box that it did not answer as it should: unreachable, timeout, bad_answer.',
@@ -74,6 +80,7 @@ export const createMetrics = ({ countBoxes, database, languages }: MetricsOption
     reaps,
     leaks,
     driverCalls,
+    driverUp,
     boxServerErrors,
   };
 };
