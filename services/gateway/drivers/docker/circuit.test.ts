@@ -44,7 +44,7 @@ test('half open it probes once for all who come, waits longer each time, and clo
   const { daemon, circuit } = setUp();
   daemon.answers = false;
   await circuit.check();
-  for (const pauseMs of [1000, 2000, 4000, 8000, 15_000, 15_000]) {
+  for (const pauseMs of [1000, 2000, 4000, 5000, 5000]) {
     vi.advanceTimersByTime(pauseMs - 1);
     const before = daemon.probes;
     await expect(circuit.enter()).rejects.toThrow();
@@ -53,7 +53,7 @@ test('half open it probes once for all who come, waits longer each time, and clo
     await Promise.all([expect(circuit.enter()).rejects.toThrow(), expect(circuit.enter()).rejects.toThrow()]);
     expect(daemon.probes).toBe(before + 1);
   }
-  vi.advanceTimersByTime(15_000);
+  vi.advanceTimersByTime(5000);
   daemon.answers = true;
   expect((await circuit.enter()).aborted).toBe(false);
   expect(daemon.told).toEqual(['open', 'closed']);

@@ -11,11 +11,11 @@ export type CircuitState = 'open' | 'closed';
 
 const probeMs = 5000;
 const firstPauseMs = 1000;
-const longestPauseMs = 15_000;
+const longestPauseMs = 5000;
 
 /**
  * Keeps callers from waiting for a daemon that does not answer. A call that fails or takes long is a suspicion, which one probe
- * confirms or not. While the circuit is open calls fail at once; after a pause, growing from 1 to 15 s, the next call has the
+ * confirms or not. While the circuit is open calls fail at once; after a pause, growing from 1 to 5 s, the next call has the
  * daemon probed again and goes on when it answers.
  */
 export const createCircuit = ({ probe, onChange }: CircuitOptions) => {

@@ -1,0 +1,137 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Execution, Problem } from '#contract';
+import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from '../../scripts/test-daemon.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { runHostCommand } from '../../services/gateway/drivers/host-command.ts';
+import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { takeBoxCensus } from './census.ts';
+import { startRunning, ticking } from './running.ts';
+
+const image = process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest';
+const small = { limits: { memoryMb: 512, diskMb: 64 } };
+
+/** Gives a daemon the image of boxes that the usual one has. */
+const copyImage = async (from: ReturnType<typeof createDaemon>, to: ReturnType<typeof createDaemon>): Promise<void> => {
+  const signal = AbortSignal.timeout(300_000);
+  const saved = await from.call(signal, (docker) => docker.getImage(image).get(), 300_000);
+  const loading = await to.call(signal, (docker) => docker.loadImage(saved), 300_000);
+  await new Promise<void>((done, failed) => {
+    to.docker.modem.followProgress(loading, (error) => (error ? failed(error) : done()));
+  });
+};
+
+describe.each(drivers.filter((name) => name === 'docker'))('a daemon of its own for %s', (driver) => {
+  let folder: string;
+  let daemon: TestDaemon;
+  let gateway: RunningGateway;
+  let before: string[];
+
+  const start = async (settings: TestDaemonOptions['settings']) => {
+    daemon = await startTestDaemon(folder, { ownNetwork: true, ...(settings && { settings }) });
+  };
+  const census = () => takeBoxCensus(gateway, { docker: createDaemon(daemon.host) });
+  const readiness = async () => {
+    const response = await fetch(`${gateway.url}/readyz`, { signal: AbortSignal.timeout(20_000) });
+    return { status: response.status, body: (await response.json()) as Problem };
+  };
+  const isLiveRestored = async () => {
+    const info = await createDaemon(daemon.host).call(AbortSignal.timeout(20_000), (docker) => docker.info());
+    return (info as { LiveRestoreEnabled: boolean }).LiveRestoreEnabled;
+  };
+  const isReady = async () => (await readiness()).status === 200;
+  const createBoxes = (count: number) => Promise.all(Array.from({ length: count }, () => gateway.createBox(small)));
+  const deleteAll = async () => {
+    for await (const box of gateway.client.boxes.list()) await gateway.client.boxes.delete(box.id);
+    await expectNothingLeft();
+  };
+  const expectNothingLeft = async () => {
+    await eventually(async () => (await census()).length === before.length, 90_000);
+    expect(await census()).toEqual(before);
+  };
+
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'codebox-dockerd-'));
+    await start({ 'live-restore': true });
+    await copyImage(createDaemon(), createDaemon(daemon.host));
+    gateway = await startGateway(driver, {
+      CODEBOX_SWEEP_SECONDS: '0.5',
+      DOCKER_HOST: daemon.host,
+      CODEBOX_BOX_IMAGE: image,
+    });
+    before = await census();
+  });
+  afterAll(async () => {
+    await gateway?.dispose();
+    await daemon?.stop();
+    // It leaves its folder mounted on itself.
+    for (const line of (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').reverse()) {
+      const point = line.split(' ')[4] ?? '';
+      if (point.startsWith(`${folder}/`)) await runHostCommand(['umount', point]);
+    }
+    await rm(folder, { recursive: true, force: true, maxRetries: 5 });
+  });
+
+  test('that stands still: what needs it is refused in time, then at once; boxes serve on; it goes on where it was', async () => {
+    const box = await gateway.createBox(small);
+    await gateway.run(box.id, 'x = 41');
+    process.kill(daemon.pid, 'SIGSTOP');
+    try {
+      const refused = await gateway.post<Problem>('/v1/boxes', {});
+      expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+      const { status, body } = await eventually(async () => {
+        const told = await readiness();
+        return told.body.detail === 'The Docker daemon does not answer.' && told;
+      }, 60_000);
+      expect([status, body.code]).toEqual([503, 'unavailable']);
+      expect((await gateway.run(box.id, 'x + 1')).text).toBe('42');
+    } finally {
+      process.kill(daemon.pid, 'SIGCONT');
+    }
+    await eventually(isReady, 60_000);
+    expect(gateway.output()).toContain('the Docker daemon answers again');
+    await deleteAll();
+  });
+
+  test('killed with -9 while live-restore keeps its containers: runs go on to their ends', async () => {
+    const boxes = await createBoxes(2);
+    const untilTold = 'import os\nwhile not os.path.exists("go"): time.sleep(0.1)';
+    const runs = await Promise.all(boxes.map(({ id }) => startRunning(gateway, id, `${ticking(5)}\n${untilTold}`)));
+    process.kill(daemon.pid, 'SIGKILL');
+    // Its containerd dies with it, which it would only learn once somebody has taken the exit status.
+    await rm(join(folder, 'run/containerd/containerd.pid'), { force: true });
+    await eventually(async () => !(await isReady()));
+    await start({ 'live-restore': true });
+    await eventually(isReady, 60_000);
+    for (const { id } of boxes) await gateway.call(`/v1/boxes/${id}/files/go`, { method: 'PUT' });
+    for (const { ended } of runs) expect((await ended).at(-1)).toMatchObject({ type: 'done', status: 'ok' });
+    for (const { id } of boxes) expect((await gateway.run(id, 'open("runs").read()')).text).toBe("'r'");
+    // Docker 20 has lost count of who uses a volume: some go with its next start only, and until then their end is refused.
+    for (const { id } of boxes) await gateway.client.boxes.delete(id).catch(() => {});
+  });
+
+  test('restarted, its containers ended with it: five runs are lost for their readers and on record, with the cause', async () => {
+    // From now on containers end with the daemon.
+    await writeFile(join(folder, 'daemon.json'), '{"live-restore": false}');
+    process.kill(daemon.pid, 'SIGHUP');
+    await eventually(async () => !(await isLiveRestored()));
+    const boxes = await createBoxes(5);
+    const runs = await Promise.all(boxes.map(({ id }) => startRunning(gateway, id, ticking(1000))));
+    await daemon.stop();
+    await start({});
+    const cause = { code: 'box_lost' };
+    for (const [index, { ended, location }] of runs.entries()) {
+      expect((await ended).at(-1)).toMatchObject({ type: 'done', status: 'lost', cause, stateLost: true });
+      expect((await gateway.get<Execution>(location)).body).toMatchObject({ status: 'lost', cause });
+      const { body } = await gateway.get<Box>(`/v1/boxes/${boxes[index]?.id}`);
+      expect(body).toMatchObject({ state: 'lost', cause: { code: 'instance_lost' } });
+    }
+    await eventually(isReady, 60_000);
+    const next = await gateway.createBox(small);
+    expect((await gateway.run(next.id, '1 + 1')).text).toBe('2');
+    await deleteAll();
+  });
+});
