@@ -47,8 +47,8 @@ describe.each(drivers)('a gateway that dies beside another on the %s driver', (d
     expect(refused.headers.get('retry-after')).toBe('1');
     expect(refused.body.detail).toContain(location);
     const ended = await eventually(async () => {
-      const { body } = await other.get<Execution>(location);
-      return body.status !== 'running' && body;
+      const { status, body } = await other.get<Execution>(location);
+      return status === 200 && body.status !== 'running' && body;
     });
     expect([ended.status, ended.text]).toEqual(['ok', "'s'"]);
     const again = await other.post<Execution>(path('executions'), { code }, keyed('stopped'));

@@ -71,7 +71,8 @@ interface Outcome {
 
 /** A box whose idle time is just over when code is sent to it. */
 const race = async (): Promise<Outcome> => {
-  const { body: box } = await post<Box>('/v1/boxes', { idleSeconds: 1 });
+  const onIdle = oneOf(['delete', 'delete', 'pause']);
+  const { body: box } = await post<Box>('/v1/boxes', { idleSeconds: 1, onIdle });
   const { rows } = await database.query('select id from instances where box_id = $1', [box.id]);
   await database.query("update boxes set last_active_at = now() - $2 * interval '1 ms' where id = $1", [
     box.id,
@@ -91,13 +92,13 @@ const race = async (): Promise<Outcome> => {
       { state: 'ready' },
     ]);
   } else {
-    expect([404, 410]).toContain(status);
+    expect({ onIdle, status }).toEqual({ onIdle: 'delete', status: 410 });
     expect(ran).toEqual([]);
   }
   return { status, ran: ran.length };
 };
 
-test(`in ${rounds} rounds of the race a box that runs code is not reaped, and a reaped one runs none`, async () => {
+test(`in ${rounds} rounds of the race a box that runs code is not reaped or frozen, and a reaped one runs none`, async () => {
   const outcomes: Outcome[] = [];
   let begun = 0;
   const worker = async () => {

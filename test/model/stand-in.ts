@@ -8,7 +8,7 @@ import type { Driver, Instance } from '../../services/gateway/drivers/driver.ts'
 export interface StandIn {
   /** Ids of the code that it was sent, in order. */
   ran: string[];
-  /** Code that was running when its instance was destroyed. */
+  /** Code that was running when its instance was destroyed or frozen, or that was sent to a frozen one. */
   killed: string[];
 }
 
@@ -23,8 +23,13 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
   /** Kept after their end. */
   const noted = new Map<string, StandIn>();
 
-  const run = async (seen: StandIn, running: Set<string>, id: string, response: ServerResponse) => {
+  const frozen = new Set<string>();
+  const seenBy = (instance: string): StandIn => noted.get(instance) ?? { ran: [], killed: [] };
+
+  const run = async (instance: string, running: Set<string>, id: string, response: ServerResponse) => {
+    const seen = seenBy(instance);
     seen.ran.push(id);
+    if (frozen.has(instance)) seen.killed.push(id);
     running.add(id);
     response.writeHead(200, { 'content-type': 'application/x-ndjson' });
     response.write(`${JSON.stringify({ seq: 1, type: 'started', context, language: 'python' })}\n`);
@@ -35,10 +40,10 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
   };
 
   const answer =
-    (seen: StandIn, running: Set<string>) => async (request: IncomingMessage, response: ServerResponse) => {
+    (instance: string, running: Set<string>) => async (request: IncomingMessage, response: ServerResponse) => {
       await request.toArray();
       const id = /^\/codebox\/executions\/([^/?]+)$/.exec(request.url ?? '')?.[1];
-      if (id !== undefined && request.method === 'PUT') return await run(seen, running, id, response);
+      if (id !== undefined && request.method === 'PUT') return await run(instance, running, id, response);
       response.writeHead(200, { 'content-type': 'application/json' });
       response.end(JSON.stringify(request.url === '/codebox/health' ? { status: 'ok', languages: ['python'] } : {}));
     };
@@ -57,14 +62,13 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
     },
     revision: async () => 'stand-in',
     async create({ id, labels }) {
-      const seen: StandIn = { ran: [], killed: [] };
       const running = new Set<string>();
       const path = `${folder}/${id}`;
-      const server = createServer(answer(seen, running)).listen(path);
+      const server = createServer(answer(id, running)).listen(path);
       await once(server, 'listening');
       const instance = { id, address: `unix:${path}`, labels, createdAt: new Date(), running: true };
       instances.set(id, { server, instance, running });
-      noted.set(id, seen);
+      noted.set(id, { ran: [], killed: [] });
       return instance;
     },
     async destroy(id) {
@@ -78,10 +82,15 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
     },
     list: async () => [...instances.values()].map(({ instance }) => instance),
     inspect: async (id) => instances.get(id)?.instance,
-    freeze: async () => {},
-    thaw: async () => {},
+    async freeze(id) {
+      frozen.add(id);
+      seenBy(id).killed.push(...(instances.get(id)?.running ?? []));
+    },
+    async thaw(id) {
+      frozen.delete(id);
+    },
     bind: async () => {},
     stats: async () => ({ cpuMs: 0, memoryBytes: 0, peakMemoryBytes: 0, pids: 1, oomKills: 0 }),
   };
-  return { driver, seenBy: (instance: string): StandIn => noted.get(instance) ?? { ran: [], killed: [] } };
+  return { driver, seenBy };
 };

@@ -35,10 +35,11 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       ),
     )
     .prepare('execution');
-  // The lock keeps the box from being ended meanwhile; where it comes too late there is no box to insert for.
+  // The lock keeps the box from being ended or frozen meanwhile; where it comes too late there is no box to insert for.
   const readyBox = sql`(
     select ${boxes.id} from ${boxes}
-    where ${boxes.id} = ${sql.placeholder('box')} and ${boxes.tenantId} = ${sql.placeholder('tenant')} and ${boxes.state} = 'ready'
+    where ${boxes.id} = ${sql.placeholder('box')} and ${boxes.tenantId} = ${sql.placeholder('tenant')}
+      and ${boxes.state} = 'ready' and ${boxes.task} is distinct from 'freeze'
     for share
   )`;
   const insertOne = db

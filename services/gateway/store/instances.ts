@@ -1,8 +1,11 @@
-import { and, asc, eq, gt, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, notExists, sql } from 'drizzle-orm';
 import type { Database } from './database.ts';
 import { boxes, instances } from './schema.ts';
 
 export type InstanceRow = typeof instances.$inferSelect;
+
+/** What the gateway that ends a box has for it before others help. */
+const endSeconds = 10;
 
 /** What drivers were asked to make. */
 export const createInstanceStore = (db: Database) => ({
@@ -16,12 +19,19 @@ export const createInstanceStore = (db: Database) => ({
       .limit(limit);
   },
 
-  /** Some of a driver's instances that have to go; chosen by chance, so that one that will not go keeps nobody waiting. */
+  /**
+   * Some of a driver's instances that have to go; chosen by chance, so that one that will not go keeps nobody waiting. Whoever has
+   * just ended a box still asks it how its runs went, and destroys it then.
+   */
   async destroying(driver: string, limit: number): Promise<InstanceRow[]> {
+    const beingEnded = db
+      .select({ one: sql`1` })
+      .from(boxes)
+      .where(and(eq(boxes.id, instances.boxId), sql`${boxes.endedAt} > now() - make_interval(secs => ${endSeconds})`));
     return await db
       .select()
       .from(instances)
-      .where(and(eq(instances.driver, driver), eq(instances.state, 'destroying')))
+      .where(and(eq(instances.driver, driver), eq(instances.state, 'destroying'), notExists(beingEnded)))
       .orderBy(sql`random()`)
       .limit(limit);
   },

@@ -139,12 +139,15 @@ export const createTaskStore = (db: Database) => {
 
     /** From here on whoever uses the box waits. False when code runs there, or it was used and `unused` is asked for. */
     async beginFreeze(boxId: string, id: string, unused: boolean): Promise<boolean> {
-      const rows = await db
-        .update(boxes)
-        .set({ task: 'freeze' })
-        .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id), isQuiet, unused ? isUnused : undefined))
-        .returning({ id: boxes.id });
-      return rows.length > 0;
+      return await db.transaction(async (tx) => {
+        await holdStill(tx, boxId);
+        const rows = await tx
+          .update(boxes)
+          .set({ task: 'freeze' })
+          .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id), isQuiet, unused ? isUnused : undefined))
+          .returning({ id: boxes.id });
+        return rows.length > 0;
+      });
     },
 
     /** → `paused`. */
@@ -178,6 +181,7 @@ export const createTaskStore = (db: Database) => {
       kept: { bytes: number; spentCpuMs: number; hibernate: boolean; unused: boolean },
     ): Promise<BoxRow | undefined> {
       return await db.transaction(async (tx) => {
+        await holdStill(tx, boxId);
         const [row] = await tx
           .update(boxes)
           .set({
@@ -307,6 +311,11 @@ export const createTaskStore = (db: Database) => {
 /** What embodied a box does so no more, and has to go. It stays on record as its box's, whose use is counted when it goes. */
 const release = async (db: Pick<Database, 'update'>, boxId: string): Promise<void> => {
   await db.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, boxId));
+};
+
+/** Nothing begins to run in a box from here to the end; what has begun before shows to the statements that follow. */
+const holdStill = async (tx: Pick<Database, 'select'>, boxId: string): Promise<void> => {
+  await tx.select({ id: boxes.id }).from(boxes).where(eq(boxes.id, boxId)).for('update');
 };
 
 export type TaskStore = ReturnType<typeof createTaskStore>;
