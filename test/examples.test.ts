@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { drivers, type RunningGateway, startGateway } from './api/harness.ts';
+import { adminKey } from './api/operator.ts';
 import { downloadWheels } from './api/wheels.ts';
 
 const run = promisify(execFile);
@@ -33,7 +34,7 @@ describe.each(drivers)('examples on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let place: string;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_WHEELS_DIR: wheels.folder });
+    gateway = await startGateway(driver, { CODEBOX_WHEELS_DIR: wheels.folder, CODEBOX_ADMIN_KEY: adminKey });
     place = await mkdtemp(join(tmpdir(), 'codebox-examples-'));
   });
   afterAll(async () => {
@@ -47,7 +48,13 @@ describe.each(drivers)('examples on the %s driver', (driver) => {
     const program = example.endsWith('.sh') ? 'sh' : process.execPath;
     const { stdout } = await run(program, [join(folder, example)], {
       cwd: place,
-      env: { ...process.env, CODEBOX_URL: gateway.url, CODEBOX_KEY: gateway.key, CODEBOX_NETWORK: 'none' },
+      env: {
+        ...process.env,
+        CODEBOX_URL: gateway.url,
+        CODEBOX_KEY: gateway.key,
+        CODEBOX_ADMIN_KEY: adminKey,
+        CODEBOX_NETWORK: 'none',
+      },
       maxBuffer: 32 * 1024 * 1024,
       timeout: runMs,
     });

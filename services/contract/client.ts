@@ -1,3 +1,4 @@
+import { createAdmin, createUsage } from './client-admin.ts';
 import { createBoxes, createPorts, createTemplates, createTickets } from './client-boxes.ts';
 import { createContexts } from './client-contexts.ts';
 import { createFiles } from './client-files.ts';
@@ -36,6 +37,8 @@ export const createClient = (options: ClientOptions) => {
     session: createSessions(openSocket),
     terminals: createTerminals(transport, openSocket),
     tickets,
+    usage: createUsage(transport),
+    admin: createAdmin(transport),
 
     /** Runs something once in a fresh box that is destroyed afterwards. */
     run: (body: CreateRun, callOptions?: CreateOptions): Promise<Run> =>

@@ -1,28 +1,20 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiKey, AuditEntry, NewApiKey, Page, Problem, Tenant, Usage } from '#contract';
-import { readConfig } from '../../services/gateway/config.ts';
-import { createGateway, type Gateway } from '../../services/gateway/gateway.ts';
 import { makeKey } from '../../services/gateway/http/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
-
-const adminKey = 'an-operator-key-of-the-tests';
+import { adminKey, endTenants, type SecondGateway, startSecond } from './operator.ts';
 
 describe.each(drivers.slice(-1))('the admin API, on the %s driver', (driver) => {
   let gateway: RunningGateway;
-  /** A second gateway on the same database. */
-  let other: Gateway;
-  let otherUrl: string;
+  let other: SecondGateway;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_QUOTAS: 'boxes=7' });
-    const env = { CODEBOX_DATA_DIR: gateway.dataDir, CODEBOX_DRIVER: driver, CODEBOX_LOG_LEVEL: 'silent' };
-    other = await createGateway(
-      readConfig({ ...env, CODEBOX_PORT: '0', DATABASE_URL: await databaseUrl(gateway.dataDir) }),
-    );
-    otherUrl = `http://127.0.0.1:${await other.start()}`;
+    other = await startSecond(gateway, driver);
   });
   afterAll(async () => {
     await other?.[Symbol.asyncDispose]();
+    if (gateway) await endTenants(gateway);
     await gateway?.dispose();
   });
 
@@ -96,8 +88,8 @@ describe.each(drivers.slice(-1))('the admin API, on the %s driver', (driver) => 
     const all = Object.entries(calls).flatMap(([scope, list]) => list.map((call) => ({ scope, call })));
     for (const scope of Object.keys(calls)) {
       const { key } = await issueKey(tenant.id, { scopes: [scope] });
-      for (const other of all) {
-        const [method = '', path = ''] = other.call.split(' ');
+      for (const asked of all) {
+        const [method = '', path = ''] = asked.call.split(' ');
         // A body that is refused keeps these from making anything; the scope is looked at first.
         const response = await fetch(`${gateway.url}${path}`, {
           method,
@@ -105,7 +97,7 @@ describe.each(drivers.slice(-1))('the admin API, on the %s driver', (driver) => 
           ...(method === 'POST' && { body: '{"nonsense":1}' }),
         });
         const problem = response.status >= 400 ? ((await response.json()) as Problem).code : 'ok';
-        expect([other.call, scope, problem === 'forbidden']).toEqual([other.call, scope, other.scope !== scope]);
+        expect([asked.call, scope, problem === 'forbidden']).toEqual([asked.call, scope, asked.scope !== scope]);
       }
     }
   });
@@ -130,7 +122,7 @@ describe.each(drivers.slice(-1))('the admin API, on the %s driver', (driver) => 
   test('a revoked key, or one of a suspended tenant, is refused by every gateway', async () => {
     const tenant = await makeTenant('gateways');
     const { key, id } = await issueKey(tenant.id);
-    const both = async () => [await statusOf(key), await statusOf(key, '/v1/boxes', 'GET', otherUrl)].join();
+    const both = async () => [await statusOf(key), await statusOf(key, '/v1/boxes', 'GET', other.url)].join();
     expect(await both()).toBe('200,200');
     await send('PATCH', `/tenants/${tenant.id}`, { state: 'suspended' });
     await eventually(async () => (await both()) === '403,403');
@@ -230,7 +222,7 @@ describe.each(drivers.slice(-1))('the admin API, on the %s driver', (driver) => 
     expect(await problem({ authorization: `Bearer ${gateway.key}` })).toEqual([401, 'unauthorized']);
     expect(await problem({ authorization: `Bearer ${adminKey}x` })).toEqual([401, 'unauthorized']);
     expect(await statusOf(adminKey)).toBe(401);
-    const off = await fetch(`${otherUrl}/v1/admin/tenants`, { headers: { authorization: `Bearer ${adminKey}` } });
+    const off = await fetch(`${other.url}/v1/admin/tenants`, { headers: { authorization: `Bearer ${adminKey}` } });
     expect([off.status, ((await off.json()) as Problem).detail]).toEqual([
       404,
       expect.stringContaining('CODEBOX_ADMIN_KEY'),
@@ -267,6 +259,6 @@ describe.each(drivers.slice(-1))('the admin API, on the %s driver', (driver) => 
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
     expect([await statusOf(key), await statusOf(fresh.key), await statusOf('')]).toEqual([200, 429, 401]);
     expect((await send('GET', '/tenants')).status).toBe(200);
-    expect(await statusOf(fresh.key, '/v1/boxes', 'GET', otherUrl)).toBe(200);
+    expect(await statusOf(fresh.key, '/v1/boxes', 'GET', other.url)).toBe(200);
   });
 });

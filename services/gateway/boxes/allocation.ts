@@ -92,6 +92,9 @@ export const createAllocation = (options: AllocationOptions) => {
   const cpuUsed = async ({ limits }: BoxRow, id: string, signal: AbortSignal): Promise<number | null> =>
     limits.cpuSeconds === undefined ? null : Math.round((await driver.stats(id, signal)).cpuMs);
 
+  /** Nobody waits for that: it may take longer than all the rest. */
+  const handOut = (id: string) => background.run('begin to count the use of a box', () => instances.handOut(id));
+
   /** Makes the instance of a row. */
   const make = async (box: BoxRow, id: string, template: Template, env: Environment): Promise<Body> => {
     const signal = AbortSignal.timeout(startMs);
@@ -100,6 +103,7 @@ export const createAllocation = (options: AllocationOptions) => {
     const instance = await driver.create({ id, image: template.image, limits, network, labels }, signal);
     const server = connections.to(instance.address);
     await waitUntilServing(driver, id, server, signal);
+    handOut(id);
     const cpuMs = await cpuUsed(box, id, signal);
     if (Object.keys(env).length > 0) await server.bind({ env });
     return { instance: { id, address: instance.address }, server, kind: 'cold', cpuMs };
@@ -116,6 +120,7 @@ export const createAllocation = (options: AllocationOptions) => {
     const change = changesFor(template, box) ?? {};
     const isChanged = change.limits !== undefined || change.network !== undefined;
     const signal = AbortSignal.timeout(bindMs);
+    handOut(instance.id);
     const [cpuMs] = await Promise.all([
       cpuUsed(box, instance.id, signal),
       server.health(AbortSignal.timeout(probeMs)),

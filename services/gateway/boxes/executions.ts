@@ -1,4 +1,4 @@
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import {
   CodeBoxError,
   type CreateExecution,
@@ -19,8 +19,8 @@ import type { KnownExecution, ReadExecution } from './execution-view.ts';
 import { type Following, lostEvent, type Opened } from './following.ts';
 import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
-import type { TenantQuotas } from './quotas.ts';
-import type { Recorder } from './recorder.ts';
+import { isOverQuota, type TenantQuotas } from './quotas.ts';
+import { type Recorder, togetherMs } from './recorder.ts';
 import { resolveLanguage } from './templates.ts';
 
 export interface ExecutionsOptions {
@@ -100,6 +100,15 @@ export const createExecutions = (options: ExecutionsOptions) => {
     }
   };
 
+  /** A run that has just ended counts until that is written, which is soon: who goes on behind it is not refused for that. */
+  const afterEnds = <T>(write: () => Promise<T>): Promise<T> =>
+    write().catch(async (error: unknown) => {
+      if (!isOverQuota(error)) throw error;
+      await recorder.flush();
+      await sleep(2 * togetherMs);
+      return await write();
+    });
+
   const find = async (tenant: string, box: string, id: string): Promise<ExecutionRow> => {
     const row = await store.executions.find(tenant, box, id);
     if (row) return row;
@@ -138,8 +147,9 @@ export const createExecutions = (options: ExecutionsOptions) => {
       const id = newId('exe');
       const body = toRequest(ask, language, cpuLimitMs);
       const isLimited = await quotas.limitsExecutions(tenant);
+      const write = () => store.executions.insert({ id, box, tenant, context, language, timeoutMs: body.timeoutMs });
       const insert = async () => {
-        const row = await store.executions.insert({ id, box, tenant, context, language, timeoutMs: body.timeoutMs });
+        const row = isLimited ? await afterEnds(write) : await write();
         if (row) return row;
         throw await lifecycle.notReady(tenant, box);
       };

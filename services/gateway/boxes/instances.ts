@@ -7,7 +7,7 @@ export interface InstancesOptions {
   driver: Pick<Driver, 'destroy'>;
   instances: InstanceStore;
   connections: BoxConnections;
-  meter: Pick<Meter, 'count'>;
+  meter: Pick<Meter, 'begin' | 'count'>;
   /** There is room for one more. */
   onRoom: () => void;
 }
@@ -27,6 +27,9 @@ export const createInstances = ({ driver, instances, connections, meter, onRoom 
 
   return {
     destroy,
+
+    /** One is about to be handed out: what it uses from now on is its box's. */
+    handOut: (id: string): Promise<void> => meter.begin(id),
 
     /** Ends one that is fit for nobody; its box, if it had one, has nothing more to do with it. */
     async abandon(id: string, address: string | null): Promise<void> {

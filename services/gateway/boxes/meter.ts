@@ -5,7 +5,7 @@ import type { Metered, UsageStore } from '../store/usage.ts';
 export interface MeterOptions {
   driver: Pick<Driver, 'name' | 'stats'>;
   boxes: Pick<BoxStore, 'embodied'>;
-  usage: Pick<UsageStore, 'meter'>;
+  usage: Pick<UsageStore, 'begin' | 'meter'>;
 }
 
 const batch = 32;
@@ -23,10 +23,19 @@ export const createMeter = ({ driver, boxes, usage }: MeterOptions) => {
 
   const count = async (instance: string): Promise<void> => {
     const used = await driver.stats(instance, AbortSignal.timeout(statsDeadlineMs)).catch(() => nothing);
-    await usage.meter(instance, used);
+    await usage.meter(instance, { ...used, cpuMs: Math.round(used.cpuMs) });
   };
 
   return {
+    /**
+     * What an instance has used until now is not its box's: to be called when it is about to be handed out. One that cannot be asked
+     * is counted from its start.
+     */
+    async begin(instance: string): Promise<void> {
+      const used = await driver.stats(instance, AbortSignal.timeout(statsDeadlineMs)).catch(() => undefined);
+      if (used) await usage.begin(instance, Math.round(used.cpuMs));
+    },
+
     /** One instance: to be called before it is destroyed, because afterwards nobody knows. */
     count,
 

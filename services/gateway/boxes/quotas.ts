@@ -1,4 +1,4 @@
-import type { Quotas } from '#contract';
+import { CodeBoxError, type Quotas } from '#contract';
 import type { ValidKey } from '../store/keys.ts';
 import { overQuota } from '../store/over-quota.ts';
 import type { QuotaStore } from '../store/quotas.ts';
@@ -64,5 +64,11 @@ export const createQuotas = (store: Pick<QuotaStore, 'find' | 'cpuToday'>) => {
     },
   };
 };
+
+/** Whether the database, or this module, has refused something because of a quota. */
+export const isOverQuota = (error: unknown): boolean =>
+  error instanceof CodeBoxError
+    ? error.code === 'quota_exceeded'
+    : error instanceof Error && error.cause instanceof CodeBoxError && error.cause.code === 'quota_exceeded';
 
 export type TenantQuotas = ReturnType<typeof createQuotas>;

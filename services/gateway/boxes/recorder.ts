@@ -14,7 +14,8 @@ export interface RecorderOptions {
   onDrop?: (count: number) => void;
 }
 
-const togetherMs = 20;
+/** Ends wait for so long to be written together. */
+export const togetherMs = 20;
 const longestPauseMs = 2000;
 const pageSize = 500;
 /** What is kept while the database is away. */

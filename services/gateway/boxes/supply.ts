@@ -13,7 +13,7 @@ export interface SupplyOptions
     >,
     Pick<AllocationOptions, 'onUnfit'> {
   store: Store;
-  meter: Pick<Meter, 'count'>;
+  meter: Pick<Meter, 'begin' | 'count'>;
   /** How long a box may wait for room. */
   waitMs: number;
 }

@@ -4,8 +4,6 @@ import { recordChange } from './audit.ts';
 import type { Database } from './database.ts';
 import { apiKeys, deployments, quotas, tenants } from './schema.ts';
 
-const { tenantId: _, ...limits } = getTableColumns(quotas);
-
 /** Who asks: a tenant, by one of its keys. */
 export interface Caller {
   tenantId: string;
@@ -32,7 +30,8 @@ export const createKeyStore = (db: Database) => {
       tenantId: apiKeys.tenantId,
       scopes: apiKeys.scopes,
       isSuspended: sql<boolean>`${tenants.state} = 'suspended'`,
-      quotas: limits,
+      // With its primary key first: by whether that is null drizzle tells a missing row from one of nulls.
+      quotas: getTableColumns(quotas),
     })
     .from(apiKeys)
     .innerJoin(tenants, eq(tenants.id, apiKeys.tenantId))

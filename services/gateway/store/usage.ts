@@ -2,7 +2,7 @@ import { and, asc, desc, eq, gt, gte, lt, lte, or, sql } from 'drizzle-orm';
 import { dayQuerySchema, type Page, type UsageQuery } from '#contract';
 import type { Database } from './database.ts';
 import { foreignCursor } from './page.ts';
-import { usage } from './schema.ts';
+import { instances, usage } from './schema.ts';
 
 export type UsageRow = Omit<typeof usage.$inferSelect, 'tenantId'>;
 
@@ -46,6 +46,14 @@ export const createUsageStore = (db: Database) => ({
     const last = items.at(-1);
     const isMore = rows.length > query.limit && last !== undefined;
     return { items, nextCursor: isMore ? Buffer.from(`${last.day} ${last.userId}`).toString('base64url') : null };
+  },
+
+  /** Where the count of an instance's CPU time begins, if it has not begun already. */
+  async begin(instanceId: string, cpuMs: number): Promise<void> {
+    await db
+      .update(instances)
+      .set({ meteredCpuMs: cpuMs })
+      .where(and(eq(instances.id, instanceId), eq(instances.meteredCpuMs, 0)));
   },
 
   /**

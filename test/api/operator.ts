@@ -1,0 +1,44 @@
+import type { NewApiKey, Quotas, Tenant } from '#contract';
+import { createClient } from '#contract';
+import { readConfig } from '../../services/gateway/config.ts';
+import { createGateway } from '../../services/gateway/gateway.ts';
+import { openStore } from '../../services/gateway/store/store.ts';
+import { databaseUrl, eventually, type RunningGateway } from './harness.ts';
+
+/** With this a gateway has an operator. */
+export const adminKey = 'an-operator-key-of-the-tests';
+
+/** A tenant with these quotas, and a client of its own. */
+export const makeTenant = async (gateway: RunningGateway, quotas: Partial<Quotas> = {}) => {
+  const { admin } = createClient({ url: gateway.url, key: adminKey });
+  const tenant: Tenant = await admin.tenants.create({ name: 'tested', quotas });
+  const made: NewApiKey = await admin.keys.create({ tenant: tenant.id, name: 'test' });
+  return { admin, tenant, key: made.key, client: createClient({ url: gateway.url, key: made.key }) };
+};
+
+/** Ends all tenants but the first with their boxes, also what a test that failed has left; before `dispose`. */
+export const endTenants = async (gateway: RunningGateway): Promise<void> => {
+  const { admin } = createClient({ url: gateway.url, key: adminKey });
+  const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
+  for await (const { id, name } of admin.tenants.list()) if (name !== 'dev') await admin.tenants.delete(id);
+  await eventually(async () => Object.keys(await store.boxes.countByState()).length === 0, 60_000);
+  await store.close();
+};
+
+/** A second gateway on the same database and host, without an operator; its URL. */
+export const startSecond = async (first: RunningGateway, driver: string) => {
+  const gateway = await createGateway(
+    readConfig({
+      CODEBOX_DATA_DIR: first.dataDir,
+      CODEBOX_DRIVER: driver,
+      CODEBOX_LOG_LEVEL: 'silent',
+      CODEBOX_PORT: '0',
+      CODEBOX_WARM_BOXES: '0',
+      DATABASE_URL: await databaseUrl(first.dataDir),
+    }),
+  );
+  const url = `http://127.0.0.1:${await gateway.start()}`;
+  return { url, [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose]() };
+};
+
+export type SecondGateway = Awaited<ReturnType<typeof startSecond>>;
