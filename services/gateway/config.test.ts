@@ -22,6 +22,16 @@ test('every wrong variable is named at once', () => {
   expect(read).toThrow(/DATABASE_URL/);
 });
 
+test('quotas and networks are read whole, or refused', () => {
+  const config = readConfig({ CODEBOX_QUOTAS: 'boxes=5, storageMb=0', CODEBOX_TRUSTED_PROXIES: '10.0.0.0/8,::1' });
+  expect(config).toMatchObject({ defaultQuotas: { boxes: 5, storageMb: 0 }, trustedProxies: ['10.0.0.0/8', '::1'] });
+  for (const wrong of ['boxes', 'boxes=', 'boxes=-1', 'apples=1', 'boxes=1=2'])
+    expect(() => readConfig({ CODEBOX_QUOTAS: wrong }), wrong).toThrow(/CODEBOX_QUOTAS/);
+  for (const wrong of ['localhost', '10.0.0.0/33', '10.0.0.0/8/8', '::/x'])
+    expect(() => readConfig({ CODEBOX_TRUSTED_PROXIES: wrong }), wrong).toThrow(/CODEBOX_TRUSTED_PROXIES/);
+  expect(() => readConfig({ CODEBOX_ADMIN_KEY: 'short' })).toThrow(/CODEBOX_ADMIN_KEY/);
+});
+
 test('traces are taken only when it is said where they go, and not switched off', () => {
   const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318' };
   expect(readConfig({ OTEL_SERVICE_NAME: 'x', OTEL_TRACES_SAMPLER: '' }).tracing).toBeUndefined();

@@ -28,10 +28,9 @@ const isNetwork = (text: string): boolean => {
 
 /** `boxes=5,requestsPerMinute=600` */
 const readQuotas = (text: string, context: z.core.$RefinementCtx): Partial<Quotas> => {
-  const pairs = listOf(text).map((part) => part.split('='));
-  const parsed = quotasSchema
-    .partial()
-    .safeParse(Object.fromEntries(pairs.map(([name, value = '']) => [name, value === '' ? undefined : Number(value)])));
+  const pairs = listOf(text).map((part) => /^(\w+)=(\d{1,12})$/.exec(part));
+  const given = Object.fromEntries(pairs.map((pair) => [pair?.[1] ?? '', Number(pair?.[2])]));
+  const parsed = quotasSchema.partial().safeParse(given);
   if (parsed.success) return parsed.data as Partial<Quotas>;
   context.addIssue(`must be such as boxes=5,requestsPerMinute=600, of ${quotaNames.join(', ')}`);
   return z.NEVER;

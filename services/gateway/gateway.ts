@@ -241,7 +241,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     commands,
     files,
     fileWatch: createFileWatch({ lifecycle, activity }),
-    terminals: createTerminals({ lifecycle, activity }),
+    terminals: createTerminals({ lifecycle, activity, quotas }),
     tickets: createTickets({ tickets: store.tickets, lifecycle }),
     packages: createPackages({ lifecycle, commands, budget }),
     ports: createPorts({ lifecycle, activity, answerMs: config.portsAnswerMs }),

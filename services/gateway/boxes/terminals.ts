@@ -6,11 +6,13 @@ import type { ScreenSize } from '../box-server/terminal-socket.ts';
 import type { Activity } from './activity.ts';
 import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import type { TenantQuotas } from './quotas.ts';
 import { shownFolder } from './working-folder.ts';
 
 export interface TerminalsOptions {
   lifecycle: Lifecycle;
   activity: Activity;
+  quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
 }
 
 /** One client's connection to a terminal. The box is in use while it is open. */
@@ -26,7 +28,7 @@ export interface AttachedTerminal {
 const defaultSize = { cols: 80, rows: 24 };
 
 /** Terminals: shells that a box runs on pseudo terminals, whoever is attached. They end with their shell or with the box. */
-export const createTerminals = ({ lifecycle, activity }: TerminalsOptions) => {
+export const createTerminals = ({ lifecycle, activity, quotas }: TerminalsOptions) => {
   const useOne = async (tenant: string, box: string, id: string): Promise<BoxConnection> => {
     const { server } = await lifecycle.use(tenant, box);
     if (!terminalIdSchema.safeParse(id).success) throw new CodeBoxError('not_found', 'There is no such terminal.');
@@ -56,12 +58,14 @@ export const createTerminals = ({ lifecycle, activity }: TerminalsOptions) => {
       await (await useOne(tenant, box, id)).endTerminal(id);
     },
 
-    /** Starts a shell, or goes back to one. Throws `not_found`, or `too_many_requests` when the box has enough of them. */
+    /** Starts a shell, or goes back to one. Throws `not_found`, `too_many_requests` when the box has enough of them, or `quota_exceeded`. */
     async attach(tenant: string, box: string, ask: TerminalQuery): Promise<AttachedTerminal> {
       const { terminal, cols, rows, cwd } = ask;
       const size = cols === undefined || rows === undefined ? undefined : { cols, rows };
       const isNew = terminal === undefined;
       const server = isNew ? (await lifecycle.use(tenant, box)).server : await useOne(tenant, box, terminal);
+      // Of nothing that is left: what runs goes on, nothing new starts.
+      if (isNew) await quotas.cpuLeftMs(tenant);
       const { id, peer } = isNew
         ? await start(server, size ?? defaultSize, cwd)
         : { id: terminal, peer: await server.attachTerminal(terminal, size) };

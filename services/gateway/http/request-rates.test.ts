@@ -1,0 +1,42 @@
+import type { Context } from 'hono';
+import { expect, test } from 'vitest';
+import type { Env } from './env.ts';
+import { createRequestRates } from './request-rates.ts';
+
+/** What the database does: at most `limit` of a minute are set aside. */
+const leaseFrom = (state: { taken: number; asked: number }) => ({
+  leaseRequests: async (_: string, count: number, limit: number) => {
+    state.asked += 1;
+    const granted = Math.max(0, Math.min(count, limit - state.taken));
+    state.taken += granted;
+    return { granted, taken: state.taken, endsInMs: 30_000 };
+  },
+});
+
+const letIn = async (rates: ReturnType<typeof createRequestRates>, limit: number, times: number) => {
+  const c = { header: () => {} } as unknown as Context<Env>;
+  const results = await Promise.allSettled(Array.from({ length: times }, () => rates.count(c, 't', limit)));
+  return results.filter(({ status }) => status === 'fulfilled').length;
+};
+
+test('requests at once take one lease after the other, and the database is asked for one in twenty', async () => {
+  const state = { taken: 0, asked: 0 };
+  const rates = createRequestRates(leaseFrom(state));
+  expect(await letIn(rates, 100, 250)).toBe(100);
+  expect(state).toEqual({ taken: 100, asked: 20 });
+  expect(await letIn(rates, 100, 50)).toBe(0);
+  expect(state.asked).toBe(20);
+});
+
+test('a new minute begins anew, a limit that was changed holds at once', async () => {
+  const state = { taken: 0, asked: 0 };
+  let now = 0;
+  const rates = createRequestRates(leaseFrom(state), () => now);
+  expect(await letIn(rates, 10, 20)).toBe(10);
+  expect(await letIn(rates, 5, 5)).toBe(0);
+  expect(await letIn(rates, 0, 5)).toBe(0);
+  expect(await letIn(rates, 30, 5)).toBe(5);
+  now = 30_000;
+  state.taken = 0;
+  expect(await letIn(rates, 10, 20)).toBe(10);
+});
