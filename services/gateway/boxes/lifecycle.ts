@@ -1,5 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BoxCause, type BoxQuery, type Cause, CodeBoxError, type CreateBox, type UpdateBox } from '#contract';
+import {
+  type BoxCause,
+  type BoxQuery,
+  type Cause,
+  CodeBoxError,
+  type CreateBox,
+  isUnavailable,
+  type UpdateBox,
+} from '#contract';
 import type { BoxConnections } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { NewBox } from '../store/allocation.ts';
@@ -54,10 +62,14 @@ interface Begun {
 
 export type Continuity = 'new' | 'reused' | 'restored' | 'lost';
 
+/** Those past it are given up by the sweep as any that are not made in time. */
+const maxDoubtful = 1000;
+
 /** Makes, finds and ends boxes. PostgreSQL is the truth; the driver is asked only after a row says so. */
 export const createLifecycle = (options: LifecycleOptions) => {
   const { driver, store, access, activity, templates, allocation, instances, startMs, waitMs } = options;
   const { findEmbodied: find, distrust } = access;
+  const doubtful = new Set<string>();
 
   const templateNamed = (name: string): Template => {
     const template = templates.get(name);
@@ -141,6 +153,15 @@ export const createLifecycle = (options: LifecycleOptions) => {
     return ready;
   };
 
+  /** A statement whose answer the database did not give may be done all the same, perhaps later. */
+  const doubt =
+    (id: string) =>
+    (error: unknown): never => {
+      const isSaid = error instanceof CodeBoxError;
+      if (!isSaid && isUnavailable(error) && doubtful.size < maxDoubtful) doubtful.add(id);
+      throw error;
+    };
+
   const create = async (
     tenantId: string,
     ask: CreateBox,
@@ -162,7 +183,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     // Held, because this may take longer than a box may be without a sign of life.
     const release = activity.hold(plan.id);
     try {
-      const claim = () => allocation.begin(plan, template);
+      const claim = () => allocation.begin(plan, template).catch(doubt(plan.id));
       const begun = await inSpan(() => spanOf('claim', template), claim).catch(tellFailure('refused'));
       if (!begun) return await reuseOther(tenantId, ask.user ?? '');
       const accept = () => onAccepted?.(begun.box);
@@ -184,7 +205,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
       body = await inSpan(() => spanOf('embody', template), embody);
       return await furnish(row, body, ask, startedAt);
     } catch (error) {
-      await end(row.id, 'failed', { code: 'start_failed', detail: 'The box could not be started.' });
+      await end(row.id, 'failed', notStarted).catch(doubt(row.id));
       // A deletion that came first has forgotten the instance, perhaps before it was there.
       if (body) await instances.destroy(body.instance.id, body.instance.address);
       if (error instanceof CodeBoxError && error.code !== 'internal') throw error;
@@ -232,6 +253,13 @@ export const createLifecycle = (options: LifecycleOptions) => {
     embody,
     end,
     lose,
+    /** Ends boxes that were given to nobody, and that the database may have written when it was hardly there. */
+    async takeBack(): Promise<void> {
+      for (const id of doubtful) {
+        await end(id, 'failed', notStarted);
+        doubtful.delete(id);
+      }
+    },
     templates: () => [...templates.values()],
     /** The template that a caller names; `invalid_request` for one that is not there or not available. */
     template: (name = defaultTemplate): Template => usableTemplate(name),
@@ -295,6 +323,8 @@ const endOfRuns = (cause: BoxCause | null): Cause => ({
 });
 
 const spanOf = (name: string, { name: template }: Template) => ({ name, attributes: { 'codebox.template': template } });
+
+const notStarted = { code: 'start_failed', detail: 'The box could not be started.' } as const satisfies BoxCause;
 
 const instanceLost = {
   code: 'instance_lost',

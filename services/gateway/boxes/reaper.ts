@@ -166,6 +166,7 @@ export const createReaper = (options: ReaperOptions) => {
     await background.attempt('end boxes past their CPU time', endOverspent);
     await background.attempt('count the use of boxes', meter.sweep);
     await background.attempt('destroy instances', finishDestroying);
+    await background.attempt('take back boxes', lifecycle.takeBack);
     await background.attempt('give up boxes', failStuck);
     await pool.tend();
     settle(noAgeMs);
