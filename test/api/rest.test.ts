@@ -1,52 +1,223 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { drivers, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
+import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, BoxStats, Client } from '#contract';
+import { readConfig } from '../../services/gateway/config.ts';
+import { chooseDriver } from '../../services/gateway/gateway.ts';
+import { openStore } from '../../services/gateway/store/store.ts';
+import { databaseUrl, drivers, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
+
+const tree = await readFile(new URL('rest-tree.py', import.meta.url), 'utf8');
 
 describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
   let gateway: RunningGateway;
+  let client: Client;
   beforeAll(async () => {
     gateway = await startGateway(driver, {
       CODEBOX_SWEEP_SECONDS: '0.5',
-      CODEBOX_CHECKPOINT_SECONDS: '1',
-      CODEBOX_MAX_BOXES: '6',
+      CODEBOX_CHECKPOINT_SECONDS: '0.5',
+      CODEBOX_MAX_BOXES: '10',
+      CODEBOX_WARM_BOXES: '1',
     });
+    client = gateway.client;
   });
   afterAll(() => gateway?.dispose());
+  // One that failed must not take the room of the others.
+  afterEach(async () => {
+    for await (const { id } of client.boxes.list()) await client.boxes.delete(id);
+  });
 
   const text = async (box: string, code: string) => (await gateway.run(box, code)).text;
+  const read = (box: string) => client.boxes.read(box);
+  const untilIs = (box: string, state: Box['state']) =>
+    eventually(async () => (await read(box)).state === state, 40_000);
+  const end = (...boxes: Box[]) => Promise.all(boxes.map(({ id }) => client.boxes.delete(id)));
+  /** The blobs of a box, or of all of them. */
+  const blobs = async (box = ''): Promise<string[]> =>
+    (await readdir(join(gateway.dataDir, 'blobs'), { recursive: true }).catch(() => [])).filter((path) =>
+      path.includes(`${box}/task-`),
+    );
 
   test('a paused box keeps its variables, uses no CPU, and is back on use', async () => {
-    const { boxes, executions } = gateway.client;
+    const { boxes, executions } = client;
     const { id } = await gateway.createBox();
-    await gateway.run(
-      id,
-      'x = 41\nimport threading\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()',
-    );
+    const spin =
+      'import threading\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()';
+    await gateway.run(id, `x = 41\n${spin}`);
     const running = await executions.start(id, { code: 'import time; time.sleep(2)' });
     const refused = await refusal(boxes.pause(id));
     expect([refused.code, refused.message]).toEqual(['conflict', expect.stringContaining(running.id)]);
     await eventually(async () => (await executions.read(id, running.id)).status === 'ok');
     expect(await boxes.pause(id)).toMatchObject({ id, state: 'paused' });
-    expect(await boxes.pause(id)).toMatchObject({ state: 'paused' });
-    const before = await boxes.stats(id);
-    await new Promise((done) => setTimeout(done, 1000));
+    const before: BoxStats = await boxes.stats(id);
+    await sleep(1000);
     expect((await boxes.stats(id)).cpu.usedMs - before.cpu.usedMs).toBeLessThan(20);
-    expect((await boxes.read(id)).state).toBe('paused');
+    // Neither looking nor a sign of life wakes it, and pausing it again does nothing.
+    expect(await boxes.keepalive(id)).toMatchObject({ state: 'paused' });
+    expect(await boxes.pause(id)).toMatchObject({ state: 'paused' });
     expect(await text(id, 'x + 1')).toBe('42');
-    expect(await boxes.read(id)).toMatchObject({ state: 'ready', continuity: 'reused' });
+    expect(await read(id)).toMatchObject({ state: 'ready', continuity: 'reused' });
     expect(await boxes.pause(id)).toMatchObject({ state: 'paused' });
     expect(await boxes.resume(id)).toMatchObject({ state: 'ready' });
+    expect(await text(id, 'x')).toBe('41');
     await boxes.delete(id);
   });
 
-  test('a hibernated box comes back with its files', async () => {
-    const { boxes } = gateway.client;
-    const { id } = await gateway.createBox({ env: { TOKEN: 's3cret' } });
-    await gateway.run(id, 'x = 41; open("a.txt", "w").write("kept")');
-    expect(await boxes.hibernate(id)).toMatchObject({ state: 'hibernated' });
-    expect(await text(id, 'import os; (open("a.txt").read(), os.environ["TOKEN"], "x" in dir())')).toBe(
-      "('kept', 's3cret', False)",
+  test('a hibernated box comes back with every file byte for byte, its environment, and says so', async () => {
+    const box = await gateway.createBox({ user: 'ada', reuse: true, env: { TOKEN: 'a\'b"c' } });
+    await client.files.write(box.id, 'tree.py', tree);
+    const old = await gateway.run(box.id, 'x = 41; x');
+    const made = await client.commands.run(box.id, { command: 'python3 tree.py make' });
+    expect(made.stdout).toMatch(/^\d{3} [0-9a-f]{64}\n$/);
+    expect(await client.boxes.hibernate(box.id)).toMatchObject({
+      state: 'hibernated',
+      checkpoint: { sizeBytes: expect.any(Number) },
+    });
+    expect(await blobs(box.id)).toHaveLength(1);
+    expect((await refusal(client.boxes.stats(box.id))).code).toBe('conflict');
+    // What is known of it is told without waking it.
+    expect(await client.executions.read(box.id, old.id)).toMatchObject({ status: 'ok' });
+    expect(await read(box.id)).toMatchObject({ state: 'hibernated' });
+
+    const back = await gateway.post<Box>('/v1/boxes', { user: 'ada', reuse: true });
+    expect([back.status, back.body]).toMatchObject([200, { id: box.id, state: 'ready', continuity: 'restored' }]);
+    const shown = await client.commands.run(box.id, { command: 'python3 tree.py show' });
+    expect(shown.stdout).toBe(made.stdout);
+    const first = await gateway.run(box.id, 'import os; (os.environ["TOKEN"], "x" in dir())');
+    expect([first.text, first.executionCount]).toEqual([`('a\\'b"c', False)`, 1]);
+    await client.boxes.delete(box.id);
+    await eventually(async () => (await blobs()).length === 0);
+  });
+
+  test('whoever uses a box calls its hibernation off', async () => {
+    const { id } = await gateway.createBox();
+    await gateway.run(id, 'x = 41');
+    const [refused, ran] = await Promise.all([
+      refusal(client.boxes.hibernate(id)),
+      text(id, 'import time; time.sleep(3); x + 1'),
+    ]);
+    expect([refused.code, ran]).toEqual(['conflict', '42']);
+    expect((await read(id)).state).toBe('ready');
+    await client.boxes.delete(id);
+    await eventually(async () => (await blobs()).length === 0);
+  });
+
+  test('an idle box does what it is told to, and terminals, watches, ports and runs keep it from being idle', async () => {
+    const make = (onIdle: string, idleSeconds: number) => gateway.createBox({ onIdle, idleSeconds });
+    const held = await Promise.all(['hibernate', 'pause', 'delete', 'hibernate'].map((onIdle) => make(onIdle, 600)));
+    const [typed, watched, served, busy] = held as [Box, Box, Box, Box];
+    const terminal = await client.terminals.open(typed.id);
+    const left = new AbortController();
+    const watch = client.files.watch(watched.id, { signal: left.signal });
+    await watch.next();
+    const slow =
+      'import socket, time\nc = socket.create_server(("127.0.0.1", 5000)).accept()[0]\nc.recv(9000)\n' +
+      'c.send(b"HTTP/1.1 200 OK\\r\\n\\r\\nx")\ntime.sleep(3600)';
+    await client.files.write(served.id, 'slow.py', slow);
+    await client.commands.start(served.id, { command: 'python3 slow.py', timeoutSeconds: 3600 });
+    const answer = await eventually(async () => {
+      const got = await client.ports.fetch(served.id, 5000, '/');
+      return got.ok && got;
+    });
+    await gateway.run(busy.id, 'x = 41');
+    const run = await client.executions.start(busy.id, { code: 'import time; time.sleep(3600)', timeoutSeconds: 3600 });
+    for (const { id } of held) await client.boxes.update(id, { idleSeconds: 1 });
+
+    const idle = await Promise.all(['delete', 'pause', 'hibernate'].map((onIdle) => make(onIdle, 600)));
+    const [deleted, paused, hibernated] = idle as [Box, Box, Box];
+    await client.files.write(hibernated.id, 'kept', 'kept');
+    for (const { id } of idle) await client.boxes.update(id, { idleSeconds: 1 });
+    await Promise.all([
+      untilIs(deleted.id, 'deleted'),
+      untilIs(paused.id, 'paused'),
+      untilIs(hibernated.id, 'hibernated'),
+    ]);
+    const states = await Promise.all(held.map(async ({ id }) => (await read(id)).state));
+    expect(states).toEqual(['ready', 'ready', 'ready', 'ready']);
+    expect(await client.files.readText(hibernated.id, 'kept')).toBe('kept');
+    terminal.close();
+    left.abort();
+    await answer.body?.cancel();
+    await client.executions.interrupt(busy.id, run.id);
+    await Promise.all([untilIs(watched.id, 'paused'), untilIs(busy.id, 'hibernated')]);
+  });
+
+  test('a lost instance is replaced by one with the files that were kept last', async () => {
+    const box = await gateway.createBox({ onIdle: 'hibernate', idleSeconds: 600 });
+    await gateway.run(box.id, 'x = 41; _ = open("kept", "w").write("kept")');
+    await eventually(async () => (await read(box.id)).checkpoint !== null);
+    const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
+    const config = readConfig({ CODEBOX_DATA_DIR: gateway.dataDir, CODEBOX_DRIVER: driver });
+    const instances = await chooseDriver(config, await store.keys.deployment('none'));
+    const [row] = await store.instances.of(box.id);
+    await store.close();
+    await instances.destroy(row?.id ?? '', AbortSignal.timeout(30_000));
+    expect(await gateway.run(box.id, 'x')).toMatchObject({ status: 'lost', cause: { code: 'box_lost' } });
+    expect(await text(box.id, 'open("kept").read(), "x" in dir()')).toBe("('kept', False)");
+    expect(await read(box.id)).toMatchObject({ state: 'ready', continuity: 'restored' });
+    await end(box);
+  });
+
+  test('files that cannot be kept cost the box nothing, files that cannot be put back are not lost', async () => {
+    const box = await gateway.createBox();
+    await gateway.run(box.id, 'x = 41; _ = open("kept", "w").write("kept")');
+    await client.boxes.checkpoint(box.id);
+    const [first = ''] = await blobs(box.id);
+    const folder = join(gateway.dataDir, 'blobs', first, '..');
+    await rename(folder, `${folder}.away`);
+    await writeFile(folder, 'in the way');
+    expect((await refusal(client.boxes.hibernate(box.id))).code).toBe('unavailable');
+    expect(await text(box.id, 'x')).toBe('41');
+    await rm(folder);
+    await rename(`${folder}.away`, folder);
+
+    await client.boxes.hibernate(box.id);
+    await eventually(async () => (await blobs(box.id)).length === 1);
+    await rename(folder, `${folder}.away`);
+    expect((await refusal(client.executions.run(box.id, { code: '1' }, { idempotencyKey: false }))).code).toBe(
+      'unavailable',
     );
-    expect(await boxes.read(id)).toMatchObject({ state: 'ready', continuity: 'restored' });
-    await boxes.delete(id);
+    expect((await read(box.id)).state).toBe('hibernated');
+    await rename(`${folder}.away`, folder);
+    expect(await text(box.id, 'open("kept").read()')).toBe("'kept'");
+    await end(box);
+  });
+
+  test('a gateway killed while files are on their way loses none', async () => {
+    const box = await gateway.createBox();
+    await gateway.run(box.id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(150_000_000))');
+    const hash = 'import hashlib; hashlib.file_digest(open("large", "rb"), "sha256").hexdigest()';
+    const before = await text(box.id, hash);
+    const cut = client.boxes.hibernate(box.id).catch(() => undefined);
+    await eventually(async () => (await blobs(box.id)).some((path) => path.endsWith('.part')));
+    await gateway.kill('SIGKILL');
+    await cut;
+    await gateway.restart();
+    expect((await read(box.id)).state).toBe('ready');
+    expect(await text(box.id, 'x')).toBe('41');
+
+    await client.boxes.hibernate(box.id);
+    expect(await blobs(box.id)).toHaveLength(1);
+    const woken = client.boxes.resume(box.id).catch(() => undefined);
+    await sleep(200);
+    await gateway.kill('SIGKILL');
+    await woken;
+    await gateway.restart();
+    expect(await text(box.id, hash)).toBe(before);
+    await end(box);
+    await eventually(async () => (await blobs()).length === 0);
+  });
+
+  test('the maximum life ends a box that rests, with its files', async () => {
+    const boxes = await Promise.all([gateway.createBox(), gateway.createBox()]);
+    const [frozen, kept] = boxes;
+    await Promise.all([client.boxes.pause(frozen.id), client.boxes.hibernate(kept.id)]);
+    for (const { id } of boxes) await client.boxes.update(id, { maxLifetimeSeconds: 1 });
+    for (const { id } of boxes) {
+      await untilIs(id, 'deleted');
+      expect(await read(id)).toMatchObject({ cause: { code: 'expired' }, checkpoint: null });
+    }
+    await eventually(async () => (await blobs()).length === 0);
   });
 });

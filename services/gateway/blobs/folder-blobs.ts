@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, rmdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -9,13 +8,14 @@ import type { BlobEntry, BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
 
 const foldersPerPage = 200;
+const unfinished = '.part';
 
 /** Blobs as files below a folder. Gateways that share boxes have to share it. */
 export const createFolderBlobs = (folder: string): BlobStore => {
   const pathOf = (name: string) => `${folder}/${name}`;
 
   const write = async (path: string, content: Readable, signal: AbortSignal): Promise<void> => {
-    const temporary = `${path}.${randomBytes(6).toString('hex')}.part`;
+    const temporary = path + unfinished;
     try {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 });
       // Flushed before it has its name: what is there after a crash is whole.
@@ -45,6 +45,7 @@ export const createFolderBlobs = (folder: string): BlobStore => {
     delete: (name) =>
       translateFault(async () => {
         await rm(pathOf(name), { force: true });
+        await rm(pathOf(name) + unfinished, { force: true });
         // The folder of a box goes with its last blob.
         await rmdir(dirname(pathOf(name))).catch(() => {});
       }),
