@@ -9,6 +9,7 @@ import { measureMemory } from './rows/memory.ts';
 import { measureOnePlusOne } from './rows/one-plus-one.ts';
 import { measureRestart } from './rows/restart.ts';
 import { measureTransfer } from './rows/transfer.ts';
+import { measureWarmStart } from './rows/warm-start.ts';
 import { startStockJupyter } from './stock-jupyter.ts';
 
 export interface BenchOptions {
@@ -29,6 +30,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   const startedAt = new Date();
   const machine = describeMachine();
   const rows: Row[] = [];
+  const own: GatewayOptions = image ? { driver: 'docker', image } : { driver: 'local' };
   const wants = (id: string) => only.length === 0 || only.includes(id);
   const add = async (id: string, run: () => Promise<Row>): Promise<void> => {
     if (!wants(id)) return;
@@ -37,7 +39,6 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   };
   {
     await using stock = image ? await startStockJupyter(image) : undefined;
-    const own: GatewayOptions = image ? { driver: 'docker', image } : { driver: 'local' };
     await using gateway = await startGateway(own);
     await add('one-plus-one', () => measureOnePlusOne({ gateway, stock, rounds: 300, warmUp: 600 }));
     await add('first-byte', () => measureFirstByte(gateway, stock, 50));
@@ -47,6 +48,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
     await add('contexts-memory', () => measureContextsMemory(gateway, 3));
     if (image) await add('memory', () => measureMemory(gateway, image, 3));
   }
+  await add('warm-start', () => measureWarmStart(own, 30));
   await add('cold-start', () => measureColdStart(targets(options), 10));
   return {
     startedAt: startedAt.toISOString(),

@@ -16,7 +16,12 @@ export const connectToBoxServer = async (dataDir: string): Promise<BoxSocket> =>
   const folder = join(dataDir, 'run');
   const [instance, ...more] = (await readdir(folder)).filter((name) => !name.startsWith('.'));
   if (instance === undefined || more.length > 0) throw new Error('there is not exactly one box');
-  const pool = new Pool('http://localhost', { socketPath: join(folder, instance, 'run/box.sock'), connections: 1 });
+  return connectToSocket(join(folder, instance, 'run/box.sock'));
+};
+
+/** A box server that listens on a Unix socket. */
+export const connectToSocket = (socketPath: string): BoxSocket => {
+  const pool = new Pool('http://localhost', { socketPath, connections: 1 });
   return {
     async execute(code) {
       const answer = await pool.request({

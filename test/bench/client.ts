@@ -1,13 +1,21 @@
 import { Agent, type Dispatcher, request } from 'undici';
-import { createClient, type Execution } from '#contract';
+import { type Box, type CreateBox, createClient, type Execution } from '#contract';
 import { readEvents } from './event-lines.ts';
+
+/** What became of the wish for a box; without an id it was refused. */
+export interface Created {
+  status: number;
+  id: string | undefined;
+  kind: 'warm' | 'cold' | undefined;
+  ms: number;
+}
 
 /**
  * The public API: the typed client, and beside it what is timed, over kept connections and without the client's checks. What is
  * refused throws.
  */
 export const createBenchClient = (url: string, key: string) => {
-  const dispatcher = new Agent({ connections: 16, keepAliveTimeout: 60_000, headersTimeout: 180_000 });
+  const dispatcher = new Agent({ connections: 128, keepAliveTimeout: 60_000, headersTimeout: 180_000 });
   const headers = { authorization: `Bearer ${key}` };
   const execute = (box: string, body: object, accept = 'application/json') =>
     request(`${url}/v1/boxes/${box}/executions`, {
@@ -23,6 +31,25 @@ export const createBenchClient = (url: string, key: string) => {
     /** For other requests over the same connections. */
     transport: { dispatcher, headers },
     close: () => dispatcher.close(),
+
+    /** Asks for a box; a refusal is an answer too. */
+    async create(body: CreateBox = {}): Promise<Created> {
+      const startedAt = performance.now();
+      const answer = await request(`${url}/v1/boxes`, {
+        dispatcher,
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      });
+      const { id, startup } = (await answer.body.json()) as Partial<Box>;
+      const ms = performance.now() - startedAt;
+      return {
+        status: answer.statusCode,
+        id: answer.statusCode === 201 ? (id ?? '') : undefined,
+        kind: startup?.kind,
+        ms,
+      };
+    },
 
     /** Runs code and waits for the whole execution. */
     execute: async (box: string, code: string) => (await (await execute(box, { code })).body.json()) as Execution,

@@ -17,6 +17,8 @@ export interface GatewayOptions {
   image?: string;
   /** How many boxes it keeps warm: none unless said. */
   warm?: number;
+  /** Further settings, by the names of their variables. */
+  settings?: Readonly<Record<string, string>>;
   /** Flags for Node, such as `--cpu-prof`. */
   nodeFlags?: readonly string[];
 }
@@ -78,6 +80,7 @@ const environment = (options: GatewayOptions, dataDir: string, port: number): No
     CODEBOX_QUEUE_SECONDS: '0',
     ...(options.runtime && { CODEBOX_RUNTIME: options.runtime }),
     ...(options.image && { CODEBOX_BOX_IMAGE: options.image }),
+    ...options.settings,
   };
 };
 

@@ -5,7 +5,7 @@ import { round, type Summary, summarise } from './summary.ts';
 
 export interface Measure {
   name: string;
-  unit: 'ms' | 'MB/s' | 'MiB';
+  unit: 'ms' | 'MB/s' | 'MiB' | 'per second' | 'per GiB' | 'of them';
   values: Summary;
 }
 
@@ -44,10 +44,12 @@ export interface Report {
   rows: Row[];
 }
 
+const moreIsBetter = new Set<Measure['unit']>(['MB/s', 'per second', 'per GiB', 'of them']);
+
 export const measure = (name: string, unit: Measure['unit'], samples: readonly number[]): Measure => ({
   name,
   unit,
-  values: summarise(samples, unit === 'MB/s' ? 'low' : 'high'),
+  values: summarise(samples, moreIsBetter.has(unit) ? 'low' : 'high'),
 });
 
 /** `of` divided by `to`, by the names of two measures of one row. Throws when there is no such measure. */
