@@ -17,9 +17,19 @@ export const takeHostCensus = async (
   ...(await files(dataDir)),
 ];
 
+/** Below each mount of a hierarchy; not searched for, because others come and go meanwhile. */
 const groups = async (deployment: string): Promise<string[]> => {
-  const found = await runHostCommand(['find', '/sys/fs/cgroup', '-type', 'd', '-path', `*codebox-${deployment}*`]);
-  return lines(found).map((path) => `group ${path}`);
+  const root = '/sys/fs/cgroup';
+  const entries = await readdir(root, { withFileTypes: true });
+  const mounts = [root, ...entries.filter((entry) => entry.isDirectory()).map(({ name }) => `${root}/${name}`)];
+  const found: string[] = [];
+  for (const parent of mounts.map((mount) => `${mount}/codebox-${deployment}`)) {
+    const below = await readdir(parent, { withFileTypes: true }).catch(() => undefined);
+    if (below === undefined) continue;
+    const names = below.filter((entry) => entry.isDirectory()).map(({ name }) => `/${name}`);
+    found.push(...['', ...names].map((name) => `group ${parent}${name}`));
+  }
+  return found;
 };
 
 const mounts = async (dataDir: string): Promise<string[]> => {
