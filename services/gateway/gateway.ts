@@ -176,7 +176,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     instances,
     startMs: config.startMs,
     waitMs: config.queueMs,
-    recordEnds: createLastWords({ store, connections, recorder }),
+    lastWords: createLastWords({ store, connections, recorder }),
     onClaim: poolMetrics.claimed,
   });
   const lagMs = 2 * beatMs + beatLateMs;

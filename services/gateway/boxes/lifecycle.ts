@@ -22,6 +22,7 @@ import { newId } from './id.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
 import { checkInlineFiles, writeInlineFiles } from './inline-files.ts';
 import type { Instances } from './instances.ts';
+import type { LastWords } from './last-words.ts';
 import { defaultTemplate, resolveLimits, type Template } from './templates.ts';
 
 export interface LifecycleOptions {
@@ -36,8 +37,7 @@ export interface LifecycleOptions {
   startMs: number;
   /** How long a box may wait for room. */
   waitMs: number;
-  /** Writes the ends of executions of a box that are known and not yet written. */
-  recordEnds: (boxId: string) => Promise<void>;
+  lastWords: LastWords;
   /** Brings a resting box back; returns when it is ready. */
   wake: (tenantId: string, id: string) => Promise<void>;
   /** Told of every wish for a box, and how long it took. */
@@ -64,10 +64,13 @@ export type Continuity = 'new' | 'reused' | 'restored' | 'lost';
 
 /** Those past it are given up by the sweep as any that are not made in time. */
 const maxDoubtful = 1000;
+/** What those who follow runs of a box have to record their ends, once it has been ended, and once it is found to be gone. */
+const endedFollowersMs = 3000;
+const lostFollowersMs = 300;
 
 /** Makes, finds and ends boxes. PostgreSQL is the truth; the driver is asked only after a row says so. */
 export const createLifecycle = (options: LifecycleOptions) => {
-  const { driver, store, access, activity, templates, allocation, instances, startMs, waitMs } = options;
+  const { driver, store, access, activity, templates, allocation, instances, lastWords, startMs, waitMs } = options;
   const { findEmbodied: find, distrust } = access;
   const doubtful = new Set<string>();
 
@@ -119,10 +122,20 @@ export const createLifecycle = (options: LifecycleOptions) => {
   const end = async (boxId: string, state: 'deleting' | 'failed' | 'lost', cause: BoxCause): Promise<void> => {
     distrust(boxId);
     await store.boxes.end(boxId, state, cause);
-    // What is known of its runs comes before what is not.
-    await options.recordEnds(boxId);
-    await store.executions.loseAll(boxId, endOfRuns(cause));
-    for (const { id, address } of await store.instances.of(boxId)) await instances.destroy(id, address);
+    await lastWords.ask(boxId);
+    // One of which nothing runs any more may be found so by those who follow its runs: they wait for this.
+    const followersMs = state === 'lost' ? lostFollowersMs : endedFollowersMs;
+    await dissolve(boxId, await store.instances.of(boxId), cause, followersMs);
+  };
+
+  /** Destroys what embodied a box, and says of its runs that they are lost where nobody knows more. */
+  const dissolve = async (boxId: string, gone: readonly InstanceRow[], cause: BoxCause, followersMs: number) => {
+    try {
+      for (const { id, address } of gone) await instances.destroy(id, address);
+    } finally {
+      await lastWords.wait(boxId, followersMs);
+      await store.executions.loseAll(boxId, endOfRuns(cause));
+    }
   };
 
   /** Its instance is gone: it goes on with the files that were kept, if any were, and has ended otherwise. */
@@ -130,9 +143,8 @@ export const createLifecycle = (options: LifecycleOptions) => {
     distrust(boxId);
     const lost = await store.instances.of(boxId);
     if (!(await store.tasks.fallBack(boxId))) return await end(boxId, 'lost', instanceLost);
-    await options.recordEnds(boxId);
-    await store.executions.loseAll(boxId, endOfRuns(instanceLost));
-    for (const { id, address } of lost) await instances.destroy(id, address);
+    await lastWords.ask(boxId);
+    await dissolve(boxId, lost, instanceLost, lostFollowersMs);
   };
 
   /** Gives a box that has none an instance of its own; throws `unavailable` when there was no room in time. */

@@ -188,6 +188,16 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
         .limit(limit);
     },
 
+    /** Whether a gateway that lives follows something that counts as running in a box. */
+    async isFollowedIn(boxId: string): Promise<boolean> {
+      const found = await db
+        .select({ id: executions.id })
+        .from(executions)
+        .where(and(eq(executions.boxId, boxId), eq(executions.status, 'running'), isServing(executions.gatewayId)))
+        .limit(1);
+      return found.length > 0;
+    },
+
     /** Whether another gateway, which lives, follows this one. */
     async isFollowedElsewhere(id: string): Promise<boolean> {
       const another = sql`${executions.gatewayId} is distinct from ${gateway}`;
