@@ -133,7 +133,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     onFinish: metrics.executionEnded,
     onDrop: (count) => log.warn({ count }, 'too many ends of executions wait for the database: their boxes keep them'),
   });
-  const meter = createMeter({ driver, boxes: store.boxes, usage: store.usage });
+  const meter = createMeter({ driver, usage: store.usage });
   const quotas = createQuotas(store.quotas);
   const wake = (tenant: string, box: string) => rests.rest.wake(tenant, box);
   const maxInstances = config.maxBoxes ?? capacity(templates);

@@ -26,6 +26,11 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
     await client.executions.run(box.id, { code: burn });
     await client.executions.run(box.id, { code: '1/0' });
     await client.commands.run(box.id, { command: `python3 -c '${burn.replaceAll('\n', '\n')}'` });
+    await client.boxes.pause(box.id);
+    const secondsOf = async () => (await usageOf(client, 'ada'))?.boxSeconds ?? 0;
+    const before = await secondsOf();
+    // It holds its memory.
+    await eventually(async () => (await secondsOf()) > before + 1);
     await client.boxes.delete(box.id);
     await client.boxes.delete(nobodys.id);
     const ada = await eventually(async () => {

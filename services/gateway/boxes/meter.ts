@@ -1,11 +1,9 @@
 import type { Driver } from '../drivers/driver.ts';
-import type { BoxStore } from '../store/boxes.ts';
 import type { Metered, UsageStore } from '../store/usage.ts';
 
 export interface MeterOptions {
   driver: Pick<Driver, 'name' | 'stats'>;
-  boxes: Pick<BoxStore, 'embodied'>;
-  usage: Pick<UsageStore, 'begin' | 'meter'>;
+  usage: Pick<UsageStore, 'begin' | 'inUse' | 'meter'>;
 }
 
 const batch = 32;
@@ -18,7 +16,7 @@ const nothing: Metered = { cpuMs: 0, peakMemoryBytes: 0 };
  * Counts what boxes use, as their hosts see it: now and then while they are there, and once more before their instances go. Any number
  * of gateways may do so at once.
  */
-export const createMeter = ({ driver, boxes, usage }: MeterOptions) => {
+export const createMeter = ({ driver, usage }: MeterOptions) => {
   let doneUpTo = '';
 
   const count = async (instance: string): Promise<void> => {
@@ -41,9 +39,9 @@ export const createMeter = ({ driver, boxes, usage }: MeterOptions) => {
 
     /** The next page of them; throws when one of them could not be counted, after all others were. */
     async sweep(): Promise<void> {
-      const page = await boxes.embodied(driver.name, { after: doneUpTo, limit: batch, budgeted: false });
-      doneUpTo = page.length < batch ? '' : (page.at(-1)?.instance ?? '');
-      const counted = await Promise.allSettled(page.map(({ instance }) => count(instance)));
+      const page = await usage.inUse(driver.name, doneUpTo, batch);
+      doneUpTo = page.length < batch ? '' : (page.at(-1) ?? '');
+      const counted = await Promise.allSettled(page.map(count));
       const failed = counted.find((result) => result.status === 'rejected');
       if (failed) throw failed.reason;
     },

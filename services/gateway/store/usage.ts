@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, gte, lt, lte, or, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, gte, isNotNull, lt, lte, or, sql } from 'drizzle-orm';
 import { dayQuerySchema, type Page, type UsageQuery } from '#contract';
 import type { Database } from './database.ts';
 import { foreignCursor } from './page.ts';
@@ -46,6 +46,24 @@ export const createUsageStore = (db: Database) => ({
     const last = items.at(-1);
     const isMore = rows.length > query.limit && last !== undefined;
     return { items, nextCursor: isMore ? Buffer.from(`${last.day} ${last.userId}`).toString('base64url') : null };
+  },
+
+  /** A page of the ids of instances that are a box's own, paused ones included, in their order. */
+  async inUse(driver: string, after: string, limit: number): Promise<string[]> {
+    const rows = await db
+      .select({ id: instances.id })
+      .from(instances)
+      .where(
+        and(
+          eq(instances.driver, driver),
+          eq(instances.state, 'running'),
+          isNotNull(instances.boxId),
+          gt(instances.id, after),
+        ),
+      )
+      .orderBy(asc(instances.id))
+      .limit(limit);
+    return rows.map(({ id }) => id);
   },
 
   /** Where the count of an instance's CPU time begins, if it has not begun already. */
