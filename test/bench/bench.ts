@@ -1,13 +1,18 @@
 import { join } from 'node:path';
 import { type GatewayOptions, startGateway } from './gateway-process.ts';
 import { describeMachine, type Report, type Row, toMarkdown, writeReport } from './report.ts';
+import { measureBurst } from './rows/burst.ts';
 import { type ColdTarget, measureColdStart } from './rows/cold-start.ts';
 import { measureContextsMemory } from './rows/contexts-memory.ts';
+import { measureCreates } from './rows/creates.ts';
+import { measureDensity } from './rows/density.ts';
 import { measureFirstByte } from './rows/first-byte.ts';
 import { measureFlood } from './rows/flood.ts';
 import { measureMemory } from './rows/memory.ts';
+import { measureNeighbour } from './rows/neighbour.ts';
 import { measureOnePlusOne } from './rows/one-plus-one.ts';
 import { measureRestart } from './rows/restart.ts';
+import { measureThroughput } from './rows/throughput.ts';
 import { measureTransfer } from './rows/transfer.ts';
 import { measureWarmStart } from './rows/warm-start.ts';
 import { startStockJupyter } from './stock-jupyter.ts';
@@ -24,6 +29,8 @@ export interface BenchOptions {
   log: (line: string) => void;
 }
 
+type Add = (id: string, run: () => Promise<Row>) => Promise<void>;
+
 /** Runs the rows and gives the report; what could not be measured is said in it. Takes some minutes. */
 export const runBench = async (options: BenchOptions): Promise<Report> => {
   const { image, log, only } = options;
@@ -32,23 +39,19 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   const rows: Row[] = [];
   const own: GatewayOptions = image ? { driver: 'docker', image } : { driver: 'local' };
   const wants = (id: string) => only.length === 0 || only.includes(id);
-  const add = async (id: string, run: () => Promise<Row>): Promise<void> => {
+  const add: Add = async (id, run) => {
     if (!wants(id)) return;
     log(`measuring ${id} …`);
     rows.push(await run());
   };
-  {
-    await using stock = image ? await startStockJupyter(image) : undefined;
-    await using gateway = await startGateway(own);
-    await add('one-plus-one', () => measureOnePlusOne({ gateway, stock, rounds: 300, warmUp: 600 }));
-    await add('first-byte', () => measureFirstByte(gateway, stock, 50));
-    await add('transfer', () => measureTransfer({ gateway, stock, own, rounds: 5 }));
-    await add('flood', () => measureFlood(own));
-    await add('restart', () => measureRestart(gateway, 10));
-    await add('contexts-memory', () => measureContextsMemory(gateway, 3));
-    if (image) await add('memory', () => measureMemory(gateway, image, 3));
-  }
-  await add('warm-start', () => measureWarmStart(own, 30));
+  if (inOneGateway.some(wants)) await measureInOneGateway(own, image, add);
+  await add('flood', () => measureFlood(own));
+  await add('warm-start', () => measureWarmStart(own, 15));
+  await add('burst', () => measureBurst(own));
+  await add('neighbour', () => measureNeighbour(own, 3));
+  await add('throughput', () => measureThroughput(own));
+  if (image) await add('density', () => measureDensity(own));
+  await add('creates', () => measureCreates(own, 100));
   await add('cold-start', () => measureColdStart(targets(options), 10));
   return {
     startedAt: startedAt.toISOString(),
@@ -56,6 +59,20 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
     machine,
     rows,
   };
+};
+
+const inOneGateway = ['one-plus-one', 'first-byte', 'transfer', 'restart', 'contexts-memory', 'memory'];
+
+/** What is compared with one stock Jupyter Server or needs nothing of its own. */
+const measureInOneGateway = async (own: GatewayOptions, image: string | undefined, add: Add): Promise<void> => {
+  await using stock = image ? await startStockJupyter(image) : undefined;
+  await using gateway = await startGateway(own);
+  await add('one-plus-one', () => measureOnePlusOne({ gateway, stock, rounds: 300, warmUp: 600 }));
+  await add('first-byte', () => measureFirstByte(gateway, stock, 50));
+  await add('transfer', () => measureTransfer({ gateway, stock, own, rounds: 5 }));
+  await add('restart', () => measureRestart(gateway, 10));
+  await add('contexts-memory', () => measureContextsMemory(gateway, 3));
+  if (image) await add('memory', () => measureMemory(gateway, image, 3));
 };
 
 const targets = (options: BenchOptions): ColdTarget[] => [

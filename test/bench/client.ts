@@ -7,6 +7,8 @@ export interface Created {
   status: number;
   id: string | undefined;
   kind: 'warm' | 'cold' | undefined;
+  /** Of a refusal: when to ask again, in seconds, if it says so. */
+  retryAfter: number | undefined;
   ms: number;
 }
 
@@ -15,7 +17,7 @@ export interface Created {
  * refused throws.
  */
 export const createBenchClient = (url: string, key: string) => {
-  const dispatcher = new Agent({ connections: 128, keepAliveTimeout: 60_000, headersTimeout: 180_000 });
+  const dispatcher = new Agent({ connections: 128, keepAliveTimeout: 60_000, headersTimeout: 300_000 });
   const headers = { authorization: `Bearer ${key}` };
   const execute = (box: string, body: object, accept = 'application/json') =>
     request(`${url}/v1/boxes/${box}/executions`, {
@@ -28,6 +30,7 @@ export const createBenchClient = (url: string, key: string) => {
   return {
     ...createClient({ url, key }),
 
+    url,
     /** For other requests over the same connections. */
     transport: { dispatcher, headers },
     close: () => dispatcher.close(),
@@ -47,12 +50,26 @@ export const createBenchClient = (url: string, key: string) => {
         status: answer.statusCode,
         id: answer.statusCode === 201 ? (id ?? '') : undefined,
         kind: startup?.kind,
+        retryAfter: answer.headers['retry-after'] === undefined ? undefined : Number(answer.headers['retry-after']),
         ms,
       };
     },
 
     /** Runs code and waits for the whole execution. */
     execute: async (box: string, code: string) => (await (await execute(box, { code })).body.json()) as Execution,
+
+    /** Runs a program and gives what it printed. Throws unless it ends well. */
+    async command(box: string, argv: readonly string[]): Promise<string> {
+      const answer = await request(`${url}/v1/boxes/${box}/commands`, {
+        dispatcher,
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'application/json' },
+        body: JSON.stringify({ argv }),
+      }).then(checked);
+      const { exitCode, stdout = '' } = (await answer.body.json()) as { exitCode: number | null; stdout?: string };
+      if (exitCode !== 0) throw new Error(`${argv.join(' ')} ended with ${exitCode}`);
+      return stdout;
+    },
 
     /** Runs code and streams its events as they come. */
     async stream(box: string, body: { code: string; timeoutSeconds?: number }, as: 'sse' | 'ndjson') {

@@ -16,16 +16,8 @@ export const timeDockerBox = async (image: string): Promise<number> => {
   const startedAt = performance.now();
   await mustRun([
     ...['docker', 'run', '--detach', '--name', name, '--network', 'none', '--user', '1000:1000'],
-    ...[
-      '--cpus',
-      '1',
-      '--memory',
-      '1g',
-      '--tmpfs',
-      '/mnt:uid=1000,gid=1000,exec',
-      '--volume',
-      `${folder}:/run/codebox`,
-    ],
+    ...['--cpus', '1', '--memory', '1g', '--tmpfs', '/mnt:uid=1000,gid=1000,exec'],
+    ...['--volume', `${folder}:/run/codebox`],
     ...['--env', 'CODEBOX_SOCKET=/run/codebox/box.sock', '--env', 'CODEBOX_ROOT=/mnt', image],
   ]);
   const socket = stack.use(connectToSocket(`${folder}/box.sock`));

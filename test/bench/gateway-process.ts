@@ -6,6 +6,7 @@ import { projectFolder } from '../../scripts/project.ts';
 import { type BenchClient, createBenchClient } from './client.ts';
 import { until } from './deadline.ts';
 import { freePort } from './free-port.ts';
+import { inWaves } from './in-waves.ts';
 import { owned } from './owned.ts';
 import { endChild } from './program.ts';
 
@@ -32,6 +33,7 @@ export interface GatewayProcess extends AsyncDisposable {
 }
 
 const startMs = 90_000;
+const deletesAtOnce = 4;
 
 /**
  * A gateway of its own with an empty data folder and a free port. Disposing it deletes its boxes, ends it and its database and
@@ -43,6 +45,22 @@ export const startGateway = async (options: GatewayOptions): Promise<GatewayProc
   const dataDir = await mkdtemp('/tmp/codebox-bench-');
   stack.defer(() => rm(dataDir, { recursive: true, force: true, maxRetries: 5 }));
   stack.defer(() => endDatabase(dataDir));
+  if (options.warm) stack.defer(() => drain(options, dataDir));
+  const { pid, url } = stack.use(await serve(options, dataDir));
+  const key = (await readFile(join(dataDir, 'dev-key'), 'utf8')).trim();
+  const client = createBenchClient(url, key);
+  stack.defer(client.close);
+  stack.defer(() => deleteBoxes(client));
+  return { pid, url, key, dataDir, client, ...owned(stack) };
+};
+
+/** What is warm outlives its gateway; one that keeps nothing warm ends it before it serves. */
+const drain = async (options: GatewayOptions, dataDir: string): Promise<void> => {
+  await using _ = await serve({ ...options, warm: 0 }, dataDir);
+};
+
+const serve = async (options: GatewayOptions, dataDir: string) => {
+  await using stack = new AsyncDisposableStack();
   const port = await freePort();
   const main = join(projectFolder, 'services/gateway/main.ts');
   const child = spawn(process.execPath, [...gatewayFlags, ...(options.nodeFlags ?? []), main], {
@@ -58,12 +76,9 @@ export const startGateway = async (options: GatewayOptions): Promise<GatewayProc
   stack.defer(() => endChild(child, 20_000));
   const url = `http://127.0.0.1:${port}`;
   await until('the gateway', () => isServing(url, () => checkAlive(child.exitCode, complaint)), { withinMs: startMs });
-  const key = (await readFile(join(dataDir, 'dev-key'), 'utf8')).trim();
-  const client = createBenchClient(url, key);
-  stack.defer(client.close);
-  stack.defer(() => deleteBoxes(client));
   if (child.pid === undefined) throw new Error('the gateway has no process id');
-  return { pid: child.pid, url, key, dataDir, client, ...owned(stack) };
+  const things = stack.move();
+  return { pid: child.pid, url, [Symbol.asyncDispose]: () => things.disposeAsync() };
 };
 
 const environment = (options: GatewayOptions, dataDir: string, port: number): NodeJS.ProcessEnv => {
@@ -100,8 +115,11 @@ const isServing = async (url: string, check: () => void): Promise<true | undefin
   }
 };
 
-const deleteBoxes = async (client: BenchClient): Promise<void> => {
-  for await (const box of client.boxes.list()) await client.boxes.delete(box.id);
+/** Ends all boxes that a client may see. */
+export const deleteBoxes = async (client: BenchClient): Promise<void> => {
+  const boxes: string[] = [];
+  for await (const { id } of client.boxes.list()) boxes.push(id);
+  await inWaves(boxes.length, deletesAtOnce, async (n) => client.boxes.delete(boxes[n] ?? ''));
 };
 
 /** The database outlives a gateway that was killed. */

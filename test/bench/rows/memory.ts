@@ -1,15 +1,11 @@
-import { readFile } from 'node:fs/promises';
-import { cgroupOf, readCgroupStats } from '../../../services/gateway/drivers/cgroup.ts';
+import { type Footprint, footprint } from '../footprint.ts';
 import type { GatewayProcess } from '../gateway-process.ts';
-import { proportionalMiB } from '../process-memory.ts';
 import { mustRun } from '../program.ts';
 import { type Measure, measure, type Row, ratio } from '../report.ts';
 import { runInKernel, startStockJupyter } from '../stock-jupyter.ts';
 
 const imports = 'import numpy, pandas, matplotlib.pyplot';
 const states = ['fresh', 'with a Python kernel', 'with numpy, pandas, matplotlib'] as const;
-
-type Footprint = { group: number; share: number };
 
 /** What an idle box costs, and a stock Jupyter Server of the same image beside it. Needs Docker. */
 export const measureMemory = async (gateway: GatewayProcess, image: string, rounds: number): Promise<Row> => {
@@ -72,19 +68,4 @@ const stockFootprints = async (image: string): Promise<Footprint[]> => {
   const idle = await footprint(stock.pid);
   await runInKernel(kernel, imports);
   return [fresh, idle, await footprint(stock.pid)];
-};
-
-/** Of the whole container to which the process belongs. */
-const footprint = async (pid: number): Promise<Footprint> => {
-  const folders = await cgroupOf(pid);
-  const stats = folders && (await readCgroupStats(folders));
-  if (!folders || !stats) throw new Error('the container has no control group to read');
-  const list = await readFile(`${folders.memory ?? folders.unified}/cgroup.procs`, 'utf8');
-  const shares = await Promise.all(
-    list
-      .trim()
-      .split('\n')
-      .map((member) => proportionalMiB(Number(member))),
-  );
-  return { group: stats.memoryBytes / 1024 ** 2, share: shares.reduce((sum, one) => sum + one, 0) };
 };
