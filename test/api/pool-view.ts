@@ -15,7 +15,7 @@ export interface PoolView extends AsyncDisposable {
   full: (size: number, template?: string) => Promise<void>;
 }
 
-const fillMs = 120_000;
+const fillMs = 240_000;
 
 /** Looks behind a gateway that runs on `driver`. */
 export const viewPool = async (gateway: RunningGateway, name: string): Promise<PoolView> => {
