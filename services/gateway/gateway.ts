@@ -167,7 +167,6 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const lifecycle = createLifecycle({
     driver,
     store,
-    connections,
     access: createAccess({ store, connections, activity, wake }),
     wake,
     activity,

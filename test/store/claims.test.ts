@@ -52,7 +52,7 @@ const fill = async (n: number) => {
   for (let i = 0; i < n; i++) {
     const id = newId('i');
     await store.pools.reserve('none', pool, id, 1000);
-    await store.pools.admit(id, `unix:/${id}`, 0);
+    await store.pools.admit(id, `unix:/${id}`);
   }
 };
 

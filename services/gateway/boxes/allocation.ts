@@ -31,9 +31,18 @@ export interface AllocationOptions {
 export interface Body {
   instance: { id: string; address: string };
   server: BoxConnection;
+  /** What `furnish` answered. */
+  furnished: Promise<void>;
   kind: Startup['kind'];
   /** CPU time that it had used by then; null when nobody asks, because its box has no limit. */
   cpuMs: number | null;
+}
+
+/** What a box has from its first moment. */
+export interface Belongings {
+  env: Environment;
+  /** Puts files into the box while its environment is bound; the network is its own by then. */
+  furnish: (server: BoxConnection) => Promise<void>;
 }
 
 interface Seat {
@@ -95,8 +104,15 @@ export const createAllocation = (options: AllocationOptions) => {
   /** Nobody waits for that: it may take longer than all the rest. */
   const handOut = (id: string) => background.run('begin to count the use of a box', () => instances.handOut(id));
 
+  /** Begins to furnish; how that went is for the one who awaits it, if anybody comes to do so. */
+  const begin = (server: BoxConnection, { furnish }: Belongings): Promise<void> => {
+    const furnished = furnish(server);
+    furnished.catch(() => {});
+    return furnished;
+  };
+
   /** Makes the instance of a row. */
-  const make = async (box: BoxRow, id: string, template: Template, env: Environment): Promise<Body> => {
+  const make = async (box: BoxRow, id: string, template: Template, belongings: Belongings): Promise<Body> => {
     const signal = AbortSignal.timeout(startMs);
     const { limits, network } = box;
     const labels = { box: box.id };
@@ -105,8 +121,9 @@ export const createAllocation = (options: AllocationOptions) => {
     await waitUntilServing(driver, id, server, signal);
     handOut(id);
     const cpuMs = await cpuUsed(box, id, signal);
-    if (Object.keys(env).length > 0) await server.bind({ env });
-    return { instance: { id, address: instance.address }, server, kind: 'cold', cpuMs };
+    const furnished = begin(server, belongings);
+    if (Object.keys(belongings.env).length > 0) await server.bind({ env: belongings.env });
+    return { instance: { id, address: instance.address }, server, furnished, kind: 'cold', cpuMs };
   };
 
   /** Makes a warm instance this box's own, and makes sure that it is. */
@@ -114,21 +131,24 @@ export const createAllocation = (options: AllocationOptions) => {
     box: BoxRow,
     instance: { id: string; address: string },
     template: Template,
-    env: Environment,
+    belongings: Belongings,
   ): Promise<Body> => {
+    const { env } = belongings;
     const server = connections.to(instance.address);
     const change = changesFor(template, box) ?? {};
-    const isChanged = change.limits !== undefined || change.network !== undefined;
+    const isChanged = Object.keys(change).length > 0;
     const signal = AbortSignal.timeout(bindMs);
     handOut(instance.id);
-    const [cpuMs] = await Promise.all([
-      cpuUsed(box, instance.id, signal),
-      server.health(AbortSignal.timeout(probeMs)),
-      isChanged ? driver.bind(instance.id, change, signal) : undefined,
+    // What it can do at the same time costs its user nothing: a claim takes milliseconds.
+    const probe = Promise.all([cpuUsed(box, instance.id, signal), server.health(AbortSignal.timeout(probeMs))]);
+    if (isChanged) await Promise.all([probe, driver.bind(instance.id, change, signal)]);
+    const furnished = begin(server, belongings);
+    const [[cpuMs]] = await Promise.all([
+      probe,
+      (isChanged || Object.keys(env).length > 0) &&
+        server.bind({ env, ...(change.network !== undefined && { network: change.network }) }),
     ]);
-    if (isChanged || Object.keys(env).length > 0)
-      await server.bind({ env, ...(change.network !== undefined && { network: change.network }) });
-    return { instance, server, kind: 'warm', cpuMs };
+    return { instance, server, furnished, kind: 'warm', cpuMs };
   };
 
   /** Not fit: from now on it is not the box's, and nobody waits for its end. */
@@ -159,24 +179,24 @@ export const createAllocation = (options: AllocationOptions) => {
     },
 
     /**
-     * Gives a box that has none an instance that is its own: limits, network and environment are in force when this answers. The
-     * row of the instance stays `creating` until the box is said to be ready. Throws `unavailable` when there was no room in time or
+     * Gives a box that has none an instance that is its own: limits, network and environment are in force when this answers, and
+     * `furnish` has begun. The row of the instance stays `creating` until the box is said to be ready. Throws `unavailable` when there was no room in time or
      * none could be made; the box then has no instance.
      */
-    async embody(box: BoxRow, template: Template, env: Environment, first?: InstanceRow): Promise<Body> {
+    async embody(box: BoxRow, template: Template, belongings: Belongings, first?: InstanceRow): Promise<Body> {
       const wanted = wantedFor(template, box);
       const isChanged = Object.keys(changesFor(template, box) ?? {}).length > 0;
       let instance = first ?? (await seat(box, wanted));
       for (let tries = 1; ; tries++) {
         const { id, address } = instance;
         if (address === null) {
-          return await make(box, id, template, env).catch(async (error: unknown) => {
+          return await make(box, id, template, belongings).catch(async (error: unknown) => {
             await instances.abandon(id, null);
             throw error;
           });
         }
         try {
-          return await bind(box, { id, address }, template, env);
+          return await bind(box, { id, address }, template, belongings);
         } catch (error) {
           await discard(instance, error);
           if (error instanceof CodeBoxError && error.code === 'invalid_request') throw error;

@@ -8,7 +8,7 @@ import {
   isUnavailable,
   type UpdateBox,
 } from '#contract';
-import type { BoxConnections } from '../box-server/connections.ts';
+import type { BoxConnection } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { NewBox } from '../store/allocation.ts';
 import type { BoxRow } from '../store/boxes.ts';
@@ -28,7 +28,6 @@ import { defaultTemplate, resolveLimits, type Template } from './templates.ts';
 export interface LifecycleOptions {
   driver: Driver;
   store: Store;
-  connections: BoxConnections;
   access: Access;
   activity: Activity;
   templates: Map<string, Template>;
@@ -151,14 +150,11 @@ export const createLifecycle = (options: LifecycleOptions) => {
   const embody = async (box: BoxRow): Promise<Body> => {
     const template = templates.get(box.template);
     if (!template) throw new CodeBoxError('conflict', `The template ${box.template} is not there any more.`);
-    return await allocation.embody(box, template, {});
+    return await allocation.embody(box, template, { env: {}, furnish: async () => {} });
   };
 
-  /** Puts into a box what its owner wants to find there, and says that it is ready. */
-  const furnish = async (row: BoxRow, body: Body, ask: CreateBox, startedAt: number): Promise<BoxRow> => {
-    const { instance, server, kind, cpuMs } = body;
-    await writeInlineFiles(server, ask.files ?? [], AbortSignal.timeout(startMs));
-    await installInitialPackages(server, ask.packages ?? []);
+  const markReady = async (row: BoxRow, body: Body, startedAt: number): Promise<BoxRow> => {
+    const { instance, kind, cpuMs } = body;
     const ms = Math.round(performance.now() - startedAt);
     const ready = await store.boxes.markReady(row.id, instance, { kind, ms, cpuMs });
     if (!ready) throw new CodeBoxError('gone', 'The box was deleted while it started.');
@@ -213,9 +209,13 @@ export const createLifecycle = (options: LifecycleOptions) => {
     let body: Body | undefined;
     try {
       await begun.accept();
-      const embody = () => allocation.embody(row, template, ask.env ?? {}, instance);
+      const furnish = (server: BoxConnection) =>
+        writeInlineFiles(server, ask.files ?? [], AbortSignal.timeout(startMs));
+      const embody = () => allocation.embody(row, template, { env: ask.env ?? {}, furnish }, instance);
       body = await inSpan(() => spanOf('embody', template), embody);
-      return await furnish(row, body, ask, startedAt);
+      await body.furnished;
+      await installInitialPackages(body.server, ask.packages ?? []);
+      return await markReady(row, body, startedAt);
     } catch (error) {
       await end(row.id, 'failed', notStarted).catch(doubt(row.id));
       // A deletion that came first has forgotten the instance, perhaps before it was there.

@@ -120,8 +120,7 @@ export const createPool = (options: PoolOptions) => {
       const server = connections.to(instance.address);
       await waitUntilServing(driver, id, server, signal);
       await server.warm(languages.slice(0, 1), signal);
-      const cpuMs = Math.round((await driver.stats(id, signal)).cpuMs);
-      if (!(await options.pools.admit(id, instance.address, cpuMs))) throw new Error('it was given up meanwhile');
+      if (!(await options.pools.admit(id, instance.address))) throw new Error('it was given up meanwhile');
       close(pool);
       options.onWarm();
     } catch (error) {

@@ -86,11 +86,11 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
       });
     },
 
-    /** `creating` → `warm`: from now on it can be claimed, and `cpuMs` are nobody's use. False when it was given up meanwhile. */
-    async admit(id: string, address: string, cpuMs: number): Promise<boolean> {
+    /** `creating` → `warm`: from now on it can be claimed. False when it was given up meanwhile. */
+    async admit(id: string, address: string): Promise<boolean> {
       const rows = await db
         .update(instances)
-        .set({ state: 'warm', address, meteredCpuMs: cpuMs })
+        .set({ state: 'warm', address })
         .where(and(eq(instances.id, id), eq(instances.state, 'creating'), isNull(instances.boxId)))
         .returning({ id: instances.id });
       return rows.length > 0;
