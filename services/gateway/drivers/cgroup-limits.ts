@@ -16,20 +16,23 @@ export const canWriteCgroup = ({ memory, unified }: CgroupFolders): Promise<bool
 /** Sets limits of a control group, whether processes run in it or not. Throws `unavailable` when the kernel refuses. */
 export const writeCgroupLimits = async (folders: CgroupFolders, limits: Partial<BindableLimits>): Promise<void> => {
   const { memoryMb, cpus, pids } = limits;
-  const { cpu, unified = '' } = folders;
-  const quota = Math.round((cpus ?? 0) * cpuPeriodUs);
   try {
     await checkMemoryUse(folders, limits);
-    if (memoryMb !== undefined) await setMemory(folders, memoryMb * MiB);
-    if (pids !== undefined) await set(`${folders.pids ?? unified}/pids.max`, pids);
-    if (cpus === undefined) return;
-    if (cpu === undefined) return await set(`${unified}/cpu.max`, `${quota} ${cpuPeriodUs}`);
-    await set(`${cpu}/cpu.cfs_period_us`, cpuPeriodUs);
-    await set(`${cpu}/cpu.cfs_quota_us`, quota);
+    await Promise.all([
+      memoryMb !== undefined && setMemory(folders, memoryMb * MiB),
+      pids !== undefined && set(`${folders.pids ?? folders.unified}/pids.max`, pids),
+      cpus !== undefined && setCpus(folders, Math.round(cpus * cpuPeriodUs)),
+    ]);
   } catch (cause) {
     if (cause instanceof CodeBoxError) throw cause;
     throw new CodeBoxError('unavailable', 'The limits of a box could not be set.', { cause, retryAfterSeconds: 5 });
   }
+};
+
+const setCpus = async ({ cpu, unified }: CgroupFolders, quotaUs: number): Promise<void> => {
+  if (cpu === undefined) return await set(`${unified}/cpu.max`, `${quotaUs} ${cpuPeriodUs}`);
+  await set(`${cpu}/cpu.cfs_period_us`, cpuPeriodUs);
+  await set(`${cpu}/cpu.cfs_quota_us`, quotaUs);
 };
 
 const setMemory = async (folders: CgroupFolders, bytes: number): Promise<void> => {
@@ -80,18 +83,25 @@ const notInForce = (name: string, found: number, wanted: number): never => {
 /** NaN for what has no limit or cannot be read, but no swap where the kernel does not limit it: the posture tells of that. */
 const readLimits = async (folders: CgroupFolders): Promise<BindableLimits & { swapBytes: number }> => {
   const { memory, cpu, unified } = folders;
-  const pids = Number(await read(`${folders.pids ?? unified}/pids.max`));
+  const pidsFile = `${folders.pids ?? unified}/pids.max`;
   if (memory === undefined) {
-    const [quota, period] = ((await read(`${unified}/cpu.max`)) ?? '').split(' ');
-    const memoryMb = Number(await read(`${unified}/memory.max`)) / MiB;
-    const swapBytes = Number((await read(`${unified}/memory.swap.max`)) ?? 0);
-    return { pids, memoryMb, cpus: Number(quota) / Number(period), swapBytes };
+    const files = [pidsFile, `${unified}/cpu.max`, `${unified}/memory.max`, `${unified}/memory.swap.max`];
+    const [pids, cpuMax, memoryMax, swapMax] = await Promise.all(files.map(read));
+    const [quota, period] = (cpuMax ?? '').split(' ');
+    const memoryMb = Number(memoryMax) / MiB;
+    return { pids: Number(pids), memoryMb, cpus: Number(quota) / Number(period), swapBytes: Number(swapMax ?? 0) };
   }
-  const bytes = Number(await read(`${memory}/memory.limit_in_bytes`));
-  const withSwap = Number((await read(`${memory}/memory.memsw.limit_in_bytes`)) ?? bytes);
-  const quota = Number(await read(`${cpu}/cpu.cfs_quota_us`));
-  const period = Number(await read(`${cpu}/cpu.cfs_period_us`));
-  return { pids, memoryMb: bytes / MiB, cpus: quota / period, swapBytes: withSwap - bytes };
+  const [pids, bytes, withSwap, quota, period] = await Promise.all(
+    [
+      pidsFile,
+      `${memory}/memory.limit_in_bytes`,
+      `${memory}/memory.memsw.limit_in_bytes`,
+      `${cpu}/cpu.cfs_quota_us`,
+      `${cpu}/cpu.cfs_period_us`,
+    ].map(read),
+  );
+  const swapBytes = Number(withSwap ?? bytes) - Number(bytes);
+  return { pids: Number(pids), memoryMb: Number(bytes) / MiB, cpus: Number(quota) / Number(period), swapBytes };
 };
 
 const set = (path: string, value: string | number): Promise<void> => writeFile(path, String(value));

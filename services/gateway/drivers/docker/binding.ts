@@ -1,5 +1,6 @@
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError } from '#contract';
+import type { CgroupFolders } from '../cgroup.ts';
 import { canWriteCgroup, checkCgroupLimits, checkMemoryUse, writeCgroupLimits } from '../cgroup-limits.ts';
 import type { BindableLimits, NetworkPolicy } from '../driver.ts';
 import { containerCgroup } from './container-cgroup.ts';
@@ -22,12 +23,15 @@ export const bindLimits = async (
   const folders = await containerCgroup(found);
   if (folders === undefined || !(await canWriteCgroup(folders)))
     return await updateContainer(daemon, found, limits, signal);
-  if (plainCgroups) {
-    await writeCgroupLimits(folders, limits);
-  } else {
-    await checkMemoryUse(folders, limits);
-    await updateContainer(daemon, found, limits, signal);
-  }
+  if (plainCgroups) return await bindCgroup(folders, limits);
+  await checkMemoryUse(folders, limits);
+  await updateContainer(daemon, found, limits, signal);
+  await checkCgroupLimits(folders, limits);
+};
+
+/** Writes limits to a control group and reads them back. */
+export const bindCgroup = async (folders: CgroupFolders, limits: Partial<BindableLimits>): Promise<void> => {
+  await writeCgroupLimits(folders, limits);
   await checkCgroupLimits(folders, limits);
 };
 

@@ -1,5 +1,6 @@
 import type { ContainerInspectInfo } from 'dockerode';
-import { type CgroupFolders, cgroupOf } from '../cgroup.ts';
+import { type CgroupFolders, cgroupOf, readCgroupStats } from '../cgroup.ts';
+import type { InstanceStats } from '../driver.ts';
 
 /** The control group of a running container, or undefined when this process cannot see it. */
 export const containerCgroup = async ({ Id, State }: ContainerInspectInfo): Promise<CgroupFolders | undefined> => {
@@ -8,3 +9,33 @@ export const containerCgroup = async ({ Id, State }: ContainerInspectInfo): Prom
   const own = [folders?.memory, folders?.unified].some((path) => path?.includes(Id));
   return own ? folders : undefined;
 };
+
+/**
+ * The control groups of the containers that this process has seen running, by the id of their instance: to ask the daemon each
+ * time would take longer than all the rest of a claim.
+ */
+export const createContainerCgroups = () => {
+  const known = new Map<string, CgroupFolders>();
+
+  return {
+    async note(id: string, found: ContainerInspectInfo): Promise<void> {
+      const folders = found.State.Running ? await containerCgroup(found) : undefined;
+      if (folders !== undefined) known.set(id, folders);
+    },
+
+    /** The control group and its use, while something runs in it; undefined when only the daemon can tell. */
+    async find(id: string): Promise<{ folders: CgroupFolders; stats: InstanceStats } | undefined> {
+      const folders = known.get(id);
+      const stats = folders && (await readCgroupStats(folders));
+      if (folders && stats && stats.pids > 0) return { folders, stats };
+      known.delete(id);
+      return undefined;
+    },
+
+    forget(id: string): void {
+      known.delete(id);
+    },
+  };
+};
+
+export type ContainerCgroups = ReturnType<typeof createContainerCgroups>;

@@ -2,15 +2,17 @@ import { readFile } from 'node:fs/promises';
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError } from '#contract';
 import { checkBinding } from '../binding.ts';
+import { canWriteCgroup } from '../cgroup-limits.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts';
 import { requireFreeSpace } from '../free-space.ts';
 import { createGate } from '../gate.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import type { PackageSources } from '../package-sources.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../socket-folder.ts';
-import { bindLimits, bindNetwork } from './binding.ts';
+import { bindCgroup, bindLimits, bindNetwork } from './binding.ts';
 import type { CircuitOptions } from './circuit.ts';
 import { containerOptions } from './container.ts';
+import { type ContainerCgroups, createContainerCgroups } from './container-cgroup.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
 import { createDisks, type Disks } from './disk.ts';
 import { containerName, deploymentFilter, dockerLabels, inspectedInstance, listedInstance } from './instance.ts';
@@ -78,6 +80,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     userOf: posture.userOf,
     privateCgroups: posture.privateCgroups,
     plainCgroups: posture.plainCgroups,
+    cgroups: createContainerCgroups(),
   };
   const capabilities: Capabilities = {
     isolation: posture.isolation,
@@ -121,6 +124,7 @@ interface Parts {
   userOf: (id: string) => number;
   privateCgroups: boolean;
   plainCgroups: boolean;
+  cgroups: ContainerCgroups;
 }
 
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
@@ -132,6 +136,12 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   const need = async (id: string, signal: AbortSignal): Promise<ContainerInspectInfo> => {
     const found = await find(id, signal);
     if (found === undefined) throw new CodeBoxError('not_found', 'There is no such instance.');
+    return found;
+  };
+  const needRunning = async (id: string, signal: AbortSignal): Promise<ContainerInspectInfo> => {
+    const found = await need(id, signal);
+    if (!found.State.Running) throw new CodeBoxError('not_found', 'The instance does not run any more.');
+    await parts.cgroups.note(id, found);
     return found;
   };
 
@@ -161,8 +171,10 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     },
     async bind(id, change, signal) {
       checkBinding(capabilities, change);
-      const found = await need(id, signal);
-      if (!found.State.Running) throw new CodeBoxError('not_found', 'The instance does not run any more.');
+      const known = parts.plainCgroups && change.network === undefined ? await parts.cgroups.find(id) : undefined;
+      if (known && change.limits !== undefined && (await canWriteCgroup(known.folders)))
+        return await bindCgroup(known.folders, change.limits);
+      const found = await needRunning(id, signal);
       if (change.limits !== undefined) await bindLimits(parts, found, change.limits, signal);
       if (change.network !== undefined) await bindNetwork(parts, found, change.network, signal);
     },
@@ -175,9 +187,8 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       await daemon.call(signal, (_docker, abortSignal) => container(id).unpause({ abortSignal }));
     },
     async stats(id, signal) {
-      const found = await need(id, signal);
-      if (!found.State.Running) throw new CodeBoxError('not_found', 'The instance does not run any more.');
-      return await containerStats(daemon, found, signal);
+      const known = await parts.cgroups.find(id);
+      return known?.stats ?? (await containerStats(daemon, await needRunning(id, signal), signal));
     },
   };
 };
@@ -206,6 +217,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     await daemon.call(signal, (_docker, abortSignal) => made.start({ abortSignal }), 60_000);
     if (volume !== undefined) await disks.letGo(spec.id, signal);
     const found = await daemon.call(signal, (_docker, abortSignal) => made.inspect({ abortSignal }));
+    await parts.cgroups.note(spec.id, found);
     return inspectedInstance(found, parts.addressOf);
   } catch (cause) {
     // The caller's signal may be what ended it, so cleaning up has a time of its own.
@@ -217,6 +229,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
 const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<void> => {
   const { daemon, sockets, disks, deployment } = parts;
   const name = containerName(deployment, id);
+  parts.cgroups.forget(id);
   await removeContainer(daemon, name, signal);
   await gone(parts, name, signal);
   await sockets.remove(id, signal);
