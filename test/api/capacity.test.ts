@@ -58,24 +58,28 @@ describe.each(drivers)('many boxes at once on the %s driver', (driver) => {
     return answer;
   };
 
-  test('all are had, or refused in time with when to ask again; none twice, none over the ceiling, none left', async () => {
-    const mostAtOnce = watchCeiling();
-    const answers = await Promise.all(Array.from({ length: asked }, useOnce)).finally(mostAtOnce);
-    expect(await mostAtOnce()).toBeLessThanOrEqual(ceiling);
-    const had = answers.filter(({ status }) => status === 201);
-    const refused = answers.filter(({ status }) => status !== 201);
-    expect(had.length).toBeGreaterThan(warm);
-    expect(had.filter(({ body }) => body.startup?.kind === 'warm').length).toBeGreaterThanOrEqual(warm);
-    expect(new Set(had.map(({ body }) => body.id)).size).toBe(had.length);
-    for (const { status, body, headers } of refused) {
-      expect([status, body.code]).toEqual([503, 'unavailable']);
-      expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
-    }
-    await view.full(warm);
-    expect((await gateway.get<{ items: Box[] }>('/v1/boxes')).body.items).toEqual([]);
-    expect(await view.metric('codebox_queue_waiting')).toBe(0);
-    expect(await view.instances()).toHaveLength(warm);
-  }, patienceMs);
+  test(
+    'all are had, or refused in time with when to ask again; none twice, none over the ceiling, none left',
+    async () => {
+      const mostAtOnce = watchCeiling();
+      const answers = await Promise.all(Array.from({ length: asked }, useOnce)).finally(mostAtOnce);
+      expect(await mostAtOnce()).toBeLessThanOrEqual(ceiling);
+      const had = answers.filter(({ status }) => status === 201);
+      const refused = answers.filter(({ status }) => status !== 201);
+      expect(had.length).toBeGreaterThan(warm);
+      expect(had.filter(({ body }) => body.startup?.kind === 'warm').length).toBeGreaterThanOrEqual(warm);
+      expect(new Set(had.map(({ body }) => body.id)).size).toBe(had.length);
+      for (const { status, body, headers } of refused) {
+        expect([status, body.code]).toEqual([503, 'unavailable']);
+        expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+      }
+      await view.full(warm);
+      expect((await gateway.get<{ items: Box[] }>('/v1/boxes')).body.items).toEqual([]);
+      expect(await view.metric('codebox_queue_waiting')).toBe(0);
+      expect(await view.instances()).toHaveLength(warm);
+    },
+    patienceMs,
+  );
 
   test("many wishes for a user's box, at two gateways, are one box: new to one, reused by the others", async () => {
     const ask = ({ post }: RunningGateway) => post<Box>('/v1/boxes', { user: 'grace', reuse: true });

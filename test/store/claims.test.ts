@@ -133,3 +133,19 @@ test('warm instances give way to those who wait and cannot use them, no more tha
   await store.instances.forget(first.evicted[0]?.id ?? '');
   expect((await ask()).admitted.map(({ boxId }) => boxId)).toEqual([begun.box.id]);
 });
+
+test('a box that has ended gets no instance and no place in the queue', async () => {
+  const [store] = stores;
+  await fill(1);
+  const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null });
+  if (!begun) throw new Error('it was not written');
+  const { box } = begun;
+  expect(await store.boxes.end(box.id, 'deleting', { code: 'deleted', detail: '' })).toMatchObject({
+    state: 'deleted',
+  });
+  expect(await store.allocation.claimFor(box.id, wanted)).toBeUndefined();
+  const instance = { id: newId('i'), driver: 'none' };
+  await expect(store.allocation.reserve(box.id, instance, 100)).rejects.toMatchObject({ code: 'gone' });
+  await expect(store.waiting.join(box, wanted, 60_000)).rejects.toMatchObject({ code: 'gone' });
+  expect(await store.pools.warm('none', '', 10)).toHaveLength(1);
+});

@@ -109,4 +109,4 @@ export type Queue = ReturnType<typeof createQueue>;
 const allTaken = () =>
   new CodeBoxError('unavailable', 'All boxes of this deployment are in use.', { retryAfterSeconds });
 
-const deleted = () => new CodeBoxError('gone', 'The box was deleted while it waited.');
+const deleted = () => new CodeBoxError('gone', 'The box was deleted before it was ready.');

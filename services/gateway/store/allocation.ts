@@ -1,7 +1,7 @@
 import { and, asc, eq, exists, isNull, notExists, sql } from 'drizzle-orm';
 import type { Limits, OnIdle } from '#contract';
 import type { BoxRow } from './boxes.ts';
-import { countInstances, underCapacityLock } from './capacity.ts';
+import { countInstances, holdLiving, underCapacityLock } from './capacity.ts';
 import type { Database } from './database.ts';
 import type { InstanceRow } from './instances.ts';
 import { boxes, instances } from './schema.ts';
@@ -119,7 +119,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
 
     /**
      * Writes the row of an instance that is to be made for a box; undefined when there are `maxInstances` already or somebody
-     * waits for one.
+     * waits for one. Throws `gone` for a box that has ended.
      */
     async reserve(
       boxId: string,
@@ -129,6 +129,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       return await underCapacityLock(db, async (tx) => {
         if ((await countInstances(tx)) >= maxInstances) return undefined;
         if ((await tx.execute(someoneWaits(db))).rows.length > 0) return undefined;
+        await holdLiving(tx, boxId);
         const [row] = await tx
           .insert(instances)
           .values({ ...instance, boxId, state: 'creating' })

@@ -1,6 +1,7 @@
-import { count, eq, sql } from 'drizzle-orm';
+import { and, count, eq, isNull, sql } from 'drizzle-orm';
+import { CodeBoxError } from '#contract';
 import type { Database } from './database.ts';
-import { instances } from './schema.ts';
+import { boxes, instances } from './schema.ts';
 
 /** Any number, the same in every gateway. */
 const capacityLock = 7_302_113_806;
@@ -24,4 +25,14 @@ export const countInstances = async (tx: Transaction): Promise<number> => {
 export const countEnding = async (tx: Transaction): Promise<number> => {
   const [row] = await tx.select({ n: count() }).from(instances).where(eq(instances.state, 'destroying'));
   return row?.n ?? 0;
+};
+
+/** Keeps a box from ending until the transaction is over; throws `gone` when it has ended already. */
+export const holdLiving = async (tx: Transaction, boxId: string): Promise<void> => {
+  const living = await tx
+    .select({ id: boxes.id })
+    .from(boxes)
+    .where(and(eq(boxes.id, boxId), isNull(boxes.endedAt)))
+    .for('share');
+  if (living.length === 0) throw new CodeBoxError('gone', 'The box was deleted before it was ready.');
 };

@@ -1,7 +1,7 @@
 import { and, asc, count, eq, gt, inArray, isNotNull, isNull, lt, max, min, sql } from 'drizzle-orm';
 import type { Wanted } from './allocation.ts';
 import type { BoxRow } from './boxes.ts';
-import { countEnding, countInstances, type Transaction, underCapacityLock } from './capacity.ts';
+import { countEnding, countInstances, holdLiving, type Transaction, underCapacityLock } from './capacity.ts';
 import type { Database } from './database.ts';
 import type { InstanceRow } from './instances.ts';
 import { instances, waiting } from './schema.ts';
@@ -30,7 +30,10 @@ export interface Admission {
  * waiting behind all of them.
  */
 export const createWaitingStore = (db: Database) => ({
-  /** Puts a box into the queue; false when that is full. Whoever does so has to ask `admit` again and again. */
+  /**
+   * Puts a box into the queue; false when that is full. Whoever does so has to ask `admit` again and again. Throws `gone` for a box
+   * that has ended.
+   */
   async join(box: Pick<BoxRow, 'id' | 'tenantId'>, wanted: Wanted, waitMs: number): Promise<boolean> {
     return await underCapacityLock(db, async (tx) => {
       await tx.delete(waiting).where(lt(waiting.until, sql`now()`));
@@ -43,6 +46,7 @@ export const createWaitingStore = (db: Database) => ({
         .from(waiting)
         .where(and(eq(waiting.tenantId, box.tenantId), isAlive()));
       if ((all?.n ?? 0) >= maxWaiting || (own?.n ?? 0) >= maxWaitingOfTenant) return false;
+      await holdLiving(tx, box.id);
       const turn = Math.max((own?.last ?? -1) + 1, all?.first ?? 0);
       // Its gateway takes it out in time; this is for one that cannot.
       const until = sql`now() + make_interval(secs => ${waitMs / 1000 + goneSeconds})`;
