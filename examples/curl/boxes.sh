@@ -2,13 +2,16 @@
 # Boxes: create one for a user, get the same one again, find it, change it, end it.
 . "$(dirname "$0")/api.sh"
 
+# Each template tells how many boxes of it are kept warm, to be had in milliseconds.
 api "$CODEBOX_URL/v1/templates"; echo
 # → "name":"python"
+# → "warm":
 
 id=$(api "$CODEBOX_URL/v1/boxes" -d '{"user": "grace", "env": {"GREETING": "hello"}, "metadata": {"plan": "free"}}' | field id)
 api "$CODEBOX_URL/v1/boxes/$id"; echo
 # → "state":"ready"
 # → "user":"grace"
+# → "startup":{"kind":
 
 # The same user's living box, wherever it was made.
 api "$CODEBOX_URL/v1/boxes" -d '{"user": "grace", "reuse": true}'; echo
