@@ -24,6 +24,7 @@ interface Ticket {
 }
 
 const askEveryMs = 100;
+const retryMs = 1000;
 const retryAfterSeconds = 5;
 
 /**
@@ -60,12 +61,14 @@ export const createQueue = (options: QueueOptions) => {
     isAsking = true;
     clearTimeout(timer);
     background.run('ask for room', async () => {
-      while (isWoken && tickets.size > 0) {
+      let hasAnswer = true;
+      while (isWoken && hasAnswer && tickets.size > 0) {
         isWoken = false;
-        await background.attempt('ask for room', ask);
+        hasAnswer = await background.attempt('ask for room', ask);
       }
       isAsking = false;
-      if (tickets.size > 0) timer = setTimeout(wake, askEveryMs);
+      // Without a database there is no room to be had.
+      if (tickets.size > 0) timer = setTimeout(wake, hasAnswer ? askEveryMs : retryMs);
     });
   };
 
