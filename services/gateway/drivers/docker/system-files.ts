@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { hostCertificates } from '../host-certificates.ts';
 
@@ -18,8 +18,10 @@ export const writeSystemFiles = async (folder: string, certificates: readonly st
   await mkdir(folder, { recursive: true });
   const write = async (text: string): Promise<string> => {
     const path = `${folder}/${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
-    await writeFile(`${path}.new`, text, { mode: 0o644 });
-    await rename(`${path}.new`, path);
+    // Another gateway may be writing the same just now.
+    const fresh = `${path}.${randomUUID()}`;
+    await writeFile(fresh, text, { mode: 0o644 });
+    await rename(fresh, path);
     return path;
   };
   return {
