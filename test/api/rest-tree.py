@@ -1,5 +1,9 @@
-# Makes (`make`) or describes (`show`) a tree that is hard to keep: odd names, modes, times, links, holes, empty folders.
-import hashlib, os, random, stat, sys
+# Makes (`make`) or describes (`show`) a tree that is hard to keep: odd names, modes, times, links, holes.
+import hashlib
+import os
+import random
+import stat
+import sys
 
 places = [os.getcwdb() + b"/tree", os.fsencode(os.environ["HOME"]) + b"/tree"]
 
@@ -18,7 +22,9 @@ def make(root: bytes, seed: int) -> None:
     for n in range(250):
         folder = root + b"/%d/" % (n % 17) + odd[n % len(odd)][:200]
         data = chance.randbytes(chance.choice([0, 1, 511, 4096, 70_000]))
-        put(folder + b"/%d" % n + odd[n % 7][:250], data, chance.choice([0o644, 0o600, 0o755, 0o444, 0o000]), n * 10**15)
+        put(
+            folder + b"/%d" % n + odd[n % 7][:250], data, chance.choice([0o644, 0o600, 0o755, 0o444, 0o000]), n * 10**15
+        )
     os.makedirs(root + b"/empty/inner")
     os.symlink(b"/nowhere/\xff", root + b"/absolute")
     os.symlink(b"../tree", root + b"/loop")
