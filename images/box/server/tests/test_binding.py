@@ -91,6 +91,7 @@ def test_what_cannot_be_warm_is_refused(box: Box) -> None:
 
 
 def test_the_environment_reaches_kernels_that_live_and_all_that_comes_later(warmed: Box) -> None:
+    Path("/tmp/never").unlink(missing_ok=True)
     assert bind(warmed, env=HOSTILE).status_code == 204
     assert bind(warmed, env=HOSTILE).status_code == 204
     for language in LANGUAGES:
