@@ -81,8 +81,9 @@ const sendFinally = async <T>(world: World, node: Node, path: string, body: unkn
     const answer = await send<T>(at, 'POST', path, body, key);
     const isPutOff = answer?.headers.get('retry-after') !== null && answer?.headers.get('retry-after') !== undefined;
     if (answer && !isPutOff) return answer;
-    // A full deployment stays full for long: that is an answer, too.
-    if (answer?.status === 503 && path === '/v1/boxes') return answer;
+    // A full deployment stays full for long, for a box that has to come back as for a new one: that is an answer, too.
+    const isFull = path === '/v1/boxes' || /are in use/.test((answer?.body as Problem | undefined)?.detail ?? '');
+    if (answer?.status === 503 && isFull) return answer;
     if (performance.now() > deadline) throw new Error(`no final answer to ${path} with key ${key}`);
     await sleep(200);
   }
