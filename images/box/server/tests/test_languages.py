@@ -191,7 +191,9 @@ def assert_kept_or_told(done: dict[str, Any], after: list[dict[str, Any]], value
     ],
 )
 def test_an_interrupted_javascript_keeps_its_variables_or_tells(box: Box, code: str) -> None:
-    box.run("globalThis.kept = 9", "javascript")
+    if box.run("globalThis.kept = 9", "javascript")[-1]["stateLost"]:
+        # An interrupt before may have hit Node's own code, which ends it only now.
+        assert box.run("globalThis.kept = 9", "javascript")[-1]["status"] == "ok"
     run = box.start(code, "javascript")
     run.until("started")
     time.sleep(0.3)

@@ -76,7 +76,7 @@ def test_a_kernel_that_is_started_and_not_forked_has_last_words_too(box: Box) ->
 
 def test_what_a_child_of_the_kernel_prints_is_not_said_twice(box: Box) -> None:
     code = """
-import os, sys
+import os, sys, time
 print("before")
 child = os.fork()
 if child == 0:
@@ -84,6 +84,8 @@ if child == 0:
     sys.stdout.flush()
     os._exit(0)
 os.waitpid(child, 0)
+# A thread of the kernel sends on what the child has written.
+time.sleep(0.5)
 print("after")
 os._exit(0)
 """
