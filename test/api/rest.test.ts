@@ -2,7 +2,7 @@ import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Box, BoxStats, Client } from '#contract';
+import type { Box, BoxStats, Client, Execution } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { chooseDriver } from '../../services/gateway/gateway.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
@@ -151,8 +151,18 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     const instances = await chooseDriver(config, await store.keys.deployment('none'));
     const [row] = await store.instances.of(box.id);
     await store.close();
+    // Two who find it lost: the second must not take the files from the first.
+    const other = await client.contexts.create(box.id, { language: 'python' });
+    const sleeping = [{}, { context: other.id }].map((where) =>
+      gateway.run(box.id, 'import time; time.sleep(600)', { ...where, timeoutSeconds: 900 }),
+    );
+    await eventually(async () => {
+      const { items } = (await gateway.get<{ items: Execution[] }>(`/v1/boxes/${box.id}/executions`)).body;
+      return items.filter(({ startedAt, status }) => status === 'running' && startedAt).length === 2;
+    });
     await instances.destroy(row?.id ?? '', AbortSignal.timeout(30_000));
-    expect(await gateway.run(box.id, 'x')).toMatchObject({ status: 'lost', cause: { code: 'box_lost' } });
+    const lost = { status: 'lost', cause: { code: 'box_lost' } };
+    expect(await Promise.all(sleeping)).toMatchObject([lost, lost]);
     expect(await text(box.id, 'open("kept").read(), "x" in dir()')).toBe("('kept', False)");
     expect(await read(box.id)).toMatchObject({ state: 'ready', continuity: 'restored' });
     await end(box);

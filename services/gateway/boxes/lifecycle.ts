@@ -118,13 +118,11 @@ export const createLifecycle = (options: LifecycleOptions) => {
     };
   };
 
-  const end = async (boxId: string, state: 'deleting' | 'failed' | 'lost', cause: BoxCause): Promise<void> => {
+  const end = async (boxId: string, state: 'deleting' | 'failed', cause: BoxCause): Promise<void> => {
     distrust(boxId);
     await store.boxes.end(boxId, state, cause);
     await lastWords.ask(boxId);
-    // One of which nothing runs any more may be found so by those who follow its runs: they wait for this.
-    const followersMs = state === 'lost' ? lostFollowersMs : endedFollowersMs;
-    await dissolve(boxId, await store.instances.of(boxId), cause, followersMs);
+    await dissolve(boxId, await store.instances.of(boxId), cause, endedFollowersMs);
   };
 
   /** Destroys what embodied a box, and says of its runs that they are lost where nobody knows more. */
@@ -137,11 +135,16 @@ export const createLifecycle = (options: LifecycleOptions) => {
     }
   };
 
-  /** Its instance is gone: it goes on with the files that were kept, if any were, and has ended otherwise. */
-  const lose = async (boxId: string): Promise<void> => {
+  /**
+   * This instance of it is gone: it goes on with the files that were kept, if any were, and has ended otherwise. Many may find so, and
+   * late: only the first of them does something about it.
+   */
+  const lose = async (boxId: string, instance: string): Promise<void> => {
     distrust(boxId);
-    const lost = await store.instances.of(boxId);
-    if (!(await store.tasks.fallBack(boxId))) return await end(boxId, 'lost', instanceLost);
+    const lost = (await store.instances.of(boxId)).filter(({ id }) => id === instance);
+    const isFirst =
+      (await store.tasks.fallBack(boxId, instance)) ?? (await store.boxes.end(boxId, 'lost', instanceLost, instance));
+    if (!isFirst) return;
     await lastWords.ask(boxId);
     await dissolve(boxId, lost, instanceLost, lostFollowersMs);
   };
@@ -317,8 +320,8 @@ export const createLifecycle = (options: LifecycleOptions) => {
       if (box.state === 'hibernated') return { code: 'box_hibernated', detail: 'The box hibernates.' };
       const isEmbodied = box.state === 'ready' || box.state === 'paused';
       if (isEmbodied && instance && (await instanceIsRunning(instance.id))) return undefined;
-      if (!isEmbodied) return endOfRuns(box.cause);
-      await lose(id);
+      if (!isEmbodied || !instance) return endOfRuns(box.cause);
+      await lose(id, instance.id);
       // Somebody else may have been first, for another reason.
       const now = (await find(tenantId, id)).box;
       return endOfRuns(now.state === 'hibernated' ? instanceLost : now.cause);

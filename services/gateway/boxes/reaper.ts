@@ -143,7 +143,7 @@ export const createReaper = (options: ReaperOptions) => {
       // It may have become ready between the two lists.
       if ((await driver.inspect(row.id, AbortSignal.timeout(10_000)))?.running) return;
       options.onOrphan?.('row');
-      await lifecycle.lose(row.boxId);
+      await lifecycle.lose(row.boxId, row.id);
     });
     settle(graceMs);
     await store.boxes.purgeEnded(keepEndedSeconds, 1000);

@@ -36,10 +36,12 @@ export const createRest = ({ store, lifecycle, hibernation, flush }: RestOptions
 
   /** Returns when the box is ready; many at once do it once. */
   const wake = (tenant: string, id: string): Promise<void> => {
-    const known = waking.get(id);
+    // By tenant too: another one's box answers as one that is not there.
+    const key = `${tenant}/${id}`;
+    const known = waking.get(key);
     if (known) return known;
-    const coming = bringBack(tenant, id).finally(() => waking.delete(id));
-    waking.set(id, coming);
+    const coming = bringBack(tenant, id).finally(() => waking.delete(key));
+    waking.set(key, coming);
     return coming;
   };
 

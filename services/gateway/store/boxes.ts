@@ -42,6 +42,9 @@ export interface FoundBox {
 
 const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
 const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`;
+/** Of a box: this instance is the one that embodies it, and not about to go. */
+export const isEmbodiedBy = (instance: string) =>
+  sql`exists (select from ${instances} where ${instances.id} = ${instance} and ${instances.boxId} = ${boxes.id} and ${instances.state} <> 'destroying')`;
 /** On its way to its end, or there already: a box that hibernates or waits for room has no instance that would have to go first. */
 const deleting = sql`case when exists (select from ${instances} where ${instances.boxId} = ${boxes.id}) then 'deleting' else 'deleted' end`;
 /** Of a box that has ended: no task goes on, and its blob is nobody's. */
@@ -137,8 +140,16 @@ export const createBoxStore = (db: Database) => {
       return row;
     },
 
-    /** Moves a living box towards its end. Answers undefined when somebody else already did. */
-    async end(id: string, state: 'deleting' | 'failed' | 'lost', cause: BoxCause): Promise<BoxRow | undefined> {
+    /**
+     * Moves a living box towards its end; with `instance` only while that one embodies it. Answers undefined when somebody else
+     * already did.
+     */
+    async end(
+      id: string,
+      state: 'deleting' | 'failed' | 'lost',
+      cause: BoxCause,
+      instance?: string,
+    ): Promise<BoxRow | undefined> {
       return await db.transaction(async (tx) => {
         const [row] = await tx
           .update(boxes)
@@ -149,7 +160,13 @@ export const createBoxStore = (db: Database) => {
             endedAt: sql`now()`,
             ...nothingKept,
           })
-          .where(and(eq(boxes.id, id), inArray(boxes.state, living)))
+          .where(
+            and(
+              eq(boxes.id, id),
+              inArray(boxes.state, living),
+              instance === undefined ? undefined : isEmbodiedBy(instance),
+            ),
+          )
           .returning();
         if (!row) return undefined;
         await tx.delete(waiting).where(eq(waiting.boxId, id));

@@ -1,5 +1,5 @@
 import { and, asc, eq, inArray, isNull, notExists, or, type SQL, sql } from 'drizzle-orm';
-import type { BoxRow } from './boxes.ts';
+import { type BoxRow, isEmbodiedBy } from './boxes.ts';
 import type { Database } from './database.ts';
 import { blobs, boxes, executions, instances } from './schema.ts';
 
@@ -235,8 +235,11 @@ export const createTaskStore = (db: Database) => {
       });
     },
 
-    /** A lost instance: its box hibernates with the files that were kept last. Undefined when there are none. */
-    async fallBack(boxId: string): Promise<BoxRow | undefined> {
+    /**
+     * A lost instance: its box hibernates with the files that were kept last. Undefined when there are none, or when that instance
+     * does not embody the box any more.
+     */
+    async fallBack(boxId: string, instance: string): Promise<BoxRow | undefined> {
       return await db.transaction(async (tx) => {
         const [row] = await tx
           .update(boxes)
@@ -247,6 +250,7 @@ export const createTaskStore = (db: Database) => {
               inArray(boxes.state, ['ready', 'paused']),
               sql`${boxes.checkpointId} is not null`,
               sql`${boxes.expiresAt} > now()`,
+              isEmbodiedBy(instance),
             ),
           )
           .returning();
