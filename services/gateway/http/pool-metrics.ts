@@ -45,7 +45,16 @@ export const createPoolMetrics = (registry: Registry, { templates, census, count
     help: 'Warm instances that turned out not to be fit when they were claimed.',
     registers,
   });
-  const look = () => withinScrape(census()).catch(() => ({ found: [], wanted: [] }));
+  let asked: ReturnType<PoolState['census']> | undefined;
+  /** Two series are of one census: those of a scrape are collected together. */
+  const look = () => {
+    asked ??= withinScrape(census())
+      .catch(() => ({ found: [], wanted: [] }))
+      .finally(() => {
+        asked = undefined;
+      });
+    return asked;
+  };
   new Gauge({
     name: 'codebox_pool_target',
     help: 'Warm instances that a pool is to have.',
