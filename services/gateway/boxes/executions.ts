@@ -116,6 +116,14 @@ export const createExecutions = (options: ExecutionsOptions) => {
     throw new CodeBoxError('not_found', 'There is no such execution.');
   };
 
+  /** What is on record of an execution whose box is gone, with what this gateway knows and was about to write. */
+  const fromRecord = async (row: ExecutionRow): Promise<ReadExecution> => {
+    if (row.done) return { row, done: row.done, events: null };
+    await recorder.flush();
+    const written = await find(row.tenantId, row.boxId, row.id);
+    return { row: written, done: written.done, events: null };
+  };
+
   return {
     find,
     /** Executions of a box; of those that run with what the box tells of them. */
@@ -190,7 +198,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
     async read(tenant: string, box: string, id: string): Promise<ReadExecution> {
       const row = await find(tenant, box, id);
       const server = await lifecycle.past(tenant, box, { isUse: true });
-      if (!server) return { row, done: row.done, events: null };
+      if (!server) return await fromRecord(row);
       try {
         const live = await server.readExecution(id);
         const { done, lastSeq } = live;

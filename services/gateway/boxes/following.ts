@@ -147,6 +147,8 @@ export const createFollowing = (options: FollowingOptions) => {
           if (event.type === 'done') {
             isDone = true;
             recorder.record(row, event, where);
+            // No box can be asked of this end: whoever has heard of it finds it on record.
+            if (event.status === 'lost') await recorder.flush().catch(() => {});
           }
           yield event;
         }
