@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Context } from 'hono';
 import { expect, test } from 'vitest';
 import type { Env } from './env.ts';
@@ -39,4 +40,16 @@ test('a new minute begins anew, a limit that was changed holds at once', async (
   now = 30_000;
   state.taken = 0;
   expect(await letIn(rates, 10, 20)).toBe(10);
+});
+
+test('refusals are told one after the other, and another tenant does not wait behind them', async () => {
+  const rates = createRequestRates(leaseFrom({ taken: 0, asked: 0 }));
+  const c = { header: () => {} } as unknown as Context<Env>;
+  const told = { count: 0 };
+  const refusals = Array.from({ length: 50 }, () => rates.count(c, 'loud', 0).catch(() => void told.count++));
+  await rates.count(c, 'calm', 100);
+  await nextTurn();
+  expect(told.count).toBeLessThan(50);
+  await Promise.all(refusals);
+  expect(told.count).toBe(50);
 });

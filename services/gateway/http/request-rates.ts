@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Context } from 'hono';
 import { overQuota } from '../store/over-quota.ts';
 import type { QuotaStore, RequestLease } from '../store/quotas.ts';
@@ -9,12 +10,17 @@ interface Window {
   left: number;
   taken: number;
   until: number;
+  /** When the last refusal that waits is told. */
+  toldUntil: number;
 }
 
 /** Share of the limit that a gateway sets aside at once: so much may go unused at others while one refuses. */
 const leaseShare = 0.05;
 const maxTenants = 10_000;
 const windowSeconds = 60;
+/** Refusals of a tenant are told one after the other, so far apart, and none later than this. */
+const refusalGapMs = 10;
+const longestRefusalMs = 1000;
 
 /**
  * Requests of tenants against their limit by the minute of the database's clock. A gateway sets some aside in the database and
@@ -29,6 +35,7 @@ export const createRequestRates = (store: Pick<QuotaStore, 'leaseRequests'>, now
     left: granted,
     taken,
     until: now() + endsInMs,
+    toldUntil: 0,
   });
 
   const lease = async (tenant: string, limit: number): Promise<void> => {
@@ -54,6 +61,12 @@ export const createRequestRates = (store: Pick<QuotaStore, 'leaseRequests'>, now
     }
   };
 
+  /** Who asks on without a pause is slowed down: a refusal costs little, thousands in a second are felt by all. */
+  const slowDown = async (window: Window): Promise<void> => {
+    window.toldUntil = Math.min(Math.max(window.toldUntil, now()) + refusalGapMs, now() + longestRefusalMs);
+    await sleep(window.toldUntil - now());
+  };
+
   return {
     /** Lets a request in and tells what is left, in the answer's headers; throws `quota_exceeded` when nothing is. */
     async count(c: Context<Env>, tenant: string, limit: number): Promise<void> {
@@ -62,7 +75,9 @@ export const createRequestRates = (store: Pick<QuotaStore, 'leaseRequests'>, now
       const left = Math.max(0, limit - window.taken) + window.left;
       c.header('RateLimit-Policy', `"requests";q=${limit};w=${windowSeconds}`);
       c.header('RateLimit', `"requests";r=${left};t=${seconds}`);
-      if (!isLetIn) throw overQuota({ name: 'requestsPerMinute', limit, used: window.taken }, seconds);
+      if (isLetIn) return;
+      await slowDown(window);
+      throw overQuota({ name: 'requestsPerMinute', limit, used: window.taken }, seconds);
     },
   };
 };

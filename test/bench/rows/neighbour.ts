@@ -1,8 +1,12 @@
+import { join } from 'node:path';
 import { request } from 'undici';
 import { type BenchClient, checked, createBenchClient } from '../client.ts';
 import { deleteBoxes, type GatewayOptions, type GatewayProcess, startGateway } from '../gateway-process.ts';
+import type { Noise, Refusals } from '../noise.ts';
+import { mustRun } from '../program.ts';
 import { atMost, measure, type Row, ratio } from '../report.ts';
 
+const noiseProgram = join(import.meta.dirname, '../noise.ts');
 const adminKey = 'an-admin-key-of-the-benchmark';
 const loudSeconds = 6;
 const quietMs = 4000;
@@ -11,8 +15,6 @@ const askers = 2;
 const limit = 2;
 /** A quarter of a CPU for each of its two boxes. */
 const small = { cpus: 0.25, memoryMb: 512 };
-const burning = 'while True: pass';
-const printing = "while True: print('x' * 1000)";
 
 /** `1+1` of one tenant while another one uses all that it may: CPU, output and requests; in turns with quiet. */
 export const measureNeighbour = async (own: GatewayOptions, rounds: number): Promise<Row> => {
@@ -27,8 +29,18 @@ export const measureNeighbour = async (own: GatewayOptions, rounds: number): Pro
   await askUntil(calm.client, box.id, wait(quietMs));
   for (let round = 0; round < rounds; round++) {
     quiet.push(...(await askUntil(calm.client, box.id, wait(quietMs))));
-    const noise = makeNoise(loud.client, burner.id, printer.id, refusals);
+    const noise = makeNoise({
+      url: gateway.url,
+      key: loud.key,
+      burner: burner.id,
+      printer: printer.id,
+      seconds: loudSeconds,
+      askers,
+    });
     noisy.push(...(await askUntil(calm.client, box.id, noise)));
+    const { asked, refused } = await noise;
+    refusals.asked += asked;
+    refusals.refused += refused;
   }
   const measures = [measure('alone', 'ms', quiet), measure('beside it', 'ms', noisy)];
   const share = ratio(measures, 'beside it', 'alone');
@@ -46,7 +58,12 @@ export const measureNeighbour = async (own: GatewayOptions, rounds: number): Pro
 
 const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
+/** Ends with the noise. */
+const makeNoise = async (noise: Noise): Promise<Refusals> =>
+  JSON.parse(await mustRun([process.execPath, noiseProgram, JSON.stringify(noise)]));
+
 interface Tenant extends AsyncDisposable {
+  key: string;
   client: BenchClient;
 }
 
@@ -60,6 +77,7 @@ const addTenant = async ({ url }: GatewayProcess, name: string, quotas: object):
   const { key } = await call('POST', 'keys', { tenant, name });
   const client = createBenchClient(url, key);
   return {
+    key,
     client,
     async [Symbol.asyncDispose]() {
       // Its requests may be used up.
@@ -85,34 +103,4 @@ const askUntil = async (client: BenchClient, box: string, work: Promise<unknown>
   }
   await ended;
   return samples;
-};
-
-const makeNoise = async (
-  client: BenchClient,
-  burner: string,
-  printer: string,
-  refusals: { asked: number; refused: number },
-): Promise<void> => {
-  const deadline = performance.now() + loudSeconds * 1000;
-  const isOver = () => performance.now() > deadline;
-  const run = async (box: string, code: string) => {
-    while (!isOver()) {
-      const left = Math.max(0.5, (deadline - performance.now()) / 1000);
-      // A refusal is what its requests have come to.
-      await drain(client, box, code, left).catch(() => wait(200));
-    }
-  };
-  const ask = async () => {
-    while (!isOver()) {
-      const answer = await request(`${client.url}/v1/boxes`, client.transport);
-      await answer.body.dump();
-      refusals.asked++;
-      if (answer.statusCode === 429) refusals.refused++;
-    }
-  };
-  await Promise.all([run(burner, burning), run(printer, printing), ...Array.from({ length: askers }, ask)]);
-};
-
-const drain = async (client: BenchClient, box: string, code: string, timeoutSeconds: number): Promise<void> => {
-  for await (const _ of await client.stream(box, { code, timeoutSeconds }, 'sse'));
 };
