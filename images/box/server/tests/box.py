@@ -147,7 +147,7 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def eventually(check: Any, seconds: float = 10) -> None:
+def eventually(check: Any, seconds: float = 30) -> None:
     """Wait until a condition holds."""
     end = time.monotonic() + seconds
     while not check():

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from box import Box, of, result, start_box, text
+from box import Box, eventually, of, result, start_box, text
 
 
 def test_timeout_interrupts_and_keeps_the_variables(box: Box) -> None:
@@ -14,7 +14,7 @@ def test_timeout_interrupts_and_keeps_the_variables(box: Box) -> None:
     assert done["cause"]["code"] == "timeout"
     assert done["cause"]["stage"] == "interrupt"
     assert done["stateLost"] is False
-    assert 500 <= done["durationMs"] < 2_000
+    assert 500 <= done["durationMs"] < 10_000
     assert result(box.run("x")) == "7"
 
 
@@ -29,7 +29,7 @@ def test_code_that_ignores_the_interrupt_loses_its_kernel(box: Box, code: str) -
     box.run("x = 7")
     done = box.start(code, timeout_ms=300).wait()[-1]
     assert (done["status"], done["cause"]["stage"], done["stateLost"]) == ("timeout", "restart", True)
-    assert done["durationMs"] < 5_000
+    assert done["durationMs"] < 15_000
     assert of(box.run("x"), "error")[0]["name"] == "NameError"
 
 
@@ -47,20 +47,17 @@ def test_interrupt_ends_a_run_and_keeps_the_variables(box: Box) -> None:
 def test_an_interrupt_at_any_moment_is_not_lost(box: Box) -> None:
     for pause in (0, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01):
         run = box.start("import time\ntime.sleep(100)")
-        end = time.monotonic() + 5
-        while box.http.get(run.path).status_code == 404:
-            assert time.monotonic() < end
+        eventually(lambda run=run: box.http.get(run.path).status_code != 404)
         time.sleep(pause)
         assert run.interrupt().status_code == 202
         assert run.wait()[-1]["status"] == "interrupted"
 
 
 def test_a_queued_run_is_interrupted_without_having_run(box: Box) -> None:
-    first = box.start("import time\ntime.sleep(1.5)")
+    first = box.start("import time\ntime.sleep(3)")
     first.until("started")
     second = box.start("ran = True")
-    while second.get().get("state") != "queued":
-        time.sleep(0.01)
+    eventually(lambda: second.get().get("state") == "queued")
     assert second.interrupt().status_code == 202
     events = second.wait()
     assert [event["type"] for event in events] == ["done"]
@@ -70,11 +67,11 @@ def test_a_queued_run_is_interrupted_without_having_run(box: Box) -> None:
 
 
 def test_time_in_the_queue_does_not_count(box: Box) -> None:
-    first = box.start("import time\ntime.sleep(1.2)")
+    first = box.start("import time\ntime.sleep(3)")
     first.until("started")
-    done = box.start("1", timeout_ms=800).wait()[-1]
+    done = box.start("1", timeout_ms=2_000).wait()[-1]
     assert done["status"] == "ok"
-    assert done["queuedMs"] > 800
+    assert done["queuedMs"] > 2_000
     first.wait()
 
 
@@ -82,8 +79,9 @@ def test_a_full_queue_refuses(box: Box) -> None:
     first = box.start("import time\ntime.sleep(100)")
     first.until("started")
     waiting = [box.start("1") for _ in range(17)]
-    while not any(run.error for run in waiting) or sum(run.get().get("state") == "queued" for run in waiting) < 16:
-        time.sleep(0.02)
+    eventually(
+        lambda: any(run.error for run in waiting) and sum(run.get().get("state") == "queued" for run in waiting) == 16
+    )
     refused = [run for run in waiting if run.error]
     assert [run.error["code"] for run in refused] == ["too_many_requests"]
     assert refused[0].status == 429
@@ -107,7 +105,7 @@ def test_a_kernel_that_dies_ends_the_run_at_once_with_its_cause(box: Box, code: 
     assert text(events) == "before\n"
     assert (done["status"], done["stateLost"]) == ("killed", True)
     assert cause.items() <= done["cause"].items()
-    assert done["durationMs"] < 2_000
+    assert done["durationMs"] < 10_000
     events = box.run("'x' in globals()")
     assert result(events) == "False"
     assert events[-1]["stateLost"] is False
@@ -122,8 +120,12 @@ def test_the_context_keeps_its_id_when_its_kernel_dies(box: Box) -> None:
 def test_a_kernel_that_dies_between_runs_is_told_by_the_next_one(box: Box) -> None:
     context = box.context()
     box.run("import os, threading\nthreading.Timer(0.2, os._exit, [1]).start()", context=context)
-    time.sleep(0.6)
-    assert [c["state"] for c in box.http.get("/codebox/contexts").json()["items"] if c["id"] == context] == ["dead"]
+
+    def state() -> str:
+        items = box.http.get("/codebox/contexts").json()["items"]
+        return next(item["state"] for item in items if item["id"] == context)
+
+    eventually(lambda: state() == "dead")
     events = box.run("1+1", context=context)
     assert (result(events), events[-1]["status"], events[-1]["stateLost"]) == ("2", "ok", True)
 

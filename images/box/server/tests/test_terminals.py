@@ -96,9 +96,8 @@ def test_a_shell_is_where_and_what_commands_are(box: Box, terminal: str) -> None
 
 def test_the_screen_has_a_size_that_programs_are_told_of(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
-    client.keys("stty size; (trap 'stty size; exit' WINCH; while :; do sleep 0.05; done)\r")
+    client.keys("(trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.05; done)\r")
     client.until("24 80")
-    time.sleep(0.3)
     client.ws.send(json.dumps({"type": "resize", "cols": 111, "rows": 33}))
     client.until("33 111")
     assert box.http.get(f"/codebox/terminals/{terminal}").json()["cols"] == 111
@@ -118,9 +117,8 @@ def test_control_keys_work(box: Box, terminal: str) -> None:
 def test_bytes_are_bytes_both_ways(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
     data = "\u00e9\u4e16\U0001f600".encode()
-    client.keys("stty raw -echo; head -c 9 | od -An -tx1; printf '\\377\\376'; stty sane\r")
-    client.until("sane")
-    time.sleep(0.5)
+    client.keys("stty raw -echo; echo re''ady; head -c 9 | od -An -tx1; printf '\\377\\376'; stty sane\r")
+    client.until("ready")
     for byte in data:
         client.keys(bytes([byte]))
     client.until(" ".join(f"{byte:02x}" for byte in data))
@@ -187,13 +185,15 @@ def test_a_flood_nobody_reads_is_held_up_and_one_without_clients_costs_no_memory
         (child,) = [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
         return int(Path(f"/proc/{child}/io").read_text().split("wchar: ")[1].split()[0]) if os.getuid() == 0 else 0
 
-    time.sleep(1)
+    def held_up() -> bool:
+        held = written()
+        time.sleep(1)
+        return written() - held < 1024 * 1024
+
+    eventually(held_up)
     held = written()
-    time.sleep(1)
-    assert written() - held < 1024 * 1024
     client.leave()
-    time.sleep(1)
-    assert os.getuid() != 0 or written() - held > 1024 * 1024
+    eventually(lambda: os.getuid() != 0 or written() - held > 1024 * 1024)
     assert box.http.get("/codebox/health").elapsed.total_seconds() < 5
     assert memory() - before < 20 * 1024 * 1024
     again = Client(box, terminal)
@@ -237,9 +237,8 @@ def test_everything_ends_with_its_terminal(box: Box) -> None:
 
 def test_input_that_nothing_reads_is_bounded_and_said_so(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
-    client.keys("stty raw -echo; sleep 20\r")
-    client.until("sleep 20")
-    time.sleep(0.5)
+    client.keys("stty raw -echo; echo re''ady; sleep 20\r")
+    client.until("ready")
     client.ready()
     client.keys(b"x" * (3 * 1024 * 1024))
     while client.told[-1]["type"] != "error":
