@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { LongestFirst } from './test/sequencer.ts';
 
 /** What looks at the whole machine (all containers, control groups, mounts) or fills both cores by itself. */
 const alone = ['test/contract/**/*.test.ts', 'test/e2e/**/*.test.ts', 'test/guards.test.ts'];
@@ -10,6 +11,7 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 600_000,
     teardownTimeout: 60_000,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         extends: true,

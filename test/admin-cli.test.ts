@@ -2,12 +2,12 @@ import { execFile } from 'node:child_process';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiKey, NewApiKey, Tenant } from '#contract';
-import { drivers, eventually, type RunningGateway, startGateway } from './api/harness.ts';
+import { anyDriver, eventually, type RunningGateway, startGateway } from './api/harness.ts';
 import { adminKey } from './api/operator.ts';
 
 const project = resolve(import.meta.dirname, '..');
 
-describe.each(drivers.slice(-1))('the command line of the operator, on the %s driver', (driver) => {
+describe.each(anyDriver)('the command line of the operator, on the %s driver', (driver) => {
   let gateway: RunningGateway;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey });

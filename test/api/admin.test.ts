@@ -2,10 +2,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { ApiKey, AuditEntry, NewApiKey, Page, Problem, Tenant, Usage } from '#contract';
 import { makeKey } from '../../services/gateway/http/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
-import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { adminKey, endTenants, type SecondGateway, startSecond } from './operator.ts';
 
-describe.each(drivers.slice(-1))('the admin API, on the %s driver', (driver) => {
+describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let other: SecondGateway;
   beforeAll(async () => {

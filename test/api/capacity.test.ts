@@ -4,13 +4,12 @@ import type { Box } from '#contract';
 import { drivers, eventually, type RunningGateway, startGateway, startGateways } from './harness.ts';
 import { type PoolView, viewPool } from './pool-view.ts';
 
-const warm = 10;
-const ceiling = 14;
-const asked = 50;
 /** A busy machine starts a box in ten seconds. */
 const patienceMs = 300_000;
 
 describe.each(drivers)('many boxes at once on the %s driver', (driver) => {
+  // The pool is the same for all drivers, so the size that is promised is made on one.
+  const [warm, ceiling, asked] = driver === drivers[0] ? [10, 14, 50] : [3, 5, 20];
   let gateway: RunningGateway;
   let other: RunningGateway;
   let view: PoolView;

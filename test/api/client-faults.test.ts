@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Client, createClient, type ExecutionEvent } from '#contract';
-import { collect, drivers, type RunningGateway, refusal, startGateway, streamOf } from './harness.ts';
+import { anyDriver, collect, type RunningGateway, refusal, startGateway, streamOf } from './harness.ts';
 import { type Link, openLink } from './link.ts';
 
-describe.each(drivers)('faults around the client on the %s driver', (driver) => {
+describe.each(anyDriver)('faults around the client on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let link: Link;
   let client: Client;

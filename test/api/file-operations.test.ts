@@ -86,8 +86,10 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
     expect((await gateway.call(`${at('src/empty')}?as=zip`)).status).toBe(200);
   });
 
-  test('a folder of 1 GB comes as one archive while gateway and box stay small', async () => {
-    await shell('mkdir -p big/part && cd big && truncate -s 250M 1 2 3 part/4');
+  // Far more than a gateway may grow by; the whole size on one driver.
+  const partMb = driver === drivers[0] ? 250 : 60;
+  test(`a folder of ${4 * partMb} MB comes as one archive while gateway and box stay small`, async () => {
+    await shell(`mkdir -p big/part && cd big && truncate -s ${partMb}M 1 2 3 part/4`);
     await gateway.run(box.id, '1');
     const before = await memoryOf(gateway.pid());
     for (const [folder, kind] of [
@@ -97,7 +99,7 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
       const archive = await gateway.call(`${at(folder)}?as=${kind}`);
       let bytes = 0;
       for await (const chunk of archive.body ?? []) bytes += (chunk as Uint8Array).length;
-      if (kind === 'tar') expect(bytes).toBeGreaterThan(1000 * megabyte);
+      if (kind === 'tar') expect(bytes).toBeGreaterThan(4 * partMb * megabyte);
     }
     const after = await memoryOf(gateway.pid());
     expect((after.peak - before.now) / megabyte).toBeLessThan(64);

@@ -8,6 +8,8 @@ import type { Box, FileEntry } from '#contract';
 import { drivers, memoryOf, type RunningGateway, startGateway } from './harness.ts';
 
 const megabyte = 1024 * 1024;
+/** Far more than a gateway may grow by; the whole size that is promised on one driver. */
+const largeMb = (driver: string) => (driver === drivers[0] ? 1000 : 250);
 
 describe.each(drivers)('files on the %s driver', (driver) => {
   let gateway: RunningGateway;
@@ -41,9 +43,9 @@ describe.each(drivers)('files on the %s driver', (driver) => {
     expect(run.text).toBe(`(10000, '${createHash('sha256').update(saved).digest('hex')}')`);
   });
 
-  test('1 GB goes up and comes down unchanged while the gateway grows by less than 64 MB', async () => {
+  test(`${largeMb(driver)} MB go up and come down unchanged while the gateway grows by less than 64 MB`, async () => {
     const block = Buffer.alloc(megabyte, 'codebox ');
-    const total = 1000 * megabyte;
+    const total = largeMb(driver) * megabyte;
     const blocks = function* () {
       for (let sent = 0; sent < total; sent += megabyte) yield block;
     };

@@ -2,7 +2,6 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,12 +18,16 @@ import gatewayFlags from '../../scripts/node-flags.json' with { type: 'json' };
 import { newId } from '../../services/gateway/boxes/id.ts';
 import { makeKey } from '../../services/gateway/http/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
+import { freePort } from '../free-port.ts';
 
 const project = resolve(import.meta.dirname, '../..');
 const readyDeadlineMs = 120_000;
 
 /** The drivers that the set-up could prepare: every suite of the API runs on each. */
 export const drivers = (process.env.CODEBOX_TEST_DRIVERS ?? 'docker,local').split(',').filter((name) => name !== '');
+
+/** One of them, for what is the same whoever makes the boxes. */
+export const anyDriver = drivers.slice(-1);
 
 export interface RunningGateway {
   url: string;
@@ -243,7 +246,7 @@ export const streamOf = (
 ): string => (events ?? []).map((event) => (event.type === type ? String(event.text) : '')).join('');
 
 /** Waits until `check` answers something, for at most `deadlineMs`. */
-export const eventually = async <T>(check: () => Promise<T | undefined | false>, deadlineMs = 20_000): Promise<T> => {
+export const eventually = async <T>(check: () => Promise<T | undefined | false>, deadlineMs = 60_000): Promise<T> => {
   const deadline = performance.now() + deadlineMs;
   for (;;) {
     const found = await check();
@@ -259,11 +262,3 @@ export const memoryOf = async (pid: number): Promise<{ now: number; peak: number
   const kibibytes = (name: string) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) * 1024;
   return { now: kibibytes('VmRSS'), peak: kibibytes('VmHWM') };
 };
-
-const freePort = (): Promise<number> =>
-  new Promise((found) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => found(typeof address === 'object' && address ? address.port : 0));
-    });
-  });

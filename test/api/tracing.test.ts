@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box } from '#contract';
-import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { startOtlpReceiver } from './otlp-receiver.ts';
 
-describe.each(drivers)('traces, on the %s driver', (driver) => {
+describe.each(anyDriver)('traces, on the %s driver', (driver) => {
   let collector: Awaited<ReturnType<typeof startOtlpReceiver>>;
   let gateway: RunningGateway;
   let box: Box;

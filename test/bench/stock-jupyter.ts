@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { type Kernel, KernelManager, type KernelMessage, ServerConnection } from '@jupyterlab/services';
+import { freePort } from '../free-port.ts';
 import { until } from './deadline.ts';
-import { freePort } from './free-port.ts';
 import { owned } from './owned.ts';
 import { mustRun, runProgram } from './program.ts';
 

@@ -4,12 +4,12 @@ import { resolve } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Terminal } from '#contract';
-import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { anyDriver, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { launchChromium } from './chromium.ts';
 
 const example = resolve(import.meta.dirname, '../../examples/browser/terminal.ts');
 
-describe.each(drivers)('the terminal example in Chromium on the %s driver', (driver) => {
+describe.each(anyDriver)('the terminal example in Chromium on the %s driver', (driver) => {
   const stack = new AsyncDisposableStack();
   let gateway: RunningGateway;
   let browser: Browser;

@@ -9,7 +9,7 @@ import { churn } from './churn.ts';
 import { countRows } from './rows.ts';
 import { growth, type Reading } from './trend.ts';
 
-const seconds = Number(process.env.CODEBOX_SOAK_SECONDS ?? 45);
+const seconds = Number(process.env.CODEBOX_SOAK_SECONDS ?? 30);
 const size = 2;
 const settleMs = 180_000;
 /** In its first minutes the heap of Node still grows to the size at which it is collected. */
