@@ -1,18 +1,10 @@
-import { createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { makeKey } from '../../services/gateway/http/auth.ts';
-import { drivers, type RunningGateway, startGateway } from './harness.ts';
+import { freePort } from '../free-port.ts';
+import { anyDriver, type RunningGateway, startGateway } from './harness.ts';
 import { adminKey } from './operator.ts';
 
-const freePort = (): Promise<number> =>
-  new Promise((found) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => found(typeof address === 'object' && address ? address.port : 0));
-    });
-  });
-
-describe.each(drivers.slice(-1))('a gateway with an admin port, behind a proxy, on the %s driver', (driver) => {
+describe.each(anyDriver)('a gateway with an admin port, behind a proxy, on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let adminUrl: string;
   beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Box } from '#contract';
+import type { Box, ExecutionEvent } from '#contract';
 import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers)('boxes on the %s driver', (driver) => {
@@ -110,15 +110,15 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
   });
 
   test('an idle box ends, one that runs code or is kept alive does not', async () => {
-    const [idle, busy, kept] = await Promise.all([
-      gateway.createBox({ idleSeconds: 3 }),
-      gateway.createBox({ idleSeconds: 3 }),
-      gateway.createBox({ idleSeconds: 3 }),
-    ]);
-    const running = gateway.run(busy.id, 'import time; time.sleep(7); "still here"');
-    const keeping = setInterval(() => void gateway.post(`/v1/boxes/${kept.id}/keepalive`, {}), 1000);
+    const boxes = await Promise.all([gateway.createBox(), gateway.createBox(), gateway.createBox()]);
+    const [idle, busy, kept] = boxes;
+    const code = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.1)\n"still here"';
+    const running = gateway.run(busy.id, code);
+    const keeping = setInterval(() => void gateway.post(`/v1/boxes/${kept.id}/keepalive`, {}), 300);
+    for (const { id } of boxes) await gateway.client.boxes.update(id, { idleSeconds: 2 });
     await eventually(async () => (await read(idle.id)).state === 'deleted');
     expect(await read(idle.id)).toMatchObject({ cause: { code: 'idle' } });
+    await gateway.call(`/v1/boxes/${busy.id}/files/go`, { method: 'PUT' });
     expect((await running).text).toBe("'still here'");
     clearInterval(keeping);
     expect((await read(kept.id)).state).toBe('ready');
@@ -127,9 +127,14 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
   });
 
   test('the maximum lifetime ends a box however busy it is', async () => {
-    const box = await gateway.createBox({ maxLifetimeSeconds: 4 });
-    const ended = await gateway.run(box.id, 'import time; time.sleep(30)');
-    expect(ended).toMatchObject({ status: 'lost', cause: { code: 'box_expired' } });
+    const box = await gateway.createBox();
+    const running = await gateway.client.executions.stream(box.id, { code: 'import time; time.sleep(300)' });
+    const ended: ExecutionEvent[] = [];
+    for await (const event of running) {
+      ended.push(event);
+      if (event.type === 'started') await gateway.client.boxes.update(box.id, { maxLifetimeSeconds: 1 });
+    }
+    expect(ended.at(-1)).toMatchObject({ status: 'lost', cause: { code: 'box_expired' } });
     await eventually(async () => (await read(box.id)).state === 'deleted');
     expect(await read(box.id)).toMatchObject({ cause: { code: 'expired' } });
   });

@@ -4,6 +4,7 @@ import type { Box, Execution, ExecutionEvent } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { chooseDriver } from '../../services/gateway/gateway.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
+import { callBox, runInBox } from '../contract/box-client.ts';
 import {
   databaseUrl,
   drivers,
@@ -14,6 +15,7 @@ import {
   startGateway,
   streamOf,
 } from './harness.ts';
+import { viewPool } from './pool-view.ts';
 
 const megabyte = 1024 * 1024;
 
@@ -80,12 +82,19 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
   test('an execution that its box has forgotten meanwhile is lost, the variables are not', async () => {
     await gateway.run(box.id, 'kept = 5');
     const path = `/v1/boxes/${box.id}/executions`;
-    const code = 'import time; time.sleep(2); kept += 1';
+    const code = 'import os, time\nwhile not os.path.exists("let-go"): time.sleep(0.05)\nkept += 1';
     const { body } = await gateway.post<Execution>(path, { code, detach: true });
     const large = 'display({"text/plain": "x" * 15_000_000}, raw=True)';
     for (let n = 0; n < 6; n++) await gateway.post(path, { code: large, detach: true });
+    await using view = await viewPool(gateway, driver);
+    const [row] = await view.store.instances.of(box.id);
+    const address = (await view.driver.inspect(row?.id ?? '', AbortSignal.timeout(60_000)))?.address ?? '';
     await gateway.kill('SIGKILL');
-    await sleep(10_000);
+    await runInBox(address, ['touch', 'let-go']);
+    await eventually(async () => {
+      const answer = await callBox(address, 'GET', `/codebox/executions/${body.id}`).catch(String);
+      return answer.includes('answered 404');
+    });
     await gateway.restart();
     const lost = await eventually(async () => {
       const { body: read } = await gateway.get<Execution>(`${path}/${body.id}`);
@@ -135,7 +144,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
       readConfig({ CODEBOX_DATA_DIR: gateway.dataDir, CODEBOX_DRIVER: driver }),
       deployment,
     );
-    const signal = AbortSignal.timeout(30_000);
+    const signal = AbortSignal.timeout(120_000);
     const limits = { cpus: 1, memoryMb: 256, diskMb: 64, pids: 64 };
     await made.create({ id: 'i-orphan', image: 'codebox-box:latest', limits, network: 'none', labels: {} }, signal);
     const [row] = await store.instances.of(lost.id);

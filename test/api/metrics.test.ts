@@ -18,7 +18,7 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
     const line = (await read()).split('\n').find((text) => text.startsWith(`${series} `));
     return Number(line?.slice(series.length + 1) ?? 0);
   };
-  const becomes = (series: string, value: number, deadlineMs = 20_000) =>
+  const becomes = (series: string, value: number, deadlineMs = 60_000) =>
     eventually(async () => (await sample(series)) === value, deadlineMs);
 
   test('an execution counts by how it ended and why, with the times that it ran and waited', async () => {

@@ -88,7 +88,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
 
   test('a warm instance that died or does not answer is never handed out, and is replaced', async () => {
     const [gone, frozen] = (await view.instances()).map(({ id }) => id);
-    const signal = AbortSignal.timeout(30_000);
+    const signal = AbortSignal.timeout(60_000);
     await view.driver.freeze(frozen ?? '', signal);
     await view.driver.destroy(gone ?? '', signal);
     const boxes = await Promise.all([gateway.createBox(), gateway.createBox()]);
@@ -104,7 +104,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
 
   test('a warm instance that dies is replaced without anybody asking for it', async () => {
     const [dying] = (await view.instances()).map(({ id }) => id);
-    await view.driver.destroy(dying ?? '', AbortSignal.timeout(30_000));
+    await view.driver.destroy(dying ?? '', AbortSignal.timeout(60_000));
     await eventually(async () => {
       const ids = (await view.instances()).map(({ id }) => id);
       return ids.length === 2 && !ids.includes(dying ?? '');

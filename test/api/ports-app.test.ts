@@ -7,10 +7,10 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Box } from '#contract';
-import { drivers, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, type RunningGateway, startGateway } from './harness.ts';
 import { startServer, uploadServers } from './servers.ts';
 
-describe.each(drivers)('an app on a port on the %s driver', (driver) => {
+describe.each(anyDriver)('an app on a port on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
@@ -55,7 +55,7 @@ describe.each(drivers)('an app on a port on the %s driver', (driver) => {
     const home = await gateway.call(at('/', 8000), { headers: { cookie: cookie.split(';')[0] ?? '' } });
     expect(await home.text()).toBe('hello Ada');
     const socket = socketTo('/shout', 8000);
-    await once(socket, 'open', { signal: AbortSignal.timeout(20_000) });
+    await once(socket, 'open', { signal: AbortSignal.timeout(60_000) });
     socket.send('hello');
     expect(String((await once(socket, 'message'))[0])).toBe('HELLO');
     // Not `close`: behind the last frame Flask's own server sends an HTTP answer, which is no frame.

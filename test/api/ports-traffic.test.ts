@@ -4,12 +4,12 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import type { Box, Problem } from '#contract';
-import { drivers, eventually, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, eventually, memoryOf, type RunningGateway, startGateway } from './harness.ts';
 import { rawRequest, startServer, uploadServers } from './servers.ts';
 
 const megabyte = 1024 * 1024;
 
-describe.each(drivers)('traffic to ports on the %s driver', (driver) => {
+describe.each(anyDriver)('traffic to ports on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
@@ -102,7 +102,7 @@ describe.each(drivers)('traffic to ports on the %s driver', (driver) => {
       Array.from({ length: 64 }, async () => {
         const url = `${gateway.url.replace('http', 'ws')}${path}echo`;
         const socket = new WebSocket(url, { headers: { authorization: `Bearer ${gateway.key}` } });
-        await once(socket, 'message', { signal: AbortSignal.timeout(30_000) });
+        await once(socket, 'message', { signal: AbortSignal.timeout(60_000) });
         return socket;
       }),
     );
@@ -111,7 +111,7 @@ describe.each(drivers)('traffic to ports on the %s driver', (driver) => {
     expect(((await refused.json()) as Problem).code).toBe('too_many_requests');
     sockets[0]?.terminate();
     await eventually(async () => (await gateway.call(path)).status === 200);
-    const ends = sockets.slice(1).map((socket) => once(socket, 'close', { signal: AbortSignal.timeout(30_000) }));
+    const ends = sockets.slice(1).map((socket) => once(socket, 'close', { signal: AbortSignal.timeout(60_000) }));
     await gateway.call(`/v1/boxes/${crowd.id}`, { method: 'DELETE' });
     await Promise.all(ends);
     expect((await gateway.call(path)).status).toBe(410);
@@ -123,7 +123,7 @@ describe.each(drivers)('traffic to ports on the %s driver', (driver) => {
     await startServer(gateway, idle.id, 'python3 sockets.py 6000', 6000);
     const url = `${gateway.url.replace('http', 'ws')}/v1/boxes/${idle.id}/ports/6000/echo`;
     const socket = new WebSocket(url, { headers: { authorization: `Bearer ${gateway.key}` } });
-    await once(socket, 'message', { signal: AbortSignal.timeout(20_000) });
+    await once(socket, 'message', { signal: AbortSignal.timeout(60_000) });
     const active = async () => Date.parse((await gateway.get<Box>(`/v1/boxes/${idle.id}`)).body.lastActiveAt);
     const before = await active();
     await eventually(async () => (await active()) > before + 1500, 30_000);
@@ -173,8 +173,8 @@ describe.each(drivers)('traffic to ports on the %s driver', (driver) => {
 
   test('a stopping gateway tells WebSockets so; the server goes on and is reached by the next gateway', async () => {
     const socket = socketTo('/echo', 6000);
-    await once(socket, 'message', { signal: AbortSignal.timeout(20_000) });
-    const closed = once(socket, 'close', { signal: AbortSignal.timeout(20_000) });
+    await once(socket, 'message', { signal: AbortSignal.timeout(60_000) });
+    const closed = once(socket, 'close', { signal: AbortSignal.timeout(60_000) });
     const stopped = gateway.kill('SIGTERM');
     const [code, reason] = await closed;
     expect([code, String(reason)]).toEqual([1012, 'The gateway is stopping; connect again.']);

@@ -185,9 +185,9 @@ describe.each(drivers)('ports on the %s driver', (driver) => {
       ...options,
     });
   const message = async (socket: WebSocket): Promise<[Buffer, boolean]> =>
-    (await once(socket, 'message', { signal: AbortSignal.timeout(20_000) })) as [Buffer, boolean];
+    (await once(socket, 'message', { signal: AbortSignal.timeout(60_000) })) as [Buffer, boolean];
   const closed = async (socket: WebSocket): Promise<[number, string]> => {
-    const [code, reason] = await once(socket, 'close', { signal: AbortSignal.timeout(20_000) });
+    const [code, reason] = await once(socket, 'close', { signal: AbortSignal.timeout(60_000) });
     return [code, String(reason)];
   };
 

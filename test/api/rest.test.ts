@@ -42,8 +42,10 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
   test('a paused box keeps its variables, uses no CPU, and is back on use', async () => {
     const { boxes, executions } = client;
     const { id } = await gateway.createBox();
+    // A fifth of a processor: what spins takes the time of everything else in its kernel.
     const spin =
-      'import threading\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()';
+      'import threading, time\ndef spin():\n  while True: sum(range(20_000)); time.sleep(0.002)\n' +
+      'threading.Thread(target=spin, daemon=True).start()';
     await gateway.run(id, `x = 41\n${spin}`);
     const running = await executions.start(id, { code: 'import time; time.sleep(2)' });
     const refused = await refusal(boxes.pause(id));
@@ -160,7 +162,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
       const { items } = (await gateway.get<{ items: Execution[] }>(`/v1/boxes/${box.id}/executions`)).body;
       return items.filter(({ startedAt, status }) => status === 'running' && startedAt).length === 2;
     });
-    await instances.destroy(row?.id ?? '', AbortSignal.timeout(30_000));
+    await instances.destroy(row?.id ?? '', AbortSignal.timeout(60_000));
     const lost = { status: 'lost', cause: { code: 'box_lost' } };
     expect(await Promise.all(sleeping)).toMatchObject([lost, lost]);
     expect(await text(box.id, 'open("kept").read(), "x" in dir()')).toBe("('kept', False)");

@@ -95,10 +95,11 @@ describe.each(drivers)('the WebSocket API on the %s driver', (driver) => {
     await socket.json(({ type }) => type === 'accepted');
     socket.ws.terminate();
     // What it has begun to start is still on its way.
-    await sleep(1000);
     const items = await eventually(async () => {
+      const before = await list();
+      await sleep(1000);
       const found = await list();
-      return found.every(({ status }) => status !== 'running') && found;
+      return found.length === before.length && found.every(({ status }) => status !== 'running') && found;
     });
     expect(items.filter(({ status }) => status !== 'ok')).toEqual([]);
     expect((await gateway.run(own.id, 'n')).text).toBe(String(items.length - 1));

@@ -120,7 +120,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
   });
 
   test('a box that goes on past its CPU time is deleted, and says why', async () => {
-    const wild = await gateway.createBox({ limits: { cpuSeconds: 6, cpus: 2 } });
+    const wild = await gateway.createBox({ limits: { cpuSeconds: 3, cpus: 2 } });
     const loop = 'setsid -f sh -c "while :; do :; done"';
     const begun = await gateway.post(`/v1/boxes/${wild.id}/commands`, { command: `${loop}; ${loop}` });
     expect(begun.status).toBe(200);

@@ -148,13 +148,13 @@ describe.each(drivers)('two gateways of one deployment on the %s driver', (drive
   });
 
   test('a box that is in use through one is not idle for the other', async () => {
-    const used = await a.createBox({ idleSeconds: 4 });
+    const [used, idle] = await Promise.all([a.createBox(), a.createBox()]);
     const left = new AbortController();
     const watch = await a.call(`/v1/boxes/${used.id}/files:watch`, {
       headers: { accept: 'application/x-ndjson' },
       signal: left.signal,
     });
-    const idle = await a.createBox({ idleSeconds: 4 });
+    for (const { id } of [used, idle]) await a.client.boxes.update(id, { idleSeconds: 1 });
     const stateOf = async ({ id }: Box) => (await b.get<Box>(`/v1/boxes/${id}`)).body.state;
     await eventually(async () => (await stateOf(idle)) === 'deleted');
     expect(await stateOf(used)).toBe('ready');

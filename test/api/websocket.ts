@@ -62,7 +62,7 @@ export const connect = async (
   await Promise.race([once(ws, 'open'), refused]);
   ws.on('error', () => {});
 
-  const until = async <T>(find: () => T | undefined, what: string, deadlineMs = 20_000): Promise<T> => {
+  const until = async <T>(find: () => T | undefined, what: string, deadlineMs = 60_000): Promise<T> => {
     const deadline = AbortSignal.timeout(deadlineMs);
     for (;;) {
       const found = find();

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, onTestFailed, test } from 'vitest';
 import type { Box, Execution } from '#contract';
 import { projectFolder } from '../../scripts/project.ts';
+import { freePort } from '../free-port.ts';
 import { type BoxTraces, findBox, sweep, takeCensus } from './census.ts';
 import { type ComposeFile, readComposeFile } from './compose-file.ts';
 import { type ComposeProject, startComposeProject } from './compose-project.ts';
@@ -57,15 +57,6 @@ const waitUntilReady = async (): Promise<void> => {
     await sleep(100);
   }
 };
-
-const freePort = (): Promise<number> =>
-  new Promise((found, failed) => {
-    const server = createServer().once('error', failed);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => (address && typeof address === 'object' ? found(address.port) : failed(new Error('no port'))));
-    });
-  });
 
 beforeAll(async () => {
   serviceImage = await buildServiceImage();

@@ -38,7 +38,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
   const removeInstance = async (id: string): Promise<void> => {
     if (docker) {
       const container = docker.docker.getContainer(`codebox-${deployment}-${id}`);
-      await docker.call(AbortSignal.timeout(30_000), () => container.remove({ force: true }));
+      await docker.call(AbortSignal.timeout(60_000), () => container.remove({ force: true }));
       return;
     }
     for (const pid of await processesOf(boxUser(id))) process.kill(Number(pid), 'SIGKILL');

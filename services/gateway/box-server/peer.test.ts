@@ -30,10 +30,12 @@ describe('the other end of a WebSocket', () => {
   };
 
   test('one that gives no sign of life is cut off, one that does stays', async () => {
-    const alive = await connect({ pingMs: 50 });
-    const silent = await connect({ pingMs: 50 }, { autoPong: false });
+    // Longer than a busy machine keeps this process, in which both ends are, from reading.
+    const pingMs = 500;
+    const alive = await connect({ pingMs });
+    const silent = await connect({ pingMs }, { autoPong: false });
     while (!silent.peer.closed.aborted) await sleep(10);
-    await sleep(200);
+    await sleep(pingMs);
     expect(alive.peer.closed.aborted).toBe(false);
   });
 
