@@ -4,6 +4,7 @@ import { BaseSequencer } from 'vitest/node';
 
 /** Small files that take long, the longest first: their size, which is all that is known on a fresh machine, does not tell. */
 const long = [
+  'test/contract/docker.test.ts',
   'test/api/rest.test.ts',
   'test/api/capacity.test.ts',
   'test/model/model.test.ts',
@@ -15,6 +16,7 @@ const long = [
   'test/faults/database.test.ts',
   'test/soak/soak.test.ts',
   'test/api/gateway-death.test.ts',
+  'test/e2e/compose.test.ts',
   'test/examples.test.ts',
   'test/readme.test.ts',
   'test/admin-cli.test.ts',

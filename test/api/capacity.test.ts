@@ -18,7 +18,7 @@ describe.each(drivers)('many boxes at once on the %s driver', (driver) => {
       CODEBOX_WARM_BOXES: String(warm),
       CODEBOX_SWEEP_SECONDS: '0.5',
       CODEBOX_MAX_BOXES: String(ceiling),
-      CODEBOX_QUEUE_SECONDS: '5',
+      CODEBOX_QUEUE_SECONDS: '1',
     })) as [RunningGateway, RunningGateway];
     view = await viewPool(gateway, driver);
     await view.full(warm);

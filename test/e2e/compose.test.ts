@@ -15,7 +15,7 @@ import { buildPostgresImage, buildServiceImage } from './images.ts';
 process.env.TESTCONTAINERS_RYUK_DISABLED = 'true';
 
 const setUpDeadlineMs = 480_000;
-const readyDeadlineMs = 60_000;
+const readyDeadlineMs = 120_000;
 const suffix = randomBytes(4).toString('hex');
 // A short path: the addresses of sockets below it are bounded.
 const dataDir = `/tmp/cbx-e2e-${suffix}`;
@@ -168,7 +168,7 @@ test('a deleted box leaves nothing on the machine', async () => {
   expect(kinds.sort()).toEqual(['container', 'disk', 'folder', 'loop', 'mount', 'volume']);
 
   expect((await call(`/v1/boxes/${boxId}`, { method: 'DELETE' })).ok).toBe(true);
-  const deadline = performance.now() + 30_000;
+  const deadline = performance.now() + 60_000;
   let left = await count();
   while (left.length > 0 && performance.now() < deadline) {
     await sleep(500);

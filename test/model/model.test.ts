@@ -9,11 +9,12 @@ import { processesOf, takeHostCensus } from '../contract/host-census.ts';
 import { randomOf, seedOf } from './random.ts';
 import { drive, type Node, type World } from './world.ts';
 
-const steps = 200;
 const crashes = 2;
 const lanes = 3;
 
 describe.each(drivers)('two gateways that are killed again and again on the %s driver', (driver) => {
+  // What is between the gateways is the same for all drivers, so the number that is promised is made on one.
+  const steps = driver === drivers[0] ? 200 : 80;
   let gateways: RunningGateway[];
   let database: pg.Pool;
   beforeAll(async () => {
