@@ -60,7 +60,7 @@ test('of 200 claims at two gateways and a drain, each warm instance has one owne
   await fill(100);
   const claims = Array.from({ length: 200 }, (_, i) => stores[i % 2 ? 0 : 1].allocation.claim(newBox(), wanted));
   const drained = Promise.all(
-    stores.map((store) => store.pools.publish('none', [], []).then(() => store.pools.drain('none', 20))),
+    stores.map((store) => store.pools.publish('none', [], []).then(() => store.pools.drain('none', 20, 60_000))),
   );
   const answers = await Promise.all(claims);
   const claimed = answers.flatMap((answer) => (answer?.instance ? [answer.instance.id] : []));

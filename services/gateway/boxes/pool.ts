@@ -38,6 +38,8 @@ interface Pool {
 const batch = 16;
 const probeMs = 5000;
 const revisionMs = 5000;
+/** What is `creating` for longer than it may take and this has been given up, by one who could not say so. */
+const graceMs = 30_000;
 /** What the one who claimed has of the machine for the first result before the place is filled again. */
 const refillDelayMs = 100;
 
@@ -158,7 +160,7 @@ export const createPool = (options: PoolOptions) => {
 
   const drain = async () => {
     for (let drained = batch; drained === batch; ) {
-      const gone = await options.pools.drain(driver.name, batch);
+      const gone = await options.pools.drain(driver.name, batch, startMs + graceMs);
       drained = gone.length;
       await each(gone, 'drain a pool', ({ id, address }) => instances.destroy(id, address));
     }

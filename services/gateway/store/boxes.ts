@@ -80,14 +80,23 @@ export const createBoxStore = (db: Database) => {
         startupCpuMs: sql`${sql.placeholder('cpuMs')}`,
         lastActiveAt: sql`now()`,
       })
-      .where(and(eq(boxes.id, sql.placeholder('id')), eq(boxes.state, 'creating')))
+      .where(
+        and(
+          eq(boxes.id, sql.placeholder('id')),
+          eq(boxes.state, 'creating'),
+          // Nobody has given it up meanwhile.
+          sql`exists (select from ${instances} where ${instances.id} = ${sql.placeholder('instance')} and ${instances.state} = 'creating')`,
+        ),
+      )
       .returning(),
   );
   const ran = db.$with('ran').as(
     db
       .update(instances)
       .set({ state: 'running', address: sql`${sql.placeholder('address')}` })
-      .where(sql`${instances.id} = ${sql.placeholder('instance')} and exists (select from ready)`)
+      .where(
+        sql`${instances.id} = ${sql.placeholder('instance')} and ${instances.state} = 'creating' and exists (select from ready)`,
+      )
       .returning(),
   );
   const markReady = db.with(ready, ran).select().from(ready).prepare('box_ready');

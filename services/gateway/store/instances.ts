@@ -1,4 +1,4 @@
-import { and, asc, eq, gt, notExists, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, inArray, notExists, or, sql } from 'drizzle-orm';
 import type { Database } from './database.ts';
 import { boxes, instances } from './schema.ts';
 
@@ -38,6 +38,25 @@ export const createInstanceStore = (db: Database) => ({
 
   async of(boxId: string): Promise<InstanceRow[]> {
     return await db.select().from(instances).where(eq(instances.boxId, boxId));
+  },
+
+  /**
+   * Up to `limit` of a driver's instances that were being made for a box that waits for none any more have to go: it has ended, has another
+   * one, or is not being restored. Such a row is what is left when the database was away while its gateway gave it up.
+   */
+  async giveUp(driver: string, limit: number): Promise<void> {
+    const isWaited = or(eq(boxes.state, 'creating'), and(eq(boxes.state, 'hibernated'), eq(boxes.task, 'restore')));
+    const isCreating = and(eq(instances.driver, driver), eq(instances.state, 'creating'));
+    const left = db
+      .select({ id: instances.id })
+      .from(instances)
+      .innerJoin(boxes, eq(boxes.id, instances.boxId))
+      .where(and(isCreating, sql`(${isWaited}) is not true`))
+      .limit(limit);
+    await db
+      .update(instances)
+      .set({ state: 'destroying' })
+      .where(and(isCreating, inArray(instances.id, left)));
   },
 
   /** It is to be destroyed, and its box, which may get another one, has nothing more to do with it. */

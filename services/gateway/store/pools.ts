@@ -118,9 +118,10 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
 
     /**
      * Takes up to `limit` instances of a driver out of the pools, to be destroyed: those of another generation or of no pool at
-     * all, those that are too many, and those whose gateway died while it made them. One that is just being made is given up.
+     * all, those that are too many, and those that are `creating` for longer than `startMs`, or whose gateway died while it made them.
+     * One that is just being made is given up.
      */
-    async drain(driver: string, limit: number): Promise<InstanceRow[]> {
+    async drain(driver: string, limit: number, startMs: number): Promise<InstanceRow[]> {
       const ranked = db
         .select({
           id: instances.id,
@@ -145,7 +146,8 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .from(ranked)
         .where(sql`${ranked.rank} > ${ranked.size}`)
         .limit(limit);
-      const isAbandoned = and(eq(instances.state, 'creating'), not(isServing(instances.gatewayId)));
+      const isOld = sql`${instances.createdAt} < now() - make_interval(secs => ${startMs / 1000})`;
+      const isAbandoned = and(eq(instances.state, 'creating'), or(isOld, not(isServing(instances.gatewayId))));
       return await db
         .update(instances)
         .set({ state: 'destroying' })

@@ -130,7 +130,9 @@ const seat = async (
   warmId: string | undefined,
   newId: () => string,
 ): Promise<InstanceRow | undefined> => {
-  await tx.delete(waiting).where(eq(waiting.boxId, boxId));
+  // A box that was ended just now is in the queue no more.
+  const left = await tx.delete(waiting).where(eq(waiting.boxId, boxId)).returning({ id: waiting.boxId });
+  if (left.length === 0) return undefined;
   const [row] =
     warmId === undefined
       ? await tx.insert(instances).values({ id: newId(), driver, boxId, state: 'creating' }).returning()
