@@ -22,6 +22,7 @@ import { createMeter } from './boxes/meter.ts';
 import { createPackages } from './boxes/packages.ts';
 import { createPortSessions } from './boxes/port-sessions.ts';
 import { createPorts } from './boxes/ports.ts';
+import { createPurges } from './boxes/purges.ts';
 import { createQuotas } from './boxes/quotas.ts';
 import { createReaper } from './boxes/reaper.ts';
 import { createRecorder } from './boxes/recorder.ts';
@@ -218,6 +219,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     background,
     budget,
     meter,
+    purges: createPurges({ store, background }),
     sweepMs: config.sweepMs,
     lagMs,
     rests: rests.sweeper,

@@ -19,6 +19,8 @@ const overheadBytes = 64 * MiB;
 const deleteMs = 30_000;
 const listMs = 60_000;
 const batch = 16;
+/** Of the records that one sweep looks at, so that no number of them makes it slow. */
+const pageSize = 500;
 /** Streams to the blob store at once; further ones wait. */
 const packsAtOnce = 4;
 /** A row is written before its blob, so one without is old news; this is for clocks that differ. */
@@ -27,6 +29,7 @@ const graceMs = 3_600_000;
 /** Files of boxes on their way to the blob store and back. They are streams of the box, which no gateway looks into. */
 export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptions) => {
   const gate = createGate(packsAtOnce);
+  let sweptUpTo = '';
   const nameOf = (boxId: string, blobId: string) => `${boxId}/${blobId}`;
 
   const remove = async ({ id, boxId }: { id: string; boxId: string }): Promise<void> => {
@@ -34,13 +37,13 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
     await tasks.forgetBlob(id);
   };
 
-  /** Deletes what no box has any more, a batch at a time. */
+  /** Deletes what no box has any more of the next page of blobs; what does not go is tried again in the next round. */
   const sweep = async (): Promise<void> => {
-    for (let found = batch; found === batch; ) {
-      const stray = await tasks.strayBlobs(batch);
-      const done = await Promise.all(stray.map((blob) => background.attempt('delete a blob', () => remove(blob))));
-      // Those that do not go are tried again at the next sweep.
-      found = done.every(Boolean) ? stray.length : 0;
+    const { stray, next } = await tasks.strayBlobs(sweptUpTo, pageSize);
+    sweptUpTo = next;
+    for (let at = 0; at < stray.length; at += batch) {
+      const some = stray.slice(at, at + batch);
+      await Promise.all(some.map((blob) => background.attempt('delete a blob', () => remove(blob))));
     }
   };
 

@@ -8,6 +8,7 @@ import type { Instances } from './instances.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Meter } from './meter.ts';
 import type { WarmPool } from './pool.ts';
+import type { Purges } from './purges.ts';
 import type { RestSweeper } from './rest-sweeper.ts';
 import type { Settlement } from './settlement.ts';
 
@@ -23,6 +24,7 @@ export interface ReaperOptions {
   rests: RestSweeper;
   budget: CpuBudget;
   meter: Pick<Meter, 'sweep'>;
+  purges: Purges;
   sweepMs: number;
   /** How late the use of a box by another gateway may be written. */
   lagMs: number;
@@ -36,9 +38,6 @@ const batch = 16;
 const budgetBatch = 16;
 const reconcileEveryMs = 60_000;
 const graceMs = 30_000;
-const keepEndedSeconds = 7 * 86_400;
-const keepUsageDays = 400;
-const keepKeysSeconds = 86_400;
 /** Nothing runs for as long. */
 const noAgeMs = 30 * 86_400_000;
 
@@ -48,7 +47,7 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, lifecycle, instances, pool, settlement, activity, background, rests } = options;
-  const { budget, meter, sweepMs, lagMs, startMs } = options;
+  const { budget, meter, purges, sweepMs, lagMs, startMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let awayAt = Number.NEGATIVE_INFINITY;
@@ -147,13 +146,7 @@ export const createReaper = (options: ReaperOptions) => {
       await lifecycle.lose(row.boxId, row.id);
     });
     settle(graceMs);
-    await store.boxes.purgeEnded(keepEndedSeconds, 1000);
-    await store.idempotency.purge(keepKeysSeconds);
     rests.reconcile();
-    await store.tickets.purge();
-    await store.portSessions.purge();
-    await store.gateways.purge();
-    await store.usage.purge(keepUsageDays);
   };
 
   const sweep = async () => {
@@ -171,6 +164,7 @@ export const createReaper = (options: ReaperOptions) => {
     await background.attempt('give up boxes', failStuck);
     await pool.tend();
     settle(noAgeMs);
+    purges.sweep();
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
     // What could not be told now is asked for at the next sweep.

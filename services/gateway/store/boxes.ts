@@ -18,6 +18,7 @@ import {
 } from 'drizzle-orm';
 import type { BoxCause, BoxQuery, UpdateBox } from '#contract';
 import type { Database } from './database.ts';
+import { deleteSome } from './delete-some.ts';
 import { isServing } from './gateways.ts';
 import type { InstanceRow } from './instances.ts';
 import { readCursor, toPage } from './page.ts';
@@ -41,6 +42,8 @@ export interface FoundBox {
 }
 
 const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
+/** In words that the indexes of living boxes know. */
+const isLiving = and(isNull(boxes.endedAt), inArray(boxes.state, living));
 const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`;
 /** Of a box: this instance is the one that embodies it, and not about to go. */
 export const isEmbodiedBy = (instance: string) =>
@@ -117,7 +120,7 @@ export const createBoxStore = (db: Database) => {
       const [row] = await db
         .select()
         .from(boxes)
-        .where(and(eq(boxes.tenantId, tenantId), eq(boxes.userId, userId), inArray(boxes.state, living)))
+        .where(and(eq(boxes.tenantId, tenantId), eq(boxes.userId, userId), isLiving))
         .orderBy(desc(boxes.createdAt))
         .limit(1);
       return row;
@@ -132,7 +135,8 @@ export const createBoxStore = (db: Database) => {
         .where(
           and(
             eq(boxes.tenantId, tenantId),
-            query.state ? eq(boxes.state, query.state) : inArray(boxes.state, living),
+            query.state ? eq(boxes.state, query.state) : undefined,
+            query.state === undefined || living.some((state) => state === query.state) ? isLiving : undefined,
             query.user === undefined ? undefined : eq(boxes.userId, query.user),
             key === undefined ? undefined : sql`${boxes.metadata} ->> ${key} = ${rest.join('=')}`,
             cursor && or(lt(boxes.createdAt, cursor.at), and(eq(boxes.createdAt, cursor.at), lt(boxes.id, cursor.id))),
@@ -234,9 +238,12 @@ export const createBoxStore = (db: Database) => {
         sql`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds} + ${lagMs / 1000}::float8) <= now()`,
         notExists(running),
       );
-      const overdue = or(
-        and(inArray(boxes.state, ['ready', 'paused', 'hibernated']), expired),
-        and(eq(boxes.state, 'ready'), eq(boxes.onIdle, 'delete'), idle),
+      const overdue = and(
+        isLiving,
+        or(
+          and(inArray(boxes.state, ['ready', 'paused', 'hibernated']), expired),
+          and(eq(boxes.state, 'ready'), eq(boxes.onIdle, 'delete'), idle),
+        ),
       );
       return await db.transaction(async (tx) => {
         const due = await tx
@@ -305,15 +312,9 @@ export const createBoxStore = (db: Database) => {
       return Object.fromEntries(rows.map((row) => [row.state, row.n]));
     },
 
-    /** Forgets boxes that ended long ago, with their executions. */
-    async purgeEnded(afterSeconds: number, limit: number): Promise<void> {
-      const old = db
-        .select({ id: boxes.id })
-        .from(boxes)
-        .where(sql`${boxes.endedAt} < ${inSeconds(-afterSeconds)}`)
-        .limit(limit);
-      await db.delete(boxes).where(inArray(boxes.id, old));
-    },
+    /** Forgets up to `limit` boxes that ended long ago, with their executions; how many those were. */
+    purgeEnded: (afterSeconds: number, limit: number): Promise<number> =>
+      deleteSome(db, boxes, sql`${boxes.endedAt} < ${inSeconds(-afterSeconds)}`, limit),
   };
 };
 

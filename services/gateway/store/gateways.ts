@@ -1,6 +1,7 @@
 import { eq, lt, type SQL, sql } from 'drizzle-orm';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import type { Database } from './database.ts';
+import { deleteSome } from './delete-some.ts';
 import { gateways } from './schema.ts';
 
 /** How long a gateway counts as living after its last sign of life. */
@@ -34,10 +35,9 @@ export const createGatewayStore = (db: Database) => ({
     await db.delete(gateways).where(eq(gateways.id, id));
   },
 
-  /** Forgets those that died long ago. */
-  async purge(): Promise<void> {
-    await db.delete(gateways).where(lt(gateways.aliveUntil, sql`now() - make_interval(secs => ${keepSeconds})`));
-  },
+  /** Forgets up to `limit` that died long ago; how many those were. */
+  purge: (limit: number): Promise<number> =>
+    deleteSome(db, gateways, lt(gateways.aliveUntil, sql`now() - make_interval(secs => ${keepSeconds})`), limit),
 });
 
 export type GatewayStore = ReturnType<typeof createGatewayStore>;

@@ -1,6 +1,7 @@
 import { and, eq, getTableColumns, lt, sql } from 'drizzle-orm';
 import { CodeBoxError } from '#contract';
 import type { Database } from './database.ts';
+import { deleteSome } from './delete-some.ts';
 import { isServing } from './gateways.ts';
 import { idempotencyKeys } from './schema.ts';
 
@@ -85,10 +86,10 @@ export const createIdempotencyStore = (db: Database, gateway: string | null) => 
       await db.delete(idempotencyKeys).where(whereMine(tenantId, key));
     },
 
-    async purge(afterSeconds: number): Promise<void> {
-      await db
-        .delete(idempotencyKeys)
-        .where(lt(idempotencyKeys.createdAt, sql`now() - make_interval(secs => ${afterSeconds})`));
+    /** Forgets up to `limit` that are older than this; how many those were. */
+    purge: (afterSeconds: number, limit: number): Promise<number> => {
+      const isOld = lt(idempotencyKeys.createdAt, sql`now() - make_interval(secs => ${afterSeconds})`);
+      return deleteSome(db, idempotencyKeys, isOld, limit);
     },
   };
 };

@@ -1,5 +1,6 @@
 import { and, eq, gt, lt, sql } from 'drizzle-orm';
 import type { Database } from './database.ts';
+import { deleteSome } from './delete-some.ts';
 import type { Caller } from './keys.ts';
 import { portSessions } from './schema.ts';
 
@@ -29,10 +30,9 @@ export const createPortSessionStore = (db: Database) => {
       return row;
     },
 
-    /** Forgets those that have expired. */
-    async purge(): Promise<void> {
-      await db.delete(portSessions).where(lt(portSessions.expiresAt, sql`now()`));
-    },
+    /** Forgets up to `limit` that have expired; how many those were. */
+    purge: (limit: number): Promise<number> =>
+      deleteSome(db, portSessions, lt(portSessions.expiresAt, sql`now()`), limit),
   };
 };
 

@@ -185,7 +185,10 @@ export const boxes = pgTable(
     index('boxes_tenant').on(table.tenantId, table.createdAt, table.id),
     index('boxes_state').on(table.state),
     index('boxes_task').on(table.taskUntil).where(sql`${table.task} is not null`),
-    index('boxes_living').on(table.tenantId).where(sql`${table.endedAt} is null`),
+    index('boxes_living').on(table.tenantId, table.createdAt, table.id).where(sql`${table.endedAt} is null`),
+    index('boxes_user').on(table.tenantId, table.userId, table.createdAt, table.id),
+    index('boxes_expires').on(table.expiresAt).where(sql`${table.endedAt} is null`),
+    index('boxes_ended').on(table.endedAt).where(sql`${table.endedAt} is not null`),
     uniqueIndex('boxes_one_per_user')
       .on(table.tenantId, table.reusable)
       .where(sql`${table.reusable} is not null and ${table.state} in ('creating', 'ready', 'paused', 'hibernated')`),
@@ -335,9 +338,13 @@ const keyStandIn = () => ({
 });
 
 /** Tickets not redeemed yet. */
-export const tickets = pgTable('tickets', keyStandIn(), (table) => [index('tickets_expires').on(table.expiresAt)]);
+export const tickets = pgTable('tickets', keyStandIn(), (table) => [
+  index('tickets_expires').on(table.expiresAt),
+  index('tickets_box').on(table.boxId),
+]);
 
 /** Browsers that have redeemed a ticket for one port of a box, by their cookie. */
 export const portSessions = pgTable('port_sessions', { ...keyStandIn(), port: integer('port').notNull() }, (table) => [
   index('port_sessions_expires').on(table.expiresAt),
+  index('port_sessions_box').on(table.boxId),
 ]);

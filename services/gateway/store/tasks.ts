@@ -1,4 +1,4 @@
-import { and, asc, eq, inArray, isNull, notExists, or, type SQL, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, inArray, isNull, notExists, or, type SQL, sql } from 'drizzle-orm';
 import { type BoxRow, isEmbodiedBy } from './boxes.ts';
 import type { Database } from './database.ts';
 import { blobs, boxes, executions, instances } from './schema.ts';
@@ -282,18 +282,22 @@ export const createTaskStore = (db: Database) => {
       });
     },
 
-    /** Blobs that no box has, and no task is making. */
-    async strayBlobs(limit: number): Promise<{ id: string; boxId: string }[]> {
+    /**
+     * Of a page of the blobs on record, in the order of their ids, those that no box has and no task is making; `next` is where the next
+     * page begins, '' after the last one.
+     */
+    async strayBlobs(after: string, limit: number): Promise<{ stray: { id: string; boxId: string }[]; next: string }> {
       const owner = db
         .select({ one: sql`1` })
         .from(boxes)
         .where(and(eq(boxes.id, blobs.boxId), or(eq(boxes.checkpointId, blobs.id), eq(boxes.taskId, blobs.id))));
-      return await db
-        .select({ id: blobs.id, boxId: blobs.boxId })
+      const page = await db
+        .select({ id: blobs.id, boxId: blobs.boxId, isStray: sql<boolean>`${notExists(owner)}` })
         .from(blobs)
-        .where(notExists(owner))
-        .orderBy(sql`random()`)
+        .where(gt(blobs.id, after))
+        .orderBy(asc(blobs.id))
         .limit(limit);
+      return { stray: page.filter(({ isStray }) => isStray), next: page.length < limit ? '' : (page.at(-1)?.id ?? '') };
     },
 
     async forgetBlob(id: string): Promise<void> {

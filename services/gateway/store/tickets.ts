@@ -1,5 +1,6 @@
 import { and, eq, gt, lt, sql } from 'drizzle-orm';
 import type { Database } from './database.ts';
+import { deleteSome } from './delete-some.ts';
 import type { Caller } from './keys.ts';
 import { tickets } from './schema.ts';
 
@@ -25,10 +26,8 @@ export const createTicketStore = (db: Database) => ({
     return row;
   },
 
-  /** Forgets those that have expired. */
-  async purge(): Promise<void> {
-    await db.delete(tickets).where(lt(tickets.expiresAt, sql`now()`));
-  },
+  /** Forgets up to `limit` that have expired; how many those were. */
+  purge: (limit: number): Promise<number> => deleteSome(db, tickets, lt(tickets.expiresAt, sql`now()`), limit),
 });
 
 export type TicketStore = ReturnType<typeof createTicketStore>;

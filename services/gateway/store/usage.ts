@@ -1,6 +1,7 @@
 import { and, asc, desc, eq, gt, gte, isNotNull, lt, lte, or, sql } from 'drizzle-orm';
 import { dayQuerySchema, type Page, type UsageQuery } from '#contract';
 import type { Database } from './database.ts';
+import { deleteSome } from './delete-some.ts';
 import { foreignCursor } from './page.ts';
 import { instances, usage } from './schema.ts';
 
@@ -101,10 +102,9 @@ export const createUsageStore = (db: Database) => ({
           peak_memory_bytes = greatest(usage.peak_memory_bytes, excluded.peak_memory_bytes)`);
   },
 
-  /** Forgets what is older than this many days. */
-  async purge(days: number): Promise<void> {
-    await db.delete(usage).where(sql`${usage.day} < ${today} - ${days}::int`);
-  },
+  /** Forgets up to `limit` records that are older than this many days; how many those were. */
+  purge: (days: number, limit: number): Promise<number> =>
+    deleteSome(db, usage, sql`${usage.day} < ${today} - ${days}::int`, limit),
 });
 
 export type UsageStore = ReturnType<typeof createUsageStore>;

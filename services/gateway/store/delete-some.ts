@@ -1,0 +1,13 @@
+import { type SQL, sql } from 'drizzle-orm';
+import type { PgTable } from 'drizzle-orm/pg-core';
+import type { Database } from './database.ts';
+
+/**
+ * Deletes up to `limit` rows of a table for which `where` holds, and answers how many those were. Rows that somebody else is working on
+ * are left for the next time.
+ */
+export const deleteSome = async (db: Database, table: PgTable, where: SQL, limit: number): Promise<number> => {
+  const some = sql`select ctid from ${table} where ${where} limit ${limit} for update skip locked`;
+  const { rowCount } = await db.execute(sql`delete from ${table} where ctid = any(array(${some}))`);
+  return rowCount ?? 0;
+};

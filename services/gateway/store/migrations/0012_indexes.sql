@@ -1,0 +1,7 @@
+DROP INDEX "boxes_living";--> statement-breakpoint
+CREATE INDEX "boxes_user" ON "boxes" USING btree ("tenant_id","user_id","created_at","id");--> statement-breakpoint
+CREATE INDEX "boxes_expires" ON "boxes" USING btree ("expires_at") WHERE "boxes"."ended_at" is null;--> statement-breakpoint
+CREATE INDEX "boxes_ended" ON "boxes" USING btree ("ended_at") WHERE "boxes"."ended_at" is not null;--> statement-breakpoint
+CREATE INDEX "port_sessions_box" ON "port_sessions" USING btree ("box_id");--> statement-breakpoint
+CREATE INDEX "tickets_box" ON "tickets" USING btree ("box_id");--> statement-breakpoint
+CREATE INDEX "boxes_living" ON "boxes" USING btree ("tenant_id","created_at","id") WHERE "boxes"."ended_at" is null;

@@ -1,0 +1,132 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createBackground } from '../../services/gateway/boxes/background.ts';
+import { newId } from '../../services/gateway/boxes/id.ts';
+import { createPurges } from '../../services/gateway/boxes/purges.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
+import { openStore, type Store } from '../../services/gateway/store/store.ts';
+import { eventually } from '../api/harness.ts';
+
+const driver = 'none';
+const pool = { template: 'python', generation: 'now', size: 100 };
+const startMs = 60_000;
+/** Lives as long as the tests. */
+const gateway = 'gw_living';
+
+let folder: string;
+let postgres: EmbeddedPostgres;
+let store: Store;
+let admin: pg.Pool;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'codebox-upkeep-'));
+  postgres = await startEmbeddedPostgres(folder);
+  store = await openStore(postgres.url, () => {}, gateway);
+  admin = new pg.Pool({ connectionString: postgres.url, max: 1 });
+  await admin.query("insert into gateways (id, alive_until) values ($1, 'infinity')", [gateway]);
+  await store.keys.addTenant('one', 'one');
+  await store.pools.publish(driver, [pool.template], [pool]);
+});
+afterAll(async () => {
+  await admin?.end();
+  await store?.close();
+  await postgres?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const reserve = async () => {
+  const id = newId('i');
+  expect(await store.pools.reserve(driver, pool, id, 1000)).toBe(true);
+  return id;
+};
+
+const states = async (ids: string[]) => {
+  const rows = await store.instances.after(driver, '', 1000);
+  return ids.map((id) => rows.find((row) => row.id === id)?.state);
+};
+
+/** A box that waits for the instance that is being made for it. */
+const beginBox = async () => {
+  const begun = await store.allocation.claim(
+    {
+      id: newId('box'),
+      tenantId: 'one',
+      userId: null,
+      reusable: false,
+      template: pool.template,
+      metadata: {},
+      limits: { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 },
+      network: 'none',
+      idleSeconds: 900,
+      maxLifetimeSeconds: 900,
+      onIdle: 'delete',
+    },
+    { driver, template: pool.template, generation: null },
+  );
+  const instance = begun && (await store.allocation.reserve(begun.box.id, { id: newId('i'), driver }, 1000));
+  if (!begun || !instance) throw new Error('it was not written');
+  return { box: begun.box.id, instance: instance.id };
+};
+
+test('what a gateway that lives is making for a pool is given up once it takes too long, and is warm no more', async () => {
+  const [young, old] = [await reserve(), await reserve()];
+  await admin.query("update instances set created_at = created_at - interval '1 hour' where id = $1", [old]);
+  expect((await store.pools.drain(driver, 10, startMs)).map(({ id }) => id)).toEqual([old]);
+  expect(await store.pools.admit(old, 'unix:/old')).toBe(false);
+  expect(await store.pools.admit(young, 'unix:/young')).toBe(true);
+  expect(await states([young, old])).toEqual(['warm', 'destroying']);
+});
+
+test('what is being made for a box is given up when the box does not wait for it any more', async () => {
+  const [ended, waiting, ready, resting, restoring] = [
+    await beginBox(),
+    await beginBox(),
+    await beginBox(),
+    await beginBox(),
+    await beginBox(),
+  ];
+  const put = (box: string, state: string, task: string | null = null) =>
+    admin.query(
+      "update boxes set state = $2, task = $3, ended_at = case $2 when 'failed' then now() end where id = $1",
+      [box, state, task],
+    );
+  await put(ended.box, 'failed');
+  await put(ready.box, 'ready');
+  await put(resting.box, 'hibernated');
+  await put(restoring.box, 'hibernated', 'restore');
+  await store.instances.giveUp(driver, 10);
+  const all = [ended, waiting, ready, resting, restoring].map(({ instance }) => instance);
+  const gone = 'destroying';
+  expect(await states(all)).toEqual([gone, 'creating', gone, gone, 'creating']);
+  const took = { kind: 'cold', ms: 1, cpuMs: null } as const;
+  await admin.query("update instances set state = 'destroying' where id = $1", [waiting.instance]);
+  const address = 'unix:/none';
+  expect(await store.boxes.markReady(waiting.box, { id: waiting.instance, address }, took)).toBeUndefined();
+});
+
+test('what is old is forgotten kind by kind, also when one of them cannot be', async () => {
+  const { box } = await beginBox();
+  await store.boxes.end(box, 'failed', { code: 'start_failed', detail: '' });
+  await admin.query("update boxes set ended_at = now() - interval '1 year' where id = $1", [box]);
+  await admin.query("insert into gateways (id, alive_until) values ('gw_dead', now() - interval '1 year')");
+  await admin.query("insert into usage (tenant_id, user_id, day) values ('one', 'ada', '2020-01-01')");
+  await admin.query(`
+    create function refuse() returns trigger language plpgsql as $$ begin raise 'this one cannot be deleted'; end $$;
+    create trigger refuse before delete on boxes for each row execute function refuse()`);
+  const failures: string[] = [];
+  const background = createBackground((what) => failures.push(what));
+  createPurges({ store, background }).sweep();
+  const left = (sql: string) => admin.query(sql).then(({ rowCount }) => rowCount);
+  await eventually(async () => (await left("select from usage where day < '2021-01-01'")) === 0);
+  expect(await left("select from gateways where id = 'gw_dead'")).toBe(0);
+  expect(await left('select from gateways')).toBe(1);
+  expect(await left(`select from boxes where id = '${box}'`)).toBe(1);
+  await background.drain(10_000);
+  expect(failures).toEqual(['forget old boxes']);
+  await admin.query('drop trigger refuse on boxes');
+  createPurges({ store, background }).sweep();
+  await eventually(async () => (await left(`select from boxes where id = '${box}'`)) === 0);
+});
