@@ -49,6 +49,7 @@ const environmentSchema = z.object({
   CODEBOX_BOX_IMAGE: z.string().min(1).default('codebox-box:latest'),
   CODEBOX_TEMPLATES: z.string().min(1).optional(),
   CODEBOX_MAX_BOXES: z.coerce.number().int().min(1).max(10_000).optional(),
+  CODEBOX_MAX_MEMORY_MB: z.coerce.number().int().min(128).max(1_000_000_000).optional(),
   CODEBOX_WARM_BOXES: z.coerce.number().int().min(0).max(1000).default(2),
   CODEBOX_QUEUE_SECONDS: seconds(30, 600),
   CODEBOX_START_SECONDS: seconds(60, 600),
@@ -97,6 +98,8 @@ export interface Config {
   boxImage: string;
   templatesFile: string | undefined;
   maxBoxes: number | undefined;
+  /** What they may use of memory together. */
+  maxMemoryMb: number | undefined;
   /** Warm instances of the built-in template. */
   warmBoxes: number;
   /** How long a request may wait for room. */
@@ -151,6 +154,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     boxImage: values.CODEBOX_BOX_IMAGE,
     templatesFile: values.CODEBOX_TEMPLATES,
     maxBoxes: values.CODEBOX_MAX_BOXES,
+    maxMemoryMb: values.CODEBOX_MAX_MEMORY_MB,
     warmBoxes: values.CODEBOX_WARM_BOXES,
     queueMs: values.CODEBOX_QUEUE_SECONDS * 1000,
     startMs: values.CODEBOX_START_SECONDS * 1000,

@@ -1,4 +1,3 @@
-import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
 import { openBlobs } from './blobs/open-blobs.ts';
@@ -31,10 +30,11 @@ import { createRun } from './boxes/run.ts';
 import { createSettlement } from './boxes/settlement.ts';
 import { createStats } from './boxes/stats.ts';
 import { createSupply } from './boxes/supply.ts';
-import { readTemplates, type Template } from './boxes/templates.ts';
+import { readTemplates } from './boxes/templates.ts';
 import { createTerminals } from './boxes/terminals.ts';
 import { createTickets } from './boxes/tickets.ts';
 import { createUsage } from './boxes/usage.ts';
+import { below, readCeiling } from './ceiling.ts';
 import type { Config } from './config.ts';
 import { createDockerDriver } from './drivers/docker/driver.ts';
 import type { Driver } from './drivers/driver.ts';
@@ -58,8 +58,6 @@ export interface Overrides {
   driver?: Driver;
 }
 
-/** Share of the machine's memory that boxes may be promised. */
-const memoryShare = 0.8;
 /** What a stopping gateway has to answer those that it cannot wait for. */
 const leaveMs = 1000;
 const maxBeatMs = 3000;
@@ -93,7 +91,9 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const store = await openStore(config.databaseUrl ?? embedded?.url ?? '', onBroken, id);
   stack.defer(store.close);
 
-  const templates = readTemplates(config.templatesFile, config.boxImage, config.warmBoxes);
+  const given = readTemplates(config.templatesFile, config.boxImage, config.warmBoxes);
+  const ceiling = readCeiling(config, given.values());
+  const templates = below(ceiling, given);
   const deployment = await store.keys.deployment(newId('dep'));
   const metrics = createMetrics({
     countBoxes: store.boxes.countByState,
@@ -137,11 +137,13 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const meter = createMeter({ driver, usage: store.usage });
   const quotas = createQuotas(store.quotas);
   const wake = (tenant: string, box: string) => rests.rest.wake(tenant, box);
-  const maxInstances = config.maxBoxes ?? capacity(templates);
   const warmest = [...templates.values()].reduce((sum, template) => sum + template.warm, 0);
-  if (warmest > maxInstances) log.warn({ warm: warmest, maxInstances }, 'the pools cannot all be filled');
+  const warmestMb = [...templates.values()].reduce((sum, { warm, limits }) => sum + warm * limits.memoryMb, 0);
+  if (warmest > ceiling.instances || warmestMb > ceiling.memoryMb)
+    log.warn({ warm: warmest, warmMb: warmestMb, ceiling }, 'the pools cannot all be filled');
   const poolMetrics = createPoolMetrics(metrics.registry, {
     templates: templates.keys(),
+    ceilingMb: ceiling.memoryMb,
     census: store.pools.census,
     countWaiting: store.waiting.count,
   });
@@ -152,7 +154,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     background,
     meter,
     templates,
-    maxInstances,
+    ceiling,
     startMs: config.startMs,
     waitMs: config.queueMs,
     onBreaker: ({ template, isOpen, pauseMs, error: err }) => {
@@ -305,12 +307,6 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
 };
 
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
-
-/** As many boxes of the largest default size as the memory holds. */
-const capacity = (templates: Map<string, Template>): number => {
-  const largest = Math.max(...[...templates.values()].map((template) => template.limits.memoryMb));
-  return Math.max(1, Math.floor((totalmem() * memoryShare) / (largest * 1024 * 1024)));
-};
 
 /** The configured driver; `auto` takes Docker where a daemon answers, else local processes. */
 export const chooseDriver = async (

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Box } from '#contract';
+import type { Box, Problem } from '#contract';
 import { drivers, eventually, type RunningGateway, startGateway, startGateways } from './harness.ts';
 import { type PoolView, viewPool } from './pool-view.ts';
 
@@ -141,5 +141,60 @@ describe.each(drivers)('waiting for room on the %s driver', (driver) => {
     expect((await gateway.get<Box>(`/v1/boxes/${found.id}`)).body.state).toBe('deleted');
     expect(await waiting(0)).toBe(true);
     await gateway.client.boxes.delete(held.id);
+  });
+});
+
+describe.each(drivers)('the memory of boxes on the %s driver', (driver) => {
+  const ceilingMb = 1700;
+  let gateway: RunningGateway;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, {
+      CODEBOX_MAX_BOXES: '10',
+      CODEBOX_MAX_MEMORY_MB: String(ceilingMb),
+      CODEBOX_QUEUE_SECONDS: '120',
+      CODEBOX_SWEEP_SECONDS: '0.5',
+    });
+  });
+  afterAll(() => gateway?.dispose());
+
+  const sample = async (series: string) => {
+    const text = await (await fetch(`${gateway.url}/metrics`)).text();
+    return Number(new RegExp(`^${series} (.+)$`, 'm').exec(text)?.[1]);
+  };
+  const isPromised = async (memoryMb: number) => (await sample('codebox_memory_promised_bytes')) === memoryMb * 2 ** 20;
+  const large = { limits: { memoryMb: 1024 } };
+
+  test('is not promised twice: one that finds too little waits or is told so, and a smaller one is had meanwhile', async () => {
+    const others = { authorization: `Bearer ${await gateway.addTenant()}` };
+    expect(await sample('codebox_memory_ceiling_bytes')).toBe(ceilingMb * 2 ** 20);
+    const first = await gateway.createBox(large);
+    const second = gateway.post<Box>('/v1/boxes', large);
+    await eventually(async () => (await sample('codebox_queue_waiting')) === 1);
+    const small = await gateway.post<Box>('/v1/boxes', { limits: { memoryMb: 512 } }, others);
+    expect(small.status).toBe(201);
+    expect(await isPromised(1536)).toBe(true);
+    await gateway.client.boxes.delete(first.id);
+    const { status, body: box } = await second;
+    expect(status).toBe(201);
+
+    await gateway.kill('SIGTERM');
+    await gateway.restart({ CODEBOX_QUEUE_SECONDS: '0' });
+    const refused = await gateway.post<Problem>('/v1/boxes', large);
+    expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
+    expect(refused.body.detail).toContain('too much of their memory, are in use for one more with 1024 MiB');
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    const never = await gateway.post<Problem>('/v1/boxes', { limits: { memoryMb: 4096 } });
+    expect([never.status, never.body.errors]).toEqual([
+      400,
+      [{ pointer: '/limits/memoryMb', detail: `must be at most ${ceilingMb}` }],
+    ]);
+
+    // What is frozen keeps its memory, what is put aside has none.
+    await gateway.client.boxes.pause(box.id);
+    expect(await isPromised(1536)).toBe(true);
+    await gateway.client.boxes.resume(box.id);
+    await gateway.client.boxes.hibernate(box.id);
+    await eventually(() => isPromised(512));
+    await gateway.call(`/v1/boxes/${small.body.id}`, { method: 'DELETE', headers: others });
   });
 });

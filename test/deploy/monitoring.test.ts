@@ -67,7 +67,8 @@ const { registry } = createMetrics({
 addUsageMetrics(registry, async () => new Map());
 createPoolMetrics(registry, {
   templates: [],
-  census: async () => ({ found: [], wanted: [] }),
+  ceilingMb: 0,
+  census: async () => ({ found: [], wanted: [], promisedMb: 0 }),
   countWaiting: async () => 0,
 });
 addSeries(registry);

@@ -7,8 +7,12 @@ import type { NewBox, Wanted } from '../../services/gateway/store/allocation.ts'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
 
-const pool = { template: 'python', generation: 'now', size: 100 };
-const wanted: Wanted = { driver: 'none', template: pool.template, generation: pool.generation };
+const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
+const { template, generation, memoryMb } = pool;
+const wanted: Wanted = { driver: 'none', template, generation, memoryMb };
+/** So many instances, and memory for so many of the pool's size. */
+const ceilingOf = (instances: number, memoryMb = instances * pool.memoryMb) => ({ instances, memoryMb });
+const most = ceilingOf(1000);
 
 let folder: string;
 let postgres: EmbeddedPostgres;
@@ -51,14 +55,14 @@ const fill = async (n: number) => {
   await store.pools.publish('none', [pool.template], [pool]);
   for (let i = 0; i < n; i++) {
     const id = newId('i');
-    await store.pools.reserve('none', pool, id, 1000);
+    await store.pools.reserve('none', pool, id, most);
     await store.pools.admit(id, `unix:/${id}`);
   }
 };
 
 test('of 200 claims at two gateways and a drain, each warm instance has one owner', async () => {
   await fill(100);
-  const claims = Array.from({ length: 200 }, (_, i) => stores[i % 2 ? 0 : 1].allocation.claim(newBox(), wanted));
+  const claims = Array.from({ length: 200 }, (_, i) => stores[i % 2 ? 0 : 1].allocation.claim(newBox(), wanted, most));
   const drained = Promise.all(
     stores.map((store) => store.pools.publish('none', [], []).then(() => store.pools.drain('none', 20, 60_000))),
   );
@@ -78,7 +82,9 @@ test('a pool is filled to its size and not over the ceiling, however many fill i
   await store.pools.publish('none', [pool.template], [{ ...pool, size: 10 }]);
   const reserve = (max: number) =>
     Promise.all(
-      Array.from({ length: 40 }, (_, i) => stores[i % 2 ? 0 : 1].pools.reserve('none', pool, newId('i'), max)),
+      Array.from({ length: 40 }, (_, i) =>
+        stores[i % 2 ? 0 : 1].pools.reserve('none', pool, newId('i'), ceilingOf(max)),
+      ),
     );
   expect((await reserve(7)).filter(Boolean)).toHaveLength(7);
   expect((await reserve(100)).filter(Boolean)).toHaveLength(3);
@@ -89,7 +95,7 @@ test("a user's box is written once, and takes one instance", async () => {
   await fill(20);
   const mine = () => newBox('many', { userId: 'ada', reusable: true });
   const answers = await Promise.all(
-    Array.from({ length: 50 }, (_, i) => stores[i % 2 ? 0 : 1].allocation.claim(mine(), wanted)),
+    Array.from({ length: 50 }, (_, i) => stores[i % 2 ? 0 : 1].allocation.claim(mine(), wanted, most)),
   );
   expect(answers.filter(Boolean)).toHaveLength(1);
   expect(await stores[0].pools.warm('none', '', 100)).toHaveLength(19);
@@ -98,7 +104,7 @@ test("a user's box is written once, and takes one instance", async () => {
 test('the queue is a turn of every tenant that waits, and who has waited comes before who comes', async () => {
   const [store] = stores;
   const join = async (tenant: string) => {
-    const begun = await store.allocation.claim(newBox(tenant), { ...wanted, generation: null });
+    const begun = await store.allocation.claim(newBox(tenant), { ...wanted, generation: null }, most);
     if (!begun) throw new Error('it was not written');
     expect(await store.waiting.join(begun.box, wanted, 60_000)).toBe(true);
     return begun.box.id;
@@ -107,12 +113,13 @@ test('the queue is a turn of every tenant that waits, and who has waited comes b
   const many = [];
   for (let i = 0; i < 6; i++) many.push(await join('many'));
   const one = await join('one');
-  const newcomer = await stores[1].allocation.claim(newBox('one'), wanted);
-  expect(newcomer).toMatchObject({ instance: null });
+  const newcomer = await stores[1].allocation.claim(newBox('one'), wanted, most);
+  if (!newcomer) throw new Error('it was not written');
+  expect(newcomer.instance).toBeNull();
   const instance = { id: newId('i'), driver: 'none' };
-  expect(await stores[1].allocation.reserve(newcomer?.box.id ?? '', instance, 100)).toBeUndefined();
+  expect(await stores[1].allocation.reserve(newcomer.box, instance, most)).toBeUndefined();
   const admit = async (mine: string[], max: number) =>
-    (await store.waiting.admit(mine, max, () => newId('i'))).admitted.map(({ boxId }) => boxId);
+    (await store.waiting.admit(mine, ceilingOf(max), () => newId('i'))).admitted.map(({ boxId }) => boxId);
   expect(await admit([...many, one], 2)).toEqual([many[0], one]);
   const left = [...many.slice(1), await join('one')];
   expect(await admit(left, 2)).toEqual([]);
@@ -123,10 +130,10 @@ test('the queue is a turn of every tenant that waits, and who has waited comes b
 test('warm instances give way to those who wait and cannot use them, no more than needed', async () => {
   const [store] = stores;
   await fill(3);
-  const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null });
+  const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null }, most);
   if (!begun) throw new Error('it was not written');
   await store.waiting.join(begun.box, { ...wanted, generation: null }, 60_000);
-  const ask = () => store.waiting.admit([begun.box.id], 3, () => newId('i'));
+  const ask = () => store.waiting.admit([begun.box.id], ceilingOf(3), () => newId('i'));
   const first = await ask();
   expect([first.admitted, first.evicted.length]).toEqual([[], 1]);
   expect(await ask()).toMatchObject({ admitted: [], evicted: [] });
@@ -137,15 +144,40 @@ test('warm instances give way to those who wait and cannot use them, no more tha
 test('a box that has ended gets no instance and no place in the queue', async () => {
   const [store] = stores;
   await fill(1);
-  const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null });
+  const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null }, most);
   if (!begun) throw new Error('it was not written');
   const { box } = begun;
   expect(await store.boxes.end(box.id, 'deleting', { code: 'deleted', detail: '' })).toMatchObject({
     state: 'deleted',
   });
-  expect(await store.allocation.claimFor(box.id, wanted)).toBeUndefined();
+  expect(await store.allocation.claimFor(box, wanted, most)).toBeUndefined();
   const instance = { id: newId('i'), driver: 'none' };
-  await expect(store.allocation.reserve(box.id, instance, 100)).rejects.toMatchObject({ code: 'gone' });
+  await expect(store.allocation.reserve(box, instance, most)).rejects.toMatchObject({ code: 'gone' });
   await expect(store.waiting.join(box, wanted, 60_000)).rejects.toMatchObject({ code: 'gone' });
   expect(await store.pools.warm('none', '', 10)).toHaveLength(1);
+});
+
+test('no number of claims, of starts and of refills takes more memory than there may be', async () => {
+  const [store] = stores;
+  await fill(4);
+  await store.pools.publish('none', [template], [pool]);
+  const ceiling = { instances: 100, memoryMb: 8000 };
+  const large = () => newBox('many', { limits: { cpus: 1, memoryMb: 1524, diskMb: 1024, pids: 256 } });
+  const begin = async (at: Store) => {
+    const begun = await at.allocation.claim(large(), wanted, ceiling);
+    if (!begun) throw new Error('it was not written');
+    const instance = { id: newId('i'), driver: 'none' };
+    return begun.instance ?? (await at.allocation.reserve(begun.box, instance, ceiling));
+  };
+  const asked = Array.from({ length: 30 }, (_, i) => {
+    const at = stores[i % 2 ? 0 : 1];
+    return i % 3 ? begin(at) : at.pools.reserve('none', pool, newId('i'), ceiling);
+  });
+  await Promise.all(asked);
+  const rows = await store.instances.after('none', '', 1000);
+  const promised = rows.reduce((sum, row) => sum + row.memoryMb, 0);
+  expect(promised).toBeLessThanOrEqual(ceiling.memoryMb);
+  // Nothing more would fit.
+  expect(promised).toBeGreaterThan(ceiling.memoryMb - 1024);
+  for (const row of rows) expect(row.memoryMb).toBe(row.boxId === null ? 1024 : 1524);
 });

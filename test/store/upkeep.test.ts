@@ -11,7 +11,8 @@ import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import { eventually } from '../api/harness.ts';
 
 const driver = 'none';
-const pool = { template: 'python', generation: 'now', size: 100 };
+const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
+const most = { instances: 1000, memoryMb: 1_024_000 };
 const startMs = 60_000;
 /** Lives as long as the tests. */
 const gateway = 'gw_living';
@@ -39,7 +40,7 @@ afterAll(async () => {
 
 const reserve = async () => {
   const id = newId('i');
-  expect(await store.pools.reserve(driver, pool, id, 1000)).toBe(true);
+  expect(await store.pools.reserve(driver, pool, id, most)).toBe(true);
   return id;
 };
 
@@ -64,9 +65,10 @@ const beginBox = async () => {
       maxLifetimeSeconds: 900,
       onIdle: 'delete',
     },
-    { driver, template: pool.template, generation: null },
+    { driver, template: pool.template, generation: null, memoryMb: pool.memoryMb },
+    most,
   );
-  const instance = begun && (await store.allocation.reserve(begun.box.id, { id: newId('i'), driver }, 1000));
+  const instance = begun && (await store.allocation.reserve(begun.box, { id: newId('i'), driver }, most));
   if (!begun || !instance) throw new Error('it was not written');
   return { box: begun.box.id, instance: instance.id };
 };

@@ -3,6 +3,7 @@ import type { BoxConnection, BoxConnections } from '../box-server/connections.ts
 import type { BindableLimits, Binding, Driver, NetworkPolicy } from '../drivers/driver.ts';
 import type { NewBox, Wanted } from '../store/allocation.ts';
 import type { BoxRow, Startup } from '../store/boxes.ts';
+import type { Capacity } from '../store/capacity.ts';
 import type { InstanceRow } from '../store/instances.ts';
 import type { Store } from '../store/store.ts';
 import type { Background } from './background.ts';
@@ -21,7 +22,7 @@ export interface AllocationOptions {
   background: Background;
   pool: WarmPool;
   queue: Queue;
-  maxInstances: number;
+  ceiling: Capacity;
   startMs: number;
   /** Told of a warm instance that could not be made a box's own. */
   onUnfit: (error: unknown) => void;
@@ -63,7 +64,7 @@ const leastBoundMemoryMb = 384;
  * becomes free first. A warm instance that does not answer or does not take a change is destroyed, never handed out.
  */
 export const createAllocation = (options: AllocationOptions) => {
-  const { driver, store, connections, instances, background, pool, queue, maxInstances, startMs } = options;
+  const { driver, store, connections, instances, background, pool, queue, ceiling, startMs } = options;
 
   /** What has to change in a warm instance of the template; undefined when that cannot be done while it runs. */
   const changesFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Binding | undefined => {
@@ -84,17 +85,18 @@ export const createAllocation = (options: AllocationOptions) => {
 
   const wantedFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Wanted => {
     const generation = changesFor(template, box) && pool.generationOf(template);
-    return { driver: driver.name, template: template.name, generation: generation ?? null };
+    const { name, limits } = template;
+    return { driver: driver.name, template: name, generation: generation ?? null, memoryMb: limits.memoryMb };
   };
 
   /** A row of an instance to be made for a box, or what becomes free first when there is no room. */
   const makeOrWait = async (box: BoxRow, wanted: Wanted): Promise<Seat> => {
-    const row = await store.allocation.reserve(box.id, { id: newId('i'), driver: driver.name }, maxInstances);
+    const row = await store.allocation.reserve(box, { id: newId('i'), driver: driver.name }, ceiling);
     return row ? { instance: row, hasWaited: false } : { instance: await queue.wait(box, wanted), hasWaited: true };
   };
 
   const seat = async (box: BoxRow, wanted: Wanted): Promise<InstanceRow> => {
-    const warm = wanted.generation === null ? undefined : await store.allocation.claimFor(box.id, wanted);
+    const warm = wanted.generation === null ? undefined : await store.allocation.claimFor(box, wanted, ceiling);
     return warm ?? (await makeOrWait(box, wanted)).instance;
   };
 
@@ -165,7 +167,7 @@ export const createAllocation = (options: AllocationOptions) => {
      */
     async begin(plan: NewBox, template: Template): Promise<(Seat & { box: BoxRow }) | undefined> {
       const wanted = wantedFor(template, plan);
-      const begun = await store.allocation.claim(plan, wanted);
+      const begun = await store.allocation.claim(plan, wanted, ceiling);
       if (!begun) return undefined;
       const { box, instance } = begun;
       try {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BoxConnections } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
+import type { Capacity } from '../store/capacity.ts';
 import type { InstanceRow } from '../store/instances.ts';
 import type { PoolPlan, PoolStore } from '../store/pools.ts';
 import type { Background } from './background.ts';
@@ -17,7 +18,7 @@ export interface PoolOptions {
   connections: BoxConnections;
   background: Background;
   templates: Map<string, Template>;
-  maxInstances: number;
+  ceiling: Capacity;
   startMs: number;
   /** How many warm instances this gateway makes at once. */
   startsAtOnce: number;
@@ -49,7 +50,7 @@ const refillDelayMs = 100;
  * was made from another template or image is drained while it is warm, and never when it has become a box.
  */
 export const createPool = (options: PoolOptions) => {
-  const { driver, connections, background, templates, maxInstances, startMs, startsAtOnce, instances } = options;
+  const { driver, connections, background, templates, ceiling, startMs, startsAtOnce, instances } = options;
   const isUsable = (template: Template) => !template.hasOwnImage || driver.capabilities.images;
   const pools = new Map<string, Pool>(
     [...templates.values()]
@@ -95,13 +96,13 @@ export const createPool = (options: PoolOptions) => {
 
   /** The next one to make, its row written; undefined when there is nothing to do for now. */
   const reserve = async (): Promise<{ id: string; pool: Pool } | undefined> => {
-    for (const { template, generation } of await options.pools.lacking(driver.name)) {
-      const pool = pools.get(template);
+    for (const { template: name, generation } of await options.pools.lacking(driver.name)) {
+      const pool = pools.get(name);
       // Another gateway knows it otherwise, and is the one to fill it.
       if (pool === undefined || pool.generation !== generation || !pool.breaker.enter()) continue;
       const id = newId('i');
       const hasRoom = await options.pools
-        .reserve(driver.name, { template, generation }, id, maxInstances)
+        .reserve(driver.name, { template: name, generation, memoryMb: pool.template.limits.memoryMb }, id, ceiling)
         .catch((error: unknown) => {
           pool.breaker.leave();
           throw error;

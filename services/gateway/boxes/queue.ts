@@ -1,6 +1,7 @@
 import { CodeBoxError } from '#contract';
 import type { Wanted } from '../store/allocation.ts';
 import type { BoxRow } from '../store/boxes.ts';
+import type { Capacity } from '../store/capacity.ts';
 import type { InstanceRow } from '../store/instances.ts';
 import type { WaitingStore } from '../store/waiting.ts';
 import type { Background } from './background.ts';
@@ -13,7 +14,7 @@ export interface QueueOptions {
   driver: string;
   background: Background;
   instances: Instances;
-  maxInstances: number;
+  ceiling: Capacity;
   /** How long a box may wait. */
   waitMs: number;
 }
@@ -21,6 +22,7 @@ export interface QueueOptions {
 interface Ticket {
   admit: (instance: InstanceRow) => void;
   refuse: (error: CodeBoxError) => void;
+  noRoom: () => void;
 }
 
 const askEveryMs = 100;
@@ -32,7 +34,7 @@ const retryAfterSeconds = 5;
  * for its own boxes, several times a second and whenever it knows of room.
  */
 export const createQueue = (options: QueueOptions) => {
-  const { waiting, driver, background, instances, maxInstances, waitMs } = options;
+  const { waiting, driver, background, instances, ceiling, waitMs } = options;
   const tickets = new Map<string, Ticket>();
   let timer: NodeJS.Timeout | undefined;
   let isAsking = false;
@@ -40,7 +42,7 @@ export const createQueue = (options: QueueOptions) => {
   let isClosed = false;
 
   const ask = async () => {
-    const { admitted, evicted, missing } = await waiting.admit([...tickets.keys()], maxInstances, () => newId('i'));
+    const { admitted, evicted, missing } = await waiting.admit([...tickets.keys()], ceiling, () => newId('i'));
     for (const { boxId, instance } of admitted) settle(boxId, (ticket) => ticket.admit(instance));
     for (const boxId of missing) settle(boxId, (ticket) => ticket.refuse(deleted()));
     // Those of another driver are destroyed by a gateway that has it.
@@ -80,14 +82,14 @@ export const createQueue = (options: QueueOptions) => {
      * Waits for an instance of a box's own. Throws `unavailable` when the time is over, the queue is full or the gateway stops,
      * `gone` when the box is deleted meanwhile.
      */
-    async wait(box: Pick<BoxRow, 'id' | 'tenantId'>, wanted: Wanted): Promise<InstanceRow> {
-      if (waitMs === 0 || isClosed || !(await waiting.join(box, wanted, waitMs))) throw allTaken();
+    async wait(box: Pick<BoxRow, 'id' | 'tenantId' | 'limits'>, wanted: Wanted): Promise<InstanceRow> {
+      if (waitMs === 0 || isClosed || !(await waiting.join(box, wanted, waitMs))) throw noRoom(box);
       const { promise, resolve, reject } = Promise.withResolvers<InstanceRow>();
-      tickets.set(box.id, { admit: resolve, refuse: reject });
+      tickets.set(box.id, { admit: resolve, refuse: reject, noRoom: () => reject(noRoom(box)) });
       const giveUp = async () => {
         // Whoever was admitted just now is told so by the question that is under way. Without a database nobody is.
         const hasLeft = await waiting.leave(box.id).catch(() => true);
-        if (hasLeft) settle(box.id, (ticket) => ticket.refuse(allTaken()));
+        if (hasLeft) settle(box.id, (ticket) => ticket.noRoom());
       };
       const deadline = setTimeout(() => background.run('leave the queue', giveUp), waitMs);
       wake();
@@ -100,7 +102,7 @@ export const createQueue = (options: QueueOptions) => {
       clearTimeout(timer);
       await Promise.all(
         [...tickets.keys()].map(async (boxId) => {
-          if (await waiting.leave(boxId)) settle(boxId, (ticket) => ticket.refuse(allTaken()));
+          if (await waiting.leave(boxId)) settle(boxId, (ticket) => ticket.noRoom());
         }),
       );
     },
@@ -109,7 +111,11 @@ export const createQueue = (options: QueueOptions) => {
 
 export type Queue = ReturnType<typeof createQueue>;
 
-const allTaken = () =>
-  new CodeBoxError('unavailable', 'All boxes of this deployment are in use.', { retryAfterSeconds });
+const noRoom = ({ limits }: Pick<BoxRow, 'limits'>) =>
+  new CodeBoxError(
+    'unavailable',
+    `All boxes of this deployment, or too much of their memory, are in use for one more with ${limits.memoryMb} MiB.`,
+    { retryAfterSeconds },
+  );
 
 const deleted = () => new CodeBoxError('gone', 'The box was deleted before it was ready.');

@@ -9,7 +9,7 @@ import { createQueue } from './queue.ts';
 export interface SupplyOptions
   extends Pick<
       PoolOptions,
-      'driver' | 'connections' | 'background' | 'templates' | 'maxInstances' | 'startMs' | 'onBreaker'
+      'driver' | 'connections' | 'background' | 'templates' | 'ceiling' | 'startMs' | 'onBreaker'
     >,
     Pick<AllocationOptions, 'onUnfit'> {
   store: Store;
@@ -20,7 +20,7 @@ export interface SupplyOptions
 
 /** What supplies boxes with instances: the pool, the queue for room, and what chooses between them. */
 export const createSupply = (options: SupplyOptions) => {
-  const { driver, store, connections, background, meter, maxInstances, waitMs } = options;
+  const { driver, store, connections, background, meter, ceiling, waitMs } = options;
   const onRoom = () => queue.wake();
   const instances = createInstances({ driver, instances: store.instances, connections, meter, onRoom });
   const queue = createQueue({
@@ -28,7 +28,7 @@ export const createSupply = (options: SupplyOptions) => {
     driver: driver.name,
     background,
     instances,
-    maxInstances,
+    ceiling,
     waitMs,
   });
   const pool = createPool({

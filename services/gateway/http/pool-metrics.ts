@@ -5,19 +5,24 @@ import { withinScrape } from './scrape.ts';
 export interface PoolState {
   /** The names of all templates. */
   templates: Iterable<string>;
-  /** Instances that belong to nobody, by template and state, and how many there are to be. */
+  /** How much memory all instances may use together at most, in MiB. */
+  ceilingMb: number;
+  /** Instances that belong to nobody, by template and state, how many there are to be, and what all may use of memory. */
   census: () => Promise<{
     found: { template: string | null; state: string; n: number }[];
     wanted: { template: string; size: number }[];
+    promisedMb: number;
   }>;
   /** How many boxes wait for room. */
   countWaiting: () => Promise<number>;
 }
 
+const MiB = 1024 * 1024;
 const kinds: readonly ClaimKind[] = ['warm', 'cold', 'queued', 'refused', 'failed'];
 
 /** Series of how boxes get their instances. What the database tells is the same from all gateways of a deployment. */
-export const createPoolMetrics = (registry: Registry, { templates, census, countWaiting }: PoolState) => {
+export const createPoolMetrics = (registry: Registry, state: PoolState) => {
+  const { templates, census, countWaiting } = state;
   const registers = [registry];
   const claims = new Counter({
     name: 'codebox_claims_total',
@@ -45,11 +50,11 @@ export const createPoolMetrics = (registry: Registry, { templates, census, count
     help: 'Warm instances that turned out not to be fit when they were claimed.',
     registers,
   });
-  let asked: ReturnType<PoolState['census']> | undefined;
-  /** Two series are of one census: those of a scrape are collected together. */
+  let asked: Promise<Awaited<ReturnType<PoolState['census']>> | undefined> | undefined;
+  /** The series are of one census: those of a scrape are collected together. */
   const look = () => {
     asked ??= withinScrape(census())
-      .catch(() => ({ found: [], wanted: [] }))
+      .catch(() => undefined)
       .finally(() => {
         asked = undefined;
       });
@@ -61,7 +66,7 @@ export const createPoolMetrics = (registry: Registry, { templates, census, count
     labelNames: ['template'],
     registers,
     async collect() {
-      const { wanted } = await look();
+      const wanted = (await look())?.wanted ?? [];
       this.reset();
       for (const { template, size } of wanted) this.set({ template }, size);
     },
@@ -73,12 +78,26 @@ export const createPoolMetrics = (registry: Registry, { templates, census, count
     registers,
     async collect() {
       // Without a database the other series are still worth having.
-      const { found, wanted } = await look();
+      const { found, wanted } = (await look()) ?? { found: [], wanted: [] };
       this.reset();
       for (const { template } of wanted) this.set({ template, state: 'warm' }, 0);
       for (const { template, state, n } of found) if (template !== null) this.set({ template, state }, n);
     },
   });
+  new Gauge({
+    name: 'codebox_memory_promised_bytes',
+    help: 'Memory that all instances may use together, those that are being made or destroyed included.',
+    registers,
+    async collect() {
+      const census = await look();
+      if (census) this.set(census.promisedMb * MiB);
+    },
+  });
+  new Gauge({
+    name: 'codebox_memory_ceiling_bytes',
+    help: 'Memory that instances may be promised at most.',
+    registers,
+  }).set(state.ceilingMb * MiB);
   new Gauge({
     name: 'codebox_queue_waiting',
     help: 'Boxes that wait for room.',

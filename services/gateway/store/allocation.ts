@@ -1,7 +1,7 @@
 import { and, asc, eq, exists, isNull, notExists, sql } from 'drizzle-orm';
 import type { Limits, OnIdle } from '#contract';
 import type { BoxRow } from './boxes.ts';
-import { countInstances, holdLiving, underCapacityLock } from './capacity.ts';
+import { type Capacity, freeBelow, holdLiving, holds, readTaken, underCapacityLock } from './capacity.ts';
 import type { Database } from './database.ts';
 import type { InstanceRow } from './instances.ts';
 import { boxes, instances } from './schema.ts';
@@ -27,7 +27,15 @@ export interface Wanted {
   driver: string;
   template: string;
   generation: string | null;
+  /** What each of them may use of memory. */
+  memoryMb: number;
 }
+
+/** A box and what it may use. */
+type Sized = Pick<BoxRow, 'id' | 'limits'>;
+
+/** What claims are run on: the pool, or a transaction. */
+type Runner = Pick<Database, 'with'>;
 
 /** Which instance a box gets. A claimed one is `creating` until its box is ready, and has its address from the start. */
 export const createAllocationStore = (db: Database, gateway: string | null) => {
@@ -71,68 +79,109 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       .onConflictDoNothing()
       .returning(),
   );
-  const taken = db
-    .$with('taken')
-    .as(
-      db
-        .update(instances)
-        .set({ state: 'creating', boxId: sql`(select id from made)` })
-        .where(sql`${instances.id} = (select id from free) and exists (select from made)`)
-        .returning(),
-    );
-  const claim = db.with(free, made, taken).select().from(made).leftJoin(taken, sql`true`).prepare('claim');
+  const taken = db.$with('taken').as(
+    db
+      .update(instances)
+      .set({ state: 'creating', boxId: sql`(select id from made)`, memoryMb: sql`${sql.placeholder('boxMemoryMb')}` })
+      .where(sql`${instances.id} = (select id from free) and exists (select from made)`)
+      .returning(),
+  );
+  const claimOn = (on: Runner) =>
+    on.with(free, made, taken).select().from(made).leftJoin(taken, sql`true`).prepare('claim');
+  const claim = claimOn(db);
 
-  const claimFor = db
-    .with(free)
-    .update(instances)
-    .set({ state: 'creating', boxId: sql`${sql.placeholder('box')}` })
-    .where(
-      and(
-        sql`${instances.id} = (select id from free)`,
-        exists(
-          db
-            .select({ one: sql`1` })
-            .from(boxes)
-            .where(and(eq(boxes.id, sql.placeholder('box')), isNull(boxes.endedAt))),
+  const claimForOn = (on: Runner) =>
+    on
+      .with(free)
+      .update(instances)
+      .set({
+        state: 'creating',
+        boxId: sql`${sql.placeholder('box')}`,
+        memoryMb: sql`${sql.placeholder('boxMemoryMb')}`,
+      })
+      .where(
+        and(
+          sql`${instances.id} = (select id from free)`,
+          exists(
+            db
+              .select({ one: sql`1` })
+              .from(boxes)
+              .where(and(eq(boxes.id, sql.placeholder('box')), isNull(boxes.endedAt))),
+          ),
         ),
-      ),
-    )
-    .returning()
-    .prepare('claim_for');
+      )
+      .returning()
+      .prepare('claim_for');
+  const claimFor = claimForOn(db);
+
+  /**
+   * Claims for a box that is to have more memory than a warm instance has are made alone among all, and get none when there is no room
+   * for the difference. The others take nothing that is not taken already.
+   */
+  const claiming = async <T>(
+    memoryMb: number,
+    wanted: Wanted,
+    ceiling: Capacity,
+    task: (on: Runner, wanted: Wanted) => Promise<T>,
+  ): Promise<T> => {
+    const moreMb = memoryMb - wanted.memoryMb;
+    if (wanted.generation === null || moreMb <= 0) return await task(db, wanted);
+    return await underCapacityLock(db, async (tx) => {
+      const isRoom = freeBelow(ceiling, (await readTaken(tx)).all).memoryMb >= moreMb;
+      return await task(tx, isRoom ? wanted : { ...wanted, generation: null });
+    });
+  };
 
   return {
     /**
      * Writes a box that is being made and gives it a warm instance, if there is one and nobody waits: one statement, so an
      * instance has one owner whatever happens. Undefined when the box's user already has a living reusable one.
      */
-    async claim(box: NewBox, wanted: Wanted): Promise<{ box: BoxRow; instance: InstanceRow | null } | undefined> {
+    async claim(
+      box: NewBox,
+      wanted: Wanted,
+      ceiling: Capacity,
+    ): Promise<{ box: BoxRow; instance: InstanceRow | null } | undefined> {
       const reusable = box.reusable ? box.userId : null;
-      const [row] = await claim.execute({ ...box, ...wanted, reusable });
+      const { memoryMb } = box.limits;
+      const [row] = await claiming(memoryMb, wanted, ceiling, (on, { driver, generation }) =>
+        (on === db ? claim : claimOn(on)).execute({ ...box, driver, generation, reusable, boxMemoryMb: memoryMb }),
+      );
       return row && { box: row.made, instance: row.taken };
     },
 
     /** Gives a box that is there and has not ended a warm instance in the same way; undefined when there is none. */
-    async claimFor(boxId: string, wanted: Wanted): Promise<InstanceRow | undefined> {
-      const [row] = await claimFor.execute({ ...wanted, box: boxId });
+    async claimFor(box: Sized, wanted: Wanted, ceiling: Capacity): Promise<InstanceRow | undefined> {
+      const { memoryMb } = box.limits;
+      const [row] = await claiming(memoryMb, wanted, ceiling, (on, { driver, template, generation }) =>
+        (on === db ? claimFor : claimForOn(on)).execute({
+          driver,
+          template,
+          generation,
+          box: box.id,
+          boxMemoryMb: memoryMb,
+        }),
+      );
       return row;
     },
 
     /**
-     * Writes the row of an instance that is to be made for a box; undefined when there are `maxInstances` already or somebody
-     * waits for one. Throws `gone` for a box that has ended.
+     * Writes the row of an instance that is to be made for a box; undefined when there is no room for it below the ceiling or somebody
+     * waits for that. Throws `gone` for a box that has ended.
      */
     async reserve(
-      boxId: string,
+      box: Sized,
       instance: { id: string; driver: string },
-      maxInstances: number,
+      ceiling: Capacity,
     ): Promise<InstanceRow | undefined> {
       return await underCapacityLock(db, async (tx) => {
-        if ((await countInstances(tx)) >= maxInstances) return undefined;
+        const { memoryMb } = box.limits;
+        if (!holds(freeBelow(ceiling, (await readTaken(tx)).all), memoryMb)) return undefined;
         if ((await tx.execute(someoneWaits(db))).rows.length > 0) return undefined;
-        await holdLiving(tx, boxId);
+        await holdLiving(tx, box.id);
         const [row] = await tx
           .insert(instances)
-          .values({ ...instance, boxId, state: 'creating' })
+          .values({ ...instance, boxId: box.id, memoryMb, state: 'creating' })
           .returning();
         return row;
       });

@@ -1,31 +1,52 @@
-import { and, count, eq, isNull, sql } from 'drizzle-orm';
+import { and, eq, isNull, sql } from 'drizzle-orm';
 import { CodeBoxError } from '#contract';
 import type { Database } from './database.ts';
 import { boxes, instances } from './schema.ts';
+
+/** How many instances, and what they may use of memory together. */
+export interface Capacity {
+  instances: number;
+  memoryMb: number;
+}
 
 /** Any number, the same in every gateway. */
 const capacityLock = 7_302_113_806;
 
 export type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0];
 
-/** Does `task` alone among all gateways, so that counting instances and writing one more are one step. */
+/** Does `task` alone among all gateways, so that to look how much is taken and to take more are one step. */
 export const underCapacityLock = <T>(db: Database, task: (tx: Transaction) => Promise<T>): Promise<T> =>
   db.transaction(async (tx) => {
     await tx.execute(sql`select pg_advisory_xact_lock(${capacityLock})`);
     return await task(tx);
   });
 
-/** Instances that there are or may be, also those that are being made or destroyed. */
-export const countInstances = async (tx: Transaction): Promise<number> => {
-  const [row] = await tx.select({ n: count() }).from(instances);
-  return row?.n ?? 0;
+/** What the instances take that there are or may be, also those that are being made or destroyed; of it, what is about to be free. */
+export const readTaken = async (tx: Transaction): Promise<{ all: Capacity; ending: Capacity }> => {
+  const isEnding = sql`filter (where ${eq(instances.state, 'destroying')})`;
+  const [row] = await tx
+    .select({
+      instances: sql<number>`count(*)::int`,
+      memoryMb: sql<number>`coalesce(sum(${instances.memoryMb}), 0)::float8`,
+      endingInstances: sql<number>`(count(*) ${isEnding})::int`,
+      endingMemoryMb: sql<number>`coalesce(sum(${instances.memoryMb}) ${isEnding}, 0)::float8`,
+    })
+    .from(instances);
+  if (!row) throw new Error('a count returned no row');
+  return {
+    all: { instances: row.instances, memoryMb: row.memoryMb },
+    ending: { instances: row.endingInstances, memoryMb: row.endingMemoryMb },
+  };
 };
 
-/** Of these the ones whose place is about to be free. */
-export const countEnding = async (tx: Transaction): Promise<number> => {
-  const [row] = await tx.select({ n: count() }).from(instances).where(eq(instances.state, 'destroying'));
-  return row?.n ?? 0;
-};
+/** What is free below a ceiling; less than nothing when that was lowered. */
+export const freeBelow = (ceiling: Capacity, taken: Capacity): Capacity => ({
+  instances: ceiling.instances - taken.instances,
+  memoryMb: ceiling.memoryMb - taken.memoryMb,
+});
+
+/** Whether one more instance with so much memory fits into what is free. */
+export const holds = (free: Capacity, memoryMb: number): boolean => free.instances > 0 && free.memoryMb >= memoryMb;
 
 /** Keeps a box from ending until the transaction is over; throws `gone` when it has ended already. */
 export const holdLiving = async (tx: Transaction, boxId: string): Promise<void> => {

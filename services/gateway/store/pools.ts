@@ -1,5 +1,5 @@
 import { and, asc, count, eq, gt, inArray, isNull, ne, not, notInArray, or, sql } from 'drizzle-orm';
-import { countInstances, underCapacityLock } from './capacity.ts';
+import { type Capacity, freeBelow, holds, readTaken, underCapacityLock } from './capacity.ts';
 import type { Database } from './database.ts';
 import { isServing } from './gateways.ts';
 import type { InstanceRow } from './instances.ts';
@@ -57,17 +57,17 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
     },
 
     /**
-     * Writes the row of a warm instance that is to be made; false when its pool has what it is to have, there are
-     * `maxInstances`, or somebody waits for the room. Whatever is being made or destroyed is counted.
+     * Writes the row of a warm instance that is to be made; false when its pool has what it is to have, there is no room below the
+     * ceiling, or somebody waits for that. Whatever is being made or destroyed is counted.
      */
     async reserve(
       driver: string,
-      { template, generation }: Pick<PoolPlan, 'template' | 'generation'>,
+      { template, generation, memoryMb }: Pick<PoolPlan, 'template' | 'generation'> & { memoryMb: number },
       id: string,
-      maxInstances: number,
+      ceiling: Capacity,
     ): Promise<boolean> {
       return await underCapacityLock(db, async (tx) => {
-        if ((await countInstances(tx)) >= maxInstances) return false;
+        if (!holds(freeBelow(ceiling, (await readTaken(tx)).all), memoryMb)) return false;
         if ((await tx.execute(someoneWaits(db))).rows.length > 0) return false;
         const lacks = await tx
           .select({ one: sql`1` })
@@ -81,7 +81,9 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
             ),
           );
         if (lacks.length === 0) return false;
-        await tx.insert(instances).values({ id, driver, template, generation, state: 'creating', gatewayId: gateway });
+        await tx
+          .insert(instances)
+          .values({ id, driver, template, generation, memoryMb, state: 'creating', gatewayId: gateway });
         return true;
       });
     },
@@ -155,7 +157,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .returning();
     },
 
-    /** The number of instances by pool and state, and how many there are to be, for the metrics. */
+    /** The number of instances by pool and state, how many there are to be, and the memory of all instances, for the metrics. */
     async census() {
       const found = await db
         .select({ template: instances.template, state: instances.state, n: count() })
@@ -163,7 +165,10 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .where(and(isNull(instances.boxId), ne(instances.state, 'running')))
         .groupBy(instances.template, instances.state);
       const wanted = await db.select({ template: pools.template, size: pools.size }).from(pools);
-      return { found, wanted };
+      const [all] = await db
+        .select({ promisedMb: sql<number>`coalesce(sum(${instances.memoryMb}), 0)::float8` })
+        .from(instances);
+      return { found, wanted, promisedMb: all?.promisedMb ?? 0 };
     },
   };
 };

@@ -222,6 +222,8 @@ export const instances = pgTable(
     template: text('template'),
     generation: text('generation'),
     gatewayId: text('gateway_id'),
+    /** What it may use, as it was made or as its box is to have it. */
+    memoryMb: integer('memory_mb').notNull().default(0),
     createdAt: instant('created_at').notNull().defaultNow(),
     /** Until when its box has been counted in `usage`, and with how much CPU time. */
     meteredAt: instant('metered_at').notNull().defaultNow(),

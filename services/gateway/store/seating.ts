@@ -1,10 +1,16 @@
+import { type Capacity, holds } from './capacity.ts';
+
 /** A box in the queue, in the order of its turn. */
 export interface Waiter {
   boxId: string;
+  tenantId: string;
   driver: string;
   template: string;
   /** Of the warm instances that would do; null when none would. */
   generation: string | null;
+  memoryMb: number;
+  /** Whether it has waited for so long that it lets nobody pass any more. */
+  isPressing: boolean;
 }
 
 /** A warm instance, or one that is about to be warm. */
@@ -13,13 +19,15 @@ export interface PoolInstance {
   driver: string;
   template: string | null;
   generation: string | null;
+  memoryMb: number;
 }
 
 export interface Room {
-  /** How many more instances may be made. */
-  free: number;
-  /** How many are being destroyed: their places are free soon. */
-  ending: number;
+  /** What all may take together. */
+  ceiling: Capacity;
+  free: Capacity;
+  /** What is taken by instances that are being destroyed: it is free soon. */
+  ending: Capacity;
   /** The oldest first. */
   warm: readonly PoolInstance[];
   warming: readonly PoolInstance[];
@@ -32,27 +40,67 @@ export interface Seating<W extends Waiter> {
   evicted: string[];
 }
 
-/** Who of the queue goes on, strictly in its order, and which warm instances give way to the others. */
+/**
+ * Who of the queue goes on, and which warm instances give way to the others. In the order of the queue, but a box for which there
+ * is too little memory lets smaller ones of other tenants pass, of its own none; once it is pressing, nobody: what becomes free is
+ * kept for it until it fits or its wait is over. A warm instance that asks for nothing more goes to whoever can use it.
+ */
 export const planSeating = <W extends Waiter>(queue: readonly W[], room: Room): Seating<W> => {
-  const warm = [...room.warm];
-  const warming = [...room.warming];
+  const [warm, warming] = [[...room.warm], [...room.warming]];
+  const free = { ...room.free };
+  const nothing: Capacity = { instances: 0, memoryMb: 0 };
   const seated: Seating<W>['seated'] = [];
-  let { free } = room;
-  let unmet = 0;
+  const unmet: W[] = [];
+  const stuckTenants = new Set<string>();
+  let isKept = false;
   for (const waiter of queue) {
-    const own = take(warm, waiter);
-    if (own || free > 0) {
+    const mine = isKept || stuckTenants.has(waiter.tenantId) ? nothing : free;
+    const own = take(warm, waiter, mine.memoryMb);
+    if (own || holds(mine, waiter.memoryMb)) {
       seated.push({ waiter, warmId: own?.id });
-      if (!own) free -= 1;
-    } else if (!take(warming, waiter)) unmet += 1;
+      free.memoryMb -= waiter.memoryMb - (own?.memoryMb ?? 0);
+      if (!own) free.instances -= 1;
+      continue;
+    }
+    // One that can never be had keeps nobody waiting.
+    if (waiter.memoryMb > room.ceiling.memoryMb || take(warming, waiter, mine.memoryMb)) continue;
+    unmet.push(waiter);
+    stuckTenants.add(waiter.tenantId);
+    isKept ||= waiter.isPressing;
   }
-  return { seated, evicted: warm.slice(0, Math.max(0, unmet - room.ending)).map(({ id }) => id) };
+  return { seated, evicted: evict(unmet, warm, { free, ending: room.ending }).map(({ id }) => id) };
 };
 
-/** Takes the first that would do for a waiter out of the list. */
-const take = (instances: PoolInstance[], { driver, template, generation }: Waiter): PoolInstance | undefined => {
+/** Takes the first that would do for a waiter, with at most `moreMb` of memory beside its own, out of the list. */
+const take = (instances: PoolInstance[], waiter: Waiter, moreMb: number): PoolInstance | undefined => {
+  const { driver, template, generation, memoryMb } = waiter;
   const at = instances.findIndex(
-    (one) => one.driver === driver && one.template === template && one.generation === generation,
+    (one) =>
+      one.driver === driver &&
+      one.template === template &&
+      one.generation === generation &&
+      memoryMb - one.memoryMb <= Math.max(0, moreMb),
   );
   return at < 0 ? undefined : instances.splice(at, 1)[0];
+};
+
+/** The oldest warm instances without which those who wait will fit, where that is enough for them. */
+const evict = (unmet: readonly Waiter[], warm: PoolInstance[], { free, ending }: Pick<Room, 'free' | 'ending'>) => {
+  const soon = { instances: free.instances + ending.instances, memoryMb: free.memoryMb + ending.memoryMb };
+  const evicted: PoolInstance[] = [];
+  for (const { memoryMb, isPressing } of unmet) {
+    let enough = 0;
+    const freed = { ...soon };
+    while (!holds(freed, memoryMb) && enough < warm.length) {
+      freed.instances += 1;
+      freed.memoryMb += warm[enough]?.memoryMb ?? 0;
+      enough += 1;
+    }
+    if (holds(freed, memoryMb)) {
+      evicted.push(...warm.splice(0, enough));
+      soon.instances = freed.instances - 1;
+      soon.memoryMb = freed.memoryMb - memoryMb;
+    } else if (isPressing) break;
+  }
+  return evicted;
 };

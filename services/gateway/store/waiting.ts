@@ -1,11 +1,11 @@
-import { and, asc, count, eq, gt, inArray, isNotNull, isNull, lt, max, min, sql } from 'drizzle-orm';
+import { and, asc, count, eq, getTableColumns, gt, inArray, isNotNull, isNull, lt, max, min, sql } from 'drizzle-orm';
 import type { Wanted } from './allocation.ts';
 import type { BoxRow } from './boxes.ts';
-import { countEnding, countInstances, holdLiving, type Transaction, underCapacityLock } from './capacity.ts';
+import { type Capacity, freeBelow, holdLiving, readTaken, type Transaction, underCapacityLock } from './capacity.ts';
 import type { Database } from './database.ts';
 import type { InstanceRow } from './instances.ts';
-import { instances, waiting } from './schema.ts';
-import { planSeating } from './seating.ts';
+import { boxes, instances, waiting } from './schema.ts';
+import { planSeating, type Waiter } from './seating.ts';
 
 /** A gateway shows several times a second that it still waits; one that has not for this long is gone. */
 const goneSeconds = 3;
@@ -15,6 +15,10 @@ const maxWaitingOfTenant = 200;
 
 const isAlive = () =>
   and(gt(waiting.seenAt, sql`now() - make_interval(secs => ${goneSeconds})`), gt(waiting.until, sql`now()`));
+
+const memoryMb = sql<number>`(${boxes.limits} ->> 'memoryMb')::int`;
+/** After half of its time: until then others may pass, and after it there is time left for something to become free. */
+const isPressing = sql<boolean>`now() > ${waiting.createdAt} + (${waiting.until} - ${waiting.createdAt}) / 2`;
 
 /** A row when somebody waits. */
 export const someoneWaits = (db: Database) => db.select({ one: sql`1` }).from(waiting).where(isAlive()).limit(1);
@@ -50,7 +54,9 @@ export const createWaitingStore = (db: Database) => ({
       const turn = Math.max((own?.last ?? -1) + 1, all?.first ?? 0);
       // Its gateway takes it out in time; this is for one that cannot.
       const until = sql`now() + make_interval(secs => ${waitMs / 1000 + goneSeconds})`;
-      await tx.insert(waiting).values({ ...wanted, boxId: box.id, tenantId: box.tenantId, turn, until });
+      const { driver, template, generation } = wanted;
+      const { id: boxId, tenantId } = box;
+      await tx.insert(waiting).values({ boxId, tenantId, driver, template, generation, turn, until });
       return true;
     });
   },
@@ -67,7 +73,7 @@ export const createWaitingStore = (db: Database) => ({
    */
   async admit(
     mine: readonly string[],
-    maxInstances: number,
+    ceiling: Capacity,
     newId: () => string,
   ): Promise<{ admitted: Admission[]; evicted: InstanceRow[]; missing: string[] }> {
     return await underCapacityLock(db, async (tx) => {
@@ -77,14 +83,17 @@ export const createWaitingStore = (db: Database) => ({
         .where(inArray(waiting.boxId, [...mine]))
         .returning({ id: waiting.boxId });
       const queue = await tx
-        .select()
+        .select({ ...getTableColumns(waiting), memoryMb, isPressing })
         .from(waiting)
+        .innerJoin(boxes, eq(boxes.id, waiting.boxId))
         .where(isAlive())
         .orderBy(asc(waiting.turn), asc(waiting.createdAt), asc(waiting.boxId))
         .limit(maxWaiting);
+      const { all, ending } = await readTaken(tx);
       const { seated, evicted } = planSeating(queue, {
-        free: maxInstances - (await countInstances(tx)),
-        ending: await countEnding(tx),
+        ceiling,
+        free: freeBelow(ceiling, all),
+        ending,
         warm: await warmInstances(tx),
         warming: await warmingInstances(tx),
       });
@@ -126,7 +135,7 @@ const warmingInstances = (tx: Transaction) =>
 
 const seat = async (
   tx: Transaction,
-  { boxId, driver }: { boxId: string; driver: string },
+  { boxId, driver, memoryMb }: Waiter,
   warmId: string | undefined,
   newId: () => string,
 ): Promise<InstanceRow | undefined> => {
@@ -135,8 +144,12 @@ const seat = async (
   if (left.length === 0) return undefined;
   const [row] =
     warmId === undefined
-      ? await tx.insert(instances).values({ id: newId(), driver, boxId, state: 'creating' }).returning()
-      : await tx.update(instances).set({ state: 'creating', boxId }).where(eq(instances.id, warmId)).returning();
+      ? await tx.insert(instances).values({ id: newId(), driver, boxId, memoryMb, state: 'creating' }).returning()
+      : await tx
+          .update(instances)
+          .set({ state: 'creating', boxId, memoryMb })
+          .where(eq(instances.id, warmId))
+          .returning();
   return row;
 };
 

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import { readTemplates } from './boxes/templates.ts';
+import { below, readCeiling } from './ceiling.ts';
+
+const GiB = 1024 ** 3;
+/** 1024 MiB by default, 8192 at most. */
+const templates = readTemplates(undefined, 'image', 0);
+const read = (maxBoxes?: number, maxMemoryMb?: number, machineGiB = 10) =>
+  readCeiling({ maxBoxes, maxMemoryMb }, templates.values(), machineGiB * GiB);
+
+test('the machine says how much memory there may be, and that how many boxes', () => {
+  expect(read()).toEqual({ instances: 8, memoryMb: 8192 });
+  expect(read(undefined, undefined, 0.5)).toEqual({ instances: 1, memoryMb: 1024 });
+  expect(read(undefined, 4500)).toEqual({ instances: 4, memoryMb: 4500 });
+});
+
+test('as many boxes of the default size as are configured may be had, and the memory of the machine always', () => {
+  expect(read(20)).toEqual({ instances: 20, memoryMb: 20_480 });
+  expect(read(2)).toEqual({ instances: 2, memoryMb: 8192 });
+  expect(read(20, 3000)).toEqual({ instances: 20, memoryMb: 3000 });
+});
+
+test('memory for less than one box is refused, and no box may ask for more than there is', () => {
+  expect(() => read(undefined, 1000)).toThrow('CODEBOX_MAX_MEMORY_MB: must be at least 1024');
+  expect(below({ instances: 1, memoryMb: 3000 }, templates).get('python')?.maxLimits.memoryMb).toBe(3000);
+  expect(below({ instances: 1, memoryMb: 9000 }, templates).get('python')?.maxLimits.memoryMb).toBe(8192);
+});

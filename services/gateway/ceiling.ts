@@ -1,0 +1,35 @@
+import { totalmem } from 'node:os';
+import type { Template } from './boxes/templates.ts';
+import type { Config } from './config.ts';
+import type { Capacity } from './store/capacity.ts';
+
+/** Share of the machine's memory that boxes may be promised. */
+const memoryShare = 0.8;
+const MiB = 1024 * 1024;
+
+/**
+ * How many boxes there may be, and what they may use of memory together: as configured, else what the machine has and as many boxes of
+ * the largest default size as that holds. Who configures more boxes than that means it: so many of the default size may be had then.
+ * Throws an Error when not even one could be.
+ */
+export const readCeiling = (
+  { maxBoxes, maxMemoryMb }: Pick<Config, 'maxBoxes' | 'maxMemoryMb'>,
+  templates: Iterable<Template>,
+  machineBytes = totalmem(),
+): Capacity => {
+  const largestMb = Math.max(...[...templates].map(({ limits }) => limits.memoryMb));
+  const shareMb = Math.floor((machineBytes * memoryShare) / MiB);
+  const memoryMb = maxMemoryMb ?? Math.max(shareMb, (maxBoxes ?? 1) * largestMb);
+  if (memoryMb < largestMb)
+    throw new Error(`CODEBOX_MAX_MEMORY_MB: must be at least ${largestMb}, which a box of the largest template has`);
+  return { instances: maxBoxes ?? Math.floor(memoryMb / largestMb), memoryMb };
+};
+
+/** The templates with no more memory to ask for than there may be at all. */
+export const below = (ceiling: Capacity, templates: ReadonlyMap<string, Template>): Map<string, Template> =>
+  new Map(
+    [...templates].map(([name, template]) => {
+      const memoryMb = Math.min(template.maxLimits.memoryMb, ceiling.memoryMb);
+      return [name, { ...template, maxLimits: { ...template.maxLimits, memoryMb } }];
+    }),
+  );
