@@ -8,6 +8,8 @@ export interface MeterOptions {
 
 const batch = 32;
 const statsDeadlineMs = 2000;
+/** What a sweep may take, beside what it has begun. */
+const sweepMs = 1000;
 
 /** Of an instance that cannot be asked its time is counted all the same. */
 const nothing: Metered = { cpuMs: 0, peakMemoryBytes: 0 };
@@ -37,12 +39,16 @@ export const createMeter = ({ driver, usage }: MeterOptions) => {
     /** One instance: to be called before it is destroyed, because afterwards nobody knows. */
     count,
 
-    /** The next page of them; throws when one of them could not be counted, after all others were. */
+    /** All of them, or as many as there is time for, the rest the next time; throws when one could not be counted, after the others. */
     async sweep(): Promise<void> {
-      const page = await usage.inUse(driver.name, doneUpTo, batch);
-      doneUpTo = page.length < batch ? '' : (page.at(-1) ?? '');
-      const counted = await Promise.allSettled(page.map(count));
-      const failed = counted.find((result) => result.status === 'rejected');
+      const until = performance.now() + sweepMs;
+      let failed: PromiseRejectedResult | undefined;
+      do {
+        const page = await usage.inUse(driver.name, doneUpTo, batch);
+        doneUpTo = page.length < batch ? '' : (page.at(-1) ?? '');
+        const counted = await Promise.allSettled(page.map(count));
+        failed ??= counted.find((result) => result.status === 'rejected');
+      } while (doneUpTo !== '' && performance.now() < until);
       if (failed) throw failed.reason;
     },
   };
