@@ -8,7 +8,7 @@ export const keyScopes = ['boxes:read', 'boxes:write', 'run', 'files', 'usage'] 
 export const keyScopeSchema = z.enum(keyScopes).meta({
   id: 'KeyScope',
   description:
-    '`boxes:read`: read boxes, templates, runs and their outputs. `boxes:write`: make, change and end boxes. `run`: run code and ' +
+    '`boxes:read`: read boxes, templates, runs and their outputs. `boxes:write`: make, change and end boxes; to make one with packages or files takes `run` or `files` too. `run`: run code and ' +
     'commands, install packages, connect to terminals and ports, `POST /v1/run`. `files`: read and write files. `usage`: read usage.',
 });
 

@@ -102,6 +102,16 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     }
   });
 
+  test('making a box with packages or files takes the scopes of those, too', async () => {
+    const tenant = await makeTenant('furnished');
+    const { key } = await issueKey(tenant.id, { scopes: ['boxes:write'] });
+    for (const body of [{ packages: ['./own.tar.gz'] }, { files: [{ path: 'x', text: 'y' }] }]) {
+      const headers = { authorization: `Bearer ${key}` };
+      const refused = await fetch(`${gateway.url}/v1/boxes`, { method: 'POST', headers, body: JSON.stringify(body) });
+      expect([refused.status, ((await refused.json()) as Problem).code]).toEqual([403, 'forbidden']);
+    }
+  });
+
   test('a key ends when it expires, when it is rotated after the overlap, and at once when it is revoked', async () => {
     const tenant = await makeTenant('ends');
     const short = await issueKey(tenant.id, { expiresInSeconds: 1 });

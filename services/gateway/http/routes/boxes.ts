@@ -14,6 +14,7 @@ import type { Rest } from '../../boxes/rest.ts';
 import type { BoxRow } from '../../store/boxes.ts';
 import type { Endpoints } from '../endpoint.ts';
 import type { Env } from '../env.ts';
+import { requireScope } from '../scopes.ts';
 
 /** The path of one box. */
 export const boxParams = z.strictObject({ box: z.string().max(64) });
@@ -55,6 +56,9 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
       },
     },
     async ({ c, tenant, body }) => {
+      // What it begins with is no other way to what its key may not do.
+      if (body.packages?.length) requireScope(c, 'run');
+      if (body.files?.length) requireScope(c, 'files');
       const progress = c.get('progress');
       const onAccepted = progress && (({ id }: BoxRow) => progress.mayStart(locationOf(id)));
       const { box, continuity } = await lifecycle.create(tenant, body, onAccepted).catch((error: unknown) => {
