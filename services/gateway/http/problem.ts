@@ -28,6 +28,9 @@ const statuses: Record<ErrorCode, { status: ContentfulStatusCode; title: string 
   disk_full: { status: 507, title: 'Insufficient Storage' },
 };
 
+/** When to try again, where nobody knows better. */
+const soonSeconds = 1;
+
 /** The CodeBoxError that is, or caused, what was thrown; anything else is `internal` and its text stays in the log. */
 export const asCodeBoxError = (thrown: unknown): CodeBoxError => {
   for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
@@ -57,7 +60,9 @@ export const toProblem = (error: CodeBoxError, requestId: string): Problem => {
 /** The answer to a request that failed. */
 export const problemResponse = (c: Context<Env>, error: CodeBoxError): Response => {
   const problem = toProblem(error, c.get('requestId') ?? '');
-  if (error.retryAfterSeconds !== undefined) c.header('Retry-After', String(error.retryAfterSeconds));
+  const { status } = problem;
+  const retryAfterSeconds = error.retryAfterSeconds ?? (status === 429 || status === 503 ? soonSeconds : undefined);
+  if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
   if (error.code === 'unauthorized') c.header('WWW-Authenticate', 'Bearer realm="codebox"');
   if (error.code === 'upgrade_required') c.header('Upgrade', 'websocket');
   return c.body(JSON.stringify(problem), statuses[error.code].status, { 'Content-Type': 'application/problem+json' });
