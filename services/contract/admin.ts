@@ -19,7 +19,10 @@ const quota = (max: number, description: string) => z.int().min(0).max(max).null
 const quotaFields = {
   boxes: quota(1_000_000, 'Boxes that have not ended.'),
   concurrentExecutions: quota(1_000_000, 'Executions that run or wait in a queue.'),
-  cpuSecondsPerDay: quota(2_000_000_000, 'CPU time of all boxes in a day (UTC).'),
+  cpuSecondsPerDay: quota(
+    2_000_000_000,
+    'CPU time of all boxes in a day (UTC). When it is spent, what runs in them ends, and nothing new is run.',
+  ),
   storageMb: quota(2_000_000_000, 'The disks of all boxes that have not ended, by their limits.'),
   requestsPerMinute: quota(100_000_000, 'Requests to the API; traffic of ports does not count.'),
 };

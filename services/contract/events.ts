@@ -33,7 +33,7 @@ export const runStatuses = ['ok', 'error', 'timeout', 'interrupted', 'oom', 'kil
 
 const causeCodes = [
   'timeout (stage tells what it took)',
-  'cpu_limit (the status is timeout)',
+  'cpu_limit (the status is timeout; quota when it was the day of the tenant, of all its boxes)',
   'output_limit',
   'interrupted',
   'signal (signal names it)',
@@ -65,6 +65,10 @@ export const causeSchema = z
         'Which process was ended for want of memory: the one with the variables, the command, or one that ran beside.',
     }),
     peakMemoryBytes: bytes.optional().meta({ description: 'The most that the whole box has used until then.' }),
+    quota: z
+      .object({ name: foreignText(64), limit: amount, used: amount })
+      .optional()
+      .meta({ description: 'For cpu_limit, when the tenant has no CPU time left today: its quota, in seconds.' }),
     usedBytes: bytes.optional(),
     limitBytes: bytes.optional().meta({ description: 'Of memory for oom, of the volume for disk_full.' }),
   })

@@ -9,6 +9,7 @@ import { createBoxUsage } from './boxes/box-usage.ts';
 import { createCommands } from './boxes/commands.ts';
 import { createContexts } from './boxes/contexts.ts';
 import { createCpuBudget } from './boxes/cpu-budget.ts';
+import { createCpuQuota } from './boxes/cpu-quota.ts';
 import { createExecutions } from './boxes/executions.ts';
 import { createFileWatch } from './boxes/file-watch.ts';
 import { createFiles } from './boxes/files.ts';
@@ -179,6 +180,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     startMs: config.startMs,
     waitMs: config.queueMs,
     lastWords: createLastWords({ store, connections, recorder }),
+    quotas,
     onClaim: poolMetrics.claimed,
   });
   const lagMs = 2 * beatMs + beatLateMs;
@@ -189,6 +191,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     connections,
     lifecycle,
     background,
+    quotas,
     flush: async () => {
       await recorder.flush();
       await activity.flush();
@@ -220,6 +223,15 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     activity,
     background,
     budget,
+    cpuQuota: createCpuQuota({
+      driver,
+      quotas: store.quotas,
+      executions: store.executions,
+      connections,
+      rest: rests.rest,
+      recorder,
+      background,
+    }),
     meter,
     purges: createPurges({ store, background }),
     sweepMs: config.sweepMs,
@@ -240,7 +252,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     lifecycle,
     rest: rests.rest,
     executions,
-    contexts: createContexts(lifecycle),
+    contexts: createContexts(lifecycle, budget),
     commands,
     files,
     fileWatch: createFileWatch({ lifecycle, activity }),

@@ -16,6 +16,7 @@ import {
   type PackageQuery,
   type PageQuery,
   packagePageSchema,
+  type QuotaMet,
   searchPageSchema,
   terminalSchema,
   variableSchema,
@@ -239,6 +240,12 @@ export const createBoxServerClient = (
      */
     bind: ({ env, network }: { env: Environment; network?: string }) =>
       call('bind', 'POST', { env, ...(network !== undefined && { network }) }),
+
+    /**
+     * Ends all that runs in the box, with the cause `cpu_limit` and what is told of it: runs, those that wait too, commands, terminals
+     * and what they have left running. Files stay; kernels too, unless that takes a new one. Idempotent.
+     */
+    stop: (told: { detail: string; quota: QuotaMet }, signal: AbortSignal) => call('stop', 'POST', told, signal),
 
     /** What only the box can tell of its use. */
     stats: (signal: AbortSignal) => read(statsSchema, 'stats', signal),

@@ -12,9 +12,18 @@ const lastWords = 1500;
  * Installs Python packages into a box that is being made. Throws `invalid_request` at `/packages`, with the installer's last
  * words, when that fails or the box can get them from nowhere; `unavailable` when the box never tells how it ended.
  */
-export const installInitialPackages = async (server: BoxServerClient, packages: readonly string[]): Promise<void> => {
+export const installInitialPackages = async (
+  server: BoxServerClient,
+  packages: readonly string[],
+  cpuLimitMs: number | undefined,
+): Promise<void> => {
   if (packages.length === 0) return;
-  const request = { manager: 'pip' as const, packages: [...packages], timeoutMs: initialPackagesMs };
+  const request = {
+    manager: 'pip' as const,
+    packages: [...packages],
+    timeoutMs: initialPackagesMs,
+    ...(cpuLimitMs !== undefined && { cpuLimitMs }),
+  };
   const over = AbortSignal.timeout(initialPackagesMs + endMs);
   let text = '';
   let done: CommandEvent | undefined;

@@ -23,6 +23,7 @@ import { initialPackagesMs, installInitialPackages } from './initial-packages.ts
 import { checkInlineFiles, writeInlineFiles } from './inline-files.ts';
 import type { Instances } from './instances.ts';
 import type { LastWords } from './last-words.ts';
+import type { TenantQuotas } from './quotas.ts';
 import { defaultTemplate, resolveLimits, type Template } from './templates.ts';
 
 export interface LifecycleOptions {
@@ -37,6 +38,7 @@ export interface LifecycleOptions {
   /** How long a box may wait for room. */
   waitMs: number;
   lastWords: LastWords;
+  quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
   /** Brings a resting box back; returns when it is ready. */
   wake: (tenantId: string, id: string) => Promise<void>;
   /** Told of every wish for a box, and how long it took. */
@@ -57,6 +59,8 @@ interface Begun {
   ask: CreateBox;
   startedAt: number;
   accept: () => Promise<void> | undefined;
+  /** What its tenant may use today for its packages; undefined for no limit. */
+  cpuLeftMs: number | undefined;
 }
 
 export type Continuity = 'new' | 'reused' | 'restored' | 'lost';
@@ -69,7 +73,8 @@ const lostFollowersMs = 300;
 
 /** Makes, finds and ends boxes. PostgreSQL is the truth; the driver is asked only after a row says so. */
 export const createLifecycle = (options: LifecycleOptions) => {
-  const { driver, store, access, activity, templates, allocation, instances, lastWords, startMs, waitMs } = options;
+  const { driver, store, access, activity, templates, allocation, instances, lastWords, quotas } = options;
+  const { startMs, waitMs } = options;
   const { findEmbodied: find, distrust } = access;
   const doubtful = new Set<string>();
 
@@ -191,6 +196,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
       const known = await store.boxes.findReusable(tenantId, ask.user);
       if (known) return await reuse(tenantId, known);
     }
+    const cpuLeftMs = ask.packages?.length ? await quotas.cpuLeftMs(tenantId) : undefined;
     // Held, because this may take longer than a box may be without a sign of life.
     const release = activity.hold(plan.id);
     try {
@@ -198,7 +204,9 @@ export const createLifecycle = (options: LifecycleOptions) => {
       const begun = await inSpan(() => spanOf('claim', template), claim).catch(tellFailure('refused'));
       if (!begun) return await reuseOther(tenantId, ask.user ?? '');
       const accept = () => onAccepted?.(begun.box);
-      const box = await complete({ ...begun, template, ask, startedAt, accept }).catch(tellFailure('failed'));
+      const box = await complete({ ...begun, template, ask, startedAt, accept, cpuLeftMs }).catch(
+        tellFailure('failed'),
+      );
       tell(begun.hasWaited ? 'queued' : (box.startupKind ?? 'cold'));
       return { box, continuity: 'new' };
     } finally {
@@ -217,7 +225,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
       const embody = () => allocation.embody(row, template, { env: ask.env ?? {}, furnish }, instance);
       body = await inSpan(() => spanOf('embody', template), embody);
       await body.furnished;
-      await installInitialPackages(body.server, ask.packages ?? []);
+      await installInitialPackages(body.server, ask.packages ?? [], begun.cpuLeftMs);
       return await markReady(row, body, startedAt);
     } catch (error) {
       await end(row.id, 'failed', notStarted).catch(doubt(row.id));

@@ -4,6 +4,7 @@ import type { Store } from '../store/store.ts';
 import type { Activity } from './activity.ts';
 import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
+import type { CpuQuota } from './cpu-quota.ts';
 import type { Instances } from './instances.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Meter } from './meter.ts';
@@ -23,6 +24,7 @@ export interface ReaperOptions {
   background: Background;
   rests: RestSweeper;
   budget: CpuBudget;
+  cpuQuota: CpuQuota;
   meter: Pick<Meter, 'sweep'>;
   purges: Purges;
   sweepMs: number;
@@ -47,7 +49,7 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, lifecycle, instances, pool, settlement, activity, background, rests } = options;
-  const { budget, meter, purges, sweepMs, lagMs, startMs } = options;
+  const { budget, cpuQuota, meter, purges, sweepMs, lagMs, startMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let awayAt = Number.NEGATIVE_INFINITY;
@@ -159,6 +161,7 @@ export const createReaper = (options: ReaperOptions) => {
     if (isKnown) rests.sweep();
     await background.attempt('end boxes past their CPU time', endOverspent);
     await background.attempt('count the use of boxes', meter.sweep);
+    cpuQuota.sweep();
     await background.attempt('destroy instances', finishDestroying);
     await background.attempt('take back boxes', lifecycle.takeBack);
     await background.attempt('give up boxes', failStuck);

@@ -6,11 +6,13 @@ import { checkLiving } from './access.ts';
 import { asked, type Hibernation } from './hibernation.ts';
 import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import type { TenantQuotas } from './quotas.ts';
 
 export interface RestOptions {
   store: Pick<Store, 'tasks'>;
   lifecycle: Lifecycle;
   hibernation: Hibernation;
+  quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
   /** Writes what is known and not yet written: ends of executions and uses of boxes. */
   flush: () => Promise<void>;
 }
@@ -19,7 +21,7 @@ const wakeMs = 660_000;
 const lookEveryMs = 100;
 
 /** What callers ask of boxes about their rest, and the way back that every use of a resting box takes. */
-export const createRest = ({ store, lifecycle, hibernation, flush }: RestOptions) => {
+export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: RestOptions) => {
   const waking = new Map<string, Promise<void>>();
 
   const bringBack = async (tenant: string, id: string): Promise<void> => {
@@ -28,6 +30,8 @@ export const createRest = ({ store, lifecycle, hibernation, flush }: RestOptions
       const box = await lifecycle.find(tenant, id);
       checkLiving(box);
       if (box.state === 'ready' && (box.task === null || box.task === 'checkpoint')) return;
+      // What is frozen there would go on.
+      if (box.state === 'paused') await quotas.cpuLeftMs(tenant);
       if (performance.now() > deadline) throw new CodeBoxError('timeout', 'The box did not come back in time.');
       if (box.task === 'pause' || box.task === 'hibernate') await store.tasks.interrupt(id);
       else if (box.task !== null || !(await hibernation.wake(box))) await sleep(lookEveryMs);
@@ -71,7 +75,7 @@ export const createRest = ({ store, lifecycle, hibernation, flush }: RestOptions
       return await hibernation.pause(row, taskId, asked);
     },
 
-    /** Has a box ready, whatever it rests as. */
+    /** Has a box ready, whatever it rests as. `quota_exceeded` for a frozen one whose tenant has no CPU time left today. */
     async resume(tenant: string, id: string): Promise<BoxRow> {
       await wake(tenant, id);
       return await lifecycle.keepalive(tenant, id);

@@ -8,6 +8,7 @@ import { createCheckpoints } from './checkpoints.ts';
 import { createHibernation } from './hibernation.ts';
 import { createLeases } from './leases.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import type { TenantQuotas } from './quotas.ts';
 import { createRest } from './rest.ts';
 import { createRestSweeper } from './rest-sweeper.ts';
 
@@ -18,6 +19,7 @@ export interface RestsOptions {
   connections: BoxConnections;
   lifecycle: Lifecycle;
   background: Background;
+  quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
   /** Writes what is known and not yet written: ends of executions and uses of boxes. */
   flush: () => Promise<void>;
   lagMs: number;
@@ -28,7 +30,8 @@ export interface RestsOptions {
 
 /** Boxes at rest, put together: what callers ask for, and what happens by itself. */
 export const createRests = (options: RestsOptions) => {
-  const { driver, store, blobs, connections, lifecycle, background, flush, lagMs, checkpointMs, onDone } = options;
+  const { driver, store, blobs, connections, lifecycle, background, quotas, flush, lagMs, checkpointMs, onDone } =
+    options;
   const { tasks } = store;
   const checkpoints = createCheckpoints({ blobs, tasks, background });
   const hibernation = createHibernation({
@@ -41,7 +44,7 @@ export const createRests = (options: RestsOptions) => {
     ...(onDone && { onDone }),
   });
   return {
-    rest: createRest({ store, lifecycle, hibernation, flush }),
+    rest: createRest({ store, lifecycle, hibernation, quotas, flush }),
     sweeper: createRestSweeper({ store, hibernation, checkpoints, background, lagMs, checkpointMs }),
   };
 };

@@ -1,7 +1,7 @@
-import { and, eq, getTableColumns, sql } from 'drizzle-orm';
-import type { Quotas } from '#contract';
+import { and, asc, eq, getTableColumns, gt, isNotNull, sql } from 'drizzle-orm';
+import type { QuotaMet, Quotas } from '#contract';
 import type { Database } from './database.ts';
-import { quotas, requestWindows, usage } from './schema.ts';
+import { boxes, instances, quotas, requestWindows, usage } from './schema.ts';
 
 /** Requests of the running minute that one gateway may let in by itself. */
 export interface RequestLease {
@@ -12,6 +12,15 @@ export interface RequestLease {
   endsInMs: number;
 }
 
+/** A box that runs although its tenant has used all the CPU time of the day. */
+export interface BoxOverCpu {
+  box: { id: string; tenantId: string };
+  instance: string;
+  address: string;
+  quota: QuotaMet;
+}
+
+const today = sql`(now() at time zone 'utc')::date`;
 const minute = sql`date_trunc('minute', now())`;
 
 /** What tenants may use, and what of it they have used. */
@@ -32,7 +41,6 @@ export const createQuotaStore = (db: Database) => {
 
     /** CPU time of a tenant's boxes today, in ms, and how long the day still is. */
     async cpuToday(tenantId: string): Promise<{ usedMs: number; dayEndsInSeconds: number }> {
-      const today = sql`(now() at time zone 'utc')::date`;
       const [row] = await db
         .select({
           usedMs: sql<number>`coalesce(sum(${usage.cpuMs}), 0)::float8`,
@@ -41,6 +49,50 @@ export const createQuotaStore = (db: Database) => {
         .from(usage)
         .where(and(eq(usage.tenantId, tenantId), eq(usage.day, today)));
       return row ?? { usedMs: 0, dayEndsInSeconds: 1 };
+    },
+
+    /** A page, by the ids of their instances, of ready boxes whose tenants have no CPU time left today. */
+    async overCpuToday(driver: string, after: string, limit: number): Promise<BoxOverCpu[]> {
+      const over = db
+        .select({
+          tenantId: quotas.tenantId,
+          limit: sql<number>`${quotas.cpuSecondsPerDay}`.as('cpu_limit'),
+          used: sql<number>`floor(coalesce(sum(${usage.cpuMs}), 0) / 1000)::float8`.as('cpu_used'),
+        })
+        .from(quotas)
+        .leftJoin(usage, and(eq(usage.tenantId, quotas.tenantId), eq(usage.day, today)))
+        .where(isNotNull(quotas.cpuSecondsPerDay))
+        .groupBy(quotas.tenantId)
+        .having(sql`coalesce(sum(${usage.cpuMs}), 0) > ${quotas.cpuSecondsPerDay}::bigint * 1000 - 1`)
+        .as('over');
+      const rows = await db
+        .select({
+          id: boxes.id,
+          tenantId: boxes.tenantId,
+          instance: instances.id,
+          address: instances.address,
+          limit: over.limit,
+          used: over.used,
+        })
+        .from(instances)
+        .innerJoin(boxes, eq(instances.boxId, boxes.id))
+        .innerJoin(over, eq(over.tenantId, boxes.tenantId))
+        .where(
+          and(
+            eq(instances.driver, driver),
+            eq(instances.state, 'running'),
+            eq(boxes.state, 'ready'),
+            gt(instances.id, after),
+          ),
+        )
+        .orderBy(asc(instances.id))
+        .limit(limit);
+      return rows.map(({ id, tenantId, instance, address, ...quota }) => ({
+        box: { id, tenantId },
+        instance,
+        address: address ?? '',
+        quota: { name: 'cpuSecondsPerDay', ...quota },
+      }));
     },
 
     /** Sets up to `count` requests of this minute aside, never more than `limit` for all gateways together. */

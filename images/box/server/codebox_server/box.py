@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from codebox_server.bounds import BIND_SECONDS, FORK_SERVER_DELAY_SECONDS, FORK_SERVER_MEMORY_BYTES, WARM_SECONDS
 from codebox_server.errors import BoxError
@@ -21,6 +22,7 @@ from codebox_server.packages.sources import read_sources, set_network, user_site
 from codebox_server.ports.tunnel import Tunnels
 from codebox_server.runs.commands import Commands
 from codebox_server.runs.contexts import Contexts
+from codebox_server.runs.descendants import kill_strangers
 from codebox_server.runs.executions import Executions
 from codebox_server.runs.journal import Journals
 from codebox_server.runs.probe import Probe
@@ -103,6 +105,18 @@ class Box:
                 await self.contexts.change_environment(self.specs.takes_environment)
         except TimeoutError:
             raise BoxError("timeout", "the environment could not be changed in time") from None
+
+    async def stop(self, told: dict[str, Any]) -> None:
+        """End all that runs: runs, those that wait too, commands, terminals, and what they have left running.
+
+        Kernels keep their variables where an interrupt is enough. The ends come with the cause cpu_limit, of which
+        `told` has further fields.
+        """
+        self.executions.stop_all("cpu_limit", told)
+        self.commands.stop_all("cpu_limit", told)
+        commands = {command.pid for command in self.commands.list() if command.state == "running"}
+        kill_strangers(self.contexts.processes() | commands)
+        await asyncio.gather(*(terminal.end() for terminal in self.terminals.list()))
 
 
 def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:

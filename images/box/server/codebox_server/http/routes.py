@@ -30,6 +30,7 @@ def routes(box: Box) -> list[URLSpec]:
         (r"/codebox/health", system.HealthHandler),
         (r"/codebox/warm", system.WarmHandler),
         (r"/codebox/bind", system.BindHandler),
+        (r"/codebox/stop", system.StopHandler),
         (r"/codebox/checkpoint", checkpoint.CheckpointHandler),
         (r"/codebox/stats", stats.StatsHandler),
         (r"/codebox/contexts", contexts.ContextsHandler),

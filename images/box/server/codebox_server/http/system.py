@@ -1,9 +1,9 @@
-"""`/codebox/health`, `/codebox/warm` and `/codebox/bind`."""
+"""`/codebox/health`, `/codebox/warm`, `/codebox/bind` and `/codebox/stop`."""
 
 from __future__ import annotations
 
 from codebox_server.errors import BoxError
-from codebox_server.http.base import BoxHandler, env_field, optional_text
+from codebox_server.http.base import BoxHandler, env_field, optional_text, text_field
 
 
 class HealthHandler(BoxHandler):
@@ -37,4 +37,17 @@ class BindHandler(BoxHandler):
         if network not in (None, "none", "internet"):
             raise BoxError("invalid_request", "network has to be none or internet", "/network")
         await self.box.bind(env_field(fields), network)
+        self.send_nothing()
+
+
+class StopHandler(BoxHandler):
+    """The end of all that runs, because it may have no more CPU time. Files stay."""
+
+    async def post(self) -> None:
+        """`{detail, quota}`, for the causes. Answers when terminals have ended; those of runs come as their `done`."""
+        fields = self.body_fields({"detail", "quota"})
+        quota = fields.get("quota")
+        if not isinstance(quota, dict):
+            raise BoxError("invalid_request", "quota has to be an object", "/quota")
+        await self.box.stop({"detail": text_field(fields, "detail"), "quota": quota})
         self.send_nothing()

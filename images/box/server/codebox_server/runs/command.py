@@ -65,6 +65,7 @@ class Command:
         self.output = Output(self.journal, journals, lambda: self.end("output_limit"))
         self.state = "running"
         self.stop: str | None = None
+        self._told: dict[str, Any] | None = None
         self.pid = 0
         self.done: dict[str, Any] | None = None
         self._probe = probe
@@ -111,11 +112,11 @@ class Command:
         if request.timeout_ms is not None:
             self._timers.append(self._loop.call_later(request.timeout_ms / 1000, self.end, "timeout"))
 
-    def end(self, reason: str) -> None:
-        """SIGTERM to the group, SIGKILL after 2 s; the first reason counts."""
+    def end(self, reason: str, told: dict[str, Any] | None = None) -> None:
+        """SIGTERM to the group, SIGKILL after 2 s; the first reason counts. `told`: further fields of the cause."""
         if self.stop is not None or self._death is not None:
             return
-        self.stop = reason
+        self.stop, self._told = reason, told
         signal_group(self.pid, signal.SIGTERM)
         self._timers.append(self._loop.call_later(KILL_AFTER_SECONDS, signal_group, self.pid, signal.SIGKILL))
 
@@ -248,7 +249,8 @@ class Command:
     def _verdict(self, death: Death, events: Events) -> dict[str, Any]:
         if self.stop is not None:
             code, detail = _STOPS[self.stop]
-            cause = {"code": code, "detail": detail, **({} if death.signal is None else {"signal": death.signal})}
+            signalled = {} if death.signal is None else {"signal": death.signal}
+            cause = {"code": code, "detail": detail, **(self._told or {}), **signalled}
             return {"status": "timeout" if self.stop == "cpu_limit" else self.stop, "cause": cause}
         if events.oom is not None and death.signal == "SIGKILL":
             return {"status": "oom", "cause": out_of_memory("command", events.oom)}

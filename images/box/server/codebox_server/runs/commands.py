@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 from codebox_server.bounds import COMMANDS_RUNNING
 from codebox_server.errors import BoxError
@@ -37,6 +38,11 @@ class Commands:
             self._starting.discard(request.id)
         self._journals.add(_key(request.id), command)
         return command
+
+    def stop_all(self, reason: str, told: dict[str, Any]) -> None:
+        """End every command. `told`: further fields of their cause."""
+        for command in self.list():
+            command.end(reason, told)
 
     def folder(self, cwd: str | None) -> str:
         """The folder of a command: absolute, or relative to `data`. Raises invalid_request when there is none."""

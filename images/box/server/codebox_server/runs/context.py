@@ -85,6 +85,10 @@ class Context:
             raise BoxError("conflict", "the kernel is busy") from None
         return answer or {}
 
+    def processes(self) -> set[int]:
+        """See `LiveKernel.processes`."""
+        return self._kernel.processes()
+
     async def prove(self) -> None:
         """See `binding.prove`."""
         await prove(self._kernel)
@@ -130,24 +134,24 @@ class Context:
         if self._worker is None:
             self._worker = asyncio.ensure_future(self._work())
 
-    def interrupt(self, execution: Execution) -> None:
+    def interrupt(self, execution: Execution, reason: str = "interrupted", told: dict[str, Any] | None = None) -> None:
         """End an execution on request. One that has not begun ends without having run."""
         if execution.state == "running":
-            self.stop(execution, "interrupted")
+            self.stop(execution, reason, told)
             return
-        execution.stop = "interrupted"
+        execution.stop, execution.told = reason, told
         if execution in self._queue:
             self._queue.remove(execution)
-            self._finish(execution, stopped("interrupted", None, False), None)
+            self._finish(execution, stopped(reason, None, False, told), None)
         else:
             execution.settle()
 
-    def stop(self, execution: Execution, reason: str) -> None:
+    def stop(self, execution: Execution, reason: str, told: dict[str, Any] | None = None) -> None:
         """Start the ladder for the running execution; the first reason counts."""
         if execution is not self._running or execution.state != "running":
             return
         if execution.stop is None:
-            execution.stop = reason
+            execution.stop, execution.told = reason, told
         if not self._stop_installing():
             self._ladder.start()
 
@@ -286,7 +290,7 @@ class Context:
         if self._end is not None:
             return ended_outside(self._end)
         if execution.stop is not None:
-            return stopped(execution.stop, None, False)
+            return stopped(execution.stop, None, False, execution.told)
         return None
 
     async def _await_exit(self, execution: Execution) -> None:
@@ -313,7 +317,8 @@ class Context:
         if death is not None and oom is not None and stage != "restart":
             return died(death, oom)
         if execution.stop is not None:
-            return stopped(execution.stop, stage, death is not None or told_loss(execution.reply_metadata))
+            lost = death is not None or told_loss(execution.reply_metadata)
+            return stopped(execution.stop, stage, lost, execution.told)
         if execution.reply is not None:
             lost = death is not None or told_loss(execution.reply_metadata)
             return replied(execution.reply, execution.reply_metadata, oom).losing(lost)

@@ -36,6 +36,10 @@ class Contexts:
         starting = any(not task.done() for task in self._defaults.values())
         return not starting and all(item["state"] in ("idle", "dead") for item in self.list())
 
+    def processes(self) -> set[int]:
+        """The processes that hold the variables of all contexts."""
+        return set().union(*(context.processes() for context in self._contexts.values()))
+
     def get(self, kernel_id: str) -> Context:
         """A context by its kernel id. Raises not_found."""
         context = self._contexts.get(kernel_id)

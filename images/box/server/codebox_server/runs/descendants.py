@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 from codebox_server.bounds import PROCESSES_TOLD
@@ -75,18 +76,8 @@ class Descendants:
 
     def kill(self) -> None:
         """End them all. They are stopped first, so that none makes others meanwhile."""
-        stopped: set[Identity] = set()
-        for _ in range(_ROUNDS):
-            found = {(one.pid, one.start) for one in self._running()}
-            if found <= stopped:
-                break
-            for pid, _start in found - stopped:
-                _send(pid, signal.SIGSTOP)
-            stopped |= found
-        for pid, _start in stopped:
-            _send(pid, signal.SIGKILL)
         # They may take a moment to go.
-        self._killed |= stopped
+        self._killed |= kill_all(self._running)
 
     def _running(self) -> list[Entry]:
         """Those that have not ended, without the shell or interpreter that holds the variables of the context."""
@@ -138,6 +129,52 @@ class Descendants:
             # It has stayed in the session of another kernel, command or terminal.
             return False
         return self._lineage.active <= {self}
+
+
+def kill_all(find: Callable[[], list[Entry]]) -> set[Identity]:
+    """End the processes that `find` answers. They are stopped first, so that none makes others meanwhile."""
+    stopped: set[Identity] = set()
+    for _ in range(_ROUNDS):
+        found = {(one.pid, one.start) for one in find()}
+        if found <= stopped:
+            break
+        for pid, _start in found - stopped:
+            _send(pid, signal.SIGSTOP)
+        stopped |= found
+    for pid, _start in stopped:
+        _send(pid, signal.SIGKILL)
+    return stopped
+
+
+def kill_strangers(callers: set[int]) -> None:
+    """End what runs have started, wherever it is now. `callers`: the kernels and commands themselves, which are kept.
+
+    Other children of this process do its own work, with what they have started: files, packing, new kernels.
+    """
+    me = os.getpid()
+
+    def strangers() -> list[Entry]:
+        table: dict[int, Entry | None] = {}
+        above = {me, *_line(table, me)}
+        found = []
+        for pid in all_pids() - callers - above:
+            one = _find(table, pid)
+            line = [pid, *_line(table, pid)]
+            own = me in line and line[line.index(me) - 1] not in callers
+            if one is not None and not one.ended and not own and _is_ours(pid):
+                found.append(one)
+        return found
+
+    kill_all(strangers)
+
+
+def _line(table: dict[int, Entry | None], pid: int) -> list[int]:
+    """The parent of a process, its parent, and so on."""
+    line: list[int] = []
+    while (one := _find(table, pid)) is not None and one.parent > 0 and one.parent not in line:
+        pid = one.parent
+        line.append(pid)
+    return line
 
 
 def _find(table: dict[int, Entry | None], pid: int) -> Entry | None:

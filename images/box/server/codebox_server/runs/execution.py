@@ -47,6 +47,8 @@ class Execution:
     execution_count: int | None = None
     waiting_for_input: bool = False
     stop: str | None = None
+    # What whoever ended it says of that: further fields of its cause.
+    told: dict[str, Any] | None = None
     message_id: str = ""
     begun: bool = False
     idle: bool = False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import Any
+
 from codebox_server.errors import BoxError
 from codebox_server.runs.context import Context
 from codebox_server.runs.contexts import Contexts
@@ -57,6 +60,13 @@ class Executions:
         if execution.state == "done":
             raise BoxError("conflict", "the execution has ended")
         self._contexts.get(execution.context).answer(execution, text)
+
+    def stop_all(self, reason: str, told: dict[str, Any]) -> None:
+        """End every run, those that wait too. `told`: further fields of their cause."""
+        for execution in self.unfinished():
+            # One whose context has just gone ends with that.
+            with contextlib.suppress(BoxError):
+                self._contexts.get(execution.context).interrupt(execution, reason, told)
 
     def interrupt(self, execution_id: str) -> None:
         """Interrupt a run. Raises conflict when it has ended."""

@@ -16,7 +16,8 @@ from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.environment import Changes, difference
 from codebox_server.kernels.last_words import LastWords
-from codebox_server.system.process import Death, reap, signal_group, watch_exit
+from codebox_server.runs.probe import is_wrapped
+from codebox_server.system.process import Death, children, reap, signal_group, watch_exit
 
 # What a process had sent before its end is still on its way through the sockets.
 _LAST_WORDS_SECONDS = 0.02
@@ -104,6 +105,12 @@ class LiveKernel:
     def pid(self) -> int:
         """The process id of the kernel."""
         return int(self._jupyter.provisioner.pid)
+
+    def processes(self) -> set[int]:
+        """Those that hold the variables: the kernel, and what it runs code in when that is not itself."""
+        if self.death is not None:
+            return set()
+        return {self.pid, *children(self.pid)} if is_wrapped(self.language) else {self.pid}
 
     @property
     def state(self) -> str:

@@ -43,10 +43,10 @@ class Outcome:
         return {"status": self.status, **cause, "stateLost": self.state_lost}
 
 
-def stopped(stop: str, stage: str | None, state_lost: bool) -> Outcome:
-    """The clock, the caller or the output limit ended it."""
+def stopped(stop: str, stage: str | None, state_lost: bool, told: dict[str, Any] | None = None) -> Outcome:
+    """The clock, the caller or the output limit ended it. `told`: what whoever ended it says of that."""
     status, detail = _STOPS[stop]
-    cause: dict[str, Any] = {"code": stop, "detail": detail}
+    cause: dict[str, Any] = {"code": stop, "detail": detail, **(told or {})}
     if stage is not None:
         cause["stage"] = stage
     return Outcome(status, cause, state_lost)

@@ -38,6 +38,11 @@ class Events:
     crowded: bool = False
 
 
+def is_wrapped(language: str) -> bool:
+    """Whether the code of a language runs in a child of its kernel."""
+    return language != "python"
+
+
 class Probe:
     """Measures runs in the working folder `data`. Small folders are scanned in place, large ones in a thread."""
 
@@ -70,7 +75,7 @@ class Probe:
 
     async def begin(self, pid: int, language: str) -> Reading:
         """Take the reading before a run. In languages other than Python the code runs in a child of the kernel."""
-        wrapped = language != "python"
+        wrapped = is_wrapped(language)
         pids = [pid, *children(pid)] if wrapped else [pid]
         files = await self.scan()
         reset_peak(pids)
