@@ -161,7 +161,8 @@ test('no number of claims, of starts and of refills takes more memory than there
   const [store] = stores;
   await fill(4);
   await store.pools.publish('none', [template], [pool]);
-  const ceiling = { instances: 100, memoryMb: 8000 };
+  // For three of the four warm ones to become larger, or for one after a refill.
+  const ceiling = { instances: 100, memoryMb: 5800 };
   const large = () => newBox('many', { limits: { cpus: 1, memoryMb: 1524, diskMb: 1024, pids: 256 } });
   const begin = async (at: Store) => {
     const begun = await at.allocation.claim(large(), wanted, ceiling);
@@ -178,6 +179,6 @@ test('no number of claims, of starts and of refills takes more memory than there
   const promised = rows.reduce((sum, row) => sum + row.memoryMb, 0);
   expect(promised).toBeLessThanOrEqual(ceiling.memoryMb);
   // Nothing more would fit.
-  expect(promised).toBeGreaterThan(ceiling.memoryMb - 1024);
+  expect(promised).toBeGreaterThan(ceiling.memoryMb - 500);
   for (const row of rows) expect(row.memoryMb).toBe(row.boxId === null ? 1024 : 1524);
 });
