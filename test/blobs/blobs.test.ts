@@ -1,7 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto';
+import fs from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
 import { ContainerClient } from '@azure/storage-blob';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -132,6 +134,52 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
 test.each(['s3+http://127.0.0.1:1/bucket', 's3+https://host', 'azure:container', 'azure:'])(
   'the place %s without what it needs is refused by name',
   async (place) => {
+test('a blob in a folder is on the disk, with its name and those of its folders, before it counts as written', async () => {
+  const { config, stop } = await places.folder();
+  const seen: string[] = [];
+  const note = (what: string, path: string) => seen.push(`${what} ${relative(config.place, path)}`);
+  const { open, rename } = fs.promises;
+  const { fsync } = fs;
+  fs.promises.open = async (path, ...rest) => {
+    const handle = await open(path, ...rest);
+    const { sync } = handle;
+    handle.sync = async () => {
+      await sync.call(handle);
+      note('sync', String(path));
+    };
+    return handle;
+  };
+  fs.promises.rename = async (from, to) => {
+    await rename(from, to);
+    note('rename', String(to));
+  };
+  const onSync = Object.assign(
+    (fd: number, done: fs.NoParamCallback) => {
+      note('sync', fs.readlinkSync(`/proc/self/fd/${fd}`));
+      fsync(fd, done);
+    },
+    { __promisify__: fsync.__promisify__ },
+  );
+  fs.fsync = onSync;
+  syncBuiltinESMExports();
+  try {
+    const blobs = await openBlobs(config, 'dep-1');
+    await blobs.put('box-1/blob', Readable.from([Buffer.from('x')]), AbortSignal.timeout(50_000));
+  } finally {
+    Object.assign(fs.promises, { open, rename });
+    fs.fsync = fsync;
+    syncBuiltinESMExports();
+    await stop();
+  }
+  expect(seen).toEqual([
+    'sync dep-1/box-1/blob.part',
+    'rename dep-1/box-1/blob',
+    'sync dep-1/box-1',
+    'sync dep-1',
+    'sync ',
+  ]);
+});
+
     await expect(openBlobs({ ...noCloud, place }, 'dep-1')).rejects.toThrow('CODEBOX_BLOBS');
   },
 );

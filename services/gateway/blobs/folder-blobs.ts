@@ -17,10 +17,14 @@ export const createFolderBlobs = (folder: string): BlobStore => {
   const write = async (path: string, content: Readable, signal: AbortSignal): Promise<void> => {
     const temporary = path + unfinished;
     try {
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+      const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 });
       // Flushed before it has its name: what is there after a crash is whole.
       await pipeline(content, createWriteStream(temporary, { flags: 'wx', mode: 0o600, flush: true }), { signal });
       await rename(temporary, path);
+      // So are its name and those of the folders: once this has answered, nothing else is left of the box.
+      await flushFolder(dirname(path));
+      for (let at = dirname(path); made !== undefined && at.length >= made.length; at = dirname(at))
+        await flushFolder(dirname(at));
     } catch (error) {
       await rm(temporary, { force: true }).catch(() => {});
       throw error;
@@ -77,3 +81,13 @@ const noneIfMissing = (error: unknown): [] => {
   if (isMissing(error)) return [];
   throw error;
 };
+/** fsync of a folder: what was named in it has that name after a crash. */
+const flushFolder = async (path: string): Promise<void> => {
+  const handle = await open(path);
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+};
+
