@@ -9,7 +9,9 @@ const metadataSchema = z
   .record(plainText().min(1).max(64), plainText().max(512))
   .refine((metadata) => Object.keys(metadata).length <= 32, 'must have at most 32 entries');
 
-const idleSeconds = z.int().min(1).max(86_400).meta({ description: 'After this long without use `onIdle` is done.' });
+const idleSeconds = z.int().min(1).max(86_400).meta({
+  description: 'After this long without use `onIdle` is done. What runs in it by a request is use, also when detached.',
+});
 const maxLifetimeSeconds = z
   .int()
   .min(1)

@@ -16,6 +16,7 @@ import { createFiles } from './boxes/files.ts';
 import { createFollowing } from './boxes/following.ts';
 import { createHeartbeat } from './boxes/heartbeat.ts';
 import { newId } from './boxes/id.ts';
+import { createIdleness } from './boxes/idleness.ts';
 import { createLastWords } from './boxes/last-words.ts';
 import { createLifecycle } from './boxes/lifecycle.ts';
 import { createMeter } from './boxes/meter.ts';
@@ -183,15 +184,29 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     quotas,
     onClaim: poolMetrics.claimed,
   });
+  const usage = createBoxUsage({ driver, lifecycle });
+  const budget = createCpuBudget(usage, quotas);
+  const stopping = new AbortController();
+  const commands = createCommands({
+    lifecycle,
+    activity,
+    background,
+    budget,
+    stopping: stopping.signal,
+    graceMs: config.runGraceMs,
+  });
   const lagMs = 2 * beatMs + beatLateMs;
+  const idleness = createIdleness({ boxes: store.boxes, connections, commands, lagMs });
+  const blobs = await openBlobs(config.blobs, deployment);
   const rests = createRests({
     driver,
     store,
-    blobs: await openBlobs(config.blobs, deployment),
+    blobs,
     connections,
     lifecycle,
     background,
     quotas,
+    idleness,
     flush: async () => {
       await recorder.flush();
       await activity.flush();
@@ -200,8 +215,6 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     checkpointMs: config.checkpointMs,
     onDone: (task, ms) => metrics.rests.observe({ task }, ms / 1000),
   });
-  const usage = createBoxUsage({ driver, lifecycle });
-  const budget = createCpuBudget(usage, quotas);
   const following = createFollowing({
     store,
     lifecycle,
@@ -211,7 +224,6 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     graceMs: config.runGraceMs,
   });
   const executions = createExecutions({ store, lifecycle, activity, background, recorder, budget, following, quotas });
-  const commands = createCommands({ lifecycle, activity, budget, graceMs: config.runGraceMs });
   const files = createFiles({ lifecycle, activity });
   const reaper = createReaper({
     driver,
@@ -234,6 +246,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     }),
     meter,
     purges: createPurges({ store, background }),
+    idleness,
     sweepMs: config.sweepMs,
     lagMs,
     rests: rests.sweeper,
@@ -243,7 +256,6 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   });
   hasten = reaper.hasten;
 
-  const stopping = new AbortController();
   const leaving = new AbortController();
   const { app, endpoints } = createApp({
     log,
@@ -276,9 +288,16 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     stats: createStats({ usage, lifecycle }),
     run: createRun({ lifecycle, executions, commands, files, background }),
     checkReady: async () => {
+      const blobsAnswer = blobs.has('none/none', AbortSignal.timeout(2000)).then(
+        () => true,
+        () => false,
+      );
       await store.keys.ping();
       await driver.inspect('none', AbortSignal.timeout(5000));
       await requireFreeSpace(config.dataDir);
+      return (await blobsAnswer)
+        ? {}
+        : { blobs: 'The blob store does not answer: boxes cannot hibernate or come back.' };
     },
     stopping: stopping.signal,
     isTraced: config.tracing !== undefined,

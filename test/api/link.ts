@@ -8,6 +8,11 @@ export interface Link extends AsyncDisposable {
   cut: () => void;
   /** Cuts the next connection at the first byte that comes back, so that its request has arrived and its answer is lost. */
   loseNextAnswer: () => void;
+  /** After so many bytes more that come back it is silent: what has begun stays as it is, what is new gets no answer. */
+  silence: (afterBytes?: number) => void;
+  isSilent: () => boolean;
+  /** Connections that are made from now on work; those that have met silence stay silent. */
+  speak: () => void;
   /** Connections so far. */
   count: () => number;
 }
@@ -18,6 +23,7 @@ export const openLink = async (url: string): Promise<Link> => {
   const open = new Set<Socket>();
   let made = 0;
   let losesNext = false;
+  let leftBytes = Number.POSITIVE_INFINITY;
   const server = createServer((near) => {
     made += 1;
     const far = dial(Number(port), hostname);
@@ -34,7 +40,10 @@ export const openLink = async (url: string): Promise<Link> => {
         losesNext = false;
         return end();
       }
-      near.write(chunk);
+      const passed = chunk.subarray(0, leftBytes);
+      leftBytes -= passed.length;
+      near.write(passed);
+      if (passed.length < chunk.length) far.removeAllListeners('data').pause();
     });
   });
   server.listen(0, '127.0.0.1');
@@ -48,6 +57,13 @@ export const openLink = async (url: string): Promise<Link> => {
     cut,
     loseNextAnswer: () => {
       losesNext = true;
+    },
+    silence(afterBytes = 0) {
+      leftBytes = afterBytes;
+    },
+    isSilent: () => leftBytes <= 0,
+    speak() {
+      leftBytes = Number.POSITIVE_INFINITY;
     },
     count: () => made,
     async [Symbol.asyncDispose]() {

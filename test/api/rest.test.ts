@@ -1,11 +1,11 @@
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, BoxStats, Client, Execution } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { chooseDriver } from '../../services/gateway/gateway.ts';
-import { openStore } from '../../services/gateway/store/store.ts';
 import { databaseUrl, drivers, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
 
 const tree = await readFile(new URL('rest-tree.py', import.meta.url), 'utf8');
@@ -33,6 +33,13 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
   const untilIs = (box: string, state: Box['state']) =>
     eventually(async () => (await read(box)).state === state, 40_000);
   const end = (...boxes: Box[]) => Promise.all(boxes.map(({ id }) => client.boxes.delete(id)));
+  const ask = async (text: string, ...values: string[]) => {
+    const database = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
+    await database.connect();
+    const { rows } = await database.query(text, values);
+    await database.end();
+    return rows;
+  };
   /** The blobs of a box, or of all of them. */
   const blobs = async (box = ''): Promise<string[]> =>
     (await readdir(join(gateway.dataDir, 'blobs'), { recursive: true }).catch(() => [])).filter((path) =>
@@ -94,7 +101,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
 
   test('whoever uses a box calls its hibernation off', async () => {
     const { id } = await gateway.createBox();
-    await gateway.run(id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(150_000_000))');
+    await gateway.run(id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(60_000_000))');
     const refused = refusal(client.boxes.hibernate(id));
     await eventually(async () => (await blobs(id)).length === 1);
     expect(await text(id, 'x + 1')).toBe('42');
@@ -104,10 +111,12 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     await eventually(async () => (await blobs()).length === 0);
   });
 
-  test('an idle box does what it is told to, and terminals, watches, ports and runs keep it from being idle', async () => {
+  test('an idle box does what it is told to, and terminals, watches, ports, runs and commands keep it from being idle', async () => {
     const make = (onIdle: string, idleSeconds: number) => gateway.createBox({ onIdle, idleSeconds });
-    const held = await Promise.all(['hibernate', 'pause', 'delete', 'hibernate'].map((onIdle) => make(onIdle, 600)));
-    const [typed, watched, served, busy] = held as [Box, Box, Box, Box];
+    const held = await Promise.all(
+      ['hibernate', 'pause', 'delete', 'hibernate', 'delete'].map((onIdle) => make(onIdle, 600)),
+    );
+    const [typed, watched, served, busy, working] = held as [Box, Box, Box, Box, Box];
     const terminal = await client.terminals.open(typed.id);
     const left = new AbortController();
     const watch = client.files.watch(watched.id, { signal: left.signal });
@@ -116,7 +125,9 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
       'import socket, time\nc = socket.create_server(("127.0.0.1", 5000)).accept()[0]\nc.recv(9000)\n' +
       'c.send(b"HTTP/1.1 200 OK\\r\\n\\r\\nx")\ntime.sleep(3600)';
     await client.files.write(served.id, 'slow.py', slow);
-    await client.commands.start(served.id, { command: 'python3 slow.py', timeoutSeconds: 3600 });
+    // By code that ends: nothing but the traffic of its port is use of the box.
+    await gateway.run(served.id, 'import subprocess; _ = subprocess.Popen(["python3", "slow.py"])');
+    const job = await client.commands.start(working.id, { command: 'sleep 3600' });
     const answer = await eventually(async () => {
       const got = await client.ports.fetch(served.id, 5000, '/');
       return got.ok && got;
@@ -135,24 +146,48 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
       untilIs(hibernated.id, 'hibernated'),
     ]);
     const states = await Promise.all(held.map(async ({ id }) => (await read(id)).state));
-    expect(states).toEqual(['ready', 'ready', 'ready', 'ready']);
+    expect(states).toEqual(['ready', 'ready', 'ready', 'ready', 'ready']);
     expect(await client.files.readText(hibernated.id, 'kept')).toBe('kept');
     terminal.close();
     left.abort();
     await answer.body?.cancel();
     await client.executions.interrupt(busy.id, run.id);
-    await Promise.all([untilIs(watched.id, 'paused'), untilIs(busy.id, 'hibernated')]);
+    await client.commands.delete(working.id, job.id);
+    await Promise.all([untilIs(watched.id, 'paused'), untilIs(busy.id, 'hibernated'), untilIs(working.id, 'deleted')]);
+  });
+
+  test('a command that runs in a box keeps it, also when the gateway that started it has died', async () => {
+    const make = () => gateway.createBox({ onIdle: 'pause', idleSeconds: 600 });
+    const [working, idle] = await Promise.all([make(), make()]);
+    const job = await client.commands.start(working.id, { command: 'sleep 3600' });
+    await gateway.kill('SIGKILL');
+    await gateway.restart();
+    for (const { id } of [working, idle]) await client.boxes.update(id, { idleSeconds: 1 });
+    await untilIs(idle.id, 'paused');
+    expect((await read(working.id)).state).toBe('ready');
+    await client.commands.delete(working.id, job.id);
+    await untilIs(working.id, 'paused');
+    await end(working, idle);
+  });
+
+  test('a box that is deleted while it is put aside is gone, not unknown', async () => {
+    const box = await gateway.createBox();
+    const refused = refusal(client.boxes.hibernate(box.id));
+    await eventually(
+      async () => (await ask('select from boxes where id = $1 and task is not null', box.id)).length > 0,
+    );
+    await end(box);
+    expect((await refused).code).toBe('gone');
   });
 
   test('a lost instance is replaced by one with the files that were kept last', async () => {
     const box = await gateway.createBox({ onIdle: 'hibernate', idleSeconds: 600 });
     await gateway.run(box.id, 'x = 41; _ = open("kept", "w").write("kept")');
     await eventually(async () => (await read(box.id)).checkpoint !== null);
-    const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
     const config = readConfig({ CODEBOX_DATA_DIR: gateway.dataDir, CODEBOX_DRIVER: driver });
-    const instances = await chooseDriver(config, await store.keys.deployment('none'));
-    const [row] = await store.instances.of(box.id);
-    await store.close();
+    const [deployment] = await ask('select id from deployments');
+    const instances = await chooseDriver(config, deployment.id);
+    const [row] = await ask('select id from instances where box_id = $1', box.id);
     // Two who find it lost: the second must not take the files from the first.
     const other = await client.contexts.create(box.id, { language: 'python' });
     const sleeping = [{}, { context: other.id }].map((where) =>
@@ -191,13 +226,14 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     );
     expect((await read(box.id)).state).toBe('hibernated');
     await rename(`${folder}.away`, folder);
-    expect(await text(box.id, 'open("kept").read()')).toBe("'kept'");
+    // It is left alone for some seconds first.
+    expect(await eventually(() => text(box.id, 'open("kept").read()').catch(() => undefined))).toBe("'kept'");
     await end(box);
   });
 
   test('a gateway killed while files are on their way loses none', async () => {
     const box = await gateway.createBox();
-    await gateway.run(box.id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(150_000_000))');
+    await gateway.run(box.id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(60_000_000))');
     const hash = 'import hashlib; hashlib.file_digest(open("large", "rb"), "sha256").hexdigest()';
     const before = await text(box.id, hash);
     const cut = client.boxes.hibernate(box.id).catch(() => undefined);
@@ -215,6 +251,8 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     await gateway.kill('SIGKILL');
     await woken;
     await gateway.restart();
+    // As if the lease of the one that was killed were over.
+    await ask("update boxes set task_until = now() - interval '1 s' where id = $1 and task is not null", box.id);
     expect(await text(box.id, hash)).toBe(before);
     await end(box);
     await eventually(async () => (await blobs()).length === 0);

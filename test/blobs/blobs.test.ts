@@ -77,12 +77,14 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
       bytes.subarray(n * 700_001, (n + 1) * 700_001),
     );
     await put('box-1/blob', ...chunks);
+    expect(await blobs.has('box-1/blob', signal())).toBe(true);
     expect(await digest('box-1/blob')).toBe(createHash('sha256').update(bytes).digest('hex'));
     await blobs.delete('box-1/blob', signal());
     expect(await all(blobs)).toEqual([]);
   });
 
   test('what is not there is not found, and deleting it again does nothing', async () => {
+    expect(await blobs.has('box-1/none', signal())).toBe(false);
     expect((await refusal(blobs.get('box-1/none', signal()))).code).toBe('not_found');
     await blobs.delete('box-1/none', signal());
   });
@@ -126,14 +128,12 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
     const places = { folder: '/dev/null/none', s3: 's3+http://127.0.0.1:1/codebox', azure: 'azure:none' };
     const other = await openBlobs({ ...opened.config, place: places[kind] }, 'dep-1');
     const content = Readable.from([Buffer.from('x')]);
+    expect((await refusal(other.has('box-1/late', signal()))).code).toBe('unavailable');
     expect((await refusal(other.put('box-1/late', content, signal()))).code).toBe('unavailable');
     expect(content.destroyed).toBe(true);
   });
 });
 
-test.each(['s3+http://127.0.0.1:1/bucket', 's3+https://host', 'azure:container', 'azure:'])(
-  'the place %s without what it needs is refused by name',
-  async (place) => {
 test('a blob in a folder is on the disk, with its name and those of its folders, before it counts as written', async () => {
   const { config, stop } = await places.folder();
   const seen: string[] = [];
@@ -180,6 +180,9 @@ test('a blob in a folder is on the disk, with its name and those of its folders,
   ]);
 });
 
+test.each(['s3+http://127.0.0.1:1/bucket', 's3+https://host', 'azure:container', 'azure:'])(
+  'the place %s without what it needs is refused by name',
+  async (place) => {
     await expect(openBlobs({ ...noCloud, place }, 'dep-1')).rejects.toThrow('CODEBOX_BLOBS');
   },
 );

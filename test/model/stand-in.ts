@@ -12,6 +12,9 @@ export interface StandIn {
   killed: string[];
 }
 
+/** To questions for what there is and for what was done. */
+const answers = { items: [] };
+
 const context = '00000000-0000-4000-8000-000000000000';
 
 /**
@@ -45,7 +48,9 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
       const id = /^\/codebox\/executions\/([^/?]+)$/.exec(request.url ?? '')?.[1];
       if (id !== undefined && request.method === 'PUT') return await run(instance, running, id, response);
       response.writeHead(200, { 'content-type': 'application/json' });
-      response.end(JSON.stringify(request.url === '/codebox/health' ? { status: 'ok', languages: ['python'] } : {}));
+      response.end(
+        JSON.stringify(request.url === '/codebox/health' ? { status: 'ok', languages: ['python'] } : answers),
+      );
     };
 
   const driver: Driver = {

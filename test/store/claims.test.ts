@@ -182,3 +182,50 @@ test('no number of claims, of starts and of refills takes more memory than there
   expect(promised).toBeGreaterThan(ceiling.memoryMb - 500);
   for (const row of rows) expect(row.memoryMb).toBe(row.boxId === null ? 1024 : 1524);
 });
+
+test('a box that joins the queue again, because an answer was lost, keeps its one turn', async () => {
+  const [store] = stores;
+  const begin = async (tenant: string) => {
+    const begun = await store.allocation.claim(newBox(tenant), { ...wanted, generation: null }, most);
+    if (!begun) throw new Error('it was not written');
+    return begun.box;
+  };
+  const boxes = [await begin('many'), await begin('many')] as const;
+  for (const box of [...boxes, boxes[0]]) expect(await store.waiting.join(box, wanted, 60_000)).toBe(true);
+  expect(await store.waiting.count()).toBe(2);
+  const { admitted } = await store.waiting.admit([boxes[0].id, boxes[1].id], ceilingOf(1), () => newId('i'));
+  expect(admitted.map(({ boxId }) => boxId)).toEqual([boxes[0].id]);
+  await store.waiting.leave(boxes[1].id);
+});
+
+test('a box is embodied by the instance that it was restored into, whatever else was made for it', async () => {
+  const [store, other] = stores;
+  const [first, second, third] = [newId('i'), newId('i'), newId('i')];
+  const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null }, most);
+  if (!begun) throw new Error('it was not written');
+  const { id } = begun.box;
+  const reserve = (instance: string) => store.allocation.reserve(begun.box, { id: instance, driver: 'none' }, most);
+  const embodiedBy = async () => (await other.boxes.find('many', id))?.instance?.id;
+  await reserve(first);
+  await store.boxes.markReady(id, { id: first, address: 'unix:/first' }, { kind: 'cold', ms: 1, cpuMs: null });
+  await store.tasks.begin(id, 'ready', 'hibernate', 'task-kept');
+  await store.tasks.markKept(id, 'task-kept', { bytes: 1, spentCpuMs: 0, hibernate: true, unused: false });
+  await store.instances.forget(first);
+
+  await store.tasks.begin(id, 'hibernated', 'restore', 'task-cut');
+  await reserve(second);
+  // Only who has the task now may drop what was made for it.
+  await other.tasks.dropInstances(id, 'task-other');
+  expect(await embodiedBy()).toBe(second);
+  await other.tasks.abandon(id, 'task-cut');
+  await other.tasks.begin(id, 'hibernated', 'restore', 'task-done');
+  await reserve(third);
+  await other.tasks.markRestored(id, 'task-done', { id: third, address: 'unix:/third' }, 0);
+  const states = new Map((await store.instances.of(id)).map((row) => [row.id, row.state]));
+  expect([states.get(second), states.get(third)]).toEqual(['destroying', 'running']);
+  // Nor does the end of a restoration end anything but what was made for it.
+  expect([await store.tasks.dropInstance(second), await store.tasks.dropInstance(third)]).toEqual([false, false]);
+  // What a gateway that was away makes now is not the box.
+  for (let n = 0; n < 5; n++) await reserve(newId('i'));
+  expect(await embodiedBy()).toBe(third);
+});

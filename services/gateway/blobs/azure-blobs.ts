@@ -46,6 +46,20 @@ export const createAzureBlobs = async ({ connectionString, container, prefix }: 
         }
       }),
 
+    has: (name, signal) =>
+      translateFault(async () => {
+        try {
+          await client.getBlobClient(prefix + name).getProperties({ abortSignal: signal });
+          return true;
+        } catch (error) {
+          // Not so when it is the container that is missing.
+          const isMissing =
+            error instanceof RestError && error.response?.headers.get('x-ms-error-code') === 'BlobNotFound';
+          if (isMissing) return false;
+          throw error;
+        }
+      }),
+
     delete: (name, signal) =>
       translateFault(async () => {
         await client.getBlobClient(prefix + name).deleteIfExists({ abortSignal: signal });

@@ -20,6 +20,8 @@ export interface BlobStore {
   put(name: string, content: Readable, signal: AbortSignal): Promise<void>;
   /** The bytes of a blob, to be read to the end or destroyed; `not_found` when there is none. */
   get(name: string, signal: AbortSignal): Promise<Readable>;
+  /** Whether there is such a blob; false as well where nobody may know. */
+  has(name: string, signal: AbortSignal): Promise<boolean>;
   /** Idempotent. */
   delete(name: string, signal: AbortSignal): Promise<void>;
   /** A page of all blobs, and where the next one begins. */

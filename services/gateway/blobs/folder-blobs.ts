@@ -46,6 +46,18 @@ export const createFolderBlobs = (folder: string): BlobStore => {
         return createReadStream('', { fd: file, signal });
       }),
 
+    has: (name, signal) =>
+      translateFault(() =>
+        Promise.race([
+          stat(pathOf(name)).then(
+            () => true,
+            (error: unknown) => (isMissing(error) ? false : Promise.reject(error)),
+          ),
+          // A folder of another host may not answer, and such a call cannot be broken off.
+          onceAborted(signal),
+        ]),
+      ),
+
     delete: (name) =>
       translateFault(async () => {
         await rm(pathOf(name), { force: true });
@@ -75,12 +87,6 @@ export const createFolderBlobs = (folder: string): BlobStore => {
   };
 };
 
-const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT';
-
-const noneIfMissing = (error: unknown): [] => {
-  if (isMissing(error)) return [];
-  throw error;
-};
 /** fsync of a folder: what was named in it has that name after a crash. */
 const flushFolder = async (path: string): Promise<void> => {
   const handle = await open(path);
@@ -91,3 +97,16 @@ const flushFolder = async (path: string): Promise<void> => {
   }
 };
 
+const onceAborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, failed) => {
+    const fail = () => failed(signal.reason);
+    if (signal.aborted) fail();
+    else signal.addEventListener('abort', fail, { once: true });
+  });
+
+const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT';
+
+const noneIfMissing = (error: unknown): [] => {
+  if (isMissing(error)) return [];
+  throw error;
+};

@@ -1,6 +1,6 @@
 import { addAbortSignal, Readable } from 'node:stream';
 import type { ReadableStream } from 'node:stream/web';
-import { S3mini } from 's3mini';
+import { S3mini, S3ServiceError } from 's3mini';
 import { CodeBoxError } from '#contract';
 import type { BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
@@ -63,6 +63,17 @@ export const createS3Blobs = ({ prefix, ...place }: S3Place): BlobStore => {
         const answer = await client(signal).getObjectResponse(prefix + name);
         if (!answer?.body) throw new CodeBoxError('not_found', 'There is no such blob.');
         return Readable.fromWeb(answer.body as ReadableStream);
+      }),
+
+    has: (name, signal) =>
+      translateFault(async () => {
+        try {
+          return (await client(signal).objectExists(prefix + name)) === true;
+        } catch (error) {
+          // Without the right to list, what is missing is forbidden.
+          if (error instanceof S3ServiceError && error.status === 403) return false;
+          throw error;
+        }
       }),
 
     delete: (name, signal) =>

@@ -283,7 +283,8 @@ export const createBoxServerClient = (
     /** What runs and what waits, the oldest first. */
     unfinishedExecutions: async (signal: AbortSignal) => (await read(executionsSchema, 'executions', signal)).items,
     readCommand: (id: string) => read(commandSchema, `commands/${id}`),
-    commands: async () => (await read(commandsSchema, 'commands')).items,
+    /** Those that run and those that the box still remembers. */
+    commands: async (signal?: AbortSignal) => (await read(commandsSchema, 'commands', signal)).items,
     killCommand: (id: string) => call(`commands/${id}`, 'DELETE'),
     interrupt: (id: string) => call(`executions/${id}/interrupt`, 'POST'),
     input: (journal: JournalPath, body: unknown) => call(`${journal}/input`, 'POST', body),

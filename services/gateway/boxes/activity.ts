@@ -1,6 +1,7 @@
 /**
- * What boxes are in use. Single uses and held streams are written to the database together every few seconds, which is
- * often enough beside idle times of minutes, so that using a box does not cost a write each time.
+ * What boxes are in use: those of which requests want something, and those with open streams, terminals, port connections, or runs
+ * and commands that are followed to their ends. Single uses and held streams are written to the database together every few
+ * seconds, which is often enough beside idle times of minutes, so that using a box does not cost a write each time.
  */
 export const createActivity = (touch: (boxIds: string[]) => Promise<unknown>) => {
   const held = new Map<string, number>();

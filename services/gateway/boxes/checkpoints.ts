@@ -1,6 +1,7 @@
-import { pipeline, Transform } from 'node:stream';
+import { pipeline, Readable, Transform } from 'node:stream';
 import { CodeBoxError } from '#contract';
 import type { BlobStore } from '../blobs/blob-store.ts';
+import { createPatience, type Patience, silentError } from '../blobs/patience.ts';
 import type { BoxServerClient } from '../box-server/client.ts';
 import { createGate } from '../drivers/gate.ts';
 import type { BoxRow } from '../store/boxes.ts';
@@ -16,6 +17,9 @@ export interface CheckpointsOptions {
 const MiB = 1024 * 1024;
 /** What names, modes and blocks may take beside the bytes of files, in a stream that is compressed. */
 const overheadBytes = 64 * MiB;
+/** How long the blob store may be silent: before it answers at all, and between two bytes that it takes or gives. */
+const answerMs = 10_000;
+const silenceMs = 60_000;
 const deleteMs = 30_000;
 const listMs = 60_000;
 const batch = 16;
@@ -47,19 +51,44 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
     }
   };
 
+  /** Whether the blob store has the files; `unavailable` when it does not answer. */
+  const has = async (boxId: string, blobId: string, signal: AbortSignal): Promise<boolean> => {
+    const late = AbortSignal.timeout(answerMs);
+    return await blobs.has(nameOf(boxId, blobId), AbortSignal.any([signal, late])).catch((error: unknown) => {
+      throw late.aborted ? silentError(error) : error;
+    });
+  };
+
   return {
     sweep,
 
-    /** Puts the files of a box into a blob; its bytes. Throws `too_large` for more than the disk of the box can hold. */
+    /** Throws `unavailable` when files could not be kept now: when the blob store does not answer. */
+    async checkReach(box: BoxRow, signal: AbortSignal): Promise<void> {
+      await has(box.id, box.checkpointId ?? 'none', signal);
+    },
+
+    /** Throws `unavailable` when the blob store does not answer, `not_found` when it does not have the files of the box. */
+    async checkKept(box: BoxRow, signal: AbortSignal): Promise<void> {
+      if (box.checkpointId !== null && (await has(box.id, box.checkpointId, signal))) return;
+      throw new CodeBoxError('not_found', 'There are no files of the box.');
+    },
+
+    /**
+     * Puts the files of a box into a blob; its bytes. Throws `too_large` for more than the disk of the box can hold, `unavailable`
+     * when the blob store takes nothing for a minute.
+     */
     put: (box: BoxRow, blobId: string, server: BoxServerClient, signal: AbortSignal): Promise<number> =>
       gate(signal, async () => {
         const { body } = await server.checkpoint(signal);
         const meter = createMeter(box.limits.diskMb * MiB + overheadBytes);
         // Whichever breaks takes the other along; what it was shows where the blob is written.
         pipeline(body, meter.stream, () => {});
+        const patience = createPatience(silenceMs);
         try {
-          await blobs.put(nameOf(box.id, blobId), meter.stream, signal);
+          const content = Readable.from(given(meter.stream, patience), { objectMode: false });
+          await blobs.put(nameOf(box.id, blobId), content, AbortSignal.any([signal, patience.signal]));
         } finally {
+          patience.rest();
           body.destroy();
         }
         return meter.bytes();
@@ -70,14 +99,25 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
       await background.attempt('delete a blob', () => remove({ id, boxId }));
     },
 
-    /** Puts the files of a blob into what now embodies a box, in place of what is there. */
+    /**
+     * Puts the files of a blob into what now embodies a box, in place of what is there. Throws `unavailable` when the blob store
+     * gives nothing for a minute.
+     */
     async restore(box: BoxRow, server: BoxServerClient, signal: AbortSignal): Promise<void> {
       if (box.checkpointId === null) throw new Error('a box without files is to be restored');
-      const content = await blobs.get(nameOf(box.id, box.checkpointId), signal);
+      const patience = createPatience(silenceMs);
+      patience.wait();
+      const both = AbortSignal.any([signal, patience.signal]);
+      let content: Readable | undefined;
       try {
-        await server.restore(content, signal);
+        content = await blobs.get(nameOf(box.id, box.checkpointId), both);
+        await server.restore(Readable.from(taken(content, patience), { objectMode: false }), both);
+      } catch (error) {
+        // What broke off the box's side is told by it as its own failure.
+        throw patience.signal.aborted ? patience.signal.reason : error;
       } finally {
-        content.destroy();
+        patience.rest();
+        content?.destroy();
       }
     },
 
@@ -99,6 +139,26 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
 };
 
 export type Checkpoints = ReturnType<typeof createCheckpoints>;
+
+/** Content for the blob store, which is waited for whenever it has a piece, and after the last one. */
+async function* given(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
+  for await (const chunk of content) {
+    patience.wait();
+    yield chunk;
+    patience.rest();
+  }
+  patience.wait();
+}
+
+/** Content of the blob store, which is waited for until it has given the next piece. */
+async function* taken(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
+  for await (const chunk of content) {
+    patience.rest();
+    yield chunk;
+    patience.wait();
+  }
+  patience.rest();
+}
 
 const idOf = (name: string): string => name.slice(name.lastIndexOf('/') + 1);
 

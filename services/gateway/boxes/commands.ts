@@ -9,10 +9,12 @@ import {
   type CreateCommand,
   commandEventSchema,
   type ExecutionEvent,
+  isUnavailable,
 } from '#contract';
 import type { BoxCommand } from '../box-server/client.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { Activity } from './activity.ts';
+import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import { newId } from './id.ts';
 import { follow } from './journal.ts';
@@ -23,7 +25,10 @@ import { shownFolder } from './working-folder.ts';
 export interface CommandsOptions {
   lifecycle: Lifecycle;
   activity: Activity;
+  background: Background;
   budget: CpuBudget;
+  /** Aborted when this gateway begins to stop. */
+  stopping: AbortSignal;
   /** What a box may take to tell of the end of a command, beside all that the command itself may take. */
   graceMs: number;
 }
@@ -47,18 +52,29 @@ export type OnAccepted = (id: string) => Promise<void>;
 const defaultTimeoutMs = 60_000;
 const commandId = /^cmd-[a-z2-7]{26}$/;
 
-/** Commands: processes in a box beside its kernels. The box keeps their journals; they end with it. */
-export const createCommands = ({ lifecycle, activity, budget, graceMs }: CommandsOptions) => {
-  async function* followed(
-    tenant: string,
-    box: string,
-    server: BoxConnection,
-    id: string,
-    after: number,
-    signal?: AbortSignal,
-    opened?: AsyncIterable<unknown>,
-    patience?: Patience,
-  ) {
+/** A process of a box whose events are read. */
+export interface Followed {
+  tenant: string;
+  box: string;
+  server: BoxConnection;
+  id: string;
+  /** Its stream, when that is open already, from its first event. */
+  opened?: AsyncIterable<unknown>;
+  patience?: Patience | undefined;
+}
+
+/** How the events of a process that was just started are read: by nobody, or until the reader leaves. */
+export interface Reading {
+  isDetached: boolean | undefined;
+  leave: AbortSignal | undefined;
+}
+
+/** Commands: processes in a box beside its kernels. The box keeps their journals; they end with it, and are uses of it until then. */
+export const createCommands = (options: CommandsOptions) => {
+  const { lifecycle, activity, background, budget, stopping, graceMs } = options;
+
+  async function* followed(what: Followed, after: number, signal?: AbortSignal) {
+    const { tenant, box, server, id, opened, patience } = what;
     const release = activity.hold(box);
     const clock = patience && startRunClock({ ...patience, graceMs, freeForMs: async () => undefined });
     // A command waits in no queue.
@@ -81,6 +97,43 @@ export const createCommands = ({ lifecycle, activity, budget, graceMs }: Command
     }
   }
 
+  /** Follows it to its end, for the sake of its box, which is in use until then. Whoever stops leaves that to the others. */
+  const attend = (what: Followed, after: number): void =>
+    background.run('attend a command', async () => {
+      try {
+        const events = followed(what, after, stopping);
+        while (!(await events.next()).done);
+      } catch (error) {
+        if (!stopping.aborted && !isUnavailable(error)) throw error;
+      }
+    });
+
+  /** Passes events on, and goes on to its end when the reader leaves first. */
+  async function* attended(what: Followed, leave: AbortSignal | undefined): AsyncGenerator<CommandEvent> {
+    let last: CommandEvent | undefined;
+    try {
+      for await (const event of followed(what, 0, leave)) {
+        last = event;
+        yield event;
+      }
+    } finally {
+      const { tenant, box, server, id } = what;
+      if (last?.type !== 'done') attend({ tenant, box, server, id }, last?.seq ?? 0);
+    }
+  }
+
+  const begun = (what: Followed, { isDetached, leave }: Reading): AsyncGenerator<CommandEvent> | undefined => {
+    if (!isDetached) return attended(what, leave);
+    attend(what, 0);
+    return undefined;
+  };
+
+  /** Breaks off what the box answers to the start of a process, when nobody reads it any more. */
+  const unread = ({ isDetached, leave }: Reading, over: AbortController): AbortSignal => {
+    const reader = isDetached ? stopping : leave;
+    return reader ? AbortSignal.any([reader, over.signal]) : over.signal;
+  };
+
   const useOne = async (tenant: string, box: string, id: string): Promise<BoxConnection> => {
     const { server } = await lifecycle.use(tenant, box);
     if (!commandId.test(id)) throw new CodeBoxError('not_found', 'There is no such command.');
@@ -93,16 +146,10 @@ export const createCommands = ({ lifecycle, activity, budget, graceMs }: Command
   return {
     read,
 
-    /** The events of a process that was just started, from the first one; `opened` is its stream. */
-    follow: (
-      tenant: string,
-      box: string,
-      server: BoxConnection,
-      id: string,
-      leave: AbortSignal | undefined,
-      opened: AsyncIterable<unknown>,
-      patience: Patience,
-    ): AsyncGenerator<CommandEvent> => followed(tenant, box, server, id, 0, leave, opened, patience),
+    attend,
+    unread,
+    /** The events of a process that was just started, from the first one, to be read once; undefined of a detached one. */
+    begun,
 
     async list(tenant: string, box: string): Promise<CommandSummary[]> {
       const { server } = await lifecycle.use(tenant, box);
@@ -110,8 +157,8 @@ export const createCommands = ({ lifecycle, activity, budget, graceMs }: Command
     },
 
     /**
-     * Starts a process. Its events can be read once; leaving them does not stop it. `onAccepted` is told its id before it is
-     * sent to the box.
+     * Starts a process. Its events can be read once; leaving them does not stop it; a detached one has none to read here.
+     * `onAccepted` is told its id before it is sent to the box.
      */
     async start(tenant: string, box: string, ask: CreateCommand, leave?: AbortSignal, onAccepted?: OnAccepted) {
       const { server, ...used } = await lifecycle.use(tenant, box);
@@ -121,6 +168,7 @@ export const createCommands = ({ lifecycle, activity, budget, graceMs }: Command
       const timeoutMs =
         timeoutSeconds === undefined ? (detach ? undefined : defaultTimeoutMs) : Math.round(timeoutSeconds * 1000);
       const over = new AbortController();
+      const reading = { isDetached: detach, leave };
       await onAccepted?.(id);
       const opened = await server.command(
         id,
@@ -132,10 +180,10 @@ export const createCommands = ({ lifecycle, activity, budget, graceMs }: Command
           ...(timeoutMs !== undefined && { timeoutMs }),
           ...(cpuLimitMs !== undefined && { cpuLimitMs }),
         },
-        leave ? AbortSignal.any([leave, over.signal]) : over.signal,
+        unread(reading, over),
       );
       const patience = timeoutMs === undefined ? undefined : { timeoutMs, over };
-      return { id, events: followed(tenant, box, server, id, 0, leave, opened, patience) };
+      return { id, events: begun({ tenant, box, server, id, opened, patience }, reading) };
     },
 
     /** The events after `after`, then live, to `done`. `not_found` for a command that the box does not know. */
@@ -148,7 +196,7 @@ export const createCommands = ({ lifecycle, activity, budget, graceMs }: Command
     ): AsyncGenerator<CommandEvent> {
       const server = await useOne(tenant, box, id);
       await server.readCommand(id);
-      yield* followed(tenant, box, server, id, after, signal);
+      yield* followed({ tenant, box, server, id }, after, signal);
     },
 
     /** A command with what it has put out until now. */
@@ -157,7 +205,7 @@ export const createCommands = ({ lifecycle, activity, budget, graceMs }: Command
       const command = await server.readCommand(id);
       const events: CommandEvent[] = [];
       if (command.lastSeq > 0) {
-        for await (const event of followed(tenant, box, server, id, 0, AbortSignal.timeout(30_000))) {
+        for await (const event of followed({ tenant, box, server, id }, 0, AbortSignal.timeout(30_000))) {
           events.push(event);
           if (event.seq >= command.lastSeq) break;
         }

@@ -6,6 +6,7 @@ import type { BoxRow } from '../store/boxes.ts';
 import type { Store } from '../store/store.ts';
 import type { Task } from '../store/tasks.ts';
 import { trustMs } from './access.ts';
+import type { Background } from './background.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { newId } from './id.ts';
 import { calledOff, type Leases } from './leases.ts';
@@ -18,6 +19,7 @@ export interface HibernationOptions {
   lifecycle: Lifecycle;
   leases: Leases;
   checkpoints: Checkpoints;
+  background: Background;
   /** Told of what was done, and how long it took. */
   onDone?: (task: Task, ms: number) => void;
 }
@@ -31,7 +33,13 @@ export interface Manner {
 }
 
 const freezeMs = 60_000;
-const filesMs = 600_000;
+/** After a task that failed nothing begins by itself for this long. */
+const retryMs = 60_000;
+/** Nor is it tried again to put files back, whoever asks for it. */
+const restoreRetryMs = 5000;
+
+/** What the files of a box may take on their way: half an hour for the usual disk, more for a larger one. */
+export const filesMs = ({ limits }: Pick<BoxRow, 'limits'>): number => 600_000 + limits.diskMb * 1000;
 
 /** Somebody asks for it: they know that they do not use the box otherwise. */
 export const asked: Manner = { settleMs: trustMs + 250, unused: false };
@@ -42,7 +50,7 @@ export const asked: Manner = { settleMs: trustMs + 250, unused: false };
  * made is swept.
  */
 export const createHibernation = (options: HibernationOptions) => {
-  const { driver, store, connections, lifecycle, leases, checkpoints } = options;
+  const { driver, store, connections, lifecycle, leases, checkpoints, background } = options;
   const { tasks } = store;
 
   const timed = async <T>(task: Task, work: () => Promise<T>): Promise<T> => {
@@ -65,8 +73,9 @@ export const createHibernation = (options: HibernationOptions) => {
     await checkQuiet(boxId);
   };
 
-  const pause = (box: BoxRow, taskId: string, manner: Manner): Promise<BoxRow> =>
-    leases.run(box.id, taskId, manner.settleMs + freezeMs, async (signal) => {
+  const pause = (box: BoxRow, taskId: string, manner: Manner): Promise<BoxRow> => {
+    const lease = { boxId: box.id, taskId, forMs: manner.settleMs + freezeMs, retryMs: () => retryMs };
+    return leases.run(lease, async (signal) => {
       const { instance, address } = await lifecycle.instanceOf(box);
       await settle(box.id, manner, signal);
       if (!(await tasks.beginFreeze(box.id, taskId, manner.unused))) throw calledOff();
@@ -82,9 +91,10 @@ export const createHibernation = (options: HibernationOptions) => {
         throw error;
       }
     });
+  };
 
   const resume = (box: BoxRow, taskId: string): Promise<void> =>
-    leases.run(box.id, taskId, freezeMs, async (signal) => {
+    leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => 0 }, async (signal) => {
       const { instance } = await lifecycle.instanceOf(box);
       await driver.thaw(instance, signal);
       if (!(await tasks.markResumed(box.id, taskId))) throw calledOff();
@@ -92,8 +102,10 @@ export const createHibernation = (options: HibernationOptions) => {
 
   /** Puts the files aside; with `hibernate` they are all that is left of the box. */
   const keep = async (box: BoxRow, taskId: string, manner: Manner, hibernate: boolean): Promise<BoxRow> => {
-    const { kept, instance, address } = await leases.run(box.id, taskId, manner.settleMs + filesMs, async (signal) => {
+    const lease = { boxId: box.id, taskId, forMs: manner.settleMs + filesMs(box), retryMs: () => retryMs };
+    const { kept, instance, address } = await leases.run(lease, async (signal) => {
       const { instance, address, server } = await lifecycle.instanceOf(box);
+      await checkpoints.checkReach(box, signal);
       if (hibernate) await settle(box.id, manner, signal);
       const { cpuMs } = await driver.stats(instance, signal);
       const spentCpuMs = Math.max(0, Math.round(cpuMs) - (box.startupCpuMs ?? 0));
@@ -106,27 +118,33 @@ export const createHibernation = (options: HibernationOptions) => {
       await checkQuiet(box.id);
       throw calledOff();
     });
-    if (hibernate) await lifecycle.destroyInstance(instance, address);
+    // It hibernates whether that succeeds or not: what is left of it is swept.
+    if (hibernate)
+      await background.attempt('end the instance of a box', () => lifecycle.destroyInstance(instance, address));
     return kept;
   };
 
-  const restore = (box: BoxRow, taskId: string): Promise<void> =>
-    leases.run(box.id, taskId, filesMs, async (signal) => {
+  const restore = (box: BoxRow, taskId: string): Promise<void> => {
+    /** What failed was not the want of room, which may end at any moment. */
+    let isFilesFault = true;
+    const lease = { boxId: box.id, taskId, forMs: filesMs(box), retryMs: () => (isFilesFault ? restoreRetryMs : 0) };
+    return leases.run(lease, async (signal) => {
+      // Before an instance is taken, which others may be waiting for.
+      await checkpoints.checkKept(box, signal).catch(notPutBack);
+      isFilesFault = false;
       const { instance, server } = await lifecycle.embody(box);
       try {
+        isFilesFault = true;
         await checkpoints.restore(box, server, signal);
         const { cpuMs } = await driver.stats(instance.id, signal);
         if (!(await tasks.markRestored(box.id, taskId, instance, Math.round(cpuMs)))) throw calledOff();
       } catch (cause) {
-        await tasks.dropInstances(box.id);
-        await lifecycle.destroyInstance(instance.id, instance.address);
-        if (cause instanceof CodeBoxError && cause.code === 'conflict') throw cause;
-        throw new CodeBoxError('unavailable', 'The files of the box could not be put back.', {
-          cause,
-          retryAfterSeconds: 5,
-        });
+        const end = () => lifecycle.destroyInstance(instance.id, instance.address);
+        if (await tasks.dropInstance(instance.id)) await background.attempt('end the instance of a box', end);
+        return notPutBack(cause);
       }
     });
+  };
 
   return {
     pause: (box: BoxRow, taskId: string, manner: Manner) => timed('pause', () => pause(box, taskId, manner)),
@@ -135,8 +153,15 @@ export const createHibernation = (options: HibernationOptions) => {
     checkpoint: (box: BoxRow, taskId: string, manner: Manner) =>
       timed('checkpoint', () => keep(box, taskId, manner, false)),
 
-    /** Begins to bring a resting box back and waits for it; false when somebody else does. */
+    /**
+     * Begins to bring a resting box back and waits for it; false when somebody else does. `unavailable` at once while one is left
+     * alone because its files could not be put back.
+     */
     async wake(box: BoxRow): Promise<boolean> {
+      if (box.state === 'hibernated' && box.retryAt !== null) {
+        const seconds = Math.ceil(await tasks.pauseOf(box.id));
+        if (seconds > 0) throw notPutBackError(seconds);
+      }
       const id = newId('task');
       const task = box.state === 'paused' ? 'resume' : 'restore';
       const begun = await tasks.begin(box.id, box.state, task, id);
@@ -149,13 +174,13 @@ export const createHibernation = (options: HibernationOptions) => {
     async recover(box: BoxRow): Promise<void> {
       const { task, taskId } = box;
       if (task === null || taskId === null) return;
-      await leases.run(box.id, taskId, freezeMs, async (signal) => {
+      await leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => retryMs }, async (signal) => {
         if (task === 'freeze' || task === 'resume') {
           const { instance } = await lifecycle.instanceOf(box);
           await driver.thaw(instance, signal);
           if (task === 'resume') await tasks.markResumed(box.id, taskId);
         }
-        if (task === 'restore') await tasks.dropInstances(box.id);
+        if (task === 'restore') await tasks.dropInstances(box.id, taskId);
         await tasks.abandon(box.id, taskId);
       });
     },
@@ -163,3 +188,11 @@ export const createHibernation = (options: HibernationOptions) => {
 };
 
 export type Hibernation = ReturnType<typeof createHibernation>;
+
+const notPutBackError = (retryAfterSeconds: number, cause?: unknown) =>
+  new CodeBoxError('unavailable', 'The files of the box could not be put back.', { cause, retryAfterSeconds });
+
+const notPutBack = (cause: unknown): never => {
+  if (cause instanceof CodeBoxError && cause.code === 'conflict') throw cause;
+  throw notPutBackError(restoreRetryMs / 1000, cause);
+};

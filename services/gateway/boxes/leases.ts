@@ -8,16 +8,23 @@ export interface LeasesOptions {
 }
 
 const renewMs = 5000;
-/** After a task that failed, boxes are left alone for this long. */
-const retryMs = 60_000;
+
+export interface LeaseOptions {
+  boxId: string;
+  taskId: string;
+  forMs: number;
+  /** How long nothing begins by itself after a failure; asked once it has failed. */
+  retryMs: () => number;
+}
 
 /** Work on tasks of boxes: told to the others while it lasts, broken off when the task is not wanted any more. */
 export const createLeases = ({ tasks, background }: LeasesOptions) => ({
   /**
-   * Does the work of a task that has begun, for at most `forMs`. `work` ends the task itself; when it throws, the task is given up
-   * and the box stays in its state. Throws what `work` threw, or `conflict` when the task was called off.
+   * Does the work of a task that has begun, for at most `forMs`. `work` ends the task itself; when it throws, the task is given up,
+   * the box stays in its state and is left alone for `retryMs`. Throws what `work` threw, or `conflict` when the task was called
+   * off.
    */
-  async run<T>(boxId: string, taskId: string, forMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async run<T>({ boxId, taskId, forMs, retryMs }: LeaseOptions, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const off = new AbortController();
     const late = AbortSignal.timeout(forMs);
     let aliveAt = performance.now();
@@ -35,10 +42,14 @@ export const createLeases = ({ tasks, background }: LeasesOptions) => ({
       return await work(AbortSignal.any([off.signal, late, background.signal]));
     } catch (error) {
       const isConflict = error instanceof CodeBoxError && error.code === 'conflict';
-      await background.attempt('give up a task', () =>
-        tasks.abandon(boxId, taskId, isConflict || off.signal.aborted ? 0 : retryMs),
-      );
+      const isCut = isConflict || off.signal.aborted || background.signal.aborted;
+      let isWanted = true;
+      await background.attempt('give up a task', async () => {
+        isWanted = await tasks.abandon(boxId, taskId, isCut ? 0 : retryMs());
+      });
       if (off.signal.aborted) throw off.signal.reason;
+      // What it met in a box that somebody has ended or used meanwhile says nothing about the box.
+      if (!isWanted) throw calledOff(error);
       if (late.aborted) throw new CodeBoxError('timeout', 'That took too long.', { cause: error });
       throw error;
     } finally {

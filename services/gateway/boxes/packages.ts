@@ -21,24 +21,26 @@ export const createPackages = ({ lifecycle, commands, budget }: PackagesOptions)
   },
 
   /**
-   * Starts an installer. Its events can be read once; leaving them does not stop it. `conflict` in a box that can get
+   * Starts an installer. Its events can be read once; leaving them does not stop it; a detached one has none to read here. `conflict` in a box that can get
    * packages from nowhere, `cpu_limit` in one that has used all its CPU time. `onAccepted` is told its id before it is sent to
    * the box.
    */
   async install(tenant: string, box: string, ask: InstallPackages, leave?: AbortSignal, onAccepted?: OnAccepted) {
     const { server, ...used } = await lifecycle.use(tenant, box);
     const cpuLimitMs = await budget.ofRun(used, undefined);
-    const { manager = 'pip', packages, timeoutSeconds } = ask;
+    const { manager = 'pip', packages, timeoutSeconds, detach } = ask;
     const timeoutMs = timeoutSeconds === undefined ? defaultTimeoutMs : Math.round(timeoutSeconds * 1000);
     const id = newId('cmd');
     const over = new AbortController();
+    const reading = { isDetached: detach, leave };
     await onAccepted?.(id);
     const opened = await server.install(
       id,
       { manager, packages, timeoutMs, ...(cpuLimitMs !== undefined && { cpuLimitMs }) },
-      leave ? AbortSignal.any([leave, over.signal]) : over.signal,
+      commands.unread(reading, over),
     );
-    return { id, events: commands.follow(tenant, box, server, id, leave, opened, { timeoutMs, over }) };
+    const patience = { timeoutMs, over };
+    return { id, events: commands.begun({ tenant, box, server, id, opened, patience }, reading) };
   },
 });
 

@@ -5,6 +5,7 @@ import type { Activity } from './activity.ts';
 import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import type { CpuQuota } from './cpu-quota.ts';
+import type { Idleness } from './idleness.ts';
 import type { Instances } from './instances.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Meter } from './meter.ts';
@@ -27,6 +28,7 @@ export interface ReaperOptions {
   cpuQuota: CpuQuota;
   meter: Pick<Meter, 'sweep'>;
   purges: Purges;
+  idleness: Idleness;
   sweepMs: number;
   /** How late the use of a box by another gateway may be written. */
   lagMs: number;
@@ -49,7 +51,7 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, lifecycle, instances, pool, settlement, activity, background, rests } = options;
-  const { budget, cpuQuota, meter, purges, sweepMs, lagMs, startMs } = options;
+  const { budget, cpuQuota, meter, purges, idleness, sweepMs, lagMs, startMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let awayAt = Number.NEGATIVE_INFINITY;
@@ -63,7 +65,7 @@ export const createReaper = (options: ReaperOptions) => {
 
   const reapOverdue = async () => {
     for (let ended = batch; ended === batch; ) {
-      const rows = await store.boxes.endOverdue(batch, lagMs);
+      const rows = await store.boxes.endOverdue(await idleness(['delete'], batch), batch, lagMs);
       ended = rows.length;
       await each(rows, 'reap a box', async (box) => {
         options.onReap?.(box.cause?.code ?? 'unknown');

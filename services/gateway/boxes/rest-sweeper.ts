@@ -6,12 +6,14 @@ import type { Background } from './background.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import type { Hibernation, Manner } from './hibernation.ts';
 import { newId } from './id.ts';
+import type { Idleness } from './idleness.ts';
 
 export interface RestSweeperOptions {
   store: Pick<Store, 'tasks'>;
   hibernation: Hibernation;
   checkpoints: Checkpoints;
   background: Background;
+  idleness: Idleness;
   /** How late the use of a box by another gateway may be written. */
   lagMs: number;
   /** A box that hibernates has its files kept when it was not used for this long. */
@@ -27,7 +29,7 @@ const unasked: Manner = { settleMs: trustMs, unused: true };
 
 /** Rest that nobody asks for: idle boxes, files kept for the case of a loss, and what is left of both. */
 export const createRestSweeper = (options: RestSweeperOptions) => {
-  const { store, hibernation, checkpoints, background, lagMs, checkpointMs } = options;
+  const { store, hibernation, checkpoints, background, idleness, lagMs, checkpointMs } = options;
   const taskId = () => newId('task');
   let isSweeping = false;
   const busy = { rests: 0, files: 0 };
@@ -44,7 +46,8 @@ export const createRestSweeper = (options: RestSweeperOptions) => {
   };
 
   const restIdle = async () => {
-    for (const box of await store.tasks.claimIdle(lagMs, taskId, restsAtOnce - busy.rests)) {
+    const quiet = await idleness(['pause', 'hibernate'], restsAtOnce - busy.rests);
+    for (const box of await store.tasks.claimIdle(quiet, lagMs, taskId)) {
       const id = box.taskId ?? '';
       if (box.task === 'pause') run('pause', 'rests', box, () => hibernation.pause(box, id, unasked));
       else run('hibernate', 'rests', box, () => hibernation.hibernate(box, id, unasked));

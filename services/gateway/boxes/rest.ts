@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, type ErrorCode } from '#contract';
 import type { BoxRow } from '../store/boxes.ts';
 import type { Store } from '../store/store.ts';
 import { checkLiving } from './access.ts';
-import { asked, type Hibernation } from './hibernation.ts';
+import { asked, filesMs, type Hibernation } from './hibernation.ts';
 import { newId } from './id.ts';
+import { calledOff } from './leases.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { TenantQuotas } from './quotas.ts';
 
@@ -17,26 +18,49 @@ export interface RestOptions {
   flush: () => Promise<void>;
 }
 
-const wakeMs = 660_000;
+/** What a box may take to come back besides the time of its files. */
+const wakeMs = 60_000;
 const lookEveryMs = 100;
 
 /** What callers ask of boxes about their rest, and the way back that every use of a resting box takes. */
 export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: RestOptions) => {
   const waking = new Map<string, Promise<void>>();
 
+  /** A task may fail because its box was lost, which is on record then, or has ended: that is thrown. */
+  const explain = async ({ tenantId, id }: BoxRow, error: unknown): Promise<void> => {
+    const isLoss = hasCode(error, 'not_found');
+    if (isLoss) await lifecycle.whyGone(tenantId, id);
+    if (isLoss || hasCode(error, 'conflict')) checkLiving(await lifecycle.find(tenantId, id));
+  };
+
+  /** False when somebody else brings it back, or when its memory is lost and its files have to be brought back instead. */
+  const wakeOnce = (box: BoxRow): Promise<boolean> =>
+    hibernation.wake(box).catch(async (error: unknown) => {
+      await explain(box, error);
+      if (hasCode(error, 'not_found')) return false;
+      throw error;
+    });
+
   const bringBack = async (tenant: string, id: string): Promise<void> => {
-    const deadline = performance.now() + wakeMs;
+    const startedAt = performance.now();
     for (;;) {
       const box = await lifecycle.find(tenant, id);
       checkLiving(box);
       if (box.state === 'ready' && (box.task === null || box.task === 'checkpoint')) return;
       // What is frozen there would go on.
       if (box.state === 'paused') await quotas.cpuLeftMs(tenant);
-      if (performance.now() > deadline) throw new CodeBoxError('timeout', 'The box did not come back in time.');
+      if (performance.now() - startedAt > filesMs(box) + wakeMs)
+        throw new CodeBoxError('timeout', 'The box did not come back in time.');
       if (box.task === 'pause' || box.task === 'hibernate') await store.tasks.interrupt(id);
-      else if (box.task !== null || !(await hibernation.wake(box))) await sleep(lookEveryMs);
+      else if (box.task !== null || !(await wakeOnce(box))) await sleep(lookEveryMs);
     }
   };
+
+  const orEnded = (box: BoxRow, work: Promise<BoxRow>): Promise<BoxRow> =>
+    work.catch(async (error: unknown) => {
+      await explain(box, error);
+      throw hasCode(error, 'not_found') ? calledOff(error) : error;
+    });
 
   /** Returns when the box is ready; many at once do it once. */
   const wake = (tenant: string, id: string): Promise<void> => {
@@ -72,7 +96,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
       if (box.state === 'hibernated')
         throw new CodeBoxError('conflict', 'The box hibernates: it has no memory to freeze.');
       const { row, id: taskId } = await begin(box, 'pause');
-      return await hibernation.pause(row, taskId, asked);
+      return await orEnded(row, hibernation.pause(row, taskId, asked));
     },
 
     /** Has a box ready, whatever it rests as. `quota_exceeded` for a frozen one whose tenant has no CPU time left today. */
@@ -87,7 +111,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
       if (box.state === 'hibernated') return box;
       if (box.state === 'paused') await wake(tenant, id);
       const { row, id: taskId } = await begin(box, 'hibernate');
-      return await hibernation.hibernate(row, taskId, asked);
+      return await orEnded(row, hibernation.hibernate(row, taskId, asked));
     },
 
     /** Puts the files of a box aside as they are now; what runs may change them meanwhile. */
@@ -96,9 +120,11 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
       if (box.state === 'hibernated') return box;
       if (box.state === 'paused') await wake(tenant, id);
       const { row, id: taskId } = await begin(box, 'checkpoint');
-      return await hibernation.checkpoint(row, taskId, asked);
+      return await orEnded(row, hibernation.checkpoint(row, taskId, asked));
     },
   };
 };
 
 export type Rest = ReturnType<typeof createRest>;
+
+const hasCode = (error: unknown, code: ErrorCode): boolean => error instanceof CodeBoxError && error.code === code;

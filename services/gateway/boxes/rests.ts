@@ -6,6 +6,7 @@ import type { Task } from '../store/tasks.ts';
 import type { Background } from './background.ts';
 import { createCheckpoints } from './checkpoints.ts';
 import { createHibernation } from './hibernation.ts';
+import type { Idleness } from './idleness.ts';
 import { createLeases } from './leases.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { TenantQuotas } from './quotas.ts';
@@ -19,6 +20,7 @@ export interface RestsOptions {
   connections: BoxConnections;
   lifecycle: Lifecycle;
   background: Background;
+  idleness: Idleness;
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
   /** Writes what is known and not yet written: ends of executions and uses of boxes. */
   flush: () => Promise<void>;
@@ -30,8 +32,7 @@ export interface RestsOptions {
 
 /** Boxes at rest, put together: what callers ask for, and what happens by itself. */
 export const createRests = (options: RestsOptions) => {
-  const { driver, store, blobs, connections, lifecycle, background, quotas, flush, lagMs, checkpointMs, onDone } =
-    options;
+  const { driver, store, blobs, connections, lifecycle, background, idleness, lagMs, checkpointMs, onDone } = options;
   const { tasks } = store;
   const checkpoints = createCheckpoints({ blobs, tasks, background });
   const hibernation = createHibernation({
@@ -39,12 +40,13 @@ export const createRests = (options: RestsOptions) => {
     store,
     connections,
     lifecycle,
+    background,
     checkpoints,
     leases: createLeases({ tasks, background }),
     ...(onDone && { onDone }),
   });
   return {
-    rest: createRest({ store, lifecycle, hibernation, quotas, flush }),
-    sweeper: createRestSweeper({ store, hibernation, checkpoints, background, lagMs, checkpointMs }),
+    rest: createRest({ store, lifecycle, hibernation, quotas: options.quotas, flush: options.flush }),
+    sweeper: createRestSweeper({ store, hibernation, checkpoints, background, idleness, lagMs, checkpointMs }),
   };
 };

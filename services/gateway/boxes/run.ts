@@ -50,7 +50,7 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
       ...(ask.env && { env: ask.env }),
     });
     const all: CommandEvent[] = [];
-    for await (const event of events) {
+    for await (const event of events ?? []) {
       all.push(event);
       if (event.type === 'started')
         await commands.input(tenant, box, id, { text: ask.stdin ?? '', eof: true }).catch(ignoreEnded);

@@ -55,7 +55,7 @@ import { addPortRoutes } from './routes/ports.ts';
 import { addRunRoute } from './routes/run.ts';
 import { addSocketRoute } from './routes/socket.ts';
 import { addStatsRoute } from './routes/stats.ts';
-import { addSystemRoutes } from './routes/system.ts';
+import { addSystemRoutes, type SystemOptions } from './routes/system.ts';
 import { addTemplateRoutes } from './routes/templates.ts';
 import { addTerminalRoutes } from './routes/terminals.ts';
 import { addTicketRoutes } from './routes/tickets.ts';
@@ -83,7 +83,7 @@ export interface RouteParts {
   admin: AdminParts;
   usage: UsageStore;
   /** Throws when a box could not be had now. */
-  checkReady: () => Promise<void>;
+  checkReady: SystemOptions['checkReady'];
   /** Aborted when the gateway begins to stop. */
   stopping: AbortSignal;
   /** How often it is looked whether what let a WebSocket in still holds. */

@@ -16,7 +16,7 @@ import {
   type SQL,
   sql,
 } from 'drizzle-orm';
-import type { BoxCause, BoxQuery, UpdateBox } from '#contract';
+import type { BoxCause, BoxQuery, OnIdle, UpdateBox } from '#contract';
 import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
 import { isServing } from './gateways.ts';
@@ -41,6 +41,8 @@ export interface FoundBox {
   isDue: boolean;
 }
 
+/** After its idle time a box that does not say whether it is used is left alone for this much longer. */
+const silentSeconds = 60;
 const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
 /** In words that the indexes of living boxes know. */
 const isLiving = and(isNull(boxes.endedAt), inArray(boxes.state, living));
@@ -69,8 +71,22 @@ export const createBoxStore = (db: Database) => {
     .from(boxes)
     .leftJoin(instances, and(eq(instances.boxId, boxes.id), ne(instances.state, 'destroying')))
     .where(and(eq(boxes.id, sql.placeholder('box')), eq(boxes.tenantId, sql.placeholder('tenant'))))
+    // One that is still being made for it may never be: of two, the one that runs embodies it.
+    .orderBy(sql`${instances.state} = 'running' desc`)
     .limit(1)
     .prepare('box_with_instance');
+
+  const running = db
+    .select({ one: sql`1` })
+    .from(executions)
+    .where(and(eq(executions.boxId, boxes.id), eq(executions.status, 'running')));
+  /** Ready, without a running execution, and past its idle time by what its use may be written late. */
+  const isIdle = (lateMs: number) =>
+    and(
+      eq(boxes.state, 'ready'),
+      sql`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds} + ${lateMs / 1000}::float8) <= now()`,
+      notExists(running),
+    );
 
   const ready = db.$with('ready').as(
     db
@@ -224,25 +240,37 @@ export const createBoxStore = (db: Database) => {
     },
 
     /**
-     * Moves up to `limit` boxes that are past their idle or maximum life to `deleting`. Rows that another gateway is working
-     * on are skipped. A box with a running execution is not idle, and one whose use by another gateway may be written up to
-     * `lagMs` late is so only after that.
+     * Some of the boxes that are past their idle time as far as is on record, and are then to do one of `onIdle`; chosen by chance,
+     * so that one that does not answer keeps nobody waiting. What runs there may be known only to themselves; one that has not been
+     * heard of for long `isSilent`.
      */
-    async endOverdue(limit: number, lagMs: number): Promise<BoxRow[]> {
-      const running = db
-        .select({ one: sql`1` })
-        .from(executions)
-        .where(and(eq(executions.boxId, boxes.id), eq(executions.status, 'running')));
+    async idle(onIdle: readonly OnIdle[], lagMs: number, limit: number) {
+      return await db
+        .select({
+          id: boxes.id,
+          tenantId: boxes.tenantId,
+          address: instances.address,
+          isSilent: sql<boolean>`${isIdle(lagMs + silentSeconds * 1000)}`,
+        })
+        .from(boxes)
+        .leftJoin(instances, and(eq(instances.boxId, boxes.id), eq(instances.state, 'running')))
+        .where(and(isLiving, inArray(boxes.onIdle, [...onIdle]), isNull(boxes.task), isIdle(lagMs)))
+        .orderBy(sql`random()`)
+        .limit(limit);
+    },
+
+    /**
+     * Moves up to `limit` boxes that are past their maximum life, and those of `quiet` that are past their idle time, to `deleting`.
+     * Rows that another gateway is working on are skipped. A box with a running execution is not idle, and one whose use by another
+     * gateway may be written up to `lagMs` late is so only after that.
+     */
+    async endOverdue(quiet: readonly string[], limit: number, lagMs: number): Promise<BoxRow[]> {
       const expired = sql`${boxes.expiresAt} <= now()`;
-      const idle = and(
-        sql`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds} + ${lagMs / 1000}::float8) <= now()`,
-        notExists(running),
-      );
       const overdue = and(
         isLiving,
         or(
           and(inArray(boxes.state, ['ready', 'paused', 'hibernated']), expired),
-          and(eq(boxes.state, 'ready'), eq(boxes.onIdle, 'delete'), idle),
+          and(inArray(boxes.id, [...quiet]), eq(boxes.onIdle, 'delete'), isIdle(lagMs)),
         ),
       );
       return await db.transaction(async (tx) => {

@@ -84,18 +84,19 @@ export const createTaskStore = (db: Database) => {
     },
 
     /**
-     * Begins what boxes that are past their idle time are to do then, instead of ending. Their use may be written up to `lagMs`
-     * late.
+     * Begins what those of `quiet` that are past their idle time are to do then, instead of ending. Their use may be written up to
+     * `lagMs` late.
      */
-    claimIdle: (lagMs: number, newId: () => string, limit: number) =>
+    claimIdle: (quiet: readonly string[], lagMs: number, newId: () => string) =>
       claim(
         and(
+          inArray(boxes.id, [...quiet]),
           inArray(boxes.onIdle, ['pause', 'hibernate']),
           sql`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds} + ${lagMs / 1000}::float8) <= now()`,
         ),
         ({ onIdle }) => (onIdle === 'pause' ? 'pause' : 'hibernate'),
         newId,
-        limit,
+        quiet.length,
       ),
 
     /** Begins to keep the files of boxes that hibernate, have been used since it was done last, and are not used now. */
@@ -121,12 +122,26 @@ export const createTaskStore = (db: Database) => {
       return rows.length > 0;
     },
 
-    /** Gives a task up; the box stays in its state. After a failure nothing begins by itself for `retryMs`. */
-    async abandon(boxId: string, id: string, retryMs = 0): Promise<void> {
-      await db
+    /**
+     * Gives a task up; the box stays in its state. After a failure nothing begins by itself for `retryMs`. False when the task was
+     * not wanted any more.
+     */
+    async abandon(boxId: string, id: string, retryMs = 0): Promise<boolean> {
+      const rows = await db
         .update(boxes)
         .set({ ...over, version: nextVersion, ...(retryMs > 0 && { retryAt: soon(retryMs) }) })
-        .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id)));
+        .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id)))
+        .returning({ id: boxes.id });
+      return rows.length > 0;
+    },
+
+    /** For how much longer a box is left alone after a task that failed, in seconds; 0 or less when it is not. */
+    async pauseOf(boxId: string): Promise<number> {
+      const [row] = await db
+        .select({ seconds: sql<number | null>`extract(epoch from ${boxes.retryAt} - now())::float8` })
+        .from(boxes)
+        .where(eq(boxes.id, boxId));
+      return row?.seconds ?? 0;
     },
 
     /** The box was used: what would put it aside is given up. */
@@ -208,7 +223,7 @@ export const createTaskStore = (db: Database) => {
       });
     },
 
-    /** `hibernated` → `ready`, in a new instance with the files of before. */
+    /** `hibernated` → `ready`, in a new instance with the files of before; any other one that was to be it has to go. */
     async markRestored(
       boxId: string,
       id: string,
@@ -224,11 +239,13 @@ export const createTaskStore = (db: Database) => {
             version: nextVersion,
             startupCpuMs: sql`${startupCpuMs} - ${boxes.spentCpuMs}`,
             restoredAt: sql`now()`,
+            retryAt: null,
             lastActiveAt: sql`now()`,
           })
           .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id)))
           .returning();
         if (!row) return undefined;
+        await release(tx, boxId);
         const { address } = instance;
         await tx.update(instances).set({ state: 'running', address }).where(eq(instances.id, instance.id));
         return row;
@@ -243,7 +260,7 @@ export const createTaskStore = (db: Database) => {
       return await db.transaction(async (tx) => {
         const [row] = await tx
           .update(boxes)
-          .set({ ...over, state: 'hibernated', version: nextVersion })
+          .set({ ...over, state: 'hibernated', version: nextVersion, retryAt: null })
           .where(
             and(
               eq(boxes.id, boxId),
@@ -259,9 +276,29 @@ export const createTaskStore = (db: Database) => {
       });
     },
 
-    /** Ends a restoration: the instance that was to be the box has to go. */
-    async dropInstances(boxId: string): Promise<void> {
-      await release(db, boxId);
+    /**
+     * Of a restoration that came to nothing: the instance that was to be the box has to go. False when it is the box, because only the
+     * answer to that was lost, or when somebody else ends it.
+     */
+    async dropInstance(id: string): Promise<boolean> {
+      const dropped = await db
+        .update(instances)
+        .set({ state: 'destroying' })
+        .where(and(eq(instances.id, id), eq(instances.state, 'creating')))
+        .returning({ id: instances.id });
+      return dropped.length > 0;
+    },
+
+    /** The same for what a gateway that is gone has left, as long as its task is this one's. */
+    async dropInstances(boxId: string, id: string): Promise<void> {
+      await db.transaction(async (tx) => {
+        const [row] = await tx
+          .select({ id: boxes.id })
+          .from(boxes)
+          .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id)))
+          .for('update');
+        if (row) await release(tx, boxId);
+      });
     },
 
     /** Tasks whose gateway is gone, now this one's under new ids. */

@@ -56,7 +56,14 @@ export const createWaitingStore = (db: Database) => ({
       const until = sql`now() + make_interval(secs => ${waitMs / 1000 + goneSeconds})`;
       const { driver, template, generation } = wanted;
       const { id: boxId, tenantId } = box;
-      await tx.insert(waiting).values({ boxId, tenantId, driver, template, generation, turn, until });
+      await tx
+        .insert(waiting)
+        .values({ boxId, tenantId, driver, template, generation, turn, until })
+        // There already: the answer to an earlier call was lost. It keeps its turn.
+        .onConflictDoUpdate({
+          target: waiting.boxId,
+          set: { driver, template, generation, until, seenAt: sql`now()` },
+        });
       return true;
     });
   },

@@ -25,7 +25,8 @@ interface Started extends Where {
 
 interface Begun {
   id: string;
-  events: AsyncGenerator<CommandEvent>;
+  /** None of a detached one. */
+  events: AsyncGenerator<CommandEvent> | undefined;
   ask?: CommandStart;
 }
 
@@ -52,7 +53,6 @@ export const createCommandAnswers = (commands: Commands, stopping: AbortSignal) 
     /** Starts a process by `begin`, which tells its id and its events, and answers as asked. */
     async start(
       where: Where,
-      isDetached: boolean | undefined,
       begin: (leave: AbortSignal, onAccepted: OnAccepted) => Promise<Begun>,
     ): Promise<Response> {
       const { c, tenant, box } = where;
@@ -62,12 +62,8 @@ export const createCommandAnswers = (commands: Commands, stopping: AbortSignal) 
       const { id, events, ask } = await begin(leave.signal, async (id) => progress?.mayStart(locationOf(id)));
       await progress?.hasStarted();
       c.header('Content-Location', locationOf(id));
-      if (!isDetached) {
-        return await respond({ ...where, id, events, leave }, () => ask ?? commands.read(tenant, box, id));
-      }
-      leave.abort();
-      await events.return(undefined);
-      return await accepted(where, id);
+      if (!events) return await accepted(where, id);
+      return await respond({ ...where, id, events, leave }, () => ask ?? commands.read(tenant, box, id));
     },
 
     /** Answers again for the process that an earlier request started. */

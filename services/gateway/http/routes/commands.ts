@@ -42,7 +42,7 @@ export const addCommandRoutes = (
       },
     },
     ({ c, tenant, params, body }) =>
-      answers.start({ c, tenant, box: params.box }, body.detach, async (leave, onAccepted) => ({
+      answers.start({ c, tenant, box: params.box }, async (leave, onAccepted) => ({
         ...(await commands.start(tenant, params.box, body, leave, onAccepted)),
         ask: body,
       })),

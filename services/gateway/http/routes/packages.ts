@@ -30,7 +30,7 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, answers
       },
     },
     ({ c, tenant, params, body }) =>
-      answers.start({ c, tenant, box: params.box }, body.detach, (leave, onAccepted) =>
+      answers.start({ c, tenant, box: params.box }, (leave, onAccepted) =>
         packages.install(tenant, params.box, body, leave, onAccepted),
       ),
   );

@@ -9,13 +9,18 @@ import { openApiDocument } from '../openapi.ts';
 
 export interface SystemOptions {
   metrics: Metrics;
-  /** Throws when a box could not be had now. */
-  checkReady: () => Promise<void>;
+  /** Throws when a box could not be had now; answers what else does not work, by its name. */
+  checkReady: () => Promise<Record<string, string>>;
   stopping: AbortSignal;
 }
 
 const tag = 'System';
 const statusSchema = z.object({ status: z.literal('ok') }).meta({ id: 'Status' });
+
+/** Requests for what is degraded are refused with 503; all others are served. */
+const readinessSchema = z
+  .object({ status: z.literal('ok'), degraded: z.record(z.string(), z.string()).optional() })
+  .meta({ id: 'Readiness' });
 
 /** The page's own files; nothing is loaded from elsewhere. */
 const pageFiles: Record<string, string> = {
@@ -65,12 +70,12 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, sto
       summary: 'A box can be had',
       tag,
       isPublic: true,
-      responses: { 200: { description: 'It can.', schema: statusSchema } },
+      responses: { 200: { description: 'It can; `degraded` names what does not work.', schema: readinessSchema } },
     },
     async ({ c }) => {
       if (stopping.aborted) return c.json({ status: 'stopping' }, 503);
-      await checkReady();
-      return c.json({ status: 'ok' });
+      const degraded = await checkReady();
+      return c.json({ status: 'ok', ...(Object.keys(degraded).length > 0 && { degraded }) });
     },
   );
 

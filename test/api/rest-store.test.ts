@@ -1,0 +1,97 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Client } from '#contract';
+import { type StoreServer, startS3 } from '../blobs/servers.ts';
+import { databaseUrl, drivers, eventually, type RunningGateway, refusal, startGateways } from './harness.ts';
+import { type Link, openLink } from './link.ts';
+
+describe.each(drivers)('boxes at rest in a bucket that is silent at times, on the %s driver', (driver) => {
+  let bucket: StoreServer;
+  let link: Link;
+  let gateways: [RunningGateway, RunningGateway];
+  let client: Client;
+  let database: pg.Client;
+  beforeAll(async () => {
+    bucket = await startS3();
+    link = await openLink(`http://127.0.0.1:${bucket.port}`);
+    gateways = (await startGateways(driver, 2, {
+      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_BLOBS: `s3+${link.url}/codebox/boxes`,
+      AWS_ACCESS_KEY_ID: 'S3RVER',
+      AWS_SECRET_ACCESS_KEY: 'S3RVER',
+    })) as [RunningGateway, RunningGateway];
+    client = gateways[0].client;
+    database = new pg.Client({ connectionString: await databaseUrl(gateways[0].dataDir) });
+    database.on('error', () => {});
+    await database.connect();
+  });
+  afterAll(async () => {
+    link?.speak();
+    await database?.end();
+    await gateways?.[0]?.dispose();
+    await link?.[Symbol.asyncDispose]();
+    await bucket?.[Symbol.asyncDispose]();
+  });
+
+  const instancesOf = async (box: string): Promise<string[]> =>
+    (await database.query('select state from instances where box_id = $1', [box])).rows.map(({ state }) => state);
+  const read = 'open("kept").read()[:4]';
+  const keep = async (gateway: RunningGateway): Promise<string> => {
+    const { id } = await gateway.createBox();
+    await gateway.run(id, 'import random; _ = open("kept", "w").write("kept" + random.randbytes(500_000).hex())');
+    await gateway.client.boxes.hibernate(id);
+    return id;
+  };
+
+  test('a silent store takes no room, keeps nobody waiting, and is told', async () => {
+    const [gateway] = gateways;
+    const [kept, { id: awake }] = await Promise.all([keep(gateway), gateway.createBox()]);
+    await eventually(async () => (await instancesOf(kept)).length === 0);
+    link.silence();
+    const ready = await gateway.get('/readyz');
+    expect(ready).toMatchObject({ status: 200, body: { status: 'ok', degraded: { blobs: expect.any(String) } } });
+    const use = () => refusal(client.executions.run(kept, { code: read }, { idempotencyKey: false }));
+    let isOver = false;
+    const over = Promise.all([use(), refusal(client.boxes.hibernate(awake))]).finally(() => {
+      isOver = true;
+    });
+    const seen: string[] = [];
+    for (; !isOver; await sleep(20)) seen.push(...(await instancesOf(kept)));
+    for (const refused of await over) expect(refused.code).toBe('unavailable');
+    expect(seen).toEqual([]);
+    expect((await gateway.run(awake, '1')).text).toBe('1');
+    // It is left alone for a while, whatever the store does, and then comes back.
+    link.speak();
+    const again = await use();
+    expect([again.code, again.retryAfterSeconds]).toEqual(['unavailable', expect.any(Number)]);
+    expect((await gateway.get('/readyz')).body).toEqual({ status: 'ok' });
+    await eventually(() =>
+      client.executions.run(kept, { code: read }).then(
+        ({ text }) => text === "'kept'",
+        () => false,
+      ),
+    );
+  });
+
+  test('a gateway that was away while another brought a box back does not end it', async () => {
+    const [away, other] = gateways;
+    const box = await keep(away);
+    link.silence(100_000);
+    const cut = away.client.boxes.resume(box).catch(() => undefined);
+    await eventually(async () => link.isSilent());
+    process.kill(away.pid(), 'SIGSTOP');
+    try {
+      await database.query("update boxes set task_until = now() - interval '1 s' where id = $1", [box]);
+      link.speak();
+      const run = () => other.client.executions.run(box, { code: read }, { idempotencyKey: false });
+      expect((await eventually(() => run().catch(() => undefined), 60_000)).text).toBe("'kept'");
+    } finally {
+      process.kill(away.pid(), 'SIGCONT');
+    }
+    await cut;
+    await eventually(async () => (await instancesOf(box)).length === 1);
+    expect((await away.run(box, read)).text).toBe("'kept'");
+    expect(await instancesOf(box)).toEqual(['running']);
+  });
+});
