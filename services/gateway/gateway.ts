@@ -328,7 +328,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
       stopping.abort();
       stopBy = performance.now() + config.stopMs;
       pool.stop();
-      await queue.close();
+      queue.close();
       const leave = setTimeout(() => leaving.abort(), config.stopMs - Math.min(leaveMs, config.stopMs / 2));
       await Promise.all(servers.map((server) => server.close(config.stopMs)));
       clearTimeout(leave);

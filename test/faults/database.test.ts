@@ -195,4 +195,25 @@ describe('a PostgreSQL at DATABASE_URL', () => {
     expect((await gateway.run(box.id, '1 + 1')).text).toBe('2');
     expect(gateway.pid()).toBe(serving);
   });
+
+  test('that is away when the gateway stops: who waits for room is told so, and it ends in order', async () => {
+    await gateway.kill('SIGTERM');
+    await gateway.restart({ CODEBOX_MAX_BOXES: '1', CODEBOX_QUEUE_SECONDS: '60', CODEBOX_STOP_SECONDS: '5' });
+    const waiting = gateway.post<Problem>('/v1/boxes', {});
+    await eventually(async () =>
+      /^codebox_queue_waiting 1$/m.test(await (await fetch(`${gateway.url}/metrics`)).text()),
+    );
+    await admin.query('alter database codebox allow_connections false');
+    try {
+      await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = 'codebox'");
+      await expectAway(gateway, box);
+      const [refused] = await Promise.all([waiting, gateway.kill('SIGTERM')]);
+      expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
+      expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+      // Which Node says when it ends for an error that nobody has caught.
+      expect(gateway.output()).not.toMatch(/^Node\.js v/m);
+    } finally {
+      await admin.query('alter database codebox allow_connections true');
+    }
+  });
 });

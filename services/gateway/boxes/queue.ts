@@ -74,6 +74,13 @@ export const createQueue = (options: QueueOptions) => {
     });
   };
 
+  const giveUp = async (boxId: string) => {
+    // Whoever was admitted just now is told so by the question that is under way. Without a database nobody is.
+    const hasLeft = await waiting.leave(boxId).catch(() => true);
+    if (hasLeft) settle(boxId, (ticket) => ticket.noRoom());
+  };
+  const leave = (boxId: string) => background.run('leave the queue', () => giveUp(boxId));
+
   return {
     /** Tells of room: an instance is gone, or warm. */
     wake,
@@ -86,25 +93,17 @@ export const createQueue = (options: QueueOptions) => {
       if (waitMs === 0 || isClosed || !(await waiting.join(box, wanted, waitMs))) throw noRoom(box);
       const { promise, resolve, reject } = Promise.withResolvers<InstanceRow>();
       tickets.set(box.id, { admit: resolve, refuse: reject, noRoom: () => reject(noRoom(box)) });
-      const giveUp = async () => {
-        // Whoever was admitted just now is told so by the question that is under way. Without a database nobody is.
-        const hasLeft = await waiting.leave(box.id).catch(() => true);
-        if (hasLeft) settle(box.id, (ticket) => ticket.noRoom());
-      };
-      const deadline = setTimeout(() => background.run('leave the queue', giveUp), waitMs);
+      const deadline = setTimeout(() => leave(box.id), waitMs);
+      if (isClosed) leave(box.id);
       wake();
       return await promise.finally(() => clearTimeout(deadline));
     },
 
     /** Refuses all that wait here: others may ask another gateway. */
-    async close(): Promise<void> {
+    close(): void {
       isClosed = true;
       clearTimeout(timer);
-      await Promise.all(
-        [...tickets.keys()].map(async (boxId) => {
-          if (await waiting.leave(boxId)) settle(boxId, (ticket) => ticket.noRoom());
-        }),
-      );
+      for (const boxId of tickets.keys()) leave(boxId);
     },
   };
 };
