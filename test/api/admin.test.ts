@@ -223,6 +223,30 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     await store.close();
   });
 
+  test('what is asked for while a tenant is being deleted leaves no box behind', async () => {
+    const tenant = await makeTenant('racing');
+    const { key } = await issueKey(tenant.id);
+    const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
+    const ask = (method: string, path: string, body: object) =>
+      fetch(`${gateway.url}/v1/boxes${path}`, {
+        method,
+        headers: { authorization: `Bearer ${key}` },
+        body: JSON.stringify(body),
+      });
+    const { id } = (await (await ask('POST', '', {})).json()) as { id: string };
+    const create = async () => (await ask('POST', '', {})).status;
+    const early = Array.from({ length: 3 }, create);
+    await send('DELETE', `/tenants/${tenant.id}`);
+    // The gateway believes the key for another second.
+    const longer = ask('PATCH', `/${id}`, { maxLifetimeSeconds: 86_400 });
+    const late = await Promise.all(Array.from({ length: 3 }, create));
+    expect(late.filter((status) => status !== 401 && status !== 403)).toEqual([]);
+    expect([401, 403]).toContain((await longer).status);
+    await Promise.all(early);
+    await eventually(async () => (await store.boxes.list(tenant.id, { limit: 10 })).items.length === 0, 60_000);
+    await store.close();
+  });
+
   test('only the admin key opens it, and that opens nothing else', async () => {
     const problem = async (headers: Record<string, string>) => {
       const { status, body } = await send<Problem>('GET', '/tenants', undefined, { authorization: '', ...headers });

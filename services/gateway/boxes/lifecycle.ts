@@ -10,6 +10,7 @@ import {
 } from '#contract';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
+import { notActive } from '../store/active-tenant.ts';
 import type { NewBox } from '../store/allocation.ts';
 import type { BoxRow } from '../store/boxes.ts';
 import type { InstanceRow } from '../store/instances.ts';
@@ -295,7 +296,8 @@ export const createLifecycle = (options: LifecycleOptions) => {
     async update(tenantId: string, id: string, change: UpdateBox): Promise<BoxRow> {
       const row = await store.boxes.update(tenantId, id, change);
       if (row) return row;
-      throw goneError((await find(tenantId, id)).box);
+      const { box } = await find(tenantId, id);
+      throw box.endedAt === null ? notActive() : goneError(box);
     },
 
     /** Counts as use: puts off the idle end. A box that rests goes on resting. */

@@ -1,9 +1,11 @@
 import { and, asc, eq, exists, isNull, notExists, sql } from 'drizzle-orm';
 import type { Limits, OnIdle } from '#contract';
+import { activeTenant, notActive } from './active-tenant.ts';
 import type { BoxRow } from './boxes.ts';
 import { type Capacity, freeBelow, holdLiving, holds, readTaken, underCapacityLock } from './capacity.ts';
 import type { Database } from './database.ts';
 import type { InstanceRow } from './instances.ts';
+import { isWithout } from './not-null.ts';
 import { boxes, instances } from './schema.ts';
 import { someoneWaits } from './waiting.ts';
 
@@ -63,7 +65,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       .insert(boxes)
       .values({
         id: sql.placeholder('id'),
-        tenantId: sql.placeholder('tenantId'),
+        tenantId: activeTenant(sql.placeholder('tenantId')),
         userId: sql.placeholder('userId'),
         reusable: sql.placeholder('reusable'),
         state: 'creating',
@@ -135,7 +137,8 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
   return {
     /**
      * Writes a box that is being made and gives it a warm instance, if there is one and nobody waits: one statement, so an
-     * instance has one owner whatever happens. Undefined when the box's user already has a living reusable one.
+     * instance has one owner whatever happens. Undefined when the box's user already has a living reusable one. Throws `forbidden`
+     * for a tenant that is not active any more.
      */
     async claim(
       box: NewBox,
@@ -146,7 +149,9 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       const { memoryMb } = box.limits;
       const [row] = await claiming(memoryMb, wanted, ceiling, (on, { driver, generation }) =>
         (on === db ? claim : claimOn(on)).execute({ ...box, driver, generation, reusable, boxMemoryMb: memoryMb }),
-      );
+      ).catch((error: unknown) => {
+        throw isWithout('tenant_id', error) ? notActive() : error;
+      });
       return row && { box: row.made, instance: row.taken };
     },
 

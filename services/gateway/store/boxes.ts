@@ -17,6 +17,7 @@ import {
   sql,
 } from 'drizzle-orm';
 import type { BoxCause, BoxQuery, OnIdle, UpdateBox } from '#contract';
+import { activeTenant } from './active-tenant.ts';
 import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
 import { isServing } from './gateways.ts';
@@ -204,6 +205,7 @@ export const createBoxStore = (db: Database) => {
       });
     },
 
+    /** Undefined when there is no such box, it has ended, or its tenant is not active any more. */
     async update(tenantId: string, id: string, change: UpdateBox): Promise<BoxRow | undefined> {
       const [row] = await db
         .update(boxes)
@@ -216,7 +218,7 @@ export const createBoxStore = (db: Database) => {
           }),
           version: sql`${boxes.version} + 1`,
         })
-        .where(and(eq(boxes.tenantId, tenantId), eq(boxes.id, id), inArray(boxes.state, living)))
+        .where(and(sql`${boxes.tenantId} = ${activeTenant(tenantId)}`, eq(boxes.id, id), inArray(boxes.state, living)))
         .returning();
       return row;
     },

@@ -2,6 +2,7 @@ import { and, asc, desc, eq, gt, lt, ne, or, sql } from 'drizzle-orm';
 import type { Cause, ExecutionDone, PageQuery } from '#contract';
 import type { Database } from './database.ts';
 import { isServing } from './gateways.ts';
+import { isWithout } from './not-null.ts';
 import { readCursor, toPage } from './page.ts';
 import { boxes, executions } from './schema.ts';
 
@@ -87,7 +88,7 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
         const [row] = await insertOne.execute(execution);
         return row;
       } catch (error) {
-        if (isWithoutBox(error)) return undefined;
+        if (isWithout('box_id', error)) return undefined;
         throw error;
       }
     },
@@ -219,13 +220,6 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return adopted.length > 0;
     },
   };
-};
-
-/** What PostgreSQL says of an insert for which no ready box was found. */
-const isWithoutBox = (error: unknown): boolean => {
-  for (let one = error, depth = 0; one instanceof Error && depth < 5; one = one.cause, depth++)
-    if ('code' in one && one.code === '23502' && 'column' in one && one.column === 'box_id') return true;
-  return false;
 };
 
 export type ExecutionStore = ReturnType<typeof createExecutionStore>;
