@@ -42,14 +42,19 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
       tag,
       isAdmin: true,
       body: createTenantSchema,
-      idempotent: true,
+      idempotent: {
+        replay: async ({ c }, location) => c.json(toTenant(await find(location.split('/').at(-1) ?? '')), 201),
+      },
       responses: { 201: { description: 'The tenant.', schema: tenantSchema } },
     },
     async ({ c, body }) => {
       const id = newId('ten');
+      const location = `/v1/admin/tenants/${id}`;
       const quotas = { ...parts.admin.defaultQuotas, ...(body.quotas as Partial<Quotas> | undefined) };
+      await c.get('progress')?.mayStart(location);
       await parts.admin.tenants.create({ id, name: body.name, quotas }, byAdmin(c));
-      c.header('Location', `/v1/admin/tenants/${id}`);
+      await c.get('progress')?.hasStarted();
+      c.header('Location', location);
       return c.json(toTenant(await find(id)), 201);
     },
   );
