@@ -78,6 +78,8 @@ const environmentSchema = z.object({
   CODEBOX_ADMIN_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   CODEBOX_ADMIN_HOST: z.string().min(1).default('127.0.0.1'),
   CODEBOX_QUOTAS: z.string().default('').transform(readQuotas),
+  CODEBOX_IDEMPOTENCY_KEYS: z.coerce.number().int().min(1).max(100_000_000).default(1_000_000),
+  CODEBOX_IDEMPOTENCY_MB: z.coerce.number().min(1).max(1_000_000).default(64),
   CODEBOX_TRUSTED_PROXIES: z
     .string()
     .default('')
@@ -125,6 +127,8 @@ export interface Config {
   adminHost: string;
   /** Of new tenants. */
   defaultQuotas: Partial<Quotas>;
+  /** What is kept of the Idempotency-Keys of one tenant. */
+  keptKeys: { maxKeys: number; maxAnswerBytes: number };
   /** Addresses and networks whose X-Forwarded-For is believed. */
   trustedProxies: readonly string[];
   unsafe: boolean;
@@ -184,6 +188,10 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     adminPort: values.CODEBOX_ADMIN_PORT,
     adminHost: values.CODEBOX_ADMIN_HOST,
     defaultQuotas: values.CODEBOX_QUOTAS,
+    keptKeys: {
+      maxKeys: values.CODEBOX_IDEMPOTENCY_KEYS,
+      maxAnswerBytes: values.CODEBOX_IDEMPOTENCY_MB * 1024 * 1024,
+    },
     trustedProxies: values.CODEBOX_TRUSTED_PROXIES,
     unsafe: values.CODEBOX_UNSAFE,
     tracing: toTracingSettings(values),

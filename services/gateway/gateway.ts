@@ -260,6 +260,8 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const { app, endpoints } = createApp({
     log,
     store,
+    background,
+    keptKeys: config.keptKeys,
     metrics,
     lifecycle,
     rest: rests.rest,

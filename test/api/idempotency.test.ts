@@ -1,12 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Box, Command, Execution, Problem, Run } from '#contract';
-import { anyDriver, eventually, type RunningGateway, readEvents, startGateway } from './harness.ts';
+import { type Box, type Command, createClient, type Execution, type Problem, type Run } from '#contract';
+import { anyDriver, eventually, type RunningGateway, readEvents, refusal, startGateway } from './harness.ts';
+
+const maxKeys = 40;
 
 describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver);
+    gateway = await startGateway(driver, {
+      CODEBOX_IDEMPOTENCY_KEYS: String(maxKeys),
+      CODEBOX_IDEMPOTENCY_MB: '1',
+    });
     box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
@@ -122,5 +127,39 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
       });
     const first = await Array.fromAsync(readEvents(await stream()));
     expect(await Array.fromAsync(readEvents(await stream()))).toEqual(first);
+  });
+
+  test('when the answers of a tenant are too many the oldest go; what they answered is still not done again', async () => {
+    const ask = { language: 'bash', code: 'head -c 330000 /dev/zero | tr "\\0" x; date +%N' };
+    const send = (key: string) => gateway.post<Run | Problem>('/v1/run', ask, keyed(key));
+    await send('old');
+    const young = await send('young');
+    const gone = await eventually(async () => {
+      const again = await send('old');
+      return again.status === 409 && again;
+    });
+    expect(gone.headers.get('idempotency-replayed')).toBe('true');
+    expect([gone.headers.get('retry-after'), (gone.body as Problem).detail]).toEqual([
+      null,
+      expect.stringContaining('is not done again'),
+    ]);
+    expect((await send('young')).body).toEqual(young.body);
+  });
+
+  test('a tenant that has sent as many keys as are kept gets 429 for a new one, and the others hold', async () => {
+    const key = await gateway.addTenant();
+    const client = createClient({ url: gateway.url, key });
+    const own = await client.boxes.create({}, { idempotencyKey: false });
+    const code = 'open("n", "a").write("k")';
+    const send = (idempotencyKey: string | false) => client.executions.run(own.id, { code }, { idempotencyKey });
+    for (let n = 0; n < maxKeys; n++) await send(`key-${n}`);
+    const refused = await refusal(send('one-more'));
+    expect([refused.status, refused.code]).toEqual([429, 'too_many_requests']);
+    expect(refused.retryAfterSeconds).toBeGreaterThan(0);
+    expect((await send('key-0')).text).toBe('1');
+    await send(false);
+    const { text } = await client.executions.run(own.id, { code: 'len(open("n").read())' }, { idempotencyKey: false });
+    expect(text).toBe(String(maxKeys + 1));
+    await client.boxes.delete(own.id);
   });
 });

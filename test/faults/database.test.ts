@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Box, Execution, Problem } from '#contract';
+import type { Box, Execution, Problem, Run } from '#contract';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
 import { drivers, eventually, type RunningGateway, startGateway, streamOf } from '../api/harness.ts';
 import { startRunning, ticking } from './running.ts';
@@ -38,6 +38,8 @@ const familyOf = async (postmaster: number): Promise<number[]> => {
   return [postmaster, ...pids.filter((_, index) => parents[index] === postmaster)];
 };
 
+const keyed = (key: string) => ({ 'idempotency-key': key });
+
 const isReady = async (gateway: RunningGateway) => (await fetch(`${gateway.url}/readyz`)).ok;
 
 /** Asks until the database is found to be away, and checks how that is told. */
@@ -67,6 +69,13 @@ const recordOf = (gateway: RunningGateway, location: string): Promise<Execution>
     return found !== undefined && found.status !== 'running' && found;
   });
 
+/** The answer to one who asks again for as long as he is put off. */
+const answered = <T extends { headers: Headers }>(ask: () => Promise<T>): Promise<T> =>
+  eventually(async () => {
+    const answer = await ask();
+    return answer.headers.get('retry-after') === null && answer;
+  }, 60_000);
+
 describe('the embedded PostgreSQL', () => {
   let gateway: RunningGateway;
   let box: Box;
@@ -84,6 +93,13 @@ describe('the embedded PostgreSQL', () => {
     const other = await gateway.createBox();
     const short = await startRunning(gateway, other.id, ticking(15));
     const long = await startRunning(gateway, box.id, ticking(120));
+    const ask = () => gateway.post<Run>('/v1/run', { language: 'bash', code: 'sleep 8; date +%N' }, keyed('outage'));
+    const first = ask();
+    await eventually(async () => {
+      const { items } = (await gateway.get<{ items: Box[] }>('/v1/boxes?state=ready')).body;
+      const own = items.find(({ id }) => id !== box.id && id !== other.id);
+      return own && (await gateway.get<{ items: Execution[] }>(`/v1/boxes/${own.id}/executions`)).body.items.length > 0;
+    });
     // Without it no server starts in the folder.
     const mark = join(folder, 'data/PG_VERSION');
     await rename(mark, `${mark}.away`);
@@ -91,6 +107,8 @@ describe('the embedded PostgreSQL', () => {
     signalAll(await familyOf(await postmasterOf(folder)), 'SIGKILL');
     await expectAway(gateway, box);
     expect((await short.ended).at(-1)).toMatchObject({ type: 'done', status: 'ok' });
+    const { status, body } = await first;
+    expect([status, body.status]).toEqual([200, 'ok']);
     await outage;
     await expectAway(gateway, box);
     await rename(`${mark}.away`, mark);
@@ -100,6 +118,8 @@ describe('the embedded PostgreSQL', () => {
     expect(streamOf(events, 'stdout')).toBe(Array.from({ length: 120 }, (_, i) => `${i}\n`).join(''));
     expect((await recordOf(gateway, long.location)).status).toBe('ok');
     expect((await gateway.run(box.id, 'i, open("runs").read()')).text).toBe("(119, 'r')");
+    // What was answered meanwhile is the answer from now on.
+    expect((await answered(ask)).body).toEqual(body);
     expect(pid()).toBe(serving);
   });
 
@@ -145,12 +165,19 @@ describe('a PostgreSQL at DATABASE_URL', () => {
   test('that stands still: 503 in time for whoever asks, also in transactions; it is served again when it goes on', async () => {
     const running = await startRunning(gateway, box.id, ticking(20));
     const many = <T>(ask: () => Promise<T>) => Promise.all(Array.from({ length: 24 }, ask));
+    const askOnce = () => gateway.post<Box>('/v1/boxes', {}, keyed('standing'));
+    // So that the keys of the tenant are counted.
+    await gateway.post(`/v1/boxes/${box.id}/executions`, { code: '1' }, keyed('first'));
     // As many connections as the pool may have.
     await many(() => gateway.get(`/v1/boxes/${box.id}`));
     const family = await familyOf(await postmasterOf(folder));
     signalAll(family, 'SIGSTOP');
     try {
-      const refused = await many(() => gateway.post('/v1/boxes', {}));
+      const [once, ...refused] = await Promise.all([
+        askOnce(),
+        ...Array.from({ length: 23 }, () => gateway.post('/v1/boxes', {})),
+      ]);
+      expect(once.status).toBe(503);
       expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([503]));
       await expectAway(gateway, box);
       expect((await running.ended).at(-1)).toMatchObject({ type: 'done', status: 'ok' });
@@ -167,7 +194,9 @@ describe('a PostgreSQL at DATABASE_URL', () => {
       return body.items.length === 1 && body.items;
     });
     expect(only.map(({ id }) => id)).toEqual([box.id]);
-    await gateway.client.boxes.delete((await gateway.createBox()).id);
+    const once = await answered(askOnce);
+    expect(once.status).toBe(201);
+    await gateway.client.boxes.delete(once.body.id);
   });
 
   test.each([

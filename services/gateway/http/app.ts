@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Hono } from 'hono';
 import type { Logger } from 'pino';
 import { CodeBoxError, type Quotas } from '#contract';
+import type { Background } from '../boxes/background.ts';
 import type { Commands } from '../boxes/commands.ts';
 import type { Contexts } from '../boxes/contexts.ts';
 import type { Executions } from '../boxes/executions.ts';
@@ -28,7 +29,9 @@ import { explainSilence } from './ended-box.ts';
 import { createEndpoints, type Endpoints } from './endpoint.ts';
 import type { Env } from './env.ts';
 import { createFailures } from './failures.ts';
+import { createKeyBounds } from './key-bounds.ts';
 import { createKeyCheck } from './key-check.ts';
+import { createKeyClaims } from './key-claims.ts';
 import { answerBeforeLeaving } from './leaving.ts';
 import type { Metrics } from './metrics.ts';
 import { createOpenSockets } from './open-sockets.ts';
@@ -114,6 +117,9 @@ export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
   trustedProxies: readonly string[];
   findKey: (id: string) => Promise<ValidKey | undefined>;
   store: Pick<Store, 'idempotency' | 'quotas'>;
+  background: Background;
+  /** What is kept of the Idempotency-Keys of one tenant. */
+  keptKeys: { maxKeys: number; maxAnswerBytes: number };
 }
 
 const requestIdPattern = /^[\w.-]{1,128}$/;
@@ -121,8 +127,10 @@ const dotSegment = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
 /** The HTTP application: request ids, logs, metrics, errors, authentication, and all routes. */
 export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: Endpoints } => {
-  const { log, store, metrics } = options;
-  const endpoints = createEndpoints(store.idempotency);
+  const { log, store, metrics, background, keptKeys } = options;
+  const { idempotency } = store;
+  const bounds = createKeyBounds({ idempotency, background, ...keptKeys });
+  const endpoints = createEndpoints(createKeyClaims({ idempotency, bounds, background }));
   const { app, methodsOf } = endpoints;
 
   // First, so that the log of the request tells its trace.

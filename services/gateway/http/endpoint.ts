@@ -3,11 +3,11 @@ import { OpenAPIRegistry } from '@asteasolutions/zod-to-openapi';
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
 import { problemSchema } from '#contract';
-import type { IdempotencyStore } from '../store/idempotency.ts';
 import { readJsonBody } from './body.ts';
 import type { Env } from './env.ts';
 import { faulty, toFaults } from './fault.ts';
 import { answerOnce } from './idempotency.ts';
+import type { KeyClaims } from './key-claims.ts';
 import { requireScope, scopeOf } from './scopes.ts';
 import { wording } from './wording.ts';
 
@@ -60,7 +60,7 @@ const noInput = z.strictObject({});
 const idempotencyKeySchema = z.string().min(1).max(255);
 
 /** The routes of the gateway: each is checked, documented and served from one description. */
-export const createEndpoints = (idempotency: IdempotencyStore) => {
+export const createEndpoints = (claims: KeyClaims) => {
   const app = new Hono<Env>();
   const registry = new OpenAPIRegistry();
   const known: { method: string; pattern: RegExp }[] = [];
@@ -126,7 +126,7 @@ export const createEndpoints = (idempotency: IdempotencyStore) => {
           onlyAbandoned: again.onlyAbandoned ?? false,
           cameToNothing: async (at: string) => (await again.cameToNothing?.(input.tenant, at)) ?? false,
         };
-        return await answerOnce({ c, idempotency, key, hash, answer, replay });
+        return await answerOnce({ c, claims, key, hash, answer, replay });
       });
     },
 

@@ -1,7 +1,8 @@
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
-import type { IdempotencyStore, StoredAnswer } from '../store/idempotency.ts';
+import type { StoredAnswer } from '../store/idempotency.ts';
 import type { Env } from './env.ts';
+import type { Claim, KeyClaims } from './key-claims.ts';
 import { asCodeBoxError } from './problem.ts';
 import { streamFormat } from './stream.ts';
 
@@ -21,7 +22,7 @@ export interface Replay {
   join: (c: Context<Env>, location: string) => Promise<Response>;
   /** Keeps the whole answer too, for what cannot be read for ever at its location. */
   keepsAnswer: boolean;
-  /** Joins only what was started by a gateway that died; while that lives, the request is in progress. */
+  /** Joins only what was abandoned by who started it; until then the request is in progress. */
   onlyAbandoned: boolean;
   /** Whether nothing is left of what was started there, so that it can be done anew. */
   cameToNothing: (location: string) => Promise<boolean>;
@@ -29,7 +30,7 @@ export interface Replay {
 
 export interface AnswerOnce {
   c: Context<Env>;
-  idempotency: IdempotencyStore;
+  claims: KeyClaims;
   key: string;
   /** Of method, path and body: the same key with another request is a mistake of the caller. */
   hash: string;
@@ -37,25 +38,36 @@ export interface AnswerOnce {
   replay: Replay | undefined;
 }
 
-/** A longer answer is not kept; repeating its request says so. */
+/** A longer answer is not kept: its request is not done again, and repeating it says so. */
 const maxKeptBytes = 8 * 1024 * 1024;
 
 /**
  * Does what a request asks for once per tenant and key: a repeated request gets the first answer, or is joined to what the
  * first one started. `conflict` while the first is in progress, `idempotency_mismatch` for another body. A request that
  * was refused before it did anything gives its key back; after a failure whose effect nobody knows, repeating it is a
- * `conflict` that says so. The key of a gateway that died is taken over when nothing can have begun; else it is joined to what
- * was started, or its effect is unknown: code that may have run is never run again.
+ * `conflict` that says so. The key of a gateway that died, or that could not keep how a request ended, is taken over when nothing
+ * can have begun; else it is joined to what was started, or its effect is unknown: code that may have run is never run again.
  */
-export const answerOnce = async ({ c, idempotency, key, hash, answer, replay }: AnswerOnce): Promise<Response> => {
-  const tenant = c.get('tenant');
-  const known = await idempotency.claim(tenant, key, hash);
-  if (known && !((await isVoid(known, hash, replay)) && (await idempotency.takeOver(tenant, key))))
-    return await repeat(c, known, hash, replay);
+export const answerOnce = async ({ c, claims, key, hash, answer, replay }: AnswerOnce): Promise<Response> => {
+  const { claim, known } = await claims.take({
+    tenantId: c.get('tenant'),
+    key,
+    requestHash: hash,
+    isVoid: (found) => isVoid(found, hash, replay),
+  });
+  return claim ? await answerFirst(c, claim, answer, replay) : await repeat(c, known, hash, replay);
+};
+
+const answerFirst = async (
+  c: Context<Env>,
+  claim: Claim,
+  answer: () => Promise<Response>,
+  replay: Replay | undefined,
+): Promise<Response> => {
   let state: 'untouched' | 'maybe' | 'started' = 'untouched';
   const advance = (to: 'maybe' | 'started') => async (location?: string) => {
     // Fails where another gateway has taken over; what has begun before is known already.
-    if (state === 'untouched' || location !== undefined) await idempotency.advance(tenant, key, location);
+    if (state === 'untouched' || location !== undefined) await claim.advance(location);
     state = to;
   };
   const isUndone = () => {
@@ -65,18 +77,20 @@ export const answerOnce = async ({ c, idempotency, key, hash, answer, replay }: 
   try {
     const response = await answer();
     const isJoined = replay !== undefined && (state as string) === 'started';
-    if (isJoined && (!replay.keepsAnswer || response.status !== 200 || streamFormat(c))) return response;
+    if (isJoined && (!replay.keepsAnswer || response.status !== 200 || streamFormat(c))) {
+      claim.leave();
+      return response;
+    }
     const text = await response.clone().text();
-    await idempotency.complete(tenant, key, {
+    await claim.complete({
       status: response.status,
-      body: text.length <= maxKeptBytes ? text : null,
+      body: Buffer.byteLength(text) <= maxKeptBytes ? text : null,
       contentType: response.headers.get('content-type'),
     });
     return response;
   } catch (error) {
-    const { code } = asCodeBoxError(error);
-    if (didNothing(state, code)) await idempotency.release(tenant, key);
-    else await idempotency.complete(tenant, key, { status: failed, body: null, contentType: null });
+    if (didNothing(state, asCodeBoxError(error).code)) await claim.release();
+    else await claim.complete({ status: failed, body: null, contentType: null });
     throw error;
   }
 };
@@ -89,7 +103,7 @@ const didNothing = (state: 'untouched' | 'maybe' | 'started', code: CodeBoxError
   return state === 'untouched' || (code !== 'unavailable' && code !== 'timeout');
 };
 
-/** Whether the first request has done nothing and never will, because its gateway died. */
+/** Whether the first request has done nothing and never will, because nobody has it in progress any more. */
 const isVoid = async (known: StoredAnswer, hash: string, replay: Replay | undefined): Promise<boolean> => {
   if (!known.isAbandoned || known.requestHash !== hash) return false;
   if (!known.mayHaveStarted) return true;
@@ -123,8 +137,11 @@ const repeat = async (
   }
   if (isInProgress) throw inProgress();
   if (known.status === null || known.status === failed) throw unknownEffect();
-  throw new CodeBoxError('conflict', 'The first answer was too long to be kept.');
+  throw new CodeBoxError('conflict', notKept);
 };
+
+const notKept =
+  'The first request with this Idempotency-Key was done, and is not done again. Its answer is not kept: it was too long, or later ones have taken its place.';
 
 const inProgress = () =>
   new CodeBoxError('conflict', 'The first request with this Idempotency-Key is still in progress.', {

@@ -314,6 +314,8 @@ export const idempotencyKeys = pgTable(
     location: text('location'),
     /** Which gateway does what was asked for. */
     gatewayId: text('gateway_id'),
+    /** Which of its requests, and which of those that have had the key. */
+    claimId: text('claim_id'),
     /** Whether what was asked for may have begun. */
     mayHaveStarted: boolean('may_have_started').notNull().default(false),
     createdAt: instant('created_at').notNull().defaultNow(),
@@ -321,6 +323,7 @@ export const idempotencyKeys = pgTable(
   (table) => [
     primaryKey({ columns: [table.tenantId, table.key] }),
     index('idempotency_keys_created').on(table.createdAt),
+    index('idempotency_keys_answers').on(table.tenantId, table.createdAt).where(sql`${table.body} is not null`),
   ],
 );
 

@@ -28,11 +28,11 @@ const idIn = (location: string) => location.split('/').at(-1) ?? '';
 export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: Rest): void => {
   const { add } = endpoints;
   addRestRoutes(endpoints, rest);
-  /** The answer that a gateway owes which died when it had made a box, or almost. */
+  /** The answer that is owed where nobody was left to give it when a box was made, or almost. */
   const createdBefore = async (c: Context<Env>, tenant: string, location: string): Promise<Response> => {
     const box = await lifecycle.find(tenant, idIn(location));
     if (box.state === 'creating' || box.state === 'failed')
-      throw new CodeBoxError('unavailable', 'The gateway that made the box has died.', { retryAfterSeconds: 1 });
+      throw new CodeBoxError('unavailable', 'The box was left before it was ready.', { retryAfterSeconds: 1 });
     c.header('Location', location);
     return c.json(toBox(box, 'new'), 201);
   };
