@@ -18,7 +18,7 @@ import httpx
 
 UID = 23456
 PACKAGE = Path(__file__).parent.parent
-START_SECONDS = 30
+START_SECONDS = 60
 
 
 class Box:
@@ -33,7 +33,7 @@ class Box:
         self.http = self.client()
 
     def client(self) -> httpx.Client:
-        return httpx.Client(transport=httpx.HTTPTransport(uds=self.socket), base_url="http://localhost", timeout=60)
+        return httpx.Client(transport=httpx.HTTPTransport(uds=self.socket), base_url="http://localhost", timeout=120)
 
     def start(self, code: str, language: str = "python", timeout_ms: int = 30_000, **fields: Any) -> Run:
         """Begin an execution in a thread of its own."""
@@ -94,7 +94,7 @@ class Run:
                 self._ended = True
                 self._changed.notify_all()
 
-    def until(self, kind: str, seconds: float = 30) -> dict[str, Any]:
+    def until(self, kind: str, seconds: float = 60) -> dict[str, Any]:
         """The first event of a kind, waited for."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or any(e["type"] == kind for e in self.events), seconds)
@@ -103,12 +103,12 @@ class Run:
                 return event
         raise AssertionError(f"no {kind} in {self.events} {self.error}")
 
-    def join(self, seconds: float = 50) -> None:
+    def join(self, seconds: float = 120) -> None:
         """Wait until the stream has ended, however it did."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), f"still running: {self.events[-3:]}"
 
-    def wait(self, seconds: float = 50) -> list[dict[str, Any]]:
+    def wait(self, seconds: float = 120) -> list[dict[str, Any]]:
         self.join(seconds)
         assert self.status == 200, self.error
         assert [event["seq"] for event in self.events] == list(range(1, len(self.events) + 1))

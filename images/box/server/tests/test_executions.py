@@ -200,7 +200,7 @@ def test_a_waiting_run_is_accepted_before_it_has_anything_to_say(box: Box) -> No
     body = {"code": "1", "timeoutMs": 20_000}
     path = f"/codebox/executions/{uuid.uuid4().hex}"
     # The heartbeat would bring the head after 10 s, the end of the busy run after 30 s.
-    with box.client() as client, client.stream("PUT", path, json=body, timeout=5) as answer:
+    with box.client() as client, client.stream("PUT", path, json=body, timeout=9) as answer:
         assert answer.status_code == 200
         busy.interrupt()
         assert json.loads(list(answer.iter_lines())[-1])["status"] == "ok"

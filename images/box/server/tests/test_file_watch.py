@@ -48,7 +48,7 @@ class Watch:
         ]
 
     def until(self, *expected: tuple[Any, ...]) -> None:
-        eventually(lambda: set(expected) <= set(self.told()), 15)
+        eventually(lambda: set(expected) <= set(self.told()), 60)
 
 
 @pytest.fixture(scope="module", params=["inotify", "polling"])
@@ -155,11 +155,11 @@ def test_only_what_is_asked_for_is_told(watched: Box) -> None:
 def test_ten_thousand_changes_at_once_are_all_told(watched: Box) -> None:
     watch = Watch(watched)
     shell(watched, "mkdir many; cd many; seq 10000 | xargs touch")
-    eventually(lambda: len([event for event in watch.told() if event[0] == "create"]) >= 10_001, 30)
+    eventually(lambda: len([event for event in watch.told() if event[0] == "create"]) >= 10_001, 120)
     created = [event for event in watch.told() if event[0] == "create"]
     assert sorted(created) == sorted([("create", "many"), *(("create", f"many/{i}") for i in range(1, 10_001))])
     shell(watched, "rm -r many")
-    eventually(lambda: len([event for event in watch.told() if event[0] == "remove"]) >= 10_001, 30)
+    eventually(lambda: len([event for event in watch.told() if event[0] == "remove"]) >= 10_001, 120)
     versions = [event["version"] for event in watch.events[1:]]
     assert versions == list(range(versions[0], versions[0] + len(versions)))
     watch.close()
@@ -181,7 +181,7 @@ def test_a_reader_that_does_not_read_is_told_and_let_go(fresh_box: Box) -> None:
         name = "n" * 200
         for round_ in range(3):
             shell(fresh_box, f"mkdir d{round_}; cd d{round_}; seq -f {name}%g 10000 | xargs touch")
-        eventually(lambda: other.ended or len(other.told()) >= 30_003, 50)
+        eventually(lambda: other.ended or len(other.events) > 30_003, 120)
         last = {}
         for line in lines:
             last = json.loads(line) if line else last
@@ -191,7 +191,7 @@ def test_a_reader_that_does_not_read_is_told_and_let_go(fresh_box: Box) -> None:
 def test_more_folders_than_are_watched_are_told(fresh_box: Box) -> None:
     watch = Watch(fresh_box)
     shell(fresh_box, "seq 5000 | xargs mkdir")
-    eventually(lambda: any(event["type"] == "reset" for event in watch.events), 30)
+    eventually(lambda: any(event["type"] == "reset" for event in watch.events), 120)
     assert next(event for event in watch.events if event["type"] == "reset")["reason"] == "limit"
     again = Watch(fresh_box)
     assert again.events[0]["complete"] is False

@@ -35,7 +35,7 @@ def fork_server(box: Box) -> int:
 
 @pytest.fixture(scope="module")
 def ready(box: Box) -> Box:
-    eventually(lambda: loaded(box), 40)
+    eventually(lambda: loaded(box), 120)
     return box
 
 
@@ -141,7 +141,7 @@ def test_modules_of_the_working_folder_that_hide_a_library_win(ready: Box) -> No
 
 
 def test_kernels_outlive_the_fork_server_which_comes_back(fresh_box: Box) -> None:
-    eventually(lambda: loaded(fresh_box), 40)
+    eventually(lambda: loaded(fresh_box), 120)
     old = fresh_box.context()
     fresh_box.run("kept = 5", context=old)
     server = fork_server(fresh_box)
@@ -150,18 +150,18 @@ def test_kernels_outlive_the_fork_server_which_comes_back(fresh_box: Box) -> Non
     assert result(fresh_box.run("1 + 1", context=fresh_box.context())) == "2"
     killed = fresh_box.run("import os; os.kill(os.getpid(), 9)", context=old)[-1]
     assert killed["cause"]["signal"] == "SIGKILL"
-    eventually(lambda: loaded(fresh_box), 40)
+    eventually(lambda: loaded(fresh_box), 120)
     assert fork_server(fresh_box) != server
 
 
 def test_a_fork_server_that_hangs_costs_a_deadline_and_nothing_else(fresh_box: Box) -> None:
-    eventually(lambda: loaded(fresh_box), 40)
+    eventually(lambda: loaded(fresh_box), 120)
     os.kill(fork_server(fresh_box), signal.SIGSTOP)
     assert result(fresh_box.run(FORKED, context=fresh_box.context())) == "False"
 
 
 def test_a_newborn_that_takes_too_long_is_ended(fresh_box: Box) -> None:
-    eventually(lambda: loaded(fresh_box), 40)
+    eventually(lambda: loaded(fresh_box), 120)
     startup = fresh_box.folder / "run" / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True, exist_ok=True)
     (startup / "slow.py").write_text(f"""

@@ -24,7 +24,7 @@ class Client:
             self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.stream.connect(box.socket)
         self.ws = WebSocket()
-        self.stream.settimeout(20)
+        self.stream.settimeout(60)
         self.ws.connect(f"ws://localhost/codebox/terminals/{terminal_id}/socket", socket=self.stream)
         self.output = b""
         self.told: list[dict[str, Any]] = []

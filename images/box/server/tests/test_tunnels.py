@@ -40,7 +40,7 @@ def echo(connection: socket.socket) -> None:
 def tunnel(box: Box, port: int | str, upgrade: str = "tunnel") -> tuple[int, socket.socket]:
     """Asks for a tunnel; the status and the connection."""
     near = socket.socket(socket.AF_UNIX)
-    near.settimeout(20)
+    near.settimeout(60)
     near.connect(box.socket)
     ask = f"GET /codebox/tunnel/{port} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n"
     near.sendall(ask.encode())
@@ -124,7 +124,7 @@ def test_a_reader_that_stands_still_stops_the_writer(box: Box) -> None:
             threading.Event().wait(0.5)
             return before == written > 0
 
-        eventually(stands, 30)
+        eventually(stands, 60)
         assert written < 32 * 1024 * 1024
         near.close()
 
