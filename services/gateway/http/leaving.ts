@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import type { MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
 import type { Env } from './env.ts';
@@ -17,13 +18,9 @@ export const answerBeforeLeaving =
   ({ stopping, leaving }: LeavingOptions): MiddlewareHandler<Env> =>
   async (c, next) => {
     if (stopping.aborted) c.header('Connection', 'close');
-    const over = new AbortController();
-    const left = new Promise<'left'>((leave) => {
-      if (leaving.aborted) leave('left');
-      leaving.addEventListener('abort', () => leave('left'), { once: true, signal: over.signal });
-    });
+    const { promise: left, resolve: leave } = Promise.withResolvers<'left'>();
+    using _ = addAbortListener(leaving, () => leave('left'));
     const winner = await Promise.race([next(), left]);
-    over.abort();
     if (winner !== 'left') return;
     const location = c.res.headers.get('content-location');
     const rest = location === null ? 'Ask again.' : `What was started goes on: read it at ${location}.`;

@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
 import { closeCodes, type Peer } from '../box-server/peer.ts';
@@ -36,9 +37,10 @@ export const createOpenSockets = ({ stopping, keys, checkEveryMs }: OpenSocketsO
   };
 
   const closeAtStop = (socket: OpenSocket) => {
-    const stop = () => socket.close(closeCodes.restart, 'The gateway is stopping; connect again.');
-    if (stopping.aborted) stop();
-    stopping.addEventListener('abort', stop, { once: true, signal: socket.closed });
+    const waiting = addAbortListener(stopping, () =>
+      socket.close(closeCodes.restart, 'The gateway is stopping; connect again.'),
+    );
+    socket.closed.addEventListener('abort', () => waiting[Symbol.dispose](), { once: true });
   };
 
   const checkAgain = (socket: OpenSocket, check: () => Promise<unknown>) => {

@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events';
 import type { Context } from 'hono';
 import { accepts } from 'hono/accepts';
 import type { StreamClosing } from '#contract';
@@ -59,12 +60,11 @@ export const streamEvents = <E extends StreamedEvent>(
   { format, events, leave, stopping, onError }: StreamOptions<E>,
 ): Response => {
   const encoder = new TextEncoder();
-  // What waits for the gateway to stop goes with the stream, or every stream that ever was would be kept.
-  const over = new AbortController();
-  const stopped = new Promise<'stopped'>((stop) => {
-    if (stopping.aborted) stop('stopped');
-    stopping.addEventListener('abort', () => stop('stopped'), { once: true, signal: over.signal });
-  });
+  const { promise: stopped, resolve: stop } = Promise.withResolvers<'stopped'>();
+  // What waits for the gateway to stop goes with the stream, or every stream that ever was would be kept. Not by a signal that ends
+  // it: Node forgets all of those but the last one.
+  const waiting = addAbortListener(stopping, () => stop('stopped'));
+  const over = () => waiting[Symbol.dispose]();
   let next: Promise<IteratorResult<E>> | undefined;
 
   const body = new ReadableStream<Uint8Array>(
@@ -80,19 +80,19 @@ export const streamEvents = <E extends StreamedEvent>(
           if (winner === 'silence') return controller.enqueue(encoder.encode(pings[format]));
           if (winner === 'stopped') {
             controller.enqueue(encoder.encode(closings[format]));
-            over.abort();
+            over();
             controller.close();
             return leave.abort();
           }
           next = undefined;
           if (winner.done) {
-            over.abort();
+            over();
             return controller.close();
           }
           controller.enqueue(encoder.encode(encoders[format](winner.value)));
         } catch (error) {
           // The status is sent already: cutting the connection is what tells the reader that this is not the end.
-          over.abort();
+          over();
           onError(error);
           controller.error(error);
         } finally {
@@ -100,7 +100,7 @@ export const streamEvents = <E extends StreamedEvent>(
         }
       },
       async cancel() {
-        over.abort();
+        over();
         leave.abort();
         await events.return(undefined).catch(() => {});
       },
