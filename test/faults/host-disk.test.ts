@@ -1,11 +1,12 @@
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
 import { runHostCommand } from '../../services/gateway/drivers/host-command.ts';
-import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { takeBoxCensus } from './census.ts';
 
 describe.each(drivers)('a full disk of the host, on the %s driver', (driver) => {
@@ -26,12 +27,24 @@ describe.each(drivers)('a full disk of the host, on the %s driver', (driver) => 
     });
     box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64 } });
     await gateway.run(box.id, 'x = 41');
+    await reserveLog(dataDir);
   });
   afterAll(async () => {
     await gateway?.dispose();
     await runHostCommand(['umount', '--lazy', disk]);
     await rm(disk, { recursive: true, force: true });
   });
+
+  /** PostgreSQL ends, to start again when there is room, where its log needs another file: here it has some, so it serves on. */
+  const reserveLog = async (dataDir: string): Promise<void> => {
+    const client = new pg.Client({ connectionString: await databaseUrl(dataDir), query_timeout: 30_000 });
+    await client.connect();
+    try {
+      for (let n = 0; n < 3; n++) for (const step of ['select pg_switch_wal()', 'checkpoint']) await client.query(step);
+    } finally {
+      await client.end();
+    }
+  };
 
   /** Leaves not a block free. */
   const fill = async (path: string): Promise<void> => {

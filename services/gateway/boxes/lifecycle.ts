@@ -229,7 +229,10 @@ export const createLifecycle = (options: LifecycleOptions) => {
       await installInitialPackages(body.server, ask.packages ?? [], begun.cpuLeftMs);
       return await markReady(row, body, startedAt);
     } catch (error) {
-      await end(row.id, 'failed', notStarted).catch(doubt(row.id));
+      // Without a database its sweeps end it later: why it could not be started is what its caller has to know.
+      await end(row.id, 'failed', notStarted)
+        .catch(doubt(row.id))
+        .catch((failure: unknown) => isUnavailable(failure) || Promise.reject(failure));
       // A deletion that came first has forgotten the instance, perhaps before it was there.
       if (body) await instances.destroy(body.instance.id, body.instance.address);
       if (error instanceof CodeBoxError && error.code !== 'internal') throw error;
