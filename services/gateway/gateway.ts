@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
 import { openBlobs } from './blobs/open-blobs.ts';
+import { createBlobProbe } from './blobs/probe.ts';
 import { createBoxConnections } from './box-server/connections.ts';
 import { createAccess } from './boxes/access.ts';
 import { createActivity } from './boxes/activity.ts';
@@ -198,6 +199,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const lagMs = 2 * beatMs + beatLateMs;
   const idleness = createIdleness({ boxes: store.boxes, connections, commands, lagMs });
   const blobs = await openBlobs(config.blobs, deployment);
+  const answersBlobs = createBlobProbe(blobs);
   const rests = createRests({
     driver,
     store,
@@ -290,10 +292,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     stats: createStats({ usage, lifecycle }),
     run: createRun({ lifecycle, executions, commands, files, background }),
     checkReady: async () => {
-      const blobsAnswer = blobs.has('none/none', AbortSignal.timeout(2000)).then(
-        () => true,
-        () => false,
-      );
+      const blobsAnswer = answersBlobs();
       await store.keys.ping();
       await driver.inspect('none', AbortSignal.timeout(5000));
       await requireFreeSpace(config.dataDir);

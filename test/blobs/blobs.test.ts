@@ -10,7 +10,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
 import type { BlobEntry, BlobStore } from '../../services/gateway/blobs/blob-store.ts';
 import { type BlobsConfig, openBlobs } from '../../services/gateway/blobs/open-blobs.ts';
-import { refusal } from '../api/harness.ts';
+import { createBlobProbe } from '../../services/gateway/blobs/probe.ts';
+import { eventually, refusal } from '../api/harness.ts';
 import { azureConnectionString, startAzure, startS3 } from './servers.ts';
 
 interface Opened {
@@ -178,6 +179,51 @@ test('a blob in a folder is on the disk, with its name and those of its folders,
     'sync dep-1',
     'sync ',
   ]);
+});
+
+test('a folder that is silent is asked once, however many ask, and answers again when it does', async () => {
+  const { config, stop } = await places.folder();
+  const { stat } = fs.promises;
+  const silence = Promise.withResolvers<void>();
+  let asked = 0;
+  fs.promises.stat = (async (path: string) => {
+    asked += 1;
+    await silence.promise;
+    return await stat(path);
+  }) as typeof stat;
+  syncBuiltinESMExports();
+  try {
+    const blobs = await openBlobs(config, 'dep-1');
+    const answers = createBlobProbe(blobs);
+    expect(await Promise.all([answers(), answers()])).toEqual([false, false]);
+    expect(await answers()).toBe(false);
+    const uses = ['box-1/a', 'box-2/b', 'box-3/c'].map((name) => refusal(blobs.has(name, AbortSignal.timeout(100))));
+    expect((await Promise.all(uses)).map(({ code }) => code)).toEqual(uses.map(() => 'unavailable'));
+    expect(asked).toBe(1);
+    silence.resolve();
+    expect(await blobs.has('box-1/a', AbortSignal.timeout(50_000))).toBe(false);
+    expect(await eventually(answers)).toBe(true);
+  } finally {
+    fs.promises.stat = stat;
+    syncBuiltinESMExports();
+    await stop();
+  }
+});
+
+test('whoever asks whether a silent store answers is told at once that it does not, once it is late', async () => {
+  const open: (() => void)[] = [];
+  const has = () => new Promise<boolean>((answer) => open.push(() => answer(false)));
+  const answers = createBlobProbe({ has });
+  expect(await answers()).toBe(false);
+  const next = new Promise((done) => setImmediate(() => setImmediate(done, 'late')));
+  expect(await Promise.race([answers(), next])).toBe(false);
+  expect(open).toHaveLength(1);
+  open[0]?.();
+  await new Promise(setImmediate);
+  const again = answers();
+  expect(open).toHaveLength(2);
+  open[1]?.();
+  expect(await again).toBe(true);
 });
 
 test.each(['s3+http://127.0.0.1:1/bucket', 's3+https://host', 'azure:container', 'azure:'])(

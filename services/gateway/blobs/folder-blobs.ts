@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CodeBoxError } from '#contract';
+import { createGate } from '../drivers/gate.ts';
 import type { BlobEntry, BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
 
@@ -13,6 +14,16 @@ const unfinished = '.part';
 /** Blobs as files below a folder. Gateways that share boxes have to share it. */
 export const createFolderBlobs = (folder: string): BlobStore => {
   const pathOf = (name: string) => `${folder}/${name}`;
+  const lookGate = createGate(1);
+
+  /** A folder of another host may not answer. Such a call cannot be broken off, and takes a thread of few: so it is one at a time. */
+  const look = async (name: string, signal: AbortSignal): Promise<boolean> =>
+    await lookGate(signal, () =>
+      stat(pathOf(name)).then(
+        () => true,
+        (error: unknown) => (isMissing(error) ? false : Promise.reject(error)),
+      ),
+    );
 
   const write = async (path: string, content: Readable, signal: AbortSignal): Promise<void> => {
     const temporary = path + unfinished;
@@ -46,17 +57,7 @@ export const createFolderBlobs = (folder: string): BlobStore => {
         return createReadStream('', { fd: file, signal });
       }),
 
-    has: (name, signal) =>
-      translateFault(() =>
-        Promise.race([
-          stat(pathOf(name)).then(
-            () => true,
-            (error: unknown) => (isMissing(error) ? false : Promise.reject(error)),
-          ),
-          // A folder of another host may not answer, and such a call cannot be broken off.
-          onceAborted(signal),
-        ]),
-      ),
+    has: (name, signal) => translateFault(() => Promise.race([look(name, signal), onceAborted(signal)])),
 
     delete: (name) =>
       translateFault(async () => {
