@@ -99,6 +99,21 @@ test('what is kept meanwhile has a bound: past it an answer is not kept, then no
   expect((await take('k10000')).known).toMatchObject({ status: null, isAbandoned: true, mayHaveStarted: true });
 });
 
+test('requests that came to nothing meanwhile leave room for the answers of others, and their keys free', async () => {
+  const { rows, state, take, background } = setUp();
+  const [done, begun] = [await take('done'), await take('begun')];
+  await begun.claim?.advance(undefined);
+  const idle = await Promise.all(Array.from({ length: 5001 }, (_, n) => take(`idle${n}`)));
+  state.isAway = true;
+  for (const { claim } of idle) await claim?.release();
+  for (let n = 0; n < 10_000; n++) await take(`new${n}`).catch(() => {});
+  await Promise.all([begun.claim?.release(), done.claim?.complete(answerOf(1))]);
+  state.isAway = false;
+  await background.drain(10_000);
+  expect([rows.get('done')?.status, rows.has('begun')]).toEqual([200, false]);
+  for (const key of ['idle0', 'idle5000', 'new9999']) expect([key, (await take(key)).known]).toEqual([key, undefined]);
+});
+
 test('a key of this gateway that is in progress nowhere in it is taken over by one of those who ask for it', async () => {
   const { rows, take } = setUp();
   rows.set('k', { ...nothing, requestHash: 'h', claimId: 'lost', isOwn: true, isAbandoned: false });

@@ -38,6 +38,8 @@ interface Ended {
   claim: KeyClaim;
   /** Null when the key is given back. */
   answer: Answer | null;
+  /** Whether the key says that something may have begun, so that nobody takes it over. */
+  isAdvanced: boolean;
   bytes: number;
 }
 
@@ -46,6 +48,8 @@ const longestPauseMs = 2000;
 /** What is kept while the database is away. */
 const maxDue = 10_000;
 const maxDueBytes = 16 * 1024 * 1024;
+/** Past it what can be done without is not kept: one tenant's requests that came to nothing leave room for the answers of others. */
+const manyDue = maxDue / 2;
 
 /**
  * The Idempotency-Keys of requests that are in progress in this gateway, each with at most one. How they ended is written at once;
@@ -65,19 +69,21 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
     dueBytes -= ended.bytes;
   };
 
-  const keep = (name: string, { claim, answer }: Omit<Ended, 'bytes'>) => {
-    if (due.size >= maxDue) return;
+  const keep = (name: string, { claim, answer, isAdvanced }: Omit<Ended, 'bytes'>) => {
+    // Such a key counts as abandoned, and whoever asks next takes it over.
+    const isNeedless = answer === null && !isAdvanced;
+    if (due.size >= (isNeedless ? manyDue : maxDue)) return;
     const size = Buffer.byteLength(answer?.body ?? '');
     const isKept = dueBytes + size <= maxDueBytes;
     const bytes = isKept ? size : 0;
     dueBytes += bytes;
-    due.set(name, { claim, answer: answer && !isKept ? { ...answer, body: null } : answer, bytes });
+    due.set(name, { claim, answer: answer && !isKept ? { ...answer, body: null } : answer, isAdvanced, bytes });
     if (isAwake) return;
     isAwake = true;
     background.run('write how keyed requests ended', writeAll);
   };
 
-  const write = async ({ claim, answer }: Omit<Ended, 'bytes'>) => {
+  const write = async ({ claim, answer }: Pick<Ended, 'claim' | 'answer'>) => {
     if (answer === null) return await idempotency.release(claim);
     await idempotency.complete(claim, answer);
     bounds.noteAnswer(claim.tenantId, Buffer.byteLength(answer.body ?? ''));
@@ -123,12 +129,19 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
     throw bounds.refusal();
   };
 
-  const toClaim = (name: string, claim: KeyClaim): Claim => ({
-    advance: (location) => idempotency.advance(claim, location),
-    complete: (answer) => end(name, { claim, answer }),
-    release: () => end(name, { claim, answer: null }),
-    leave: () => held.delete(name),
-  });
+  const toClaim = (name: string, claim: KeyClaim): Claim => {
+    let isAdvanced = false;
+    return {
+      advance: (location) => {
+        // Before it is written: what was not answered may be done all the same.
+        isAdvanced = true;
+        return idempotency.advance(claim, location);
+      },
+      complete: (answer) => end(name, { claim, answer, isAdvanced }),
+      release: () => end(name, { claim, answer: null, isAdvanced }),
+      leave: () => held.delete(name),
+    };
+  };
 
   const known = (answer: StoredAnswer): Taken => ({ known: answer, claim: undefined });
 
@@ -155,7 +168,7 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
         return found && !isTaken ? known(found) : { claim: toClaim(name, claim), known: undefined };
       } catch (error) {
         // What was not answered may be done all the same.
-        if (isUnavailable(error)) keep(name, { claim, answer: null });
+        if (isUnavailable(error)) keep(name, { claim, answer: null, isAdvanced: false });
         throw error;
       } finally {
         if (!isTaken) held.delete(name);
