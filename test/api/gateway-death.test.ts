@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Command, createClient, type Execution, type Problem, type Run } from '#contract';
-import { anyDriver, collect, eventually, type RunningGateway, startGateways, streamOf } from './harness.ts';
+import { collect, eventually, mainDriver, type RunningGateway, startGateways, streamOf } from './harness.ts';
 import { openBalancer } from './link.ts';
 
 /** What a gateway leaves counts as its own until its last sign of life is 15 s old. */
 const takeOverMs = 90_000;
 
-describe.each(anyDriver)('a gateway that dies beside another on the %s driver', (driver) => {
+describe.each(mainDriver)('a gateway that dies beside another on the %s driver', (driver) => {
   let doomed: RunningGateway;
   let other: RunningGateway;
   let box: Box;

@@ -23,11 +23,14 @@ import { freePort } from '../free-port.ts';
 const project = resolve(import.meta.dirname, '../..');
 const readyDeadlineMs = 120_000;
 
-/** The drivers that the set-up could prepare: every suite of the API runs on each. */
+/** The drivers that the set-up could prepare, that of production first: suites run on each where boxes decide the answer. */
 export const drivers = (process.env.CODEBOX_TEST_DRIVERS ?? 'docker,local').split(',').filter((name) => name !== '');
 
-/** One of them, for what is the same whoever makes the boxes. */
+/** The quickest of them, for what is the same whoever makes the boxes. */
 export const anyDriver = drivers.slice(-1);
+
+/** The first of them, for what is to hold in production and too long to be shown twice. */
+export const mainDriver = drivers.slice(0, 1);
 
 export interface RunningGateway {
   url: string;

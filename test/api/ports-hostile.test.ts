@@ -1,12 +1,12 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
-import { anyDriver, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { mainDriver, memoryOf, type RunningGateway, startGateway } from './harness.ts';
 import { rawRequest, startServer, uploadServers } from './servers.ts';
 
 const megabyte = 1024 * 1024;
 
-describe.each(anyDriver)('hostile servers and callers on the %s driver', (driver) => {
+describe.each(mainDriver)('hostile servers and callers on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
