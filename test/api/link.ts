@@ -10,6 +10,8 @@ export interface Link extends AsyncDisposable {
   loseNextAnswer: () => void;
   /** After so many bytes more that come back it is silent: what has begun stays as it is, what is new gets no answer. */
   silence: (afterBytes?: number) => void;
+  /** After so many bytes more that are sent it is silent. */
+  silenceOnceSent: (bytes: number) => void;
   isSilent: () => boolean;
   /** Connections that are made from now on work; those that have met silence stay silent. */
   speak: () => void;
@@ -24,6 +26,7 @@ export const openLink = async (url: string): Promise<Link> => {
   let made = 0;
   let losesNext = false;
   let leftBytes = Number.POSITIVE_INFINITY;
+  let leftToSend = Number.POSITIVE_INFINITY;
   const server = createServer((near) => {
     made += 1;
     const far = dial(Number(port), hostname);
@@ -34,6 +37,10 @@ export const openLink = async (url: string): Promise<Link> => {
     };
     open.add(near);
     for (const socket of [near, far]) socket.on('error', end).on('close', end);
+    near.on('data', (chunk) => {
+      leftToSend -= chunk.length;
+      if (leftToSend <= 0) leftBytes = 0;
+    });
     near.pipe(far);
     far.on('data', (chunk) => {
       if (losesNext) {
@@ -61,9 +68,13 @@ export const openLink = async (url: string): Promise<Link> => {
     silence(afterBytes = 0) {
       leftBytes = afterBytes;
     },
+    silenceOnceSent(bytes) {
+      leftToSend = bytes;
+    },
     isSilent: () => leftBytes <= 0,
     speak() {
       leftBytes = Number.POSITIVE_INFINITY;
+      leftToSend = Number.POSITIVE_INFINITY;
     },
     count: () => made,
     async [Symbol.asyncDispose]() {

@@ -36,6 +36,11 @@ describe.each(drivers)('boxes at rest in a bucket that is silent at times, on th
 
   const instancesOf = async (box: string): Promise<string[]> =>
     (await database.query('select state from instances where box_id = $1', [box])).rows.map(({ state }) => state);
+  const blobsOf = async (box: string): Promise<number> =>
+    (await database.query('select from blobs where box_id = $1', [box])).rows.length;
+  /** As if the lease of whoever does something about the box were over. */
+  const endLease = (box: string) =>
+    database.query("update boxes set task_until = now() - interval '1 s' where id = $1 and task is not null", [box]);
   const read = 'open("kept").read()[:4]';
   const keep = async (gateway: RunningGateway): Promise<string> => {
     const { id } = await gateway.createBox();
@@ -65,13 +70,57 @@ describe.each(drivers)('boxes at rest in a bucket that is silent at times, on th
     link.speak();
     const again = await use();
     expect([again.code, again.retryAfterSeconds]).toEqual(['unavailable', expect.any(Number)]);
-    expect((await gateway.get('/readyz')).body).toEqual({ status: 'ok' });
+    await eventually(async () => (await gateway.get<{ degraded?: unknown }>('/readyz')).body.degraded === undefined);
     await eventually(() =>
       client.executions.run(kept, { code: read }).then(
         ({ text }) => text === "'kept'",
         () => false,
       ),
     );
+  });
+
+  test('whoever uses a box calls its hibernation off', async () => {
+    const [gateway] = gateways;
+    const { id } = await gateway.createBox();
+    await gateway.run(id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(1_000_000))');
+    link.silenceOnceSent(500_000);
+    const refused = refusal(client.boxes.hibernate(id));
+    await eventually(async () => link.isSilent());
+    expect((await gateway.run(id, 'x + 1')).text).toBe('42');
+    expect((await refused).code).toBe('conflict');
+    link.speak();
+    expect((await client.boxes.read(id)).state).toBe('ready');
+    await client.boxes.delete(id);
+    await eventually(async () => (await blobsOf(id)) === 0);
+  });
+
+  test('a gateway killed while files are on their way loses none', async () => {
+    const [other, doomed] = gateways;
+    const { id } = await doomed.createBox();
+    await doomed.run(id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(1_000_000))');
+    const hash = 'import hashlib; hashlib.file_digest(open("large", "rb"), "sha256").hexdigest()';
+    const before = (await doomed.run(id, hash)).text;
+    const killed = async (asked: Promise<unknown>) => {
+      const cut = asked.catch(() => undefined);
+      await eventually(async () => link.isSilent());
+      await doomed.kill('SIGKILL');
+      await cut;
+      link.speak();
+      await endLease(id);
+    };
+    link.silenceOnceSent(500_000);
+    await killed(doomed.client.boxes.hibernate(id));
+    expect((await client.boxes.read(id)).state).toBe('ready');
+    expect((await other.run(id, 'x')).text).toBe('41');
+
+    await doomed.restart();
+    await doomed.client.boxes.hibernate(id);
+    link.silence(500_000);
+    await killed(doomed.client.boxes.resume(id));
+    expect((await other.run(id, hash)).text).toBe(before);
+    await doomed.restart();
+    await client.boxes.delete(id);
+    await eventually(async () => (await blobsOf(id)) === 0);
   });
 
   test('a gateway that was away while another brought a box back does not end it', async () => {

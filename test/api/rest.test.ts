@@ -99,18 +99,6 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     await eventually(async () => (await blobs()).length === 0);
   });
 
-  test('whoever uses a box calls its hibernation off', async () => {
-    const { id } = await gateway.createBox();
-    await gateway.run(id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(60_000_000))');
-    const refused = refusal(client.boxes.hibernate(id));
-    await eventually(async () => (await blobs(id)).length === 1);
-    expect(await text(id, 'x + 1')).toBe('42');
-    expect((await refused).code).toBe('conflict');
-    expect((await read(id)).state).toBe('ready');
-    await client.boxes.delete(id);
-    await eventually(async () => (await blobs()).length === 0);
-  });
-
   test('an idle box does what it is told to, and terminals, watches, ports, runs and commands keep it from being idle', async () => {
     const make = (onIdle: string, idleSeconds: number) => gateway.createBox({ onIdle, idleSeconds });
     const held = await Promise.all(
@@ -229,33 +217,6 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     // It is left alone for some seconds first.
     expect(await eventually(() => text(box.id, 'open("kept").read()').catch(() => undefined))).toBe("'kept'");
     await end(box);
-  });
-
-  test('a gateway killed while files are on their way loses none', async () => {
-    const box = await gateway.createBox();
-    await gateway.run(box.id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(60_000_000))');
-    const hash = 'import hashlib; hashlib.file_digest(open("large", "rb"), "sha256").hexdigest()';
-    const before = await text(box.id, hash);
-    const cut = client.boxes.hibernate(box.id).catch(() => undefined);
-    await eventually(async () => (await blobs(box.id)).some((path) => path.endsWith('.part')));
-    await gateway.kill('SIGKILL');
-    await cut;
-    await gateway.restart();
-    expect((await read(box.id)).state).toBe('ready');
-    expect(await text(box.id, 'x')).toBe('41');
-
-    await client.boxes.hibernate(box.id);
-    expect(await blobs(box.id)).toHaveLength(1);
-    const woken = client.boxes.resume(box.id).catch(() => undefined);
-    await sleep(200);
-    await gateway.kill('SIGKILL');
-    await woken;
-    await gateway.restart();
-    // As if the lease of the one that was killed were over.
-    await ask("update boxes set task_until = now() - interval '1 s' where id = $1 and task is not null", box.id);
-    expect(await text(box.id, hash)).toBe(before);
-    await end(box);
-    await eventually(async () => (await blobs()).length === 0);
   });
 
   test('the maximum life ends a box that rests, with its files', async () => {
