@@ -19,6 +19,9 @@ const sweepSeconds = 0.1;
 /** After its idle time a box is left alone for as long as another gateway may take to write its use. */
 const lagMs = 2 * sweepSeconds * 1000 + 2000;
 const spreadMs = 15;
+/** Once used it is left alone for longer than a busy machine takes to look at it. */
+const idleSeconds = 20;
+const pauseMs = 500;
 
 const stack = new AsyncDisposableStack();
 let gateways: Gateway[];
@@ -69,14 +72,24 @@ interface Outcome {
   ran: number;
 }
 
+/** A new box; on a busy machine asked for again, as clients do that are put off. */
+const create = async (onIdle: string): Promise<Box> => {
+  for (;;) {
+    const { status, body } = await post<Box>('/v1/boxes', { idleSeconds, onIdle });
+    if (status === 201) return body;
+    expect([status, body]).toEqual([503, expect.anything()]);
+    await sleep(pauseMs);
+  }
+};
+
 /** A box whose idle time is just over when code is sent to it. */
 const race = async (): Promise<Outcome> => {
   const onIdle = oneOf(['delete', 'delete', 'pause']);
-  const { body: box } = await post<Box>('/v1/boxes', { idleSeconds: 1, onIdle });
+  const box = await create(onIdle);
   const { rows } = await database.query('select id from instances where box_id = $1', [box.id]);
   await database.query("update boxes set last_active_at = now() - $2 * interval '1 ms' where id = $1", [
     box.id,
-    1000 + lagMs,
+    idleSeconds * 1000 + lagMs,
   ]);
   const [{ status, body }] = await Promise.all([
     sleep(random() * spreadMs).then(() => post<Execution>(`/v1/boxes/${box.id}/executions`, { code: '1' })),
@@ -112,4 +125,4 @@ test(`in ${rounds} rounds of the race a box that runs code is not reaped or froz
   process.stdout.write(`${won} times the execution was first, ${outcomes.length - won} times the reaper\n`);
   // Else it was no race.
   expect(Math.min(won, rounds - won)).toBeGreaterThan(rounds / 50);
-}, 240_000);
+}, 900_000);
