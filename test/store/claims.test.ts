@@ -1,9 +1,11 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { newId } from '../../services/gateway/boxes/id.ts';
 import type { NewBox, Wanted } from '../../services/gateway/store/allocation.ts';
+import type { BoxRow } from '../../services/gateway/store/boxes.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
 
@@ -18,14 +20,18 @@ let folder: string;
 let postgres: EmbeddedPostgres;
 /** Of two gateways. */
 let stores: [Store, Store];
+let admin: pg.Client;
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'codebox-claims-'));
   postgres = await startEmbeddedPostgres(folder);
   stores = [await openStore(postgres.url, () => {}), await openStore(postgres.url, () => {})];
+  admin = new pg.Client(postgres.url);
+  await admin.connect();
   for (const id of ['many', 'one']) await stores[0].keys.addTenant(id, id);
 });
 afterAll(async () => {
+  await admin?.end();
   for (const store of stores ?? []) await store.close();
   await postgres?.stop();
   await rm(folder, { recursive: true, force: true });
@@ -181,6 +187,64 @@ test('no number of claims, of starts and of refills takes more memory than there
   // Nothing more would fit.
   expect(promised).toBeGreaterThan(ceiling.memoryMb - 500);
   for (const row of rows) expect(row.memoryMb).toBe(row.boxId === null ? 1024 : 1524);
+});
+
+const limits = (memoryMb: number) => ({ limits: { cpus: 1, memoryMb, diskMb: 1024, pids: 256 } });
+
+test('what an older gateway makes or claims counts with the memory of its box, or of the template', async () => {
+  const [store] = stores;
+  await fill(1);
+  await admin.query('update instances set memory_mb = 0');
+  const fits = (memoryMb: number) => store.pools.reserve('none', pool, newId('i'), { instances: 10, memoryMb });
+  expect(await fits(2047)).toBe(false);
+  const begun = await store.allocation.claim(newBox('many', limits(1524)), wanted, most);
+  expect(begun?.instance).not.toBeNull();
+  for (const left of [0, 1024]) {
+    await admin.query('update instances set memory_mb = $1', [left]);
+    expect(await fits(1524 + 1023)).toBe(false);
+    expect((await store.pools.census()).promisedMb).toBe(1524);
+  }
+  expect(await fits(1524 + 1024)).toBe(true);
+});
+
+test('one that would fit only without boxes of its own tenant keeps no other one waiting, until those are gone', async () => {
+  const [store] = stores;
+  const ceiling = ceilingOf(10, 5120);
+  const cold = { ...wanted, generation: null };
+  const begin = async (tenant: string, memoryMb: number, from = wanted) => {
+    const begun = await store.allocation.claim(newBox(tenant, limits(memoryMb)), from, ceiling);
+    if (!begun) throw new Error('it was not written');
+    return begun;
+  };
+  const reserve = (box: BoxRow) => store.allocation.reserve(box, { id: newId('i'), driver: 'none' }, ceiling);
+  const own = await begin('many', 2048, cold);
+  await reserve(own.box);
+  await fill(1);
+  const large = await begin('many', 4096, cold);
+  expect(await store.waiting.join(large.box, cold, 60_000)).toBe(true);
+  // Neither does one behind it.
+  const behind = await begin('many', 256, cold);
+  expect(await store.waiting.join(behind.box, cold, 60_000)).toBe(true);
+  // For longer than others may pass them.
+  await admin.query("update waiting set created_at = created_at - interval '1 hour'");
+  const waits = [large.box.id, behind.box.id];
+  expect(await store.waiting.admit(waits, ceiling, () => newId('i'))).toEqual({
+    admitted: [],
+    evicted: [],
+    missing: [],
+  });
+
+  // They have to stay, however slow this is.
+  await admin.query("update waiting set seen_at = now() + interval '1 hour'");
+  expect((await begin('many', 1024)).instance).toBeNull();
+  expect(await reserve((await begin('many', 256, cold)).box)).toBeUndefined();
+  expect(await reserve((await begin('one', 512, cold)).box)).toBeDefined();
+  expect((await begin('one', 1024)).instance).not.toBeNull();
+  expect(await store.pools.reserve('none', pool, newId('i'), ceiling)).toBe(true);
+
+  await store.boxes.end(own.box.id, 'deleting', { code: 'deleted', detail: '' });
+  expect(await reserve((await begin('one', 256, cold)).box)).toBeUndefined();
+  for (const id of waits) await store.waiting.leave(id);
 });
 
 test('a box that joins the queue again, because an answer was lost, keeps its one turn', async () => {

@@ -34,7 +34,11 @@ export interface Wanted {
 }
 
 /** A box and what it may use. */
-type Sized = Pick<BoxRow, 'id' | 'limits'>;
+type Sized = Pick<BoxRow, 'id' | 'tenantId' | 'limits'>;
+
+/** A ceiling, as claims name it and are told of it. */
+const bounds = { instances: sql.placeholder('most'), memoryMb: sql.placeholder('mostMb') };
+const within = ({ instances, memoryMb }: Capacity) => ({ most: instances, mostMb: memoryMb });
 
 /** What claims are run on: the pool, or a transaction. */
 type Runner = Pick<Database, 'with'>;
@@ -52,7 +56,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
           eq(instances.template, sql.placeholder('template')),
           eq(instances.generation, sql.placeholder('generation')),
           // Whoever has waited comes first.
-          notExists(someoneWaits(db)),
+          notExists(someoneWaits(db, bounds, sql.placeholder('tenantId'))),
         ),
       )
       .orderBy(asc(instances.createdAt))
@@ -148,7 +152,14 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       const reusable = box.reusable ? box.userId : null;
       const { memoryMb } = box.limits;
       const [row] = await claiming(memoryMb, wanted, ceiling, (on, { driver, generation }) =>
-        (on === db ? claim : claimOn(on)).execute({ ...box, driver, generation, reusable, boxMemoryMb: memoryMb }),
+        (on === db ? claim : claimOn(on)).execute({
+          ...box,
+          driver,
+          generation,
+          reusable,
+          boxMemoryMb: memoryMb,
+          ...within(ceiling),
+        }),
       ).catch((error: unknown) => {
         throw isWithout('tenant_id', error) ? notActive() : error;
       });
@@ -164,7 +175,9 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
           template,
           generation,
           box: box.id,
+          tenantId: box.tenantId,
           boxMemoryMb: memoryMb,
+          ...within(ceiling),
         }),
       );
       return row;
@@ -182,7 +195,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       return await underCapacityLock(db, async (tx) => {
         const { memoryMb } = box.limits;
         if (!holds(freeBelow(ceiling, (await readTaken(tx)).all), memoryMb)) return undefined;
-        if ((await tx.execute(someoneWaits(db))).rows.length > 0) return undefined;
+        if ((await tx.execute(someoneWaits(db, ceiling, box.tenantId))).rows.length > 0) return undefined;
         await holdLiving(tx, box.id);
         const [row] = await tx
           .insert(instances)

@@ -1,4 +1,4 @@
-import { and, eq, isNull, sql } from 'drizzle-orm';
+import { and, eq, isNull, type SQLWrapper, sql } from 'drizzle-orm';
 import { CodeBoxError } from '#contract';
 import type { Database } from './database.ts';
 import { boxes, instances } from './schema.ts';
@@ -21,17 +21,28 @@ export const underCapacityLock = <T>(db: Database, task: (tx: Transaction) => Pr
     return await task(tx);
   });
 
+/** Of the built-in template. */
+const defaultMb = 1024;
+
+/**
+ * What an instance may use of memory, joined with its box, if it has one. A gateway of the version before, which may serve the same
+ * database, writes no memory of those that it makes, and leaves that of those that it makes larger.
+ */
+export const memoryOf = (limits: SQLWrapper = boxes.limits) =>
+  sql<number>`coalesce(greatest(nullif(${instances.memoryMb}, 0), (${limits} ->> 'memoryMb')::int), ${defaultMb}::int)`;
+
 /** What the instances take that there are or may be, also those that are being made or destroyed; of it, what is about to be free. */
 export const readTaken = async (tx: Transaction): Promise<{ all: Capacity; ending: Capacity }> => {
   const isEnding = sql`filter (where ${eq(instances.state, 'destroying')})`;
   const [row] = await tx
     .select({
       instances: sql<number>`count(*)::int`,
-      memoryMb: sql<number>`coalesce(sum(${instances.memoryMb}), 0)::float8`,
+      memoryMb: sql<number>`coalesce(sum(${memoryOf()}), 0)::float8`,
       endingInstances: sql<number>`(count(*) ${isEnding})::int`,
-      endingMemoryMb: sql<number>`coalesce(sum(${instances.memoryMb}) ${isEnding}, 0)::float8`,
+      endingMemoryMb: sql<number>`coalesce(sum(${memoryOf()}) ${isEnding}, 0)::float8`,
     })
-    .from(instances);
+    .from(instances)
+    .leftJoin(boxes, eq(boxes.id, instances.boxId));
   if (!row) throw new Error('a count returned no row');
   return {
     all: { instances: row.instances, memoryMb: row.memoryMb },

@@ -1,9 +1,9 @@
 import { and, asc, count, eq, gt, inArray, isNull, ne, not, notInArray, or, sql } from 'drizzle-orm';
-import { type Capacity, freeBelow, holds, readTaken, underCapacityLock } from './capacity.ts';
+import { type Capacity, freeBelow, holds, memoryOf, readTaken, underCapacityLock } from './capacity.ts';
 import type { Database } from './database.ts';
 import { isServing } from './gateways.ts';
 import type { InstanceRow } from './instances.ts';
-import { instances, pools } from './schema.ts';
+import { boxes, instances, pools } from './schema.ts';
 import { someoneWaits } from './waiting.ts';
 
 /** What a pool is to hold. */
@@ -68,7 +68,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
     ): Promise<boolean> {
       return await underCapacityLock(db, async (tx) => {
         if (!holds(freeBelow(ceiling, (await readTaken(tx)).all), memoryMb)) return false;
-        if ((await tx.execute(someoneWaits(db))).rows.length > 0) return false;
+        if ((await tx.execute(someoneWaits(db, ceiling))).rows.length > 0) return false;
         const lacks = await tx
           .select({ one: sql`1` })
           .from(pools)
@@ -166,8 +166,9 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .groupBy(instances.template, instances.state);
       const wanted = await db.select({ template: pools.template, size: pools.size }).from(pools);
       const [all] = await db
-        .select({ promisedMb: sql<number>`coalesce(sum(${instances.memoryMb}), 0)::float8` })
-        .from(instances);
+        .select({ promisedMb: sql<number>`coalesce(sum(${memoryOf()}), 0)::float8` })
+        .from(instances)
+        .leftJoin(boxes, eq(boxes.id, instances.boxId));
       return { found, wanted, promisedMb: all?.promisedMb ?? 0 };
     },
   };

@@ -10,6 +10,7 @@ const waiter = (boxId: string, memoryMb: number, more: Partial<Waiter> = {}): Wa
   boxId,
   tenantId: boxId,
   memoryMb,
+  couldFit: true,
   isPressing: false,
   ...more,
 });
@@ -39,8 +40,14 @@ test('one that is too large lets other tenants pass, of its own none, and nobody
   expect(plan([waiter('large', 4000, { isPressing: true }), ...rest], room(5000)).seated).toHaveLength(3);
 });
 
+test('one that its own tenant has to make room for keeps no other one waiting', () => {
+  const large = waiter('large', 3000, { couldFit: false, isPressing: true });
+  const rest = [waiter('own', 500, { tenantId: 'large', isPressing: true }), waiter('other', 500)];
+  expect(plan([large, ...rest], room(2000, { warm: [warm('w1')] }))).toEqual({ seated: ['other'], evicted: [] });
+});
+
 test('one that can never be had keeps nobody waiting', () => {
-  const never = waiter('never', 20_000, { isPressing: true });
+  const never = waiter('never', 20_000, { isPressing: true, couldFit: false });
   const given = room(2000, { warm: [warm('w1')] });
   expect(plan([never, waiter('own', 500, { tenantId: 'never' })], given)).toEqual({ seated: ['own'], evicted: [] });
 });

@@ -9,6 +9,8 @@ export interface Waiter {
   /** Of the warm instances that would do; null when none would. */
   generation: string | null;
   memoryMb: number;
+  /** Whether it would fit if no other tenant had any box. */
+  couldFit: boolean;
   /** Whether it has waited for so long that it lets nobody pass any more. */
   isPressing: boolean;
 }
@@ -43,7 +45,8 @@ export interface Seating<W extends Waiter> {
 /**
  * Who of the queue goes on, and which warm instances give way to the others. In the order of the queue, but a box for which there
  * is too little memory lets smaller ones of other tenants pass, of its own none; once it is pressing, nobody: what becomes free is
- * kept for it until it fits or its wait is over. A warm instance that asks for nothing more goes to whoever can use it.
+ * kept for it until it fits or its wait is over. One for which its own tenant has to make room keeps only that tenant waiting. A warm
+ * instance that asks for nothing more goes to whoever can use it.
  */
 export const planSeating = <W extends Waiter>(queue: readonly W[], room: Room): Seating<W> => {
   const [warm, warming] = [[...room.warm], [...room.warming]];
@@ -52,6 +55,7 @@ export const planSeating = <W extends Waiter>(queue: readonly W[], room: Room): 
   const seated: Seating<W>['seated'] = [];
   const unmet: W[] = [];
   const stuckTenants = new Set<string>();
+  const crowdedTenants = new Set<string>();
   let isKept = false;
   for (const waiter of queue) {
     const mine = isKept || stuckTenants.has(waiter.tenantId) ? nothing : free;
@@ -64,8 +68,10 @@ export const planSeating = <W extends Waiter>(queue: readonly W[], room: Room): 
     }
     // One that can never be had keeps nobody waiting.
     if (waiter.memoryMb > room.ceiling.memoryMb || take(warming, waiter, mine.memoryMb)) continue;
-    unmet.push(waiter);
     stuckTenants.add(waiter.tenantId);
+    if (!waiter.couldFit) crowdedTenants.add(waiter.tenantId);
+    if (crowdedTenants.has(waiter.tenantId)) continue;
+    unmet.push(waiter);
     isKept ||= waiter.isPressing;
   }
   return { seated, evicted: evict(unmet, warm, { free, ending: room.ending }).map(({ id }) => id) };

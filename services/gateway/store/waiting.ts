@@ -1,7 +1,34 @@
-import { and, asc, count, eq, getTableColumns, gt, inArray, isNotNull, isNull, lt, max, min, sql } from 'drizzle-orm';
+import {
+  and,
+  asc,
+  count,
+  eq,
+  getTableColumns,
+  gt,
+  inArray,
+  isNotNull,
+  isNull,
+  lt,
+  max,
+  min,
+  ne,
+  or,
+  type Placeholder,
+  type SQLWrapper,
+  sql,
+} from 'drizzle-orm';
+import { alias } from 'drizzle-orm/pg-core';
 import type { Wanted } from './allocation.ts';
 import type { BoxRow } from './boxes.ts';
-import { type Capacity, freeBelow, holdLiving, readTaken, type Transaction, underCapacityLock } from './capacity.ts';
+import {
+  type Capacity,
+  freeBelow,
+  holdLiving,
+  memoryOf,
+  readTaken,
+  type Transaction,
+  underCapacityLock,
+} from './capacity.ts';
 import type { Database } from './database.ts';
 import type { InstanceRow } from './instances.ts';
 import { boxes, instances, waiting } from './schema.ts';
@@ -20,8 +47,46 @@ const memoryMb = sql<number>`(${boxes.limits} ->> 'memoryMb')::int`;
 /** After half of its time: until then others may pass, and after it there is time left for something to become free. */
 const isPressing = sql<boolean>`now() > ${waiting.createdAt} + (${waiting.until} - ${waiting.createdAt}) / 2`;
 
-/** A row when somebody waits. */
-export const someoneWaits = (db: Database) => db.select({ one: sql`1` }).from(waiting).where(isAlive()).limit(1);
+const inTurn = [asc(waiting.turn), asc(waiting.createdAt), asc(waiting.boxId)];
+
+/** A ceiling, or what stands for it in a prepared statement. */
+type Bounds = Record<keyof Capacity, number | Placeholder>;
+
+/** How much memory one more box of a tenant could have if no other tenant had any: that what it has itself leaves. */
+const couldHave = (db: Pick<Database, 'select'>, tenantId: SQLWrapper, ceiling: Bounds) => {
+  const owned = alias(boxes, 'owned');
+  const left = sql`${ceiling.memoryMb}::int - coalesce(sum(${memoryOf(owned.limits)}), 0)`;
+  const own = db
+    .select({ mb: sql`case when count(*) < ${ceiling.instances}::int then ${left} else 0 end` })
+    .from(instances)
+    .innerJoin(owned, eq(owned.id, instances.boxId))
+    .where(and(sql`${owned.tenantId} = ${tenantId}`, ne(instances.state, 'destroying')));
+  return sql<number>`${own}::float8`;
+};
+
+/**
+ * A row when somebody waits who comes before whoever asks now: anyone of the same tenant, and of other tenants whose first one
+ * does not wait for boxes of its own.
+ */
+export const someoneWaits = (db: Database, ceiling: Bounds, tenantId?: string | Placeholder) => {
+  const first = db
+    .selectDistinctOn([waiting.tenantId], { tenantId: waiting.tenantId, memoryMb: memoryMb.as('first_mb') })
+    .from(waiting)
+    .innerJoin(boxes, eq(boxes.id, waiting.boxId))
+    .where(isAlive())
+    .orderBy(asc(waiting.tenantId), ...inTurn)
+    .as('first');
+  return db
+    .select({ one: sql`1` })
+    .from(first)
+    .where(
+      or(
+        tenantId === undefined ? undefined : eq(first.tenantId, tenantId),
+        sql`${first.memoryMb} <= ${couldHave(db, first.tenantId, ceiling)}`,
+      ),
+    )
+    .limit(1);
+};
 
 /** One who waits no more, with the instance it got: a warm one has an address, another one is to be made. */
 export interface Admission {
@@ -94,10 +159,17 @@ export const createWaitingStore = (db: Database) => ({
         .from(waiting)
         .innerJoin(boxes, eq(boxes.id, waiting.boxId))
         .where(isAlive())
-        .orderBy(asc(waiting.turn), asc(waiting.createdAt), asc(waiting.boxId))
+        .orderBy(...inTurn)
         .limit(maxWaiting);
+      const tenants = await tx
+        .select({ id: waiting.tenantId, mostMb: couldHave(tx, waiting.tenantId, ceiling) })
+        .from(waiting)
+        .where(isAlive())
+        .groupBy(waiting.tenantId);
+      const mostMb = new Map(tenants.map((tenant) => [tenant.id, tenant.mostMb]));
+      const waiters = queue.map((one) => ({ ...one, couldFit: one.memoryMb <= (mostMb.get(one.tenantId) ?? 0) }));
       const { all, ending } = await readTaken(tx);
-      const { seated, evicted } = planSeating(queue, {
+      const { seated, evicted } = planSeating(waiters, {
         ceiling,
         free: freeBelow(ceiling, all),
         ending,
