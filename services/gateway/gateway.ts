@@ -245,6 +245,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
       rest: rests.rest,
       recorder,
       background,
+      lagMs,
     }),
     meter,
     purges: createPurges({ store, background }),

@@ -71,6 +71,12 @@ export const createFollowing = (options: FollowingOptions) => {
     return await forgotten(row, server, seq, cause);
   };
 
+  /** Why it is lost already, although its box is there: that was frozen because it did not end it. */
+  const lossOf = async (row: ExecutionRow): Promise<Cause | undefined> => {
+    const { done } = (await store.executions.find(row.tenantId, row.boxId, row.id)) ?? row;
+    return done?.status === 'lost' ? done.cause : undefined;
+  };
+
   /** The events after `after` as its box has them; changes nothing. */
   async function* events(
     row: ExecutionRow,
@@ -88,7 +94,7 @@ export const createFollowing = (options: FollowingOptions) => {
       schema: executionEventSchema,
       after,
       ...(opened?.events && { opened: opened.events }),
-      whyGone: () => lifecycle.whyGone(row.tenantId, row.boxId),
+      whyGone: async () => (await lifecycle.whyGone(row.tenantId, row.boxId)) ?? (await lossOf(row)),
       lost: (seq, cause) => lost(row, server, seq, cause),
       signal,
       overdue: over.signal,

@@ -73,25 +73,39 @@ export const createHibernation = (options: HibernationOptions) => {
     await checkQuiet(boxId);
   };
 
+  const freeze = async (box: BoxRow, taskId: string, instance: string, signal: AbortSignal): Promise<BoxRow> => {
+    await driver.freeze(instance, signal);
+    try {
+      const paused = await tasks.markPaused(box.id, taskId);
+      if (!paused) throw calledOff();
+      return paused;
+    } catch (error) {
+      await driver.thaw(instance, AbortSignal.timeout(freezeMs));
+      throw error;
+    }
+  };
+
   const pause = (box: BoxRow, taskId: string, manner: Manner): Promise<BoxRow> => {
     const lease = { boxId: box.id, taskId, forMs: manner.settleMs + freezeMs, retryMs: () => retryMs };
     return leases.run(lease, async (signal) => {
       const { instance, address } = await lifecycle.instanceOf(box);
       await settle(box.id, manner, signal);
       if (!(await tasks.beginFreeze(box.id, taskId, manner.unused))) throw calledOff();
-      await driver.freeze(instance, signal);
-      try {
-        const paused = await tasks.markPaused(box.id, taskId);
-        if (!paused) throw calledOff();
-        // Streams of a frozen box would wait in vain.
-        connections.drop(address);
-        return paused;
-      } catch (error) {
-        await driver.thaw(instance, AbortSignal.timeout(freezeMs));
-        throw error;
-      }
+      const paused = await freeze(box, taskId, instance, signal);
+      // Streams of a frozen box would wait in vain.
+      connections.drop(address);
+      return paused;
     });
   };
+
+  const halt = (box: BoxRow, taskId: string, onFrozen: () => Promise<void>): Promise<void> =>
+    leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => 0 }, async (signal) => {
+      const { instance, address } = await lifecycle.instanceOf(box);
+      lifecycle.distrust(box.id);
+      await freeze(box, taskId, instance, signal);
+      await background.attempt('tell of a box that was frozen', onFrozen);
+      connections.drop(address);
+    });
 
   const resume = (box: BoxRow, taskId: string): Promise<void> =>
     leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => 0 }, async (signal) => {
@@ -152,6 +166,10 @@ export const createHibernation = (options: HibernationOptions) => {
       timed('hibernate', () => keep(box, taskId, manner, true)),
     checkpoint: (box: BoxRow, taskId: string, manner: Manner) =>
       timed('checkpoint', () => keep(box, taskId, manner, false)),
+
+    /** Freezes a box for which that has begun, with what runs there. `onFrozen`: once nothing can come from there any more. */
+    halt: (box: BoxRow, taskId: string, onFrozen: () => Promise<void>) =>
+      timed('freeze', () => halt(box, taskId, onFrozen)),
 
     /**
      * Begins to bring a resting box back and waits for it; false when somebody else does. `unavailable` at once while one is left

@@ -56,7 +56,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
     }
   };
 
-  const orEnded = (box: BoxRow, work: Promise<BoxRow>): Promise<BoxRow> =>
+  const orEnded = <T>(box: BoxRow, work: Promise<T>): Promise<T> =>
     work.catch(async (error: unknown) => {
       await explain(box, error);
       throw hasCode(error, 'not_found') ? calledOff(error) : error;
@@ -99,6 +99,16 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
       return await orEnded(row, hibernation.pause(row, taskId, asked));
     },
 
+    /**
+     * Freezes a box that does not end what runs in it, whatever is done about it. `onFrozen`: once it is, so that nothing can come from
+     * there any more. Nothing happens when that instance does not embody it any more.
+     */
+    async halt(boxId: string, instance: string, onFrozen: () => Promise<void>): Promise<void> {
+      const id = newId('task');
+      const row = await store.tasks.seize(boxId, instance, id);
+      if (row) await orEnded(row, hibernation.halt(row, id, onFrozen));
+    },
+
     /** Has a box ready, whatever it rests as. `quota_exceeded` for a frozen one whose tenant has no CPU time left today. */
     async resume(tenant: string, id: string): Promise<BoxRow> {
       await wake(tenant, id);
@@ -114,10 +124,15 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
       return await orEnded(row, hibernation.hibernate(row, taskId, asked));
     },
 
-    /** Puts the files of a box aside as they are now; what runs may change them meanwhile. */
+    /**
+     * Puts the files of a box aside as they are now; what runs may change them meanwhile. `quota_exceeded` when its tenant has no CPU
+     * time left today.
+     */
     async checkpoint(tenant: string, id: string): Promise<BoxRow> {
       const box = await lifecycle.find(tenant, id);
       if (box.state === 'hibernated') return box;
+      checkLiving(box);
+      await quotas.cpuLeftMs(tenant);
       if (box.state === 'paused') await wake(tenant, id);
       const { row, id: taskId } = await begin(box, 'checkpoint');
       return await orEnded(row, hibernation.checkpoint(row, taskId, asked));

@@ -1,7 +1,7 @@
-import { and, asc, eq, getTableColumns, gt, isNotNull, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, gt, isNotNull, notExists, sql } from 'drizzle-orm';
 import type { QuotaMet, Quotas } from '#contract';
 import type { Database } from './database.ts';
-import { boxes, instances, quotas, requestWindows, usage } from './schema.ts';
+import { boxes, executions, instances, quotas, requestWindows, usage } from './schema.ts';
 
 /** Requests of the running minute that one gateway may let in by itself. */
 export interface RequestLease {
@@ -17,6 +17,10 @@ export interface BoxOverCpu {
   box: { id: string; tenantId: string };
   instance: string;
   address: string;
+  /** CPUs that the box may use. */
+  cpus: number;
+  /** No execution counts as running in the box, and something is done about it, or callers use it, such as its files. */
+  isUsed: boolean;
   quota: QuotaMet;
 }
 
@@ -51,8 +55,15 @@ export const createQuotaStore = (db: Database) => {
       return row ?? { usedMs: 0, dayEndsInSeconds: 1 };
     },
 
-    /** A page, by the ids of their instances, of ready boxes whose tenants have no CPU time left today. */
-    async overCpuToday(driver: string, after: string, limit: number): Promise<BoxOverCpu[]> {
+    /**
+     * A page, by the ids of their instances, of ready boxes whose tenants have no CPU time left today. The use of a box may be written
+     * up to `lagMs` late.
+     */
+    async overCpuToday(driver: string, after: string, lagMs: number, limit: number): Promise<BoxOverCpu[]> {
+      const anyRunning = db
+        .select({ one: sql`1` })
+        .from(executions)
+        .where(and(eq(executions.boxId, boxes.id), eq(executions.status, 'running')));
       const over = db
         .select({
           tenantId: quotas.tenantId,
@@ -71,6 +82,9 @@ export const createQuotaStore = (db: Database) => {
           tenantId: boxes.tenantId,
           instance: instances.id,
           address: instances.address,
+          limits: boxes.limits,
+          isUsed: sql<boolean>`${notExists(anyRunning)} and (${boxes.task} is not null or
+            ${boxes.lastActiveAt} + make_interval(secs => ${lagMs / 1000}::float8) > now())`,
           limit: over.limit,
           used: over.used,
         })
@@ -87,10 +101,12 @@ export const createQuotaStore = (db: Database) => {
         )
         .orderBy(asc(instances.id))
         .limit(limit);
-      return rows.map(({ id, tenantId, instance, address, ...quota }) => ({
+      return rows.map(({ id, tenantId, instance, address, limits: { cpus }, isUsed, ...quota }) => ({
         box: { id, tenantId },
         instance,
         address: address ?? '',
+        cpus,
+        isUsed,
         quota: { name: 'cpuSecondsPerDay', ...quota },
       }));
     },

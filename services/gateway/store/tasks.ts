@@ -84,6 +84,26 @@ export const createTaskStore = (db: Database) => {
     },
 
     /**
+     * Begins to freeze a ready box whatever runs there, in place of any task that puts it aside or keeps its files; from here on
+     * whoever uses it waits. Undefined when that instance does not embody it any more, or when it is being frozen already.
+     */
+    async seize(boxId: string, instance: string, id: string): Promise<BoxRow | undefined> {
+      const [row] = await db
+        .update(boxes)
+        .set(start('freeze', id))
+        .where(
+          and(
+            eq(boxes.id, boxId),
+            eq(boxes.state, 'ready'),
+            or(isNull(boxes.task), inArray(boxes.task, ['pause', 'hibernate', 'checkpoint'])),
+            isEmbodiedBy(instance),
+          ),
+        )
+        .returning();
+      return row;
+    },
+
+    /**
      * Begins what those of `quiet` that are past their idle time are to do then, instead of ending. Their use may be written up to
      * `lagMs` late.
      */

@@ -78,6 +78,8 @@ TERMINAL_NUDGE_SECONDS = 0.1
 
 # Deadlines.
 KERNEL_START_SECONDS = 60.0
+# How often a kernel that ends by itself is started anew for one run.
+KERNEL_ATTEMPTS = 3
 VARIABLES_SECONDS = 6.0
 PROOF_SECONDS = 20.0
 ENVIRONMENT_SECONDS = 5.0
@@ -101,6 +103,11 @@ CPU_LIMIT_MS_MAX = 1_000_000_000_000
 PROCESSES_TOLD = 20
 # How often the CPU time of a run with a limit is looked at, at most and at least.
 CPU_LOOK_SECONDS = (0.05, 1.0)
+# A kernel that runs nothing and has used more than this share of a CPU before so many looks in a row loses its process.
+# Looks that come sooner one after the other are one: the host counts in hundredths of a second.
+IDLE_CPU_SHARE = 0.02
+IDLE_CPU_LOOKS = 2
+IDLE_CPU_SECONDS_MIN = 1.0
 # The time that processes have to go after they were killed.
 SWEEP_SECONDS = 0.5
 

@@ -109,13 +109,14 @@ class Box:
     async def stop(self, told: dict[str, Any]) -> None:
         """End all that runs: runs, those that wait too, commands, terminals, and what they have left running.
 
-        Kernels keep their variables where an interrupt is enough. The ends come with the cause cpu_limit, of which
-        `told` has further fields.
+        Kernels keep their variables where an interrupt is enough, and while they use no CPU time from one call of this
+        to the next; work on files goes on. The ends come with the cause cpu_limit, of which `told` has further fields.
         """
         self.executions.stop_all("cpu_limit", told)
         self.commands.stop_all("cpu_limit", told)
         commands = {command.pid for command in self.commands.list() if command.state == "running"}
         kill_strangers(self.contexts.processes() | commands)
+        self.contexts.end_burning()
         await asyncio.gather(*(terminal.end() for terminal in self.terminals.list()))
 
 

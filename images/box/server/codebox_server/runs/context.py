@@ -9,7 +9,7 @@ import time
 from collections import deque
 from typing import Any
 
-from codebox_server.bounds import IDLE_GRACE_SECONDS, QUEUE_WAITING, VARIABLES_SECONDS
+from codebox_server.bounds import IDLE_GRACE_SECONDS, KERNEL_ATTEMPTS, QUEUE_WAITING, VARIABLES_SECONDS
 from codebox_server.errors import BoxError
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.managers import BoxMappingKernelManager
@@ -34,9 +34,6 @@ from codebox_server.runs.outcome import (
 from codebox_server.runs.probe import Events, Probe, Reading
 from codebox_server.runs.translation import take_begin, take_error, take_output, take_question
 from codebox_server.runs.trouble import trouble
-
-# How often a kernel that ends by itself is started anew for one run.
-_ATTEMPTS = 3
 
 _log = logging.getLogger(__name__)
 
@@ -88,6 +85,10 @@ class Context:
     def processes(self) -> set[int]:
         """See `LiveKernel.processes`."""
         return self._kernel.processes()
+
+    def end_burning(self) -> None:
+        """See `LiveKernel.end_burning`."""
+        self._kernel.end_burning(self._worker is None)
 
     async def prove(self) -> None:
         """See `binding.prove`."""
@@ -257,7 +258,7 @@ class Context:
 
     async def _prepare(self, execution: Execution) -> Reading | Outcome:
         """Wait until the kernel can take the request, and take the reading before it; an outcome when it cannot."""
-        for _ in range(_ATTEMPTS):
+        for _ in range(KERNEL_ATTEMPTS):
             refusal = self._refusal(execution)
             if refusal is not None:
                 return refusal

@@ -40,6 +40,14 @@ class Contexts:
         """The processes that hold the variables of all contexts."""
         return set().union(*(context.processes() for context in self._contexts.values()))
 
+    def end_burning(self) -> None:
+        """End the kernels that run no execution and have used CPU time before each of the last calls of this.
+
+        The contexts stay; their next execution tells that the variables are gone.
+        """
+        for context in self._contexts.values():
+            context.end_burning()
+
     def get(self, kernel_id: str) -> Context:
         """A context by its kernel id. Raises not_found."""
         context = self._contexts.get(kernel_id)

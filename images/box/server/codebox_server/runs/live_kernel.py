@@ -16,6 +16,7 @@ from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.environment import Changes, difference
 from codebox_server.kernels.last_words import LastWords
+from codebox_server.runs.idle_cpu import IdleCpu
 from codebox_server.runs.probe import is_wrapped
 from codebox_server.system.process import Death, children, reap, signal_group, watch_exit
 
@@ -58,6 +59,7 @@ class LiveKernel:
         self._last_words: LastWords | None = None
         self._request = ""
         self._becoming_ready: asyncio.Task[None] | None = None
+        self._idle_cpu = IdleCpu()
         self._unwatch: Callable[[], None] = lambda: None
         self.open()
 
@@ -191,6 +193,14 @@ class LiveKernel:
         """SIGKILL to the process group of the kernel."""
         if self.death is None:
             signal_group(self.pid, signal.SIGKILL)
+
+    def end_burning(self, runs_nothing: bool) -> None:
+        """Kill it when it `runs_nothing` and has used CPU time before each of the last calls of this."""
+        starting = self._becoming_ready is not None and not self._becoming_ready.done()
+        if not runs_nothing or starting or self.death is not None:
+            self._idle_cpu.forget()
+        elif self._idle_cpu.look(self.processes()):
+            self.kill()
 
     async def _wait_ready(self, channel: KernelChannel) -> None:
         # Failures show when something is to be run: the kernel is dead then, or still not ready.
