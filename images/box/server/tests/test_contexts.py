@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import websocket
-from box import Box, eventually, of, result, text
+from box import Box, of, result
 
 
 def _contexts(box: Box) -> dict[str, dict]:
@@ -196,23 +196,3 @@ def _resident(box: Box) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise AssertionError("no VmRSS")
-
-
-def test_a_stop_ends_kernels_in_which_a_thread_goes_on_and_no_others(fresh_box: Box) -> None:
-    spin = "import threading\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()"
-    fresh_box.run(f"x = 1\n{spin}")
-    calm, shell = fresh_box.context(), fresh_box.context("bash")
-    fresh_box.run("y = 2", context=calm)
-    fresh_box.run("z=3; sleep 300 &", "bash", context=shell)
-    spinner = next(item["id"] for item in _contexts(fresh_box).values() if item["default"])
-    asked = {"detail": "all is spent", "quota": {"name": "cpuSecondsPerDay", "limit": 1, "used": 1}}
-
-    def is_dead() -> bool:
-        assert fresh_box.http.post("/codebox/stop", json=asked).status_code == 204
-        return _contexts(fresh_box)[spinner]["state"] == "dead"
-
-    eventually(is_dead, 60)
-    assert result(fresh_box.run("y", context=calm)) == "2"
-    assert text(fresh_box.run("echo $z", "bash", context=shell)) == "3\n"
-    events = fresh_box.run("'x' in globals()")
-    assert (result(events), events[-1]["stateLost"]) == ("False", True)
