@@ -94,7 +94,7 @@ export const createFollowing = (options: FollowingOptions) => {
       schema: executionEventSchema,
       after,
       ...(opened?.events && { opened: opened.events }),
-      whyGone: async () => (await lifecycle.whyGone(row.tenantId, row.boxId)) ?? (await lossOf(row)),
+      whyGone: async () => (await whyRunGone(lifecycle, row)) ?? (await lossOf(row)),
       lost: (seq, cause) => lost(row, server, seq, cause),
       signal,
       overdue: over.signal,
@@ -173,6 +173,18 @@ export const createFollowing = (options: FollowingOptions) => {
 };
 
 export type Following = ReturnType<typeof createFollowing>;
+
+/**
+ * Why the box of an execution that has not ended is gone; undefined when it is not. A box is put aside only when nothing runs in it:
+ * over a run it hibernates because its instance was lost.
+ */
+export const whyRunGone = async (
+  lifecycle: Pick<Lifecycle, 'whyGone'>,
+  { tenantId, boxId }: ExecutionRow,
+): Promise<Cause | undefined> => {
+  const cause = await lifecycle.whyGone(tenantId, boxId);
+  return cause?.code === 'box_hibernated' ? { code: 'box_lost', detail: 'The instance of the box was lost.' } : cause;
+};
 
 /** The end of an execution of which nobody knows how it ended. */
 export const lostEvent = (seq: number, cause: Cause): ExecutionDone => ({

@@ -2,7 +2,7 @@ import { type Cause, CodeBoxError } from '#contract';
 import type { UnsettledExecution } from '../store/executions.ts';
 import type { Store } from '../store/store.ts';
 import type { Background } from './background.ts';
-import { type Following, forgotten, lostEvent } from './following.ts';
+import { type Following, forgotten, lostEvent, whyRunGone } from './following.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Recorder } from './recorder.ts';
 import { noEnd } from './run-clock.ts';
@@ -57,7 +57,7 @@ export const createSettlement = (options: SettlementOptions) => {
         cause = { code: 'journal_lost', detail: 'The box no longer knows this run.' };
       }
     }
-    cause ??= await lifecycle.whyGone(row.tenantId, row.boxId);
+    cause ??= await whyRunGone(lifecycle, row);
     if (!cause && isOurs && (await following.isOverdue(row))) cause = noEnd;
     if (!cause) throw new CodeBoxError('unavailable', 'The box does not answer.');
     recorder.record(row, server ? await forgotten(row, server, 1, cause) : lostEvent(1, cause));

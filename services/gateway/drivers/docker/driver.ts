@@ -27,6 +27,7 @@ const seccompFile = new URL('../../../../images/box/seccomp.json', import.meta.u
 
 const createDeadlineMs = 60_000;
 const removeAttempts = 4;
+const freezeTries = 3;
 
 export interface DockerDriverOptions {
   /** The data folder, absolute: images of disks and sockets of boxes are below it. */
@@ -179,8 +180,11 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (change.network !== undefined) await bindNetwork(parts, found, change.network, signal);
     },
     async freeze(id, signal) {
-      if ((await need(id, signal)).State.Paused) return;
-      await daemon.call(signal, (_docker, abortSignal) => container(id).pause({ abortSignal }));
+      for (let left = freezeTries; !(await need(id, signal)).State.Paused; left--) {
+        const pause = () => daemon.call(signal, (_docker, abortSignal) => container(id).pause({ abortSignal }));
+        // On a busy host runc gives up on processes that get no time to stop in.
+        await pause().catch((error: unknown) => (left > 1 && !signal.aborted ? undefined : Promise.reject(error)));
+      }
     },
     async thaw(id, signal) {
       if (!(await need(id, signal)).State.Paused) return;
