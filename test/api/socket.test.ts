@@ -178,9 +178,9 @@ describe.each(drivers)('the WebSocket API on the %s driver', (driver) => {
     const revoked = await openRevoked(gateway);
     await gateway.call(`/v1/boxes/${box.id}`, { method: 'DELETE' });
     socket.sendJson({ id: '2', op: 'execute', code: '1' });
-    // Closed already when somebody has just looked; never told of a run.
-    const told = await socket.json(({ id }) => id === '2').catch(() => ({ type: 'problem', problem: { status: 410 } }));
-    expect(told).toMatchObject({ type: 'problem', problem: { status: 410 } });
+    // Closed before it was answered when the gateway had just looked.
+    const told = await socket.json(({ id }) => id === '2').catch(() => 'closed');
+    if (told !== 'closed') expect(told).toMatchObject({ type: 'problem', problem: { status: 410 } });
     expect(await socket.closed).toEqual({ code: 1001, reason: 'The box was deleted.' });
     for (const { closed } of revoked)
       expect(await closed).toEqual({ code: 1008, reason: 'The key is not valid any more.' });
