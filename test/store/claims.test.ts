@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { newId } from '../../services/gateway/boxes/id.ts';
-import type { NewBox, Wanted } from '../../services/gateway/store/allocation.ts';
+import type { Wanted } from '../../services/gateway/store/allocation.ts';
 import type { BoxRow } from '../../services/gateway/store/boxes.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
+import { newBox } from './new-box.ts';
 
 const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
 const { template, generation, memoryMb } = pool;
@@ -39,21 +40,6 @@ afterAll(async () => {
 beforeEach(async () => {
   const [store] = stores;
   for (const row of await store.instances.after('none', '', 1000)) await store.instances.forget(row.id);
-});
-
-const newBox = (tenantId = 'many', more: Partial<NewBox> = {}): NewBox => ({
-  id: newId('box'),
-  tenantId,
-  userId: null,
-  reusable: false,
-  template: pool.template,
-  metadata: {},
-  limits: { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 },
-  network: 'none',
-  idleSeconds: 900,
-  maxLifetimeSeconds: 900,
-  onIdle: 'delete',
-  ...more,
 });
 
 const fill = async (n: number) => {

@@ -9,6 +9,7 @@ import { createPurges } from '../../services/gateway/boxes/purges.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import { eventually } from '../api/harness.ts';
+import { newBox } from './new-box.ts';
 
 const driver = 'none';
 const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
@@ -52,19 +53,7 @@ const states = async (ids: string[]) => {
 /** A box that waits for the instance that is being made for it. */
 const beginBox = async () => {
   const begun = await store.allocation.claim(
-    {
-      id: newId('box'),
-      tenantId: 'one',
-      userId: null,
-      reusable: false,
-      template: pool.template,
-      metadata: {},
-      limits: { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 },
-      network: 'none',
-      idleSeconds: 900,
-      maxLifetimeSeconds: 900,
-      onIdle: 'delete',
-    },
+    newBox('one'),
     { driver, template: pool.template, generation: null, memoryMb: pool.memoryMb },
     most,
   );

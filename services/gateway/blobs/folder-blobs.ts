@@ -5,6 +5,7 @@ import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CodeBoxError } from '#contract';
 import { createGate } from '../drivers/gate.ts';
+import { orAborted } from '../drivers/or-aborted.ts';
 import type { BlobEntry, BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
 
@@ -57,7 +58,7 @@ export const createFolderBlobs = (folder: string): BlobStore => {
         return createReadStream('', { fd: file, signal });
       }),
 
-    has: (name, signal) => translateFault(() => Promise.race([look(name, signal), onceAborted(signal)])),
+    has: (name, signal) => translateFault(() => orAborted(look(name, signal), signal)),
 
     delete: (name) =>
       translateFault(async () => {
@@ -97,13 +98,6 @@ const flushFolder = async (path: string): Promise<void> => {
     await handle.close();
   }
 };
-
-const onceAborted = (signal: AbortSignal): Promise<never> =>
-  new Promise((_, failed) => {
-    const fail = () => failed(signal.reason);
-    if (signal.aborted) fail();
-    else signal.addEventListener('abort', fail, { once: true });
-  });
 
 const isMissing = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'ENOENT';
 

@@ -22,12 +22,27 @@ export const createBackground = (onError: (what: string, error: unknown) => void
     }
   };
 
+  const run = (what: string, task: () => Promise<unknown>): void => {
+    const running = attempt(what, task).finally(() => tasks.delete(running));
+    tasks.add(running);
+  };
+
   return {
     signal: controller.signal,
     attempt,
-    run(what: string, task: () => Promise<unknown>): void {
-      const running = attempt(what, task).finally(() => tasks.delete(running));
-      tasks.add(running);
+    run,
+    /** Begins the task whenever it is called, unless the last one that it has begun still goes on. */
+    oneAtATime(what: string, task: () => Promise<unknown>): () => void {
+      let goesOn = false;
+      return () => {
+        if (goesOn) return;
+        goesOn = true;
+        run(what, () =>
+          task().finally(() => {
+            goesOn = false;
+          }),
+        );
+      };
     },
     async drain(deadlineMs: number): Promise<void> {
       const timer = new AbortController();

@@ -56,7 +56,6 @@ const maxRuns = 1000;
 export const createCpuQuota = (options: CpuQuotaOptions) => {
   const { driver, quotas, executions, connections, rest, recorder, background, lagMs } = options;
   let seen = new Map<string, Seen>();
-  let isSweeping = false;
 
   /** Frozen, a box can say no more of its runs: they are lost, and why. */
   const freeze = async ({ box, instance }: BoxOverCpu, cause: Cause): Promise<void> => {
@@ -115,15 +114,7 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
 
   return {
     /** Looks at the boxes of all tenants that are over, beside the other sweeps: a stuck box must not keep them waiting. */
-    sweep(): void {
-      if (isSweeping) return;
-      isSweeping = true;
-      background.run('look for tenants over their CPU time', () =>
-        sweep().finally(() => {
-          isSweeping = false;
-        }),
-      );
-    },
+    sweep: background.oneAtATime('look for tenants over their CPU time', sweep),
   };
 };
 

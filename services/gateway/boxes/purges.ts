@@ -38,7 +38,6 @@ export const createPurges = ({ store, background }: PurgesOptions) => {
     { what: 'usage', everyMs: hourMs, limit: 1000, some: (limit) => store.usage.purge(keepUsageDays, limit) },
   ];
   const doneAt = new Map<Purge, number>();
-  let isPurging = false;
 
   const purge = async ({ some, limit }: Purge) => {
     for (let statements = 0; statements < maxStatements; statements++) if ((await some(limit)) < limit) return;
@@ -54,15 +53,7 @@ export const createPurges = ({ store, background }: PurgesOptions) => {
 
   return {
     /** Begins with those whose time it is, beside the sweeps. */
-    sweep(): void {
-      if (isPurging) return;
-      isPurging = true;
-      background.run('forget what is old', () =>
-        work().finally(() => {
-          isPurging = false;
-        }),
-      );
-    },
+    sweep: background.oneAtATime('forget what is old', work),
   };
 };
 

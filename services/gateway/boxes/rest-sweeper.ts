@@ -31,7 +31,6 @@ const unasked: Manner = { settleMs: trustMs, unused: true };
 export const createRestSweeper = (options: RestSweeperOptions) => {
   const { store, hibernation, checkpoints, background, idleness, lagMs, checkpointMs } = options;
   const taskId = () => newId('task');
-  let isSweeping = false;
   const busy = { rests: 0, files: 0 };
 
   const run = (what: string, kind: keyof typeof busy, { id }: BoxRow, task: () => Promise<unknown>) => {
@@ -74,15 +73,7 @@ export const createRestSweeper = (options: RestSweeperOptions) => {
 
   return {
     /** Begins what is due, beside the other sweeps: a slow blob store or a stuck box must not keep them waiting. */
-    sweep(): void {
-      if (isSweeping) return;
-      isSweeping = true;
-      background.run('let boxes rest', () =>
-        work().finally(() => {
-          isSweeping = false;
-        }),
-      );
-    },
+    sweep: background.oneAtATime('let boxes rest', work),
     /** Compares the blob store with the records, beside the other sweeps. */
     reconcile(): void {
       background.run('compare the blob store', checkpoints.sweepUnknown);

@@ -51,6 +51,9 @@ const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes
 /** Of a box: this instance is the one that embodies it, and not about to go. */
 export const isEmbodiedBy = (instance: string) =>
   sql`exists (select from ${instances} where ${instances.id} = ${instance} and ${instances.boxId} = ${boxes.id} and ${instances.state} <> 'destroying')`;
+/** Of instances with their boxes: those of ready ones that run, behind `after`. */
+export const embodies = (driver: string, after: string) =>
+  and(eq(instances.driver, driver), eq(instances.state, 'running'), eq(boxes.state, 'ready'), gt(instances.id, after));
 /** On its way to its end, or there already: a box that hibernates or waits for room has no instance that would have to go first. */
 const deleting = sql`case when exists (select from ${instances} where ${instances.boxId} = ${boxes.id}) then 'deleting' else 'deleted' end`;
 /** Of a box that has ended: no task goes on, and its blob is nobody's. */
@@ -319,15 +322,7 @@ export const createBoxStore = (db: Database) => {
         .select({ box: boxes, instance: instances.id })
         .from(instances)
         .innerJoin(boxes, eq(instances.boxId, boxes.id))
-        .where(
-          and(
-            eq(instances.driver, driver),
-            eq(instances.state, 'running'),
-            eq(boxes.state, 'ready'),
-            gt(instances.id, after),
-            budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined,
-          ),
-        )
+        .where(and(embodies(driver, after), budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined))
         .orderBy(asc(instances.id))
         .limit(limit);
     },

@@ -1,5 +1,6 @@
-import { and, asc, eq, getTableColumns, gt, isNotNull, notExists, sql } from 'drizzle-orm';
+import { and, asc, eq, getTableColumns, isNotNull, notExists, sql } from 'drizzle-orm';
 import type { QuotaMet, Quotas } from '#contract';
+import { embodies } from './boxes.ts';
 import type { Database } from './database.ts';
 import { boxes, executions, instances, quotas, requestWindows, usage } from './schema.ts';
 
@@ -91,14 +92,7 @@ export const createQuotaStore = (db: Database) => {
         .from(instances)
         .innerJoin(boxes, eq(instances.boxId, boxes.id))
         .innerJoin(over, eq(over.tenantId, boxes.tenantId))
-        .where(
-          and(
-            eq(instances.driver, driver),
-            eq(instances.state, 'running'),
-            eq(boxes.state, 'ready'),
-            gt(instances.id, after),
-          ),
-        )
+        .where(embodies(driver, after))
         .orderBy(asc(instances.id))
         .limit(limit);
       return rows.map(({ id, tenantId, instance, address, limits: { cpus }, isUsed, ...quota }) => ({

@@ -1,6 +1,7 @@
 import { Agent } from 'node:http';
 import Docker from 'dockerode';
 import { CodeBoxError } from '#contract';
+import { orAborted } from '../or-aborted.ts';
 import { type CircuitOptions, createCircuit } from './circuit.ts';
 
 /** What the daemon answered with, when it answered with an error: dockerode's errors carry it. */
@@ -68,15 +69,6 @@ export const createDaemon = (host?: string, onChange?: CircuitOptions['onChange'
 };
 
 export type Daemon = ReturnType<typeof createDaemon>;
-
-/** Not every request of dockerode can be aborted; this one gives up waiting for it all the same. */
-const orAborted = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
-  new Promise((done, failed) => {
-    const giveUp = () => failed(signal.reason);
-    if (signal.aborted) giveUp();
-    signal.addEventListener('abort', giveUp, { once: true });
-    work.then(done, failed).finally(() => signal.removeEventListener('abort', giveUp));
-  });
 
 const connection = (host: string): Docker.DockerOptions => {
   if (host.startsWith('unix://')) return { socketPath: host.slice('unix://'.length) };

@@ -1,0 +1,18 @@
+import { newId } from '../../services/gateway/boxes/id.ts';
+import type { NewBox } from '../../services/gateway/store/allocation.ts';
+
+/** A box that a tenant asks for, as it is written. */
+export const newBox = (tenantId = 'many', more: Partial<NewBox> = {}): NewBox => ({
+  id: newId('box'),
+  tenantId,
+  userId: null,
+  reusable: false,
+  template: 'python',
+  metadata: {},
+  limits: { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 },
+  network: 'none',
+  idleSeconds: 900,
+  maxLifetimeSeconds: 900,
+  onIdle: 'delete',
+  ...more,
+});
