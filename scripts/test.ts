@@ -18,7 +18,7 @@ const stopping = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => stopping.abort());
 const { signal } = stopping;
 
-/** More than so many failures are no accident. */
+/** Failures in more files than these are no accident. */
 const mostAgain = 3;
 const unsteady: string[] = [];
 const notRun: string[] = [];
@@ -58,7 +58,7 @@ const isBroken = ({ status }: { status: string }): boolean => status === 'failed
 const runEverythingElse = async (env: Record<string, string>): Promise<Totals> => {
   let found = await runVitest(env, filters);
   const broken = found.testResults.filter(isBroken).map(({ name }) => relative(projectFolder, name));
-  if (broken.length > 0 && broken.length <= mostAgain && found.numFailedTests <= mostAgain && !signal.aborted) {
+  if (broken.length > 0 && broken.length <= mostAgain && !signal.aborted) {
     heading('Once more, by themselves');
     const again = await runVitest(env, broken);
     if (again.numFailedTests === 0) {

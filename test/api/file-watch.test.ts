@@ -125,7 +125,8 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
     const part = await watch('?path=part&recursive=false');
     await shell(`touch part/deep/x outside; cd part; touch $'new\\nline' 'q"u' 😀 $'raw\\xff'`);
     for (const name of ['new\nline', 'q"u', '😀', 'raw\ufffd']) await until(part.events, 'create', `part/${name}`);
-    expect(told(part.events)).toHaveLength(4);
+    // A look between making a file and setting its time tells a write besides.
+    expect(new Set(told(part.events).map(([, path]) => path)).size).toBe(4);
     part.leave();
   });
 

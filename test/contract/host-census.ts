@@ -1,4 +1,5 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { runHostCommand } from '../../services/gateway/drivers/host-command.ts';
 
 /**
@@ -40,11 +41,16 @@ const mounts = async (dataDir: string): Promise<string[]> => {
     .map((point) => `mount ${point}`);
 };
 
+/** A device that is detached goes when the last who looks at it closes it, as udev does with each: that is waited for. */
 const loops = async (dataDir: string): Promise<string[]> => {
-  const text = await runHostCommand(['losetup', '--list', '--noheadings', '--output', 'BACK-FILE']);
-  return lines(text)
-    .filter((line) => line.startsWith(dataDir))
-    .map((line) => `loop ${line}`);
+  const until = performance.now() + 10_000;
+  for (;;) {
+    const text = await runHostCommand(['losetup', '--list', '--noheadings', '--output', 'BACK-FILE']);
+    const found = lines(text).filter((line) => line.startsWith(dataDir));
+    const isGoing = found.some((line) => line.endsWith('(deleted)'));
+    if (!isGoing || performance.now() > until) return found.map((line) => `loop ${line}`);
+    await sleep(50);
+  }
 };
 
 /** The folders that grow with boxes; the rest belongs to the driver. */
