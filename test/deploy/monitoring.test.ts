@@ -128,6 +128,14 @@ describe('what is read of the metrics', () => {
     for (const name of asked) expect(series.has(name)).toBe(true);
   });
 
+  test('the dashboard shows all series of the gateway', async () => {
+    const { panels } = await readDashboard();
+    const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)).join('\n');
+    const own = registry.getMetricsAsArray().flatMap(({ name }) => (name.startsWith('codebox_') ? [name] : []));
+    const isShown = (name: string) => new RegExp(`\\b${name}(?:_bucket|_count|_sum)?\\b`).test(expressions);
+    expect(own.filter((name) => !isShown(name))).toEqual([]);
+  });
+
   test('README names all series of the gateway, and no others', async () => {
     const table = /^## Observe$(.*?)^## /ms.exec(await readFile(join(projectFolder, 'README.md'), 'utf8'))?.[1] ?? '';
     const told = [...table.matchAll(/`(codebox_\w*)(?:\{([\w,]+)\}(\w*))?/g)].flatMap(([, name = '', inner = '']) =>
