@@ -24,7 +24,10 @@ const quotaFields = {
     'CPU time of all boxes in a day (UTC). When it is spent, what runs in them ends, and nothing new is run.',
   ),
   storageMb: quota(2_000_000_000, 'The disks of all boxes that have not ended, by their limits.'),
-  requestsPerMinute: quota(100_000_000, 'Requests to the API; traffic of ports does not count.'),
+  requestsPerMinute: quota(
+    100_000_000,
+    'Requests to the API, and what is asked over the WebSocket of executions; traffic of ports and terminals does not count.',
+  ),
 };
 
 export const quotaNames = Object.keys(quotaFields) as (keyof typeof quotaFields)[];

@@ -42,6 +42,7 @@ export const toError = (problem: Problem, options: CodeBoxErrorOptions = {}): Co
     status: problem.status,
     ...options,
     requestId: problem.requestId,
+    ...(problem.retryAfterSeconds !== undefined && { retryAfterSeconds: problem.retryAfterSeconds }),
     ...(problem.errors && { errors: problem.errors }),
     ...(problem.quota && { quota: problem.quota }),
   });

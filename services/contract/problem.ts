@@ -10,6 +10,9 @@ export const problemSchema = z
     detail: z.string(),
     code: z.enum(errorCodes),
     requestId: z.string(),
+    retryAfterSeconds: z.number().optional().meta({
+      description: 'When it may go better, of what was refused for now; over HTTP also the header Retry-After.',
+    }),
     errors: z
       .array(z.object({ pointer: z.string(), detail: z.string() }))
       .optional()

@@ -1,8 +1,9 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type CodeBoxError, createClient } from '#contract';
+import { type CodeBoxError, createClient, type Problem } from '#contract';
 import { databaseUrl, drivers, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
 import { adminKey, endTenants, makeTenant, type SecondGateway, startSecond } from './operator.ts';
+import { connect as connectTo } from './websocket.ts';
 
 describe.each(drivers)('quotas on the %s driver', (driver) => {
   let gateway: RunningGateway;
@@ -193,5 +194,58 @@ describe.each(drivers)('quotas on the %s driver', (driver) => {
     });
     expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
     expect((await neighbour.client.templates.read('python')).name).toBe('python');
+  });
+
+  test('what is asked over a WebSocket counts as requests, and over the quota it is refused', async () => {
+    const { client, admin, tenant, key } = await makeTenant(gateway, { requestsPerMinute: 10_000 });
+    const box = await client.boxes.create();
+    await client.executions.run(box.id, { language: 'bash', code: 'true' });
+    const headers = { authorization: `Bearer ${key}` };
+    const socket = await connectTo(gateway, `/v1/boxes/${box.id}/ws`, headers);
+    const execution = `exe-${'a'.repeat(26)}`;
+    const asks = [
+      { op: 'execute', language: 'bash', code: 'touch ran' },
+      { op: 'input', execution, text: '' },
+      { op: 'interrupt', execution },
+      { op: 'attach', execution },
+    ];
+    let sent = 0;
+    const problemsOf = async (some: typeof asks) => {
+      const ids = some.map((ask) => {
+        const id = `${++sent}`;
+        socket.sendJson({ id, ...ask });
+        return id;
+      });
+      const answers = await Promise.all(ids.map((id) => socket.json((message) => message.id === id)));
+      return answers.map(({ problem }) => problem as Problem | undefined);
+    };
+    const left = async () => {
+      const { headers: told } = await fetch(`${gateway.url}/v1/templates`, { headers });
+      const [, requests, seconds] = /;r=(\d+);t=(\d+)/.exec(told.get('ratelimit') ?? '') ?? [];
+      return { requests: Number(requests), seconds: Number(seconds) };
+    };
+    // A new minute may begin in between: then once more.
+    const counted = await eventually(async () => {
+      const before = await left();
+      expect((await problemsOf(asks.slice(1))).map((problem) => problem?.code)).toEqual(Array(3).fill('not_found'));
+      const after = await left();
+      return after.seconds <= before.seconds && before.requests - after.requests;
+    });
+    expect(counted).toBe(4);
+
+    await admin.tenants.update(tenant.id, { quotas: { requestsPerMinute: 0 } });
+    await eventually(async () => (await problemsOf(asks.slice(2)))[0]?.code === 'quota_exceeded');
+    for (const problem of await problemsOf(asks)) {
+      const quota = { name: 'requestsPerMinute', limit: 0, used: expect.any(Number) };
+      expect(problem).toMatchObject({ status: 429, code: 'quota_exceeded', quota });
+      expect(problem?.retryAfterSeconds).toBeGreaterThan(0);
+    }
+    socket.sendJson({ op: 'ping' });
+    await socket.json(({ type }) => type === 'pong');
+    socket.ws.close();
+    await admin.tenants.update(tenant.id, { quotas: { requestsPerMinute: null } });
+    await eventually(async () => (await fetch(`${gateway.url}/v1/templates`, { headers })).ok);
+    expect((await client.commands.run(box.id, { command: 'ls' })).stdout).toBe('');
+    await client.boxes.delete(box.id);
   });
 });

@@ -150,7 +150,8 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   app.use(metrics.middleware);
   const keys = createKeyCheck(options.findKey);
   const { ports, portSessions: sessions, portsDomain: domain, tickets, stopping, socketCheckMs } = options;
-  const openSockets = createOpenSockets({ stopping, keys, checkEveryMs: socketCheckMs });
+  const rates = createRequestRates(store.quotas);
+  const openSockets = createOpenSockets({ stopping, keys, rates, checkEveryMs: socketCheckMs });
   const addressOf = createAddressOf(options.trustedProxies);
   const admission = createAdmission({ keys, failures: createFailures(), addressOf });
   const sides = createSides(options.adminPort);
@@ -164,7 +165,6 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
     const detail = 'must not contain . or .. segments';
     throw new CodeBoxError('invalid_request', `The path ${detail}.`, { errors: [{ pointer: '/path', detail }] });
   });
-  const rates = createRequestRates(store.quotas);
   app.use('/v1/*', authenticate({ admission, rates, redeemTicket: tickets.redeem, adminKey: options.adminKey }));
 
   app.use('/v1/*', answerBeforeLeaving(options));

@@ -5,11 +5,13 @@ import { closeCodes, type Peer } from '../box-server/peer.ts';
 import { requireCaller } from './admission.ts';
 import type { Env } from './env.ts';
 import type { KeyCheck } from './key-check.ts';
+import type { RequestRates } from './request-rates.ts';
 
 export interface OpenSocketsOptions {
   /** Aborted when the gateway begins to stop: connections are closed with 1012, so that clients connect again. */
   stopping: AbortSignal;
   keys: Pick<KeyCheck, 'still'>;
+  rates: Pick<RequestRates, 'countMessage'>;
   /** How often it is looked whether what let a connection in still holds. */
   checkEveryMs: number;
 }
@@ -23,7 +25,7 @@ const maxPerTenant = 1000;
  * The WebSockets of this gateway, its own and those that lead into boxes. Each tenant has a bounded number of them, and none
  * outlives the key behind it, or the gateway, by more than `checkEveryMs`.
  */
-export const createOpenSockets = ({ stopping, keys, checkEveryMs }: OpenSocketsOptions) => {
+export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenSocketsOptions) => {
   const open = new Map<string, number>();
 
   const count = (tenant: string, socket: OpenSocket) => {
@@ -62,6 +64,17 @@ export const createOpenSockets = ({ stopping, keys, checkEveryMs }: OpenSocketsO
     expectRoom(c: Context<Env>): void {
       if ((open.get(c.get('tenant')) ?? 0) >= maxPerTenant)
         throw new CodeBoxError('too_many_requests', `${maxPerTenant} WebSockets are open.`, { retryAfterSeconds: 5 });
+    },
+
+    /**
+     * Counts a message that asks for something against the requests of the tenant, as they are limited now. Throws
+     * `quota_exceeded`, or `unauthorized` when the key behind the connection is not valid any more.
+     */
+    async countMessage(c: Context<Env>): Promise<void> {
+      const tenantId = c.get('tenant');
+      const { quotas } = requireCaller(await keys.still({ tenantId, keyId: c.get('keyId') }));
+      const limit = quotas?.requestsPerMinute ?? null;
+      if (limit !== null) await rates.countMessage(tenantId, limit);
     },
 
     /** Watches over a new one until it is closed. `check` throws `gone` when there is no reason to stay any more. */

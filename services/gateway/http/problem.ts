@@ -45,6 +45,7 @@ export const asCodeBoxError = (thrown: unknown): CodeBoxError => {
 /** An error as RFC 9457 problem details. */
 export const toProblem = (error: CodeBoxError, requestId: string): Problem => {
   const { status, title } = statuses[error.code];
+  const retryAfterSeconds = error.retryAfterSeconds ?? (status === 429 || status === 503 ? soonSeconds : undefined);
   return {
     type: `urn:codebox:problem:${error.code}`,
     title,
@@ -52,6 +53,7 @@ export const toProblem = (error: CodeBoxError, requestId: string): Problem => {
     detail: error.message,
     code: error.code,
     requestId,
+    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
     ...(error.errors.length > 0 && { errors: [...error.errors] }),
     ...(error.quota && { quota: error.quota }),
   };
@@ -60,9 +62,7 @@ export const toProblem = (error: CodeBoxError, requestId: string): Problem => {
 /** The answer to a request that failed. */
 export const problemResponse = (c: Context<Env>, error: CodeBoxError): Response => {
   const problem = toProblem(error, c.get('requestId') ?? '');
-  const { status } = problem;
-  const retryAfterSeconds = error.retryAfterSeconds ?? (status === 429 || status === 503 ? soonSeconds : undefined);
-  if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
+  if (problem.retryAfterSeconds !== undefined) c.header('Retry-After', String(problem.retryAfterSeconds));
   if (error.code === 'unauthorized') c.header('WWW-Authenticate', 'Bearer realm="codebox"');
   if (error.code === 'upgrade_required') c.header('Upgrade', 'websocket');
   return c.body(JSON.stringify(problem), statuses[error.code].status, { 'Content-Type': 'application/problem+json' });

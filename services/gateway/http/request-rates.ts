@@ -67,18 +67,29 @@ export const createRequestRates = (store: Pick<QuotaStore, 'leaseRequests'>, now
     await sleep(window.toldUntil - now());
   };
 
+  const letIn = async (
+    tenant: string,
+    limit: number,
+    tell?: (left: number, seconds: number) => void,
+  ): Promise<void> => {
+    const { window, isLetIn } = await take(tenant, limit);
+    const seconds = Math.max(1, Math.ceil((window.until - now()) / 1000));
+    tell?.(Math.max(0, limit - window.taken) + window.left, seconds);
+    if (isLetIn) return;
+    await slowDown(window);
+    throw overQuota({ name: 'requestsPerMinute', limit, used: window.taken }, seconds);
+  };
+
   return {
     /** Lets a request in and tells what is left, in the answer's headers; throws `quota_exceeded` when nothing is. */
-    async count(c: Context<Env>, tenant: string, limit: number): Promise<void> {
-      const { window, isLetIn } = await take(tenant, limit);
-      const seconds = Math.max(1, Math.ceil((window.until - now()) / 1000));
-      const left = Math.max(0, limit - window.taken) + window.left;
-      c.header('RateLimit-Policy', `"requests";q=${limit};w=${windowSeconds}`);
-      c.header('RateLimit', `"requests";r=${left};t=${seconds}`);
-      if (isLetIn) return;
-      await slowDown(window);
-      throw overQuota({ name: 'requestsPerMinute', limit, used: window.taken }, seconds);
-    },
+    count: (c: Context<Env>, tenant: string, limit: number): Promise<void> =>
+      letIn(tenant, limit, (left, seconds) => {
+        c.header('RateLimit-Policy', `"requests";q=${limit};w=${windowSeconds}`);
+        c.header('RateLimit', `"requests";r=${left};t=${seconds}`);
+      }),
+
+    /** Lets in a message of a WebSocket, which counts as a request; throws `quota_exceeded` likewise. */
+    countMessage: (tenant: string, limit: number): Promise<void> => letIn(tenant, limit),
   };
 };
 

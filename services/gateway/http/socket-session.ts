@@ -19,6 +19,8 @@ export interface SessionOptions {
   box: string;
   requestId: string;
   log: Logger;
+  /** Counts an operation as a request; throws when there may be none now. */
+  count: () => Promise<void>;
 }
 
 type Operation = Exclude<SocketRequest, { op: 'ping' }>;
@@ -31,7 +33,8 @@ const maxOperations = 64;
  * code is started in the order in which it came.
  * The end of the connection stops reading, and what waits to be started: what runs can be attached to again.
  */
-export const serveSession = (peer: Peer, { executions, tenant, box, requestId, log }: SessionOptions): void => {
+export const serveSession = (peer: Peer, options: SessionOptions): void => {
+  const { executions, tenant, box, requestId, log, count } = options;
   const open = new Set<string>();
   const leave = peer.closed;
   // Code reaches its box in the order in which it was sent.
@@ -55,7 +58,10 @@ export const serveSession = (peer: Peer, { executions, tenant, box, requestId, l
   };
 
   const execute = async ({ id, op: _, ...ask }: Extract<Operation, { op: 'execute' }>) => {
-    const start = lastStart.then(() => {
+    const counted = count();
+    counted.catch(() => {});
+    const start = lastStart.then(async () => {
+      await counted;
       // Nobody has been told of it, so it can still be left out.
       leave.throwIfAborted();
       return executions.start(tenant, box, ask satisfies CreateExecution, leave);
@@ -77,6 +83,7 @@ export const serveSession = (peer: Peer, { executions, tenant, box, requestId, l
 
   const perform = async (operation: Operation): Promise<void> => {
     if (operation.op === 'execute') return await execute(operation);
+    await count();
     if (operation.op === 'attach') return await attach(operation);
     const { id, execution } = operation;
     if (operation.op === 'input') await executions.input(tenant, box, execution, operation.text);

@@ -38,6 +38,9 @@ export const createWebSockets = (openSockets: OpenSockets) => {
       openSockets.expectRoom(c);
     },
 
+    /** Lets a message of an accepted one in as if it were a request of its own; throws what refuses that. */
+    countMessage: (c: Context<Env>): Promise<void> => openSockets.countMessage(c),
+
     /**
      * Answers the handshake; `expect` comes first. `serve` gets the client before this returns; it throws for a client that
      * has left meanwhile.

@@ -45,7 +45,8 @@ export const addSocketRoute = (endpoints: Endpoints, { lifecycle, executions, we
         const check = () => lifecycle.use(tenant, box);
         return webSockets.accept(c, { maxMessageBytes, check }, (peer) => {
           peer.closed.addEventListener('abort', release, { once: true });
-          serveSession(peer, { executions, tenant, box, requestId, log });
+          const count = () => webSockets.countMessage(c);
+          serveSession(peer, { executions, tenant, box, requestId, log, count });
         });
       } catch (error) {
         release();
