@@ -15,7 +15,14 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'together', include: all, exclude: alone, maxWorkers: 3, sequence: { groupOrder: 1 } },
+        test: {
+          name: 'together',
+          include: all,
+          exclude: alone,
+          globalSetup: 'test/prepared-database.ts',
+          maxWorkers: 3,
+          sequence: { groupOrder: 1 },
+        },
       },
       { extends: true, test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 2 } } },
     ],

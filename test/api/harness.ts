@@ -19,6 +19,7 @@ import { newId } from '../../services/gateway/boxes/id.ts';
 import { makeKey } from '../../services/gateway/http/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { freePort } from '../free-port.ts';
+import { placeDatabase } from '../prepared-database.ts';
 
 const project = resolve(import.meta.dirname, '../..');
 const readyDeadlineMs = 120_000;
@@ -81,11 +82,15 @@ export const startGateways = async (
 };
 
 /**
- * Starts a gateway of its own, as `npm start` would, on an empty data folder (or the one that `env` names) and a free port. It
- * keeps nothing warm and refuses at once what it has no room for, unless `env` asks for that.
+ * Starts a gateway of its own, as `npm start` would, on a data folder with an empty database (or the folder that `env` names) and
+ * a free port. It keeps nothing warm and refuses at once what it has no room for, unless `env` asks for that.
  */
-export const startGateway = async (driver: string, env: Record<string, string> = {}): Promise<RunningGateway> =>
-  serve(driver, env, env.CODEBOX_DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'codebox-test-'))));
+export const startGateway = async (driver: string, env: Record<string, string> = {}): Promise<RunningGateway> => {
+  if (env.CODEBOX_DATA_DIR) return serve(driver, env, env.CODEBOX_DATA_DIR);
+  const dataDir = await mkdtemp(join(tmpdir(), 'codebox-test-'));
+  if (!env.DATABASE_URL) await placeDatabase(dataDir);
+  return serve(driver, env, dataDir);
+};
 
 const serve = async (driver: string, env: Record<string, string>, dataDir: string): Promise<RunningGateway> => {
   const port = await freePort();
