@@ -299,7 +299,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
       await requireFreeSpace(config.dataDir);
       return (await blobsAnswer)
         ? {}
-        : { blobs: 'The blob store does not answer: boxes cannot hibernate or come back.' };
+        : { blobs: 'The blob store does not answer, or refuses: boxes cannot hibernate or come back.' };
     },
     stopping: stopping.signal,
     isTraced: config.tracing !== undefined,

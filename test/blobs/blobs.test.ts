@@ -1,7 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type RequestListener, request } from 'node:http';
 import { syncBuiltinESMExports } from 'node:module';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { Readable } from 'node:stream';
@@ -12,7 +15,7 @@ import type { BlobEntry, BlobStore } from '../../services/gateway/blobs/blob-sto
 import { type BlobsConfig, openBlobs } from '../../services/gateway/blobs/open-blobs.ts';
 import { createBlobProbe } from '../../services/gateway/blobs/probe.ts';
 import { eventually, refusal } from '../api/harness.ts';
-import { azureConnectionString, startAzure, startS3 } from './servers.ts';
+import { azureConnectionString, type StoreServer, startAzure, startS3 } from './servers.ts';
 
 interface Opened {
   config: BlobsConfig;
@@ -134,6 +137,79 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
     expect(content.destroyed).toBe(true);
   });
 });
+
+describe('a bucket of S3', () => {
+  let bucket: StoreServer;
+  beforeAll(async () => {
+    bucket = await startS3();
+  });
+  afterAll(() => bucket?.[Symbol.asyncDispose]());
+
+  const openBucket = (port: number, accessKeyId = s3Keys.accessKeyId) =>
+    openBlobs({ ...noCloud, place: `s3+http://127.0.0.1:${port}/codebox`, s3: { ...s3Keys, accessKeyId } }, 'dep-1');
+
+  test('that does not know the key does not work', async () => {
+    await eventually(createBlobProbe(await openBucket(bucket.port)));
+    const blobs = await openBucket(bucket.port, 'someone');
+    expect(await createBlobProbe(blobs)()).toBe(false);
+    expect((await refusal(blobs.has('box-1/blob', AbortSignal.timeout(50_000)))).code).toBe('unavailable');
+  });
+
+  test.each([
+    ['AccessDenied', 'missing, as nobody may know what is'],
+    ['SignatureDoesNotMatch', 'unavailable'],
+  ])('that answers %s: what is asked for is %s', async (code, is) => {
+    await using server = await serve((_, response) => {
+      response.writeHead(403, { 'content-type': 'application/xml' }).end(`<Error><Code>${code}</Code></Error>`);
+    });
+    const asked = (await openBucket(server.port)).has('box-1/none', AbortSignal.timeout(50_000));
+    if (is === 'unavailable') expect((await refusal(asked)).code).toBe(is);
+    else expect(await asked).toBe(false);
+  });
+
+  test.each(['its content breaks off', 'nobody wants it any more'])(
+    'keeps no parts of a large blob when %s',
+    async (reason) => {
+      const asked: string[] = [];
+      await using server = await serve((incoming, response) => {
+        const { method, url, headers } = incoming;
+        asked.push(`${method} ${url}`);
+        const passed = request({ host: '127.0.0.1', port: bucket.port, method, path: url, headers }, (answer) => {
+          response.writeHead(answer.statusCode ?? 0, answer.headers);
+          answer.pipe(response);
+        });
+        passed.on('error', () => response.destroy());
+        incoming.on('error', () => passed.destroy());
+        incoming.pipe(passed);
+      });
+      const blobs = await openBucket(server.port);
+      const off = new AbortController();
+      const content = async function* () {
+        for (let n = 0; n < 20; n++) yield randomBytes(1024 * 1024);
+        await eventually(async () => asked.some((line) => line.includes('partNumber=1')));
+        if (reason.startsWith('its')) throw new Error('broken');
+        off.abort();
+      };
+      await refusal(blobs.put('box-1/large', Readable.from(content()), off.signal));
+      const upload = asked.flatMap((line) => /partNumber=1&uploadId=(\w+)/.exec(line)?.[1] ?? [])[0];
+      expect(upload).toMatch(/^\w{32}$/);
+      expect(asked.at(-1)).toBe(`DELETE /codebox/dep-1/box-1/large?uploadId=${upload}`);
+    },
+  );
+});
+
+/** An HTTP server on a free port. */
+const serve = async (listener: RequestListener) => {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const stop = async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  };
+  return { port, [Symbol.asyncDispose]: stop };
+};
 
 test('a blob in a folder is on the disk, with its name and those of its folders, before it counts as written', async () => {
   const { config, stop } = await places.folder();

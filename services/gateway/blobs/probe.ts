@@ -6,7 +6,7 @@ const answerMs = 2000;
 const patienceMs = 500;
 
 /**
- * Tells within half a second whether a store of blobs answers. However often it is asked, the store is asked once at a time; while
+ * Tells within half a second whether a store of blobs answers and lets us in. However often it is asked, the store is asked once at a time; while
  * that is late, the answer is no, at once.
  */
 export const createBlobProbe = (blobs: Pick<BlobStore, 'has'>): (() => Promise<boolean>) => {

@@ -43,6 +43,18 @@ export const createS3Blobs = ({ prefix, ...place }: S3Place): BlobStore => {
     }
   };
 
+  const canRead = async (key: string, signal: AbortSignal): Promise<boolean> => {
+    try {
+      const answer = await client(signal).getObjectResponse(key);
+      await answer?.body?.cancel();
+      return answer !== null;
+    } catch (error) {
+      // Without the right to list, what is missing is denied; any other refusal is one of our keys.
+      if (error instanceof S3ServiceError && error.serviceCode === 'AccessDenied') return false;
+      throw error;
+    }
+  };
+
   return {
     kind: 's3',
 
@@ -70,8 +82,8 @@ export const createS3Blobs = ({ prefix, ...place }: S3Place): BlobStore => {
         try {
           return (await client(signal).objectExists(prefix + name)) === true;
         } catch (error) {
-          // Without the right to list, what is missing is forbidden.
-          if (error instanceof S3ServiceError && error.status === 403) return false;
+          // The answer to HEAD has no body, which would say why.
+          if (error instanceof S3ServiceError && error.status === 403) return await canRead(prefix + name, signal);
           throw error;
         }
       }),
