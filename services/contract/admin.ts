@@ -18,7 +18,10 @@ const quota = (max: number, description: string) => z.int().min(0).max(max).null
 
 const quotaFields = {
   boxes: quota(1_000_000, 'Boxes that have not ended.'),
-  concurrentExecutions: quota(1_000_000, 'Executions that run or wait in a queue.'),
+  concurrentExecutions: quota(
+    1_000_000,
+    'Executions that run or wait in a queue; commands and installers do not count.',
+  ),
   cpuSecondsPerDay: quota(
     2_000_000_000,
     'CPU time of all boxes in a day (UTC). When it is spent, what runs in them ends, and nothing new is run.',
