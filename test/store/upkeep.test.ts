@@ -98,6 +98,34 @@ test('what is being made for a box is given up when the box does not wait for it
   expect(await store.boxes.markReady(waiting.box, { id: waiting.instance, address }, took)).toBeUndefined();
 });
 
+test('when an instance is lost, what runs in the one that its box was restored to since is not', async () => {
+  const { box, instance } = await beginBox();
+  const address = 'unix:/none';
+  await store.boxes.markReady(box, { id: instance, address }, { kind: 'cold', ms: 1, cpuMs: null });
+  const run = async () => {
+    const id = newId('exe');
+    const asked = { context: null, language: null, timeoutMs: 1000 };
+    expect(await store.executions.insert({ id, box, tenant: 'one', ...asked })).toBeDefined();
+    return id;
+  };
+  const before = await run();
+  await admin.query("update boxes set checkpoint_id = 'kept' where id = $1", [box]);
+  expect(await store.tasks.fallBack(box, instance)).toBeDefined();
+  const [task, next] = [newId('task'), newId('i')];
+  const row = await store.tasks.begin(box, 'hibernated', 'restore', task);
+  expect(row && (await store.allocation.reserve(row, { id: next, driver }, most))).toBeDefined();
+  expect(await store.tasks.markRestored(box, task, { id: next, address }, 0)).toBeDefined();
+  const after = await run();
+  const lose = () => store.executions.loseAll(box, { code: 'box_lost', detail: '' });
+  const statuses = () =>
+    Promise.all([before, after].map(async (id) => (await store.executions.find('one', box, id))?.status));
+  await lose();
+  expect(await statuses()).toEqual(['lost', 'running']);
+  expect(await store.tasks.fallBack(box, next)).toBeDefined();
+  await lose();
+  expect(await statuses()).toEqual(['lost', 'lost']);
+});
+
 test('what is old is forgotten kind by kind, also when one of them cannot be', async () => {
   const { box } = await beginBox();
   await store.boxes.end(box, 'failed', { code: 'start_failed', detail: '' });

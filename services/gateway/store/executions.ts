@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, lt, ne, or, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, gt, inArray, lt, lte, ne, notExists, or, sql } from 'drizzle-orm';
 import type { Cause, ExecutionDone, PageQuery } from '#contract';
 import type { Database } from './database.ts';
 import { isServing } from './gateways.ts';
@@ -125,12 +125,22 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return rows.map((row) => row.id);
     },
 
-    /** Ends all that still count as running in a box that is gone. */
+    /** Ends all that still count as running in what embodied a box and is gone; not those that run in what was restored since. */
     async loseAll(boxId: string, cause: Cause): Promise<void> {
+      const restored = db
+        .select({ one: sql`1` })
+        .from(boxes)
+        .where(
+          and(
+            eq(boxes.id, executions.boxId),
+            inArray(boxes.state, ['ready', 'paused']),
+            lte(boxes.restoredAt, executions.createdAt),
+          ),
+        );
       await db
         .update(executions)
         .set({ status: 'lost', cause, finishedAt: sql`now()` })
-        .where(and(eq(executions.boxId, boxId), eq(executions.status, 'running')));
+        .where(and(eq(executions.boxId, boxId), eq(executions.status, 'running'), notExists(restored)));
     },
 
     /**
