@@ -33,7 +33,7 @@ def test_the_last_words_of_a_kernel_are_shown_in_order(box: Box, end: str) -> No
         assert [event["type"] for event in (events[0], events[-1])] == ["started", "done"]
         assert isinstance(events[0]["executionCount"], int)
         assert (events[-1]["status"], events[-1]["stateLost"]) == ("killed", True)
-        assert shown(events) == [("stdout", "one ä€😀 ?\n"), ("stderr", "two\n"), ("stdout", "three\n")]
+        assert shown(events) == [("stdout", "one ä€😀 \ufffd\n"), ("stderr", "two\n"), ("stdout", "three\n")]
 
 
 def test_what_came_before_the_last_words_is_not_shown_twice(box: Box) -> None:

@@ -16,6 +16,7 @@ import contextlib
 import json
 import mmap
 import os
+import re
 import struct
 import time
 from collections.abc import Iterator
@@ -39,6 +40,8 @@ _OVERHEAD_BYTES = 512
 _REQUEST_CHARACTERS = 64
 # One character has at most so many bytes.
 _CHARACTER_BYTES = 4
+# What UTF-8 cannot hold.
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 # A number of an execution is shorter.
 _DIGITS = 16
 _ROOM_SECONDS = 1.0
@@ -59,9 +62,12 @@ class Notes:
     def add(self, parent: dict[str, Any], kind: int, text: str) -> int:
         """Keep a text of a stream, by its place among `STREAMS`, that belongs to a request, by its header.
 
-        Returns how many characters there have been in all, with it.
+        Lone surrogates become U+FFFD, as in what is sent. Returns how many characters there have been in all, with it.
         """
-        data = text.encode("utf-8", "replace")
+        try:
+            data = text.encode()
+        except UnicodeEncodeError:
+            data = _SURROGATE.sub("\ufffd", text).encode()
         if parent is not self._parent or self._at + len(data) > self._look_at:
             self._prepare(parent, len(data))
         return self._put(kind, len(text), data)
