@@ -11,6 +11,22 @@ from pathlib import Path
 import pytest
 from box import Box, start_box
 
+# What takes longest, begun first: no single file is left running at the end.
+LONG = (
+    "test_binding",
+    "test_forks",
+    "test_terminals",
+    "test_file_watch",
+    "test_last_words",
+    "test_limits",
+    "test_causes",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(item.path.stem, len(LONG)))
+
 
 @pytest.fixture
 def folder() -> Iterator[Path]:

@@ -79,9 +79,9 @@ import sys
         assert shown["items"] == []
 
 
-def test_a_warm_box_has_the_usual_libraries_loaded(warm_box: Box) -> None:
+def test_a_warm_box_has_the_usual_libraries_loaded(warmed: Box) -> None:
     loaded = "import sys; [name in sys.modules for name in ('numpy', 'pandas', 'matplotlib.pyplot')]"
-    assert result(warm_box.run(loaded)) == "[True, True, True]"
+    assert result(warmed.run(loaded)) == "[True, True, True]"
 
 
 def test_what_cannot_be_warm_is_refused(box: Box) -> None:
@@ -160,16 +160,16 @@ def test_what_only_counts_at_the_start_counts(warm_box: Box) -> None:
     assert text(warm_box.run('printf %q "$IFS"', "bash")) == "$' \\t\\n'"
 
 
-def test_a_busy_kernel_is_told_of_in_time(warm_box: Box) -> None:
-    running = warm_box.start("import time; time.sleep(60)")
+def test_a_busy_kernel_is_told_of_in_time(warmed: Box) -> None:
+    running = warmed.start("import time; time.sleep(60)")
     running.until("started")
-    answer = bind(warm_box, env={"A": "1"})
+    answer = bind(warmed, env={"A": "1"})
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
     assert "busy" in answer.json()["detail"]
     running.interrupt()
     running.wait()
-    assert bind(warm_box, env={"A": "1"}).status_code == 204
-    assert text(warm_box.run(ASK["python"].replace("{0}", "A"))) == "1"
+    assert bind(warmed, env={"A": "1"}).status_code == 204
+    assert text(warmed.run(ASK["python"].replace("{0}", "A"))) == "1"
 
 
 def test_a_dead_kernel_is_told_of_in_time(warm_box: Box) -> None:
