@@ -2,9 +2,11 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, ExecutionEvent } from '#contract';
-import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { drivers, eventually, mainDriver, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers)('boxes on the %s driver', (driver) => {
+  // When boxes end and how many there are is for the gateway to say, whoever makes them.
+  const testOnce = mainDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5', CODEBOX_MAX_BOXES: '6' });
@@ -109,7 +111,7 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
     await remove(box.id);
   });
 
-  test('an idle box ends, one that runs code or is kept alive does not', async () => {
+  testOnce('an idle box ends, one that runs code or is kept alive does not', async () => {
     const boxes = await Promise.all([gateway.createBox(), gateway.createBox(), gateway.createBox()]);
     const [idle, busy, kept] = boxes;
     const code = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.1)\n"still here"';
@@ -139,7 +141,7 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
     expect(await read(box.id)).toMatchObject({ cause: { code: 'expired' } });
   });
 
-  test('past the capacity a request gets 503 with Retry-After, and room is used again', async () => {
+  testOnce('past the capacity a request gets 503 with Retry-After, and room is used again', async () => {
     const boxes = await Promise.all(Array.from({ length: 6 }, () => gateway.createBox()));
     const refused = await gateway.post<{ code: string }>('/v1/boxes', {});
     expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);

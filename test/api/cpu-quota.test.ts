@@ -1,6 +1,15 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { collect, databaseUrl, drivers, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
+import {
+  collect,
+  databaseUrl,
+  drivers,
+  eventually,
+  mainDriver,
+  type RunningGateway,
+  refusal,
+  startGateway,
+} from './harness.ts';
 import { adminKey, endTenants, makeTenant } from './operator.ts';
 
 const limit = 1000;
@@ -8,6 +17,8 @@ const quota = { name: 'cpuSecondsPerDay', limit, used: expect.any(Number) };
 const spent = { status: 'timeout', cause: { code: 'cpu_limit', detail: expect.stringContaining('today'), quota } };
 
 describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
+  // Who is frozen is for the gateway to say; that a frozen box stands still is part of the contract of drivers.
+  const testOnce = mainDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_SWEEP_SECONDS: '0.5' });
@@ -74,56 +85,62 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
     expect((await client.commands.run(id, { command: 'pgrep -f "sleep 32[1]"' })).stdout).toBe('');
   });
 
-  test('a thread that a kernel has left ends; only a box that does not end it is frozen, until there is more', async () => {
-    const { client, admin, tenant } = await makeTenant(gateway, { cpuSecondsPerDay: limit });
-    const [busy, deaf] = await Promise.all([client.boxes.create(), client.boxes.create()]);
-    const spin =
-      'import threading\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()';
-    await client.executions.run(busy.id, { code: `x = 41\n${spin}` });
-    const calm = await client.contexts.create(busy.id, { language: 'python' });
-    const write = 'y = 42; open("kept", "w").write("here")';
-    await client.executions.run(busy.id, { code: write, context: calm.id });
-    // Its server stands still once it has answered, so that nothing that it is told to end ends; of several processes that go on
-    // a busy machine gives at least one its time.
-    const stop = 'import os, signal, time\ntime.sleep(2)\nos.kill(os.getppid(), signal.SIGSTOP)';
-    const code = `${stop}\nfor _ in range(3): os.fork()\nwhile True: pass`;
-    await client.executions.run(deaf.id, { code: write });
-    const run = await client.executions.start(deaf.id, { code, timeoutSeconds: 600 });
-    const answers = () => client.files.readText(deaf.id, 'kept', { signal: AbortSignal.timeout(4000) });
-    await eventually(() =>
-      answers().then(
-        () => false,
-        () => true,
-      ),
-    );
-    await spend(tenant.id);
+  testOnce(
+    'a thread that a kernel has left ends; only a box that does not end it is frozen, until there is more',
+    async () => {
+      const { client, admin, tenant } = await makeTenant(gateway, { cpuSecondsPerDay: limit });
+      const [busy, deaf] = await Promise.all([client.boxes.create(), client.boxes.create()]);
+      const spin =
+        'import threading\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()';
+      await client.executions.run(busy.id, { code: `x = 41\n${spin}` });
+      const calm = await client.contexts.create(busy.id, { language: 'python' });
+      const write = 'y = 42; open("kept", "w").write("here")';
+      await client.executions.run(busy.id, { code: write, context: calm.id });
+      // Its server stands still once it has answered, so that nothing that it is told to end ends; of several processes that go on
+      // a busy machine gives at least one its time.
+      const stop = 'import os, signal, time\ntime.sleep(2)\nos.kill(os.getppid(), signal.SIGSTOP)';
+      const code = `${stop}\nfor _ in range(3): os.fork()\nwhile True: pass`;
+      await client.executions.run(deaf.id, { code: write });
+      const run = await client.executions.start(deaf.id, { code, timeoutSeconds: 600 });
+      const answers = () => client.files.readText(deaf.id, 'kept', { signal: AbortSignal.timeout(4000) });
+      await eventually(() =>
+        answers().then(
+          () => false,
+          () => true,
+        ),
+      );
+      await spend(tenant.id);
 
-    const stateOf = async (id: string) =>
-      (await collect(client.contexts.list(busy.id))).find((context) => context.id === id)?.state;
-    const spinner = (await collect(client.contexts.list(busy.id))).find(({ id }) => id !== calm.id);
-    await eventually(async () => (await stateOf(spinner?.id ?? '')) === 'dead', 90_000);
-    expect(await stateOf(calm.id)).toBe('idle');
-    const zip = await client.files.archive(busy.id, '', 'zip');
-    expect((await zip.arrayBuffer()).byteLength).toBeGreaterThan(0);
-    const refusedCheckpoint = await refusal(client.boxes.checkpoint(deaf.id));
-    expect(refusedCheckpoint).toMatchObject({ code: 'quota_exceeded', status: 429, quota });
+      const stateOf = async (id: string) =>
+        (await collect(client.contexts.list(busy.id))).find((context) => context.id === id)?.state;
+      const spinner = (await collect(client.contexts.list(busy.id))).find(({ id }) => id !== calm.id);
+      await eventually(async () => (await stateOf(spinner?.id ?? '')) === 'dead', 90_000);
+      expect(await stateOf(calm.id)).toBe('idle');
+      const zip = await client.files.archive(busy.id, '', 'zip');
+      expect((await zip.arrayBuffer()).byteLength).toBeGreaterThan(0);
+      const refusedCheckpoint = await refusal(client.boxes.checkpoint(deaf.id));
+      expect(refusedCheckpoint).toMatchObject({ code: 'quota_exceeded', status: 429, quota });
 
-    // What a caller does about it over and over again does not put that off.
-    const pause = async () => (await client.boxes.pause(deaf.id).catch(() => undefined))?.state === 'paused';
-    await eventually(pause, 150_000);
-    const ended = async () =>
-      (await collect(client.executions.list(deaf.id))).find(({ id, status }) => id === run.id && status !== 'running');
-    expect(await eventually(ended)).toMatchObject({ status: 'lost', cause: { code: 'cpu_limit', quota } });
-    const refused = await refusal(client.boxes.resume(deaf.id));
-    expect(refused).toMatchObject({ code: 'quota_exceeded', quota });
-    expect(refused.retryAfterSeconds).toBeGreaterThan(0);
-    expect((await client.boxes.read(busy.id)).state).toBe('ready');
-    expect(await client.files.readText(busy.id, 'kept')).toBe('here');
+      // What a caller does about it over and over again does not put that off.
+      const pause = async () => (await client.boxes.pause(deaf.id).catch(() => undefined))?.state === 'paused';
+      await eventually(pause, 150_000);
+      const ended = async () =>
+        (await collect(client.executions.list(deaf.id))).find(
+          ({ id, status }) => id === run.id && status !== 'running',
+        );
+      expect(await eventually(ended)).toMatchObject({ status: 'lost', cause: { code: 'cpu_limit', quota } });
+      const refused = await refusal(client.boxes.resume(deaf.id));
+      expect(refused).toMatchObject({ code: 'quota_exceeded', quota });
+      expect(refused.retryAfterSeconds).toBeGreaterThan(0);
+      expect((await client.boxes.read(busy.id)).state).toBe('ready');
+      expect(await client.files.readText(busy.id, 'kept')).toBe('here');
 
-    await admin.tenants.update(tenant.id, { quotas: { cpuSecondsPerDay: null } });
-    const more = () => client.executions.run(busy.id, { code: '"x" in globals()' }).catch(() => undefined);
-    expect(await eventually(more)).toMatchObject({ status: 'ok', text: 'False', stateLost: true });
-    expect(await client.executions.run(busy.id, { code: 'y', context: calm.id })).toMatchObject({ text: '42' });
-    await client.boxes.resume(deaf.id);
-  }, 300_000);
+      await admin.tenants.update(tenant.id, { quotas: { cpuSecondsPerDay: null } });
+      const more = () => client.executions.run(busy.id, { code: '"x" in globals()' }).catch(() => undefined);
+      expect(await eventually(more)).toMatchObject({ status: 'ok', text: 'False', stateLost: true });
+      expect(await client.executions.run(busy.id, { code: 'y', context: calm.id })).toMatchObject({ text: '42' });
+      await client.boxes.resume(deaf.id);
+    },
+    300_000,
+  );
 });

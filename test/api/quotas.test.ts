@@ -1,11 +1,11 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CodeBoxError, createClient, type Problem } from '#contract';
-import { databaseUrl, drivers, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
 import { adminKey, endTenants, makeTenant, type SecondGateway, startSecond } from './operator.ts';
 import { connect as connectTo } from './websocket.ts';
 
-describe.each(drivers)('quotas on the %s driver', (driver) => {
+describe.each(anyDriver)('quotas on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let other: SecondGateway;
   beforeAll(async () => {

@@ -3,10 +3,18 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Execution, type ExecutionEvent, socketMessageSchema, type Ticket } from '#contract';
 import { keyId, makeKey } from '../../services/gateway/http/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
-import { databaseUrl, drivers, eventually, memoryOf, type RunningGateway, startGateway, streamOf } from './harness.ts';
+import {
+  anyDriver,
+  databaseUrl,
+  eventually,
+  memoryOf,
+  type RunningGateway,
+  startGateway,
+  streamOf,
+} from './harness.ts';
 import { connect, refusalOf, type TestSocket } from './websocket.ts';
 
-describe.each(drivers)('the WebSocket API on the %s driver', (driver) => {
+describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {

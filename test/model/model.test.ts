@@ -14,7 +14,7 @@ const lanes = 3;
 
 describe.each(drivers)('two gateways that are killed again and again on the %s driver', (driver) => {
   // What is between the gateways is the same for all drivers, so the number that is promised is made on one.
-  const steps = driver === drivers[0] ? 200 : 80;
+  const steps = driver === drivers[0] ? 200 : 40;
   let gateways: RunningGateway[];
   let database: pg.Pool;
   beforeAll(async () => {
