@@ -1,6 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, ExecutionEvent } from '#contract';
-import { drivers, eventually, type RunningGateway, readEvents, startGateway, streamOf } from './harness.ts';
+import { openStore } from '../../services/gateway/store/store.ts';
+import {
+  databaseUrl,
+  drivers,
+  eventually,
+  type RunningGateway,
+  readEvents,
+  startGateway,
+  streamOf,
+} from './harness.ts';
 
 describe.each(drivers)('executions on the %s driver', (driver) => {
   let gateway: RunningGateway;
@@ -196,6 +205,21 @@ describe.each(drivers)('executions on the %s driver', (driver) => {
     const read = await gateway.get<Execution>(`/v1/boxes/${doomed.id}/executions/${ended.id}`);
     expect(read.body).toMatchObject({ status: 'lost', stateLost: true });
     expect((await gateway.post(`/v1/boxes/${doomed.id}/executions`, { code: '1' })).status).toBe(410);
+  });
+
+  test('of a run whose box is just being ended the events tell the end that is recorded, not that it is lost', async () => {
+    const ending = await gateway.createBox();
+    const { id } = await gateway.client.executions.start(ending.id, { code: 'input()' });
+    const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
+    await store.boxes.end(ending.id, 'deleting', { code: 'deleted', detail: '' });
+    expect((await gateway.post(`/v1/boxes/${ending.id}/executions`, { code: '1' })).status).toBe(410);
+    const first = gateway.client.executions.events(ending.id, id).next();
+    for (const _ of [1, 2, 3]) await gateway.get(`/v1/boxes/${ending.id}`);
+    const done = { seq: 3, type: 'done', status: 'ok', durationMs: 1, stateLost: false } as const;
+    await store.executions.finish([{ id, boxId: ending.id, done, context: null, language: null }]);
+    await store.close();
+    expect((await first).value).toMatchObject({ type: 'done', status: 'ok' });
+    await gateway.client.boxes.delete(ending.id);
   });
 
   test('JavaScript, TypeScript and Bash see the same files as Python', async () => {

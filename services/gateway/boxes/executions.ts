@@ -2,6 +2,7 @@ import { setImmediate, setTimeout as sleep } from 'node:timers/promises';
 import {
   CodeBoxError,
   type CreateExecution,
+  type ExecutionDone,
   type ExecutionEvent,
   isUnavailable,
   type Page,
@@ -51,6 +52,9 @@ interface Delivered {
 
 /** What a list waits for a box, whose answer it can do without. */
 const lookMs = 2000;
+/** What a reader waits for the end of a run whose box is just being ended. */
+const endMs = 20_000;
+const lookEveryMs = 250;
 const defaultTimeoutMs = 60_000;
 
 /** Executions: code runs at most once, its events are kept by the box, its end is recorded in PostgreSQL. */
@@ -124,6 +128,22 @@ export const createExecutions = (options: ExecutionsOptions) => {
     return { row: written, done: written.done, events: null };
   };
 
+  /** The end of an execution whose box is gone. Whoever ends a box writes how its runs went before it calls any of them lost. */
+  const endOnRecord = async (known: ExecutionRow, after: number, signal?: AbortSignal): Promise<ExecutionDone> => {
+    const deadline = performance.now() + endMs;
+    for (;;) {
+      const { row } = await fromRecord(known);
+      if (row.done) return row.done;
+      if (row.status !== 'running')
+        return lostEvent(after + 1, row.cause ?? { code: 'box_lost', detail: 'The box is gone.' });
+      if (performance.now() > deadline)
+        throw new CodeBoxError('unavailable', 'The end of the execution is not on record yet.', {
+          retryAfterSeconds: 1,
+        });
+      await sleep(lookEveryMs, undefined, { signal });
+    }
+  };
+
   return {
     find,
     /** Executions of a box; of those that run with what the box tells of them. */
@@ -181,7 +201,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
       const row = await find(tenant, box, id);
       const server = await lifecycle.past(tenant, box, { isUse: true });
       if (!server) {
-        const done = row.done ?? lostEvent(after + 1, row.cause ?? { code: 'box_lost', detail: 'The box is gone.' });
+        const done = await endOnRecord(row, after, signal);
         if (done.seq > after) yield done;
         return;
       }
