@@ -54,56 +54,64 @@ export interface StreamOptions<E> {
   onError: (error: unknown) => void;
 }
 
-/** Events as server-sent events or NDJSON, one at a time as the reader takes them, with a ping after 15 s of silence. */
+/**
+ * Events as server-sent events or NDJSON, one at a time as the reader takes them, with a ping after 15 s of silence. Nothing of an
+ * event stays here once it is passed on: neither the stop nor the silence is raced against each, as what waits for long would keep it.
+ */
 export const streamEvents = <E extends StreamedEvent>(
   c: Context<Env>,
   { format, events, leave, stopping, onError }: StreamOptions<E>,
 ): Response => {
   const encoder = new TextEncoder();
-  const { promise: stopped, resolve: stop } = Promise.withResolvers<'stopped'>();
-  // What waits for the gateway to stop goes with the stream, or every stream that ever was would be kept. Not by a signal that ends
-  // it: Node forgets all of those but the last one.
-  const waiting = addAbortListener(stopping, () => stop('stopped'));
-  const over = () => waiting[Symbol.dispose]();
-  let next: Promise<IteratorResult<E>> | undefined;
+  let isOver = false;
+  let silence: NodeJS.Timeout | undefined;
+  let waiting: Disposable | undefined;
+  const finish = () => {
+    isOver = true;
+    clearInterval(silence);
+    // What waits for the gateway to stop goes with the stream, or every stream that ever was would be kept. Not by a signal that
+    // ends it: Node forgets all of those but the last one.
+    waiting?.[Symbol.dispose]();
+  };
+  const abandon = async () => {
+    finish();
+    leave.abort();
+    await events.return(undefined).catch(() => {});
+  };
 
   const body = new ReadableStream<Uint8Array>(
     {
-      async pull(controller) {
-        next ??= events.next();
-        let timer: NodeJS.Timeout | undefined;
-        const silence = new Promise<'silence'>((ping) => {
-          timer = setTimeout(() => ping('silence'), pingMs);
+      start(controller) {
+        const ping = () => {
+          // A reader that has not taken the last event is not waiting for a sign of life.
+          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(pings[format]));
+        };
+        silence = setInterval(ping, pingMs);
+        waiting = addAbortListener(stopping, () => {
+          controller.enqueue(encoder.encode(closings[format]));
+          controller.close();
+          void abandon();
         });
+      },
+      async pull(controller) {
         try {
-          const winner = await Promise.race([next, silence, stopped]);
-          if (winner === 'silence') return controller.enqueue(encoder.encode(pings[format]));
-          if (winner === 'stopped') {
-            controller.enqueue(encoder.encode(closings[format]));
-            over();
-            controller.close();
-            return leave.abort();
-          }
-          next = undefined;
-          if (winner.done) {
-            over();
+          const { done, value } = await events.next();
+          if (isOver) return;
+          if (done) {
+            finish();
             return controller.close();
           }
-          controller.enqueue(encoder.encode(encoders[format](winner.value)));
+          silence?.refresh();
+          controller.enqueue(encoder.encode(encoders[format](value)));
         } catch (error) {
+          if (isOver) return;
+          finish();
           // The status is sent already: cutting the connection is what tells the reader that this is not the end.
-          over();
           onError(error);
           controller.error(error);
-        } finally {
-          clearTimeout(timer);
         }
       },
-      async cancel() {
-        over();
-        leave.abort();
-        await events.return(undefined).catch(() => {});
-      },
+      cancel: abandon,
     },
     { highWaterMark: 1 },
   );
