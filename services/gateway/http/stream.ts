@@ -79,6 +79,17 @@ export const streamEvents = <E extends StreamedEvent>(
     await events.return(undefined).catch(() => {});
   };
 
+  const headers = {
+    'Content-Type': types[format],
+    'Cache-Control': 'no-store',
+    'X-Accel-Buffering': 'no',
+    'X-Content-Type-Options': 'nosniff',
+  };
+  if (c.req.method === 'HEAD') {
+    // Nobody would read the body, or leave it.
+    void abandon();
+    return c.body(null, 200, headers);
+  }
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
@@ -116,10 +127,5 @@ export const streamEvents = <E extends StreamedEvent>(
     { highWaterMark: 1 },
   );
   c.set('isStream', true);
-  return c.body(body, 200, {
-    'Content-Type': types[format],
-    'Cache-Control': 'no-store',
-    'X-Accel-Buffering': 'no',
-    'X-Content-Type-Options': 'nosniff',
-  });
+  return c.body(body, 200, headers);
 };
