@@ -33,7 +33,7 @@ export const createSettlement = (options: SettlementOptions) => {
   };
 
   const settleOne = async ({ row, isAbandoned }: UnsettledExecution): Promise<void> => {
-    if (following.isHeld(row.id)) return;
+    const isHeld = following.isHeld(row.id);
     const isOurs = isAbandoned || row.gatewayId === gateway;
     // Frozen, it neither ends nor can be asked.
     if ((await lifecycle.find(row.tenantId, row.boxId)).state === 'paused') return;
@@ -42,8 +42,9 @@ export const createSettlement = (options: SettlementOptions) => {
     try {
       const found = await server?.readExecution(row.id);
       const where = found?.context && found.language ? { context: found.context, language: found.language } : undefined;
+      // Also of one that is followed here: its events, and the end with them, wait for a reader who may not take them.
       if (found?.done) return recorder.record(row, found.done, where);
-      if (found && !isOurs) return;
+      if (found && (isHeld || !isOurs)) return;
       if (found && (await following.isOverdue(row)))
         return recorder.record(row, lostEvent(found.lastSeq + 1, noEnd), where);
       if (found && server) {
@@ -57,6 +58,7 @@ export const createSettlement = (options: SettlementOptions) => {
         cause = { code: 'journal_lost', detail: 'The box no longer knows this run.' };
       }
     }
+    if (isHeld) return;
     cause ??= await whyRunGone(lifecycle, row);
     if (!cause && isOurs && (await following.isOverdue(row))) cause = noEnd;
     if (!cause) throw new CodeBoxError('unavailable', 'The box does not answer.');
