@@ -13,9 +13,19 @@ export interface HttpServer {
 
 const headersTimeoutMs = 10_000;
 const maxConnections = 10_000;
+/** What waits for readers is in the memory of all. */
+const unreadMs = 60_000;
 
-/** Serves the application on `host:port` (port 0 takes a free one). Rejects when the address is taken. */
-export const listen = async (app: Hono<Env>, host: string, port: number): Promise<HttpServer> => {
+/**
+ * Serves the application on `host:port` (port 0 takes a free one). A reader that takes nothing of what waits for it for `unreadMs`
+ * is cut off. Rejects when the address is taken.
+ */
+export const listen = async (
+  app: Hono<Env>,
+  host: string,
+  port: number,
+  timeouts = { unreadMs },
+): Promise<HttpServer> => {
   const server = await new Promise<Server>((listening, failed) => {
     const created = serve(
       {
@@ -35,6 +45,12 @@ export const listen = async (app: Hono<Env>, host: string, port: number): Promis
     created.once('error', failed);
   });
   server.maxConnections = maxConnections;
+  server.on('request', ({ socket }, response) => {
+    // It fires when nothing has moved on the connection; whoever waits for an answer may do so for long.
+    response.setTimeout(timeouts.unreadMs, () => {
+      if (socket.writableLength > 0) socket.destroy();
+    });
+  });
   const cutUpgraded = serveUpgrades(server, app);
   const address = server.address();
   return {

@@ -1,0 +1,48 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Hono } from 'hono';
+import { expect, test } from 'vitest';
+import type { Env } from './env.ts';
+import { listen } from './server.ts';
+import { streamEvents } from './stream.ts';
+
+const unreadMs = 500;
+
+async function* endless(leave: AbortController) {
+  try {
+    for (let seq = 1; ; seq++) yield { seq, type: 'stdout', text: 'x'.repeat(100_000) };
+  } finally {
+    leave.abort();
+  }
+}
+
+test('who does not read an answer or a stream is cut off, who waits for one is not', async () => {
+  const app = new Hono<Env>();
+  const { promise: whole, resolve } = Promise.withResolvers<unknown>();
+  const leave = new AbortController();
+  const left = once(leave.signal, 'abort');
+  app.get('/whole', (c) => {
+    if (c.env.outgoing) resolve(once(c.env.outgoing, 'close'));
+    return c.body('x'.repeat(32 * 1024 * 1024));
+  });
+  app.get('/stream', (c) => {
+    const stopping = new AbortController().signal;
+    return streamEvents(c, { format: 'ndjson', events: endless(leave), leave, stopping, onError: () => {} });
+  });
+  app.get('/slow', async (c) => {
+    await sleep(3 * unreadMs);
+    return c.text('thought about it');
+  });
+  const server = await listen(app, '127.0.0.1', 0, { unreadMs });
+  const deaf = ['/whole', '/stream'].map((path) => {
+    const socket = connect(server.port, '127.0.0.1').pause();
+    socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    return socket;
+  });
+  expect(await (await fetch(`http://127.0.0.1:${server.port}/slow`)).text()).toBe('thought about it');
+  await whole;
+  await left;
+  for (const socket of deaf) socket.destroy();
+  await server.close(0);
+}, 30_000);
