@@ -7,6 +7,7 @@ import { createBackground } from '../../services/gateway/boxes/background.ts';
 import { newId } from '../../services/gateway/boxes/id.ts';
 import { createPurges } from '../../services/gateway/boxes/purges.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
+import { createPool } from '../../services/gateway/store/pool.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import { eventually } from '../api/harness.ts';
 import { newBox } from './new-box.ts';
@@ -148,4 +149,27 @@ test('what is old is forgotten kind by kind, also when one of them cannot be', a
   await admin.query('drop trigger refuse on boxes');
   createPurges({ store, background }).sweep();
   await eventually(async () => (await left(`select from boxes where id = '${box}'`)) === 0);
+});
+
+test('a box that has run more than can be forgotten at once is forgotten all the same', async () => {
+  const { box } = await beginBox();
+  await store.boxes.end(box, 'failed', { code: 'start_failed', detail: '' });
+  await admin.query("update boxes set ended_at = now() - interval '1 year' where id = $1", [box]);
+  await admin.query(
+    `insert into executions (id, box_id, tenant_id, context, language, timeout_ms, status)
+     select 'exe-' || n, $1, 'one', 'c', 'python', 1000, 'ok' from generate_series(1, 2500) n`,
+    [box],
+  );
+  expect(await store.boxes.purgeEnded(60, 10)).toBe(0);
+  expect(await store.executions.purgeEnded(60, 1000)).toBe(1000);
+  const background = createBackground(() => {});
+  createPurges({ store, background }).sweep();
+  await background.drain(10_000);
+  expect(await admin.query('select from boxes where id = $1', [box])).toMatchObject({ rowCount: 0 });
+});
+
+test('a transaction whose gateway says nothing more gives its locks back', async () => {
+  const pool = createPool(postgres.url, () => {});
+  const { rows } = await pool.query('show idle_in_transaction_session_timeout').finally(() => pool.end());
+  expect(rows).toEqual([{ idle_in_transaction_session_timeout: '10s' }]);
 });

@@ -15,16 +15,14 @@ const unfinished = '.part';
 /** Blobs as files below a folder. Gateways that share boxes have to share it. */
 export const createFolderBlobs = (folder: string): BlobStore => {
   const pathOf = (name: string) => `${folder}/${name}`;
-  const lookGate = createGate(1);
+  const gate = createGate(1);
 
-  /** A folder of another host may not answer. Such a call cannot be broken off, and takes a thread of few: so it is one at a time. */
-  const look = async (name: string, signal: AbortSignal): Promise<boolean> =>
-    await lookGate(signal, () =>
-      stat(pathOf(name)).then(
-        () => true,
-        (error: unknown) => (isMissing(error) ? false : Promise.reject(error)),
-      ),
-    );
+  /**
+   * A folder of another host may not answer. Such a call cannot be broken off, and takes a thread of few: so one of them goes on at
+   * a time, and who waits for it is told when its time is over.
+   */
+  const inTurn = <T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> =>
+    translateFault(() => orAborted(gate(signal, call), signal));
 
   const write = async (path: string, content: Readable, signal: AbortSignal): Promise<void> => {
     const temporary = path + unfinished;
@@ -50,18 +48,27 @@ export const createFolderBlobs = (folder: string): BlobStore => {
     put: (name, content, signal) => translateFault(() => write(pathOf(name), content, signal)),
 
     get: (name, signal) =>
-      translateFault(async () => {
+      inTurn(signal, async () => {
         const file = await open(pathOf(name)).catch((cause: unknown) => {
           if (!isMissing(cause)) throw cause;
           throw new CodeBoxError('not_found', 'There is no such blob.', { cause });
         });
-        return createReadStream('', { fd: file, signal });
+        if (!signal.aborted) return createReadStream('', { fd: file, signal });
+        // Nobody waits for it any more.
+        await file.close();
+        throw signal.reason;
       }),
 
-    has: (name, signal) => translateFault(() => orAborted(look(name, signal), signal)),
+    has: (name, signal) =>
+      inTurn(signal, () =>
+        stat(pathOf(name)).then(
+          () => true,
+          (error: unknown) => (isMissing(error) ? false : Promise.reject(error)),
+        ),
+      ),
 
-    delete: (name) =>
-      translateFault(async () => {
+    delete: (name, signal) =>
+      inTurn(signal, async () => {
         await rm(pathOf(name), { force: true });
         await rm(pathOf(name) + unfinished, { force: true });
         // The folder of a box goes with its last blob.
@@ -69,8 +76,8 @@ export const createFolderBlobs = (folder: string): BlobStore => {
       }),
 
     /** A page is some folders of boxes with all that is in them, which is never much. */
-    list: (cursor = '') =>
-      translateFault(async () => {
+    list: (cursor = '', signal) =>
+      inTurn(signal, async () => {
         const entries = await readdir(folder, { withFileTypes: true }).catch(noneIfMissing);
         const boxes = entries
           .flatMap((entry) => (entry.isDirectory() && entry.name > cursor ? [entry.name] : []))

@@ -2,7 +2,7 @@ import type { Store } from '../store/store.ts';
 import type { Background } from './background.ts';
 
 export interface PurgesOptions {
-  store: Pick<Store, 'boxes' | 'idempotency' | 'tickets' | 'portSessions' | 'gateways' | 'usage'>;
+  store: Pick<Store, 'executions' | 'boxes' | 'idempotency' | 'tickets' | 'portSessions' | 'gateways' | 'usage'>;
   background: Background;
 }
 
@@ -29,8 +29,14 @@ const maxStatements = 50;
  */
 export const createPurges = ({ store, background }: PurgesOptions) => {
   const purges: readonly Purge[] = [
-    // With each of them go its executions.
-    { what: 'boxes', everyMs: minuteMs, limit: 50, some: (limit) => store.boxes.purgeEnded(keepEndedSeconds, limit) },
+    // Before the boxes themselves: one that was busy for weeks has more of them than go in one statement.
+    {
+      what: 'executions',
+      everyMs: minuteMs,
+      limit: 1000,
+      some: (limit) => store.executions.purgeEnded(keepEndedSeconds, limit),
+    },
+    { what: 'boxes', everyMs: minuteMs, limit: 1000, some: (limit) => store.boxes.purgeEnded(keepEndedSeconds, limit) },
     { what: 'keys', everyMs: minuteMs, limit: 1000, some: (limit) => store.idempotency.purge(keepKeysSeconds, limit) },
     { what: 'tickets', everyMs: minuteMs, limit: 1000, some: store.tickets.purge },
     { what: 'port sessions', everyMs: minuteMs, limit: 1000, some: store.portSessions.purge },

@@ -337,9 +337,15 @@ export const createBoxStore = (db: Database) => {
       return Object.fromEntries(rows.map((row) => [row.state, row.n]));
     },
 
-    /** Forgets up to `limit` boxes that ended long ago, with their executions; how many those were. */
+    /** Forgets up to `limit` boxes that ended long ago and have no executions any more; how many those were. */
     purgeEnded: (afterSeconds: number, limit: number): Promise<number> =>
-      deleteSome(db, boxes, sql`${boxes.endedAt} < ${inSeconds(-afterSeconds)}`, limit),
+      deleteSome(
+        db,
+        boxes,
+        sql`${boxes.endedAt} < ${inSeconds(-afterSeconds)}
+          and not exists (select 1 from ${executions} where ${executions.boxId} = ${boxes.id})`,
+        limit,
+      ),
   };
 };
 

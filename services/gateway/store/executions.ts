@@ -1,6 +1,7 @@
 import { and, asc, desc, eq, gt, inArray, lt, lte, ne, notExists, or, sql } from 'drizzle-orm';
 import type { Cause, ExecutionDone, PageQuery } from '#contract';
 import type { Database } from './database.ts';
+import { deleteSome } from './delete-some.ts';
 import { isServing } from './gateways.ts';
 import { isWithout } from './not-null.ts';
 import { readCursor, toPage } from './page.ts';
@@ -228,6 +229,17 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
         .where(and(eq(executions.id, id), eq(executions.status, 'running'), isAsBefore))
         .returning({ id: executions.id });
       return adopted.length > 0;
+    },
+
+    /** Forgets up to `limit` executions of boxes that ended long ago; how many those were. */
+    purgeEnded: (afterSeconds: number, limit: number): Promise<number> => {
+      // Each of these boxes has one at least, so they are enough.
+      const oldest = sql`
+        select ${boxes.id} from ${boxes}
+        where ${boxes.endedAt} < now() - make_interval(secs => ${afterSeconds})
+          and exists (select 1 from ${executions} where ${executions.boxId} = ${boxes.id})
+        order by ${boxes.endedAt} limit ${limit}`;
+      return deleteSome(db, executions, sql`${executions.boxId} = any(array(${oldest}))`, limit);
     },
   };
 };

@@ -7,12 +7,16 @@ import { inStatement } from './statement-span.ts';
 const connectMs = 4000;
 const statementMs = 8000;
 const answerMs = 10_000;
+/** A gateway that vanishes in the middle of a transaction keeps its locks from the others for no longer. */
+const betweenStatementsMs = 10_000;
 const maxClients = 16;
 
 /** SQLSTATE classes and socket errors that say "the database is away", as opposed to "the query is wrong". */
 const isAway = (error: unknown): boolean => {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return /^(08|57P|53|ECONN|EPIPE|ETIMEDOUT)/.test(code) || /timeout|terminated|not queryable/i.test(String(error));
+  return (
+    /^(08|57P|53|25P03|ECONN|EPIPE|ETIMEDOUT)/.test(code) || /timeout|terminated|not queryable/i.test(String(error))
+  );
 };
 
 const away = (cause: unknown): CodeBoxError =>
@@ -31,6 +35,7 @@ export const createPool = (url: string, onError: (error: Error) => void): pg.Poo
     idleTimeoutMillis: 60_000,
     statement_timeout: statementMs,
     query_timeout: answerMs,
+    idle_in_transaction_session_timeout: betweenStatementsMs,
   });
   // An idle connection that breaks would otherwise end the process; the pool replaces it.
   pool.on('error', onError);
