@@ -5,6 +5,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createBackground } from '../../services/gateway/boxes/background.ts';
 import { newId } from '../../services/gateway/boxes/id.ts';
+import { createLeases, Unfinished } from '../../services/gateway/boxes/leases.ts';
 import { createPurges } from '../../services/gateway/boxes/purges.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
 import { createPool } from '../../services/gateway/store/pool.ts';
@@ -172,4 +173,55 @@ test('a transaction whose gateway says nothing more gives its locks back', async
   const pool = createPool(postgres.url, () => {});
   const { rows } = await pool.query('show idle_in_transaction_session_timeout').finally(() => pool.end());
   expect(rows).toEqual([{ idle_in_transaction_session_timeout: '10s' }]);
+});
+
+test('a gateway whose sign is late is dead once another has given its own all that time', async () => {
+  const { box } = await beginBox();
+  await admin.query(
+    `insert into executions (id, box_id, tenant_id, context, language, timeout_ms, status, gateway_id)
+     values ('exe-followed', $1, 'one', 'c', 'python', 1000, 'running', 'gw_late')`,
+    [box],
+  );
+  expect(await store.executions.isFollowedIn(box)).toBe(false);
+  await admin.query("insert into gateways (id, alive_until) values ('gw_late', now() - interval '1 minute')");
+  const steadyFor = (time: string) =>
+    admin.query('update gateways set steady_since = now() - $2::interval where id = $1', [gateway, time]);
+  await steadyFor('1 second');
+  expect(await store.executions.isFollowedIn(box)).toBe(true);
+  await steadyFor('1 hour');
+  expect(await store.executions.isFollowedIn(box)).toBe(false);
+});
+
+test('signs of life that stood still for a while are not steady', async () => {
+  const isSteadyAfter = async (left: string) => {
+    await admin.query(
+      `insert into gateways (id, alive_until, steady_since) values ('gw_x', now() + $1::interval, now() - interval '1 hour')
+       on conflict (id) do update set alive_until = excluded.alive_until, steady_since = excluded.steady_since`,
+      [left],
+    );
+    await store.gateways.renew('gw_x');
+    const { rows } = await admin.query(
+      "select steady_since < now() - interval '1 minute' as steady from gateways where id = 'gw_x'",
+    );
+    return rows[0].steady;
+  };
+  expect(await isSteadyAfter('12 seconds')).toBe(true);
+  expect(await isSteadyAfter('2 seconds')).toBe(false);
+});
+
+test('a task that could not be undone is taken over, one that failed is not', async () => {
+  const background = createBackground(() => {});
+  const leases = createLeases({ tasks: store.tasks, background });
+  const work = async (taskId: string, error: Error) => {
+    const { box } = await beginBox();
+    await admin.query("update boxes set state = 'ready' where id = $1", [box]);
+    expect(await store.tasks.begin(box, 'ready', 'pause', taskId)).toBeDefined();
+    const lease = { boxId: box, taskId, forMs: 60_000, retryMs: () => 0 };
+    await expect(leases.run(lease, () => Promise.reject(error))).rejects.toThrow('it broke');
+    await admin.query("update boxes set task_until = now() - interval '1 second' where id = $1", [box]);
+    return box;
+  };
+  await work('task-undone', new Error('it broke'));
+  const box = await work('task-left', new Unfinished(new Error('it broke')));
+  expect((await store.tasks.takeOver(() => 'task-next', 10)).map(({ id }) => id)).toEqual([box]);
 });

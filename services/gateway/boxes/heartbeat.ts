@@ -7,7 +7,7 @@ export interface HeartbeatOptions {
   gateway: string;
   gateways: Pick<GatewayStore, 'renew' | 'leave'>;
   activity: Pick<Activity, 'flush'>;
-  background: Pick<Background, 'attempt'>;
+  background: Pick<Background, 'attempt' | 'oneAtATime'>;
   everyMs: number;
 }
 
@@ -16,9 +16,11 @@ export const createHeartbeat = ({ gateway, gateways, activity, background, every
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
 
+  const flush = background.oneAtATime('write activity', activity.flush);
   const beat = async () => {
+    // A sign of life waits for nothing else.
+    flush();
     await background.attempt('give a sign of life', () => gateways.renew(gateway));
-    await background.attempt('write activity', activity.flush);
     schedule();
   };
   const schedule = () => {

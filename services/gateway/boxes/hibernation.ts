@@ -9,7 +9,7 @@ import { trustMs } from './access.ts';
 import type { Background } from './background.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { newId } from './id.ts';
-import { calledOff, type Leases } from './leases.ts';
+import { calledOff, type Leases, Unfinished } from './leases.ts';
 import type { Lifecycle } from './lifecycle.ts';
 
 export interface HibernationOptions {
@@ -73,14 +73,23 @@ export const createHibernation = (options: HibernationOptions) => {
     await checkQuiet(boxId);
   };
 
+  const thaw = (instance: string): Promise<void> =>
+    driver.thaw(instance, AbortSignal.timeout(freezeMs)).catch((cause: unknown) => {
+      throw new Unfinished(cause);
+    });
+
   const freeze = async (box: BoxRow, taskId: string, instance: string, signal: AbortSignal): Promise<BoxRow> => {
-    await driver.freeze(instance, signal);
     try {
+      await driver.freeze(instance, signal);
       const paused = await tasks.markPaused(box.id, taskId);
       if (!paused) throw calledOff();
       return paused;
     } catch (error) {
-      await driver.thaw(instance, AbortSignal.timeout(freezeMs));
+      // What failed may have been done all the same: it is frozen if the row says so, and runs otherwise.
+      const isOurs = await tasks.renew(box.id, taskId).catch((cause: unknown) => {
+        throw new Unfinished(cause);
+      });
+      if (isOurs) await thaw(instance);
       throw error;
     }
   };
@@ -192,10 +201,10 @@ export const createHibernation = (options: HibernationOptions) => {
     async recover(box: BoxRow): Promise<void> {
       const { task, taskId } = box;
       if (task === null || taskId === null) return;
-      await leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => retryMs }, async (signal) => {
+      await leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => retryMs }, async () => {
         if (task === 'freeze' || task === 'resume') {
           const { instance } = await lifecycle.instanceOf(box);
-          await driver.thaw(instance, signal);
+          await thaw(instance);
           if (task === 'resume') await tasks.markResumed(box.id, taskId);
         }
         if (task === 'restore') await tasks.dropInstances(box.id, taskId);

@@ -17,6 +17,17 @@ export interface LeaseOptions {
   retryMs: () => number;
 }
 
+/**
+ * Thrown by work that could not undo what it had begun: its task is not given up but left to whoever takes it over, which tries
+ * again.
+ */
+export class Unfinished extends Error {
+  override name = 'Unfinished';
+  constructor(cause: unknown) {
+    super('What was begun could not be undone.', { cause });
+  }
+}
+
 /** Work on tasks of boxes: told to the others while it lasts, broken off when the task is not wanted any more. */
 export const createLeases = ({ tasks, background }: LeasesOptions) => ({
   /**
@@ -40,11 +51,13 @@ export const createLeases = ({ tasks, background }: LeasesOptions) => ({
     const timer = setInterval(() => void renew(), renewMs);
     try {
       return await work(AbortSignal.any([off.signal, late, background.signal]));
-    } catch (error) {
+    } catch (thrown) {
+      const error = thrown instanceof Unfinished ? thrown.cause : thrown;
       const isConflict = error instanceof CodeBoxError && error.code === 'conflict';
       const isCut = isConflict || off.signal.aborted || background.signal.aborted;
       let isWanted = true;
       await background.attempt('give up a task', async () => {
+        if (thrown !== error) throw thrown;
         isWanted = await tasks.abandon(boxId, taskId, isCut ? 0 : retryMs());
       });
       if (off.signal.aborted) throw off.signal.reason;

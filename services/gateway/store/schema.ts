@@ -30,6 +30,8 @@ export const deployments = pgTable('deployments', {
 export const gateways = pgTable('gateways', {
   id: text('id').primaryKey(),
   aliveUntil: instant('alive_until').notNull(),
+  /** Since when its signs have come without a gap. */
+  steadySince: instant('steady_since').notNull().defaultNow(),
 });
 
 /** An app that holds API keys. Rows stay: usage and the audit log name them. */
