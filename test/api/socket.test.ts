@@ -190,12 +190,13 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     const told = await socket.json(({ id }) => id === '2').catch(() => 'closed');
     if (told !== 'closed') expect(told).toMatchObject({ type: 'problem', problem: { status: 410 } });
     expect(await socket.closed).toEqual({ code: 1001, reason: 'The box was deleted.' });
-    for (const { closed } of revoked)
+    for (const { closed } of revoked.sockets)
       expect(await closed).toEqual({ code: 1008, reason: 'The key is not valid any more.' });
+    await expect(revoked.stream.text()).rejects.toThrow('terminated');
   });
 });
 
-/** Sockets of a further key, in a box that stays, one of them by a ticket; the key has just been revoked. */
+/** Sockets of a further key, in a box that stays, one of them by a ticket, and a stream; the key has just been revoked. */
 const openRevoked = async (gateway: RunningGateway) => {
   const { key, id, hash } = makeKey();
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
@@ -206,9 +207,10 @@ const openRevoked = async (gateway: RunningGateway) => {
   const headers = { authorization: `Bearer ${key}` };
   const { ticket } = (await gateway.post<Ticket>(`/v1/boxes/${box}/tickets`, {}, headers)).body;
   const sockets = [await connect(gateway, path, headers), await connect(gateway, `${path}?ticket=${ticket}`, {})];
+  const stream = await gateway.call(`/v1/boxes/${box}/files:watch`, { headers });
   await store.keys.revoke(id);
   await store.close();
-  return sockets;
+  return { sockets, stream };
 };
 
 /** The events of one operation up to `done`. */

@@ -167,6 +167,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   });
   app.use('/v1/*', authenticate({ admission, rates, redeemTicket: tickets.redeem, adminKey: options.adminKey }));
 
+  app.use('/v1/*', openSockets.watchStream);
   app.use('/v1/*', answerBeforeLeaving(options));
 
   app.onError(async (thrown, c) => {

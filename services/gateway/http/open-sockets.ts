@@ -1,5 +1,5 @@
 import { addAbortListener } from 'node:events';
-import type { Context } from 'hono';
+import type { Context, Next } from 'hono';
 import { CodeBoxError } from '#contract';
 import { closeCodes, type Peer } from '../box-server/peer.ts';
 import { requireCaller } from './admission.ts';
@@ -23,7 +23,7 @@ const maxPerTenant = 1000;
 
 /**
  * The WebSockets of this gateway, its own and those that lead into boxes. Each tenant has a bounded number of them, and none
- * outlives the key behind it, or the gateway, by more than `checkEveryMs`.
+ * outlives the key behind it, or the gateway, by more than `checkEveryMs`. Nor does an event stream its key.
  */
 export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenSocketsOptions) => {
   const open = new Map<string, number>();
@@ -59,6 +59,8 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
     socket.closed.addEventListener('abort', () => clearInterval(timer), { once: true });
   };
 
+  const callerOf = (c: Context<Env>) => ({ tenantId: c.get('tenant'), keyId: c.get('keyId') });
+
   return {
     /** Throws `too_many_requests` when the tenant of the request has enough of them. */
     expectRoom(c: Context<Env>): void {
@@ -71,8 +73,7 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
      * `quota_exceeded`, or `unauthorized` when the key behind the connection is not valid any more.
      */
     async countMessage(c: Context<Env>): Promise<void> {
-      const tenantId = c.get('tenant');
-      const { quotas } = requireCaller(await keys.still({ tenantId, keyId: c.get('keyId') }));
+      const { quotas, tenantId } = requireCaller(await keys.still(callerOf(c)));
       const limit = quotas?.requestsPerMinute ?? null;
       if (limit !== null) await rates.countMessage(tenantId, limit);
     },
@@ -80,13 +81,25 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
     /** Watches over a new one until it is closed. `check` throws `gone` when there is no reason to stay any more. */
     keep(c: Context<Env>, socket: OpenSocket, check?: () => Promise<unknown>): void {
       if (socket.closed.aborted) return;
-      const caller = { tenantId: c.get('tenant'), keyId: c.get('keyId') };
+      const caller = callerOf(c);
       count(caller.tenantId, socket);
       closeAtStop(socket);
       checkAgain(socket, async () => {
         requireCaller(await keys.still(caller));
         await check?.();
       });
+    },
+
+    /** Middleware that cuts an event stream when the key behind it is not valid any more: who opens it again is told so. */
+    async watchStream(c: Context<Env>, next: Next): Promise<void> {
+      await next();
+      const { outgoing } = c.env ?? {};
+      if (!c.get('isStream') || !outgoing || outgoing.destroyed) return;
+      const caller = callerOf(c);
+      const closed = new AbortController();
+      outgoing.once('close', () => closed.abort());
+      const stream = { closed: closed.signal, close: () => outgoing.destroy() };
+      checkAgain(stream, async () => requireCaller(await keys.still(caller)));
     },
   };
 };
