@@ -194,6 +194,19 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
       expect(await closed).toEqual({ code: 1008, reason: 'The key is not valid any more.' });
     await expect(revoked.stream.text()).rejects.toThrow('terminated');
   });
+
+  test('an idle one leaves its box at rest, and use brings that back', async () => {
+    const own = await gateway.createBox();
+    const socket = await open(own.id);
+    await gateway.client.boxes.pause(own.id);
+    // When those that came later have been looked at, this one has been too.
+    for (const { closed } of (await openRevoked(gateway)).sockets) await closed;
+    expect((await gateway.client.boxes.read(own.id)).state).toBe('paused');
+    socket.sendJson({ id: '1', op: 'execute', code: 'print(6 * 7)' });
+    expect(streamOf(await eventsOf(socket, '1'), 'stdout')).toBe('42\n');
+    socket.ws.close();
+    await gateway.client.boxes.delete(own.id);
+  });
 });
 
 /** Sockets of a further key, in a box that stays, one of them by a ticket, and a stream; the key has just been revoked. */

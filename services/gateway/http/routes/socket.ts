@@ -41,8 +41,11 @@ export const addSocketRoute = (endpoints: Endpoints, { lifecycle, executions, we
       const requestId = c.get('requestId');
       const log = c.get('log').child({ box });
       try {
-        // A connection on which nothing happens would not learn that its box has ended.
-        const check = () => lifecycle.use(tenant, box);
+        // A connection on which nothing happens would not learn that its box has ended. Asking is no use of it: it may rest.
+        const check = async () => {
+          const ended = await lifecycle.ended(tenant, box);
+          if (ended) throw ended;
+        };
         return webSockets.accept(c, { maxMessageBytes, check }, (peer) => {
           peer.closed.addEventListener('abort', release, { once: true });
           const count = () => webSockets.countMessage(c);
