@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type BoxCause,
   type BoxQuery,
@@ -16,7 +15,7 @@ import type { BoxRow } from '../store/boxes.ts';
 import type { InstanceRow } from '../store/instances.ts';
 import type { Store } from '../store/store.ts';
 import { inSpan } from '../tracing/span.ts';
-import { type Access, checkLiving, goneError, isResting } from './access.ts';
+import { type Access, checkLiving, goneError } from './access.ts';
 import type { Activity } from './activity.ts';
 import type { Allocation, Body } from './allocation.ts';
 import { newId } from './id.ts';
@@ -25,6 +24,7 @@ import { checkInlineFiles, writeInlineFiles } from './inline-files.ts';
 import type { Instances } from './instances.ts';
 import type { LastWords } from './last-words.ts';
 import type { TenantQuotas } from './quotas.ts';
+import { createReuse } from './reuse.ts';
 import { defaultTemplate, resolveLimits, type Template } from './templates.ts';
 
 export interface LifecycleOptions {
@@ -155,6 +155,9 @@ export const createLifecycle = (options: LifecycleOptions) => {
     await dissolve(boxId, lost, instanceLost, lostFollowersMs);
   };
 
+  const readyMs = waitMs + startMs + initialPackagesMs;
+  const reuse = createReuse({ boxes: store.boxes, wake: options.wake, end, readyMs });
+
   /** Gives a box that has none an instance of its own; throws `unavailable` when there was no room in time. */
   const embody = async (box: BoxRow): Promise<Body> => {
     const template = templates.get(box.template);
@@ -194,8 +197,8 @@ export const createLifecycle = (options: LifecycleOptions) => {
       throw error;
     };
     if (ask.reuse && ask.user !== undefined) {
-      const known = await store.boxes.findReusable(tenantId, ask.user);
-      if (known) return await reuse(tenantId, known);
+      const box = await reuse(tenantId, ask.user);
+      if (box) return asReused(box);
     }
     const cpuLeftMs = ask.packages?.length ? await quotas.cpuLeftMs(tenantId) : undefined;
     // Held, because this may take longer than a box may be without a sign of life.
@@ -203,7 +206,12 @@ export const createLifecycle = (options: LifecycleOptions) => {
     try {
       const claim = () => allocation.begin(plan, template).catch(doubt(plan.id));
       const begun = await inSpan(() => spanOf('claim', template), claim).catch(tellFailure('refused'));
-      if (!begun) return await reuseOther(tenantId, ask.user ?? '');
+      if (!begun) {
+        // Another request made the user's box between the look and the write.
+        const box = await reuse(tenantId, ask.user ?? '');
+        if (box) return asReused(box);
+        throw new CodeBoxError('conflict', "The user's box is just ending.", { retryAfterSeconds: 1 });
+      }
       const accept = () => onAccepted?.(begun.box);
       const box = await complete({ ...begun, template, ask, startedAt, accept, cpuLeftMs }).catch(
         tellFailure('failed'),
@@ -237,35 +245,6 @@ export const createLifecycle = (options: LifecycleOptions) => {
       if (body) await instances.destroy(body.instance.id, body.instance.address);
       if (error instanceof CodeBoxError && error.code !== 'internal') throw error;
       throw new CodeBoxError('unavailable', 'The box could not be started.', { cause: error, retryAfterSeconds: 5 });
-    }
-  };
-
-  /** Another request made the user's box between the look and the write. */
-  const reuseOther = async (tenantId: string, user: string) => {
-    const known = await store.boxes.findReusable(tenantId, user);
-    if (!known) throw new CodeBoxError('conflict', "The user's box is just ending.", { retryAfterSeconds: 1 });
-    return await reuse(tenantId, known);
-  };
-
-  const reuse = async (tenantId: string, known: BoxRow): Promise<{ box: BoxRow; continuity: Continuity }> => {
-    if (isResting(known)) await options.wake(tenantId, known.id);
-    const box = await waitUntilReady(tenantId, known);
-    await store.boxes.touch([box.id]);
-    return { box, continuity: box.restoredAt ? 'restored' : 'reused' };
-  };
-
-  /** Waits for a box that another request makes; `unavailable` when that comes to nothing. */
-  const waitUntilReady = async (tenantId: string, box: BoxRow): Promise<BoxRow> => {
-    const deadline = performance.now() + waitMs + startMs + initialPackagesMs;
-    for (;;) {
-      const row = (await store.boxes.find(tenantId, box.id))?.box;
-      if (row?.state === 'ready') return row;
-      // Refused for lack of room, it is not there any more.
-      if (!row || row.state === 'failed')
-        throw new CodeBoxError('unavailable', "The user's box could not be made.", { retryAfterSeconds: 1 });
-      if (row.state !== 'creating') throw goneError(row);
-      if (performance.now() > deadline) throw new CodeBoxError('timeout', 'The box did not become ready in time.');
-      await sleep(50);
     }
   };
 
@@ -348,6 +327,11 @@ export type Lifecycle = ReturnType<typeof createLifecycle>;
 const endOfRuns = (cause: BoxCause | null): Cause => ({
   code: !cause || cause.code === 'instance_lost' ? 'box_lost' : `box_${cause.code}`,
   detail: cause?.detail ?? 'The box is gone.',
+});
+
+const asReused = (box: BoxRow): { box: BoxRow; continuity: Continuity } => ({
+  box,
+  continuity: box.restoredAt ? 'restored' : 'reused',
 });
 
 const spanOf = (name: string, { name: template }: Template) => ({ name, attributes: { 'codebox.template': template } });

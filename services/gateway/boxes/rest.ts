@@ -8,6 +8,7 @@ import { newId } from './id.ts';
 import { calledOff } from './leases.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { TenantQuotas } from './quotas.ts';
+import { createSharedWork } from './shared-work.ts';
 
 export interface RestOptions {
   store: Pick<Store, 'tasks'>;
@@ -24,7 +25,7 @@ const lookEveryMs = 100;
 
 /** What callers ask of boxes about their rest, and the way back that every use of a resting box takes. */
 export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: RestOptions) => {
-  const waking = new Map<string, Promise<void>>();
+  const waking = createSharedWork<void>();
 
   /** A task may fail because its box was lost, which is on record then, or has ended: that is thrown. */
   const explain = async ({ tenantId, id }: BoxRow, error: unknown): Promise<void> => {
@@ -62,16 +63,8 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
       throw hasCode(error, 'not_found') ? calledOff(error) : error;
     });
 
-  /** Returns when the box is ready; many at once do it once. */
-  const wake = (tenant: string, id: string): Promise<void> => {
-    // By tenant too: another one's box answers as one that is not there.
-    const key = `${tenant}/${id}`;
-    const known = waking.get(key);
-    if (known) return known;
-    const coming = bringBack(tenant, id).finally(() => waking.delete(key));
-    waking.set(key, coming);
-    return coming;
-  };
+  /** Returns when the box is ready. By tenant too: another one's box answers as one that is not there. */
+  const wake = (tenant: string, id: string): Promise<void> => waking(`${tenant}/${id}`, () => bringBack(tenant, id));
 
   /** Begins what was asked for on a box that is ready; `conflict` when something else is done about it. */
   const begin = async (

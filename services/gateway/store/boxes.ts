@@ -45,6 +45,8 @@ export interface FoundBox {
 /** After its idle time a box that does not say whether it is used is left alone for this much longer. */
 const silentSeconds = 60;
 const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
+/** Why a box ends that is past its maximum life. */
+export const expired = { code: 'expired', detail: 'The box reached its maximum lifetime.' } as const satisfies BoxCause;
 /** In words that the indexes of living boxes know. */
 const isLiving = and(isNull(boxes.endedAt), inArray(boxes.state, living));
 const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`;
@@ -136,9 +138,10 @@ export const createBoxStore = (db: Database) => {
       return row;
     },
 
-    async findReusable(tenantId: string, userId: string): Promise<BoxRow | undefined> {
+    /** The user's living box, the newest one; `isExpired` when it is past its maximum life and about to be ended. */
+    async findReusable(tenantId: string, userId: string): Promise<{ box: BoxRow; isExpired: boolean } | undefined> {
       const [row] = await db
-        .select()
+        .select({ box: boxes, isExpired: sql<boolean>`${boxes.expiresAt} <= now() and ${boxes.state} <> 'creating'` })
         .from(boxes)
         .where(and(eq(boxes.tenantId, tenantId), eq(boxes.userId, userId), isLiving))
         .orderBy(desc(boxes.createdAt))
@@ -270,26 +273,26 @@ export const createBoxStore = (db: Database) => {
      * gateway may be written up to `lagMs` late is so only after that.
      */
     async endOverdue(quiet: readonly string[], limit: number, lagMs: number): Promise<BoxRow[]> {
-      const expired = sql`${boxes.expiresAt} <= now()`;
+      const isPast = sql<boolean>`${boxes.expiresAt} <= now()`;
       const overdue = and(
         isLiving,
         or(
-          and(inArray(boxes.state, ['ready', 'paused', 'hibernated']), expired),
+          and(inArray(boxes.state, ['ready', 'paused', 'hibernated']), isPast),
           and(inArray(boxes.id, [...quiet]), eq(boxes.onIdle, 'delete'), isIdle(lagMs)),
         ),
       );
       return await db.transaction(async (tx) => {
         const due = await tx
-          .select({ id: boxes.id, expired: sql<boolean>`${expired}` })
+          .select({ id: boxes.id, isExpired: isPast })
           .from(boxes)
           .where(overdue)
           .orderBy(asc(boxes.expiresAt))
           .limit(limit)
           .for('update', { skipLocked: true });
         const ended: BoxRow[] = [];
-        for (const { id, expired: isExpired } of due) {
+        for (const { id, isExpired } of due) {
           const cause: BoxCause = isExpired
-            ? { code: 'expired', detail: 'The box reached its maximum lifetime.' }
+            ? expired
             : { code: 'idle', detail: 'The box was not used for its idle time.' };
           // Asked again now that the row is locked: what has begun to run since the first look shows only to a new statement.
           const [row] = await tx
