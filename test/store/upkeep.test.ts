@@ -128,6 +128,21 @@ test('when an instance is lost, what runs in the one that its box was restored t
   expect(await statuses()).toEqual(['lost', 'lost']);
 });
 
+test('a box that is ended just when its last instance goes is deleted, whoever is first', async () => {
+  const { box, instance } = await beginBox();
+  await admin.query("update boxes set state = 'hibernated' where id = $1", [box]);
+  const other = new pg.Client(postgres.url);
+  await other.connect();
+  await other.query('begin');
+  await other.query('delete from instances where id = $1', [instance]);
+  const ending = store.boxes.end(box, 'deleting', { code: 'deleted', detail: '' });
+  const waits = "select from pg_stat_activity where wait_event_type = 'Lock' and query like 'update \"instances\"%'";
+  await eventually(async () => (await admin.query(waits)).rowCount === 1);
+  await other.query('commit');
+  await other.end();
+  expect(await ending).toMatchObject({ state: 'deleted' });
+});
+
 test('what is old is forgotten kind by kind, also when one of them cannot be', async () => {
   const { box } = await beginBox();
   await store.boxes.end(box, 'failed', { code: 'start_failed', detail: '' });

@@ -56,8 +56,6 @@ export const isEmbodiedBy = (instance: string) =>
 /** Of instances with their boxes: those of ready ones that run, behind `after`. */
 export const embodies = (driver: string, after: string) =>
   and(eq(instances.driver, driver), eq(instances.state, 'running'), eq(boxes.state, 'ready'), gt(instances.id, after));
-/** On its way to its end, or there already: a box that hibernates or waits for room has no instance that would have to go first. */
-const deleting = sql`case when exists (select from ${instances} where ${instances.boxId} = ${boxes.id}) then 'deleting' else 'deleted' end`;
 /** Of a box that has ended: no task goes on, and its blob is nobody's. */
 const nothingKept = {
   task: null,
@@ -68,6 +66,20 @@ const nothingKept = {
   checkpointAt: null,
   storageBytes: 0,
 } as const;
+/**
+ * What embodies a box that ends has to go first; one that hibernates or waits for room has nothing, and is `deleted` at once. Asked by
+ * the write itself: a look before it could still see an instance that is just being forgotten, which would be waited for for ever.
+ */
+const dismiss = async (tx: Pick<Database, 'update'>, box: BoxRow): Promise<BoxRow> => {
+  const going = await tx
+    .update(instances)
+    .set({ state: 'destroying' })
+    .where(eq(instances.boxId, box.id))
+    .returning({ id: instances.id });
+  if (going.length > 0 || box.state !== 'deleting') return box;
+  const [deleted] = await tx.update(boxes).set({ state: 'deleted' }).where(eq(boxes.id, box.id)).returning();
+  return deleted ?? box;
+};
 const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => ${seconds})`;
 
 /** Boxes and the instances that embody them. Every change of a box's state is a compare-and-set on `version`. */
@@ -190,7 +202,7 @@ export const createBoxStore = (db: Database) => {
         const [row] = await tx
           .update(boxes)
           .set({
-            state: state === 'deleting' ? deleting : state,
+            state,
             cause,
             version: sql`${boxes.version} + 1`,
             endedAt: sql`now()`,
@@ -206,8 +218,7 @@ export const createBoxStore = (db: Database) => {
           .returning();
         if (!row) return undefined;
         await tx.delete(waiting).where(eq(waiting.boxId, id));
-        await tx.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, id));
-        return row;
+        return await dismiss(tx, row);
       });
     },
 
@@ -297,12 +308,11 @@ export const createBoxStore = (db: Database) => {
           // Asked again now that the row is locked: what has begun to run since the first look shows only to a new statement.
           const [row] = await tx
             .update(boxes)
-            .set({ state: deleting, cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()`, ...nothingKept })
+            .set({ state: 'deleting', cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()`, ...nothingKept })
             .where(and(eq(boxes.id, id), overdue))
             .returning();
           if (!row) continue;
-          await tx.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, id));
-          ended.push(row);
+          ended.push(await dismiss(tx, row));
         }
         return ended;
       });
