@@ -7,6 +7,7 @@ import { createBackground } from '../../services/gateway/boxes/background.ts';
 import { newId } from '../../services/gateway/boxes/id.ts';
 import { createLeases, Unfinished } from '../../services/gateway/boxes/leases.ts';
 import { createPurges } from '../../services/gateway/boxes/purges.ts';
+import { createReuse } from '../../services/gateway/boxes/reuse.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
 import { createPool } from '../../services/gateway/store/pool.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
@@ -98,6 +99,32 @@ test('what is being made for a box is given up when the box does not wait for it
   await admin.query("update instances set state = 'destroying' where id = $1", [waiting.instance]);
   const address = 'unix:/none';
   expect(await store.boxes.markReady(waiting.box, { id: waiting.instance, address }, took)).toBeUndefined();
+});
+
+test('many who wait for one box that is being made look for it as one', async () => {
+  const plan = newBox('one', { userId: 'ada', reusable: true });
+  const wanted = { driver, template: pool.template, generation: null, memoryMb: pool.memoryMb };
+  const begun = await store.allocation.claim(plan, wanted, most);
+  const id = newId('i');
+  expect(begun && (await store.allocation.reserve(begun.box, { id, driver }, most))).toBeDefined();
+  let [come, looks] = [0, 0];
+  const findReusable: typeof store.boxes.findReusable = async (...asked) => {
+    const found = await store.boxes.findReusable(...asked);
+    come += 1;
+    return found;
+  };
+  const find: typeof store.boxes.find = (...asked) => {
+    looks += 1;
+    return store.boxes.find(...asked);
+  };
+  const none = async () => {};
+  const boxes = { ...store.boxes, find, findReusable };
+  const reuse = createReuse({ boxes, wake: none, end: none, readyMs: 60_000 });
+  const waiting = Promise.all(Array.from({ length: 100 }, () => reuse('one', 'ada')));
+  await eventually(async () => come === 100);
+  await store.boxes.markReady(plan.id, { id, address: 'unix:/none' }, { kind: 'cold', ms: 1, cpuMs: null });
+  expect(new Set((await waiting).map((box) => box?.id))).toEqual(new Set([plan.id]));
+  expect(looks).toBeLessThan(100);
 });
 
 test('when an instance is lost, what runs in the one that its box was restored to since is not', async () => {
