@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CodeBoxError } from '#contract';
-import { createGate } from '../drivers/gate.ts';
 import { orAborted } from '../drivers/or-aborted.ts';
+import { createGate } from '../gate.ts';
 import type { BlobEntry, BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
 

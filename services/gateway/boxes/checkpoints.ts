@@ -3,7 +3,7 @@ import { CodeBoxError } from '#contract';
 import type { BlobStore } from '../blobs/blob-store.ts';
 import { createPatience, type Patience, silentError } from '../blobs/patience.ts';
 import type { BoxServerClient } from '../box-server/client.ts';
-import { createGate } from '../drivers/gate.ts';
+import { createGate } from '../gate.ts';
 import type { BoxRow } from '../store/boxes.ts';
 import type { TaskStore } from '../store/tasks.ts';
 import type { Background } from './background.ts';

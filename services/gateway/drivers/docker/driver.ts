@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError } from '#contract';
+import { createGate } from '../../gate.ts';
 import { checkBinding } from '../binding.ts';
 import { canWriteCgroup } from '../cgroup-limits.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts';
 import { requireFreeSpace } from '../free-space.ts';
-import { createGate } from '../gate.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import type { PackageSources } from '../package-sources.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../socket-folder.ts';

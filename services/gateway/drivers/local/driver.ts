@@ -1,12 +1,12 @@
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
+import { createGate } from '../../gate.ts';
 import { checkBinding } from '../binding.ts';
 import { boxUser } from '../box-user.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../disk-image.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec, InstanceStats } from '../driver.ts';
 import { requireFreeSpace } from '../free-space.ts';
-import { createGate } from '../gate.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import type { PackageSources } from '../package-sources.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../socket-folder.ts';

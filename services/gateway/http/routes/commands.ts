@@ -11,6 +11,7 @@ import {
 import type { Commands } from '../../boxes/commands.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../stream.ts';
+import { createWholeAnswers } from '../whole-answers.ts';
 import { boxParams } from './boxes.ts';
 import { type CommandAnswers, commandTypes, toLog } from './command-answers.ts';
 
@@ -24,6 +25,7 @@ export const addCommandRoutes = (
   answers: CommandAnswers,
   stopping: AbortSignal,
 ): void => {
+  const whole = createWholeAnswers();
   add(
     {
       method: 'post',
@@ -69,7 +71,8 @@ export const addCommandRoutes = (
       params,
       responses: { 200: { description: 'The command.', schema: commandSchema } },
     },
-    async ({ c, tenant, params }) => c.json(await commands.readWhole(tenant, params.box, params.command)),
+    ({ c, tenant, params: { box, command } }) =>
+      whole(c, box, async () => c.json(await commands.readWhole(tenant, box, command))),
   );
 
   add(

@@ -19,6 +19,7 @@ import type { ExecutionRow } from '../../store/executions.ts';
 import type { Endpoints, Input } from '../endpoint.ts';
 import type { Env } from '../env.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../stream.ts';
+import { createWholeAnswers } from '../whole-answers.ts';
 import { boxParams } from './boxes.ts';
 
 const params = boxParams.extend({ execution: z.string().max(64) });
@@ -35,6 +36,7 @@ const locationOf = (row: ExecutionRow) => `/v1/boxes/${row.boxId}/executions/${r
 
 /** `/v1/boxes/{box}/executions`: run code, read it, stream it, answer it, stop it. */
 export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, stopping: AbortSignal): void => {
+  const whole = createWholeAnswers();
   const respond = async (
     c: Context<Env>,
     row: ExecutionRow,
@@ -119,7 +121,8 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       params,
       responses: { 200: { description: 'The execution.', schema: executionSchema } },
     },
-    async ({ c, tenant, params }) => c.json(toExecution(await executions.read(tenant, params.box, params.execution))),
+    ({ c, tenant, params: { box, execution } }) =>
+      whole(c, box, async () => c.json(toExecution(await executions.read(tenant, box, execution)))),
   );
 
   add(
