@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Box, ExecutionEvent } from '#contract';
+import type { Box, ExecutionEvent, Problem } from '#contract';
 import { drivers, eventually, mainDriver, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers)('boxes on the %s driver', (driver) => {
@@ -41,6 +41,17 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
     );
     expect(seen.text).toBe(String.raw`('a\'b"c', 'a,b\n1,2\n', b'\x00\x01\x02', '/mnt/data')`);
     await remove(box.id);
+  });
+
+  test('files that cannot be are refused by name, also together with large ones', async () => {
+    for (const text of ['', 'x'.repeat(300_000)]) {
+      const files = [
+        { path: 'a', text },
+        { path: 'a/b', text },
+      ];
+      const refused = await gateway.post<Problem>('/v1/boxes', { files });
+      expect(refused.body).toMatchObject({ status: 400, errors: [{ pointer: '/files/1/path' }] });
+    }
   });
 
   test('a box has no way out', async () => {

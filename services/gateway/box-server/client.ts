@@ -129,6 +129,12 @@ interface StreamedAnswer extends RawAnswer {
  * nothing a box says decides about tenancy, limits or time. Throws CodeBoxError: what the box server refused, or `unavailable`.
  * `onFailure` is told of each call that was not answered as it should be; one for `health` may be early.
  */
+/** Content that goes along in JSON. */
+export interface SmallFile {
+  path: string;
+  base64: string;
+}
+
 export const createBoxServerClient = (
   address: string,
   onFailure: (failure: BoxServerFailure) => void = () => {},
@@ -235,11 +241,11 @@ export const createBoxServerClient = (
     },
 
     /**
-     * Sets the environment of everything that runs in the box, kernels that live already included, and what network it has.
-     * To be called after the driver has bound other limits or another network. Idempotent; `conflict` when a kernel is busy.
+     * Sets the environment of everything that runs in the box, kernels that live already included, and what network it has, and
+     * writes small files. To be called after the driver has bound another network. Idempotent; `conflict` when a kernel is busy,
+     * `invalid_request` for a file that cannot be.
      */
-    bind: ({ env, network }: { env: Environment; network?: string }) =>
-      call('bind', 'POST', { env, ...(network !== undefined && { network }) }),
+    bind: (own: { env: Environment; network?: string; files?: readonly SmallFile[] }) => call('bind', 'POST', own),
 
     /**
      * Ends all that runs in the box, with the cause `cpu_limit` and what is told of it: runs, those that wait too, commands, terminals

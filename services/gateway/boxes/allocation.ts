@@ -1,4 +1,5 @@
 import { CodeBoxError, type Environment } from '#contract';
+import type { SmallFile } from '../box-server/client.ts';
 import type { BoxConnection, BoxConnections } from '../box-server/connections.ts';
 import type { BindableLimits, Binding, Driver, NetworkPolicy } from '../drivers/driver.ts';
 import type { NewBox, Wanted } from '../store/allocation.ts';
@@ -42,7 +43,9 @@ export interface Body {
 /** What a box has from its first moment. */
 export interface Belongings {
   env: Environment;
-  /** Puts files into the box while its environment is bound; the network is its own by then. */
+  /** Small ones, which go along with the environment. */
+  files: readonly SmallFile[];
+  /** Puts other files into the box while its environment is bound; the network is its own by then. */
   furnish: (server: BoxConnection) => Promise<void>;
 }
 
@@ -124,7 +127,8 @@ export const createAllocation = (options: AllocationOptions) => {
     handOut(id);
     const cpuMs = await cpuUsed(box, id, signal);
     const furnished = begin(server, belongings);
-    if (Object.keys(belongings.env).length > 0) await server.bind({ env: belongings.env });
+    const { env, files } = belongings;
+    if (Object.keys(env).length + files.length > 0) await server.bind({ env, files });
     return { instance: { id, address: instance.address }, server, furnished, kind: 'cold', cpuMs };
   };
 
@@ -135,7 +139,7 @@ export const createAllocation = (options: AllocationOptions) => {
     template: Template,
     belongings: Belongings,
   ): Promise<Body> => {
-    const { env } = belongings;
+    const { env, files } = belongings;
     const server = connections.to(instance.address);
     const change = changesFor(template, box) ?? {};
     const isChanged = Object.keys(change).length > 0;
@@ -143,12 +147,15 @@ export const createAllocation = (options: AllocationOptions) => {
     handOut(instance.id);
     // What it can do at the same time costs its user nothing: a claim takes milliseconds.
     const probe = Promise.all([cpuUsed(box, instance.id, signal), server.health(AbortSignal.timeout(probeMs))]);
-    if (isChanged) await Promise.all([probe, driver.bind(instance.id, change, signal)]);
+    const changed = isChanged && Promise.all([probe, driver.bind(instance.id, change, signal)]);
+    // What is fetched or started comes by the network of the box, and what is forked needs the memory for it.
+    if (change.network !== undefined || template.limits.memoryMb < leastBoundMemoryMb) await changed;
     const furnished = begin(server, belongings);
     const [[cpuMs]] = await Promise.all([
       probe,
-      (isChanged || Object.keys(env).length > 0) &&
-        server.bind({ env, ...(change.network !== undefined && { network: change.network }) }),
+      changed,
+      (isChanged || Object.keys(env).length + files.length > 0) &&
+        server.bind({ env, files, ...(change.network !== undefined && { network: change.network }) }),
     ]);
     return { instance, server, furnished, kind: 'warm', cpuMs };
   };

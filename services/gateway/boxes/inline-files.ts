@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { CodeBoxError, type InlineFile } from '#contract';
-import type { BoxServerClient } from '../box-server/client.ts';
+import type { BoxServerClient, SmallFile } from '../box-server/client.ts';
 import { checkReachable } from './fetch-policy.ts';
 
 /** A path as it goes into a URL: each segment percent-encoded. */
@@ -12,6 +12,22 @@ export const checkInlineFiles = (files: readonly InlineFile[], network: string):
     if (url !== undefined) checkReachable(url, network, `/files/${index}/url`);
 };
 
+/** What goes along with the environment in one request, in characters of JSON. */
+const maxSmallLength = 256 * 1024;
+
+/** The files as they go along with the environment of a box; undefined when that is too much, or something has to be fetched. */
+export const toSmallFiles = (files: readonly InlineFile[]): SmallFile[] | undefined => {
+  const small: SmallFile[] = [];
+  let length = 0;
+  for (const { path, text, base64, url } of files) {
+    const given = base64 ?? text ?? '';
+    length += path.length + given.length;
+    if (url !== undefined || length > maxSmallLength) return undefined;
+    small.push({ path, base64: base64 ?? Buffer.from(given).toString('base64') });
+  }
+  return small;
+};
+
 /** Writes files that came inside a JSON body, in their order; what has a URL is fetched from inside the box. */
 export const writeInlineFiles = async (
   server: BoxServerClient,
@@ -19,16 +35,24 @@ export const writeInlineFiles = async (
   signal: AbortSignal,
 ): Promise<void> => {
   for (const [index, file] of files.entries()) {
-    if (file.url === undefined) await writeOne(server, file);
+    if (file.url === undefined) await writeOne(server, file, index);
     else await fetchOne(server, file.url, file.path, index, signal);
   }
 };
 
-const writeOne = async (server: BoxServerClient, file: InlineFile): Promise<void> => {
+const writeOne = async (server: BoxServerClient, file: InlineFile, index: number): Promise<void> => {
   const bytes = file.base64 === undefined ? Buffer.from(file.text ?? '') : Buffer.from(file.base64, 'base64');
   const headers = { 'content-length': String(bytes.length) };
-  const answer = await server.file('PUT', encodePath(file.path), headers, Readable.from([bytes]));
-  answer.body.destroy();
+  try {
+    const answer = await server.file('PUT', encodePath(file.path), headers, Readable.from([bytes]));
+    answer.body.destroy();
+  } catch (cause) {
+    // It cannot be beside those before it, or as what its path says.
+    if (!(cause instanceof CodeBoxError) || (cause.code !== 'conflict' && cause.code !== 'invalid_request'))
+      throw cause;
+    const errors = [{ pointer: `/files/${index}/path`, detail: cause.message }];
+    throw new CodeBoxError('invalid_request', cause.message, { cause, errors });
+  }
 };
 
 const fetchOne = async (server: BoxServerClient, url: string, path: string, index: number, signal: AbortSignal) => {

@@ -20,7 +20,7 @@ import type { Activity } from './activity.ts';
 import type { Allocation, Body } from './allocation.ts';
 import { newId } from './id.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
-import { checkInlineFiles, writeInlineFiles } from './inline-files.ts';
+import { checkInlineFiles, toSmallFiles, writeInlineFiles } from './inline-files.ts';
 import type { Instances } from './instances.ts';
 import type { LastWords } from './last-words.ts';
 import type { TenantQuotas } from './quotas.ts';
@@ -162,7 +162,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
   const embody = async (box: BoxRow): Promise<Body> => {
     const template = templates.get(box.template);
     if (!template) throw new CodeBoxError('conflict', `The template ${box.template} is not there any more.`);
-    return await allocation.embody(box, template, { env: {}, furnish: async () => {} });
+    return await allocation.embody(box, template, { env: {}, files: [], furnish: async () => {} });
   };
 
   const markReady = async (row: BoxRow, body: Body, startedAt: number): Promise<BoxRow> => {
@@ -229,9 +229,12 @@ export const createLifecycle = (options: LifecycleOptions) => {
     let body: Body | undefined;
     try {
       await begun.accept();
-      const furnish = (server: BoxConnection) =>
-        writeInlineFiles(server, ask.files ?? [], AbortSignal.timeout(startMs));
-      const embody = () => allocation.embody(row, template, { env: ask.env ?? {}, furnish }, instance);
+      const { env = {}, files = [] } = ask;
+      const small = toSmallFiles(files);
+      const furnish = async (server: BoxConnection) => {
+        if (!small) await writeInlineFiles(server, files, AbortSignal.timeout(startMs));
+      };
+      const embody = () => allocation.embody(row, template, { env, files: small ?? [], furnish }, instance);
       body = await inSpan(() => spanOf('embody', template), embody);
       await body.furnished;
       await installInitialPackages(body.server, ask.packages ?? [], begun.cpuLeftMs);

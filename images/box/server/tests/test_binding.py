@@ -54,6 +54,22 @@ def warm_box(fresh_box: Box) -> Iterator[Box]:
     yield fresh_box
 
 
+def test_files_come_with_the_environment(warmed: Box) -> None:
+    files = [
+        {"path": "own/a.txt", "base64": "AAEC"},
+        {"path": "own/b.txt", "base64": ""},
+        {"path": "own/b.txt", "base64": "eA=="},
+    ]
+    assert bind(warmed, env={}, files=files).status_code == 204
+    code = "import pathlib; [p.read_bytes() for p in sorted(pathlib.Path('own').iterdir())]"
+    assert result(warmed.run(code)) == "[b'\\x00\\x01\\x02', b'x']"
+    for path, pointer in (("../x", "/files/1/path"), ("own", "/files/1/path"), ("own/a.txt/c", "/files/1/path")):
+        answer = bind(warmed, env={}, files=[files[0], {"path": path, "base64": ""}])
+        assert (answer.status_code, answer.json()["pointer"]) == (400, pointer)
+    for wrong in ("x", [{}], [{"path": "x", "base64": "%"}]):
+        assert bind(warmed, env={}, files=wrong).status_code == 400
+
+
 def test_a_warm_box_shows_its_owner_no_trace(warm_box: Box, module_folder: Path) -> None:
     names = """
 import sys

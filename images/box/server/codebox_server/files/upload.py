@@ -5,9 +5,41 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import stat
 import uuid
 
 from codebox_server.bounds import CHUNK_BYTES
+from codebox_server.errors import BoxError
+from codebox_server.files.paths import resolve
+
+
+def look(target: str) -> os.stat_result | None:
+    """What is at a path, links not followed; None when nothing is."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.lstat(target)
+    return None
+
+
+def check_replaceable(status: os.stat_result | None) -> None:
+    """Raise conflict for a folder, invalid_request for what is neither file nor link."""
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        raise BoxError("conflict", "there is a folder at this path")
+    if status is not None and not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        raise BoxError("invalid_request", "not a file or folder")
+
+
+async def put_file(data: str, folder: str, path: str, content: bytes) -> None:
+    """Have a whole file at `path` below `data`, by way of `folder`. Raises invalid_request, conflict, OSError."""
+    target = resolve(data, path)
+    check_replaceable(look(target))
+    upload = Upload(folder)
+    try:
+        await upload.write(content)
+        await asyncio.to_thread(upload.commit, target, True)
+    except FileExistsError:
+        raise BoxError("conflict", "a part of the path is a file") from None
+    finally:
+        upload.abort()
 
 
 class Upload:

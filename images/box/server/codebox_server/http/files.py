@@ -15,7 +15,7 @@ from codebox_server.errors import BoxError
 from codebox_server.files.entry import entry, etag
 from codebox_server.files.listing import list_folder
 from codebox_server.files.paths import resolve
-from codebox_server.files.upload import Upload
+from codebox_server.files.upload import Upload, check_replaceable, look
 from codebox_server.http.archives import send_archive
 from codebox_server.http.base import BoxHandler
 from codebox_server.http.conditions import check_absent, check_unchanged
@@ -157,13 +157,10 @@ class FilesHandler(BoxHandler):
 
     def _check_target(self, target: str) -> bool:
         """Whether there is a file to replace. Raises when the target or a precondition forbids it."""
-        status = _look(target)
+        status = look(target)
         check_unchanged(self.request.headers, status)
         check_absent(self.request.headers, status)
-        if status is not None and stat.S_ISDIR(status.st_mode):
-            raise BoxError("conflict", "there is a folder at this path")
-        if status is not None and not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-            raise BoxError("invalid_request", "not a file or folder")
+        check_replaceable(status)
         return status is not None
 
     def _guarded(self) -> contextlib.AbstractAsyncContextManager[None]:
@@ -176,9 +173,3 @@ class FilesHandler(BoxHandler):
         upload, self._upload = self._upload, None
         if upload is not None:
             upload.abort()
-
-
-def _look(target: str) -> os.stat_result | None:
-    with contextlib.suppress(FileNotFoundError):
-        return os.lstat(target)
-    return None

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from codebox_server.errors import BoxError
+import base64
+from typing import Any
+
+from codebox_server.errors import BoxError, from_os_error
+from codebox_server.files.upload import put_file
 from codebox_server.http.base import BoxHandler, env_field, optional_text, text_field
+
+_FAULTS_OF_A_PATH = ("conflict", "not_found", "invalid_request")
 
 
 class HealthHandler(BoxHandler):
@@ -27,16 +33,40 @@ class WarmHandler(BoxHandler):
         self.send_nothing()
 
 
+def _files_field(fields: dict[str, Any]) -> list[tuple[str, bytes]]:
+    files = fields.get("files", [])
+    if not isinstance(files, list) or not all(
+        isinstance(one, dict) and one.keys() == {"path", "base64"} for one in files
+    ):
+        raise BoxError("invalid_request", "files has to be a list of path and base64", "/files")
+    try:
+        return [(text_field(one, "path"), base64.b64decode(text_field(one, "base64"), validate=True)) for one in files]
+    except ValueError:
+        raise BoxError("invalid_request", "not base64", "/files") from None
+
+
 class BindHandler(BoxHandler):
     """What a warm box is told when it gets an owner."""
 
     async def post(self) -> None:
-        """`{env, network?}`: replace the bound environment. Answers once everything has it, kernels that live too."""
-        fields = self.body_fields({"env", "network"})
+        """`{env, network?, files?}`: replace the bound environment and write files, in their order.
+
+        Answers once everything has the environment, kernels that live too. A file that cannot be is invalid_request.
+        """
+        fields = self.body_fields({"env", "network", "files"})
         network = optional_text(fields, "network")
         if network not in (None, "none", "internet"):
             raise BoxError("invalid_request", "network has to be none or internet", "/network")
-        await self.box.bind(env_field(fields), network)
+        env, files = env_field(fields), _files_field(fields)
+        settings = self.box.settings
+        for index, (path, content) in enumerate(files):
+            try:
+                await put_file(str(settings.data), str(settings.upload), path, content)
+            except (BoxError, OSError) as raised:
+                error = raised if isinstance(raised, BoxError) else from_os_error(raised)
+                code = "invalid_request" if error.code in _FAULTS_OF_A_PATH else error.code
+                raise BoxError(code, error.detail, f"/files/{index}/path") from None
+        await self.box.bind(env, network)
         self.send_nothing()
 
 
