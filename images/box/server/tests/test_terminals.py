@@ -109,7 +109,8 @@ def test_the_screen_has_a_size_that_programs_are_told_of(box: Box, terminal: str
 
 def test_control_keys_work(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
-    client.keys("echo re''ady; sleep 100\r")
+    # Said by the process that the key is to reach, which has the terminal by then.
+    client.keys("bash -c \"echo re''ady; exec sleep 100\"\r")
     client.until("ready")
     client.keys(b"\x03")
     client.keys("echo status=$?\r")
