@@ -18,7 +18,7 @@ const stopping = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => stopping.abort());
 const { signal } = stopping;
 
-/** Failures in more files than these are no accident. */
+/** Failures in more files of tests than these, or of more tests of the box server, are no accident. */
 const mostAgain = 3;
 const unsteady: string[] = [];
 const notRun: string[] = [];
@@ -98,7 +98,9 @@ const main = async (): Promise<void> => {
     add(await runChecks(signal, venv && `${venv}/bin/ruff`));
     if (venv !== undefined) {
       heading('The box server');
-      add(await runPythonTests(venv, folder, signal));
+      const { unsteady: names, ...server } = await runPythonTests(venv, folder, { most: mostAgain, signal });
+      unsteady.push(...names);
+      add(server);
     }
   }
   heading('Everything else');
