@@ -52,6 +52,8 @@ describe('the layers', () => {
     ['services/gateway/boxes/planted.ts', "import '../drivers/docker/driver.ts';\n"],
     ['services/gateway/boxes/planted.ts', "import 'drizzle-orm';\n"],
     ['services/gateway/http/planted.ts', "import '../drivers/driver.ts';\n"],
+    ['services/http/planted.ts', "import '../gateway/gateway.ts';\n"],
+    ['services/postgres/planted.ts', "import '../gateway/store/store.ts';\n"],
   ])('an import against the direction is refused: %s %s', async (path, text) => {
     expect(await complaint(path, text)).toContain('noRestrictedImports');
   });

@@ -3,8 +3,8 @@ import { appendFile, mkdir, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { startEmbeddedPostgres } from '../services/gateway/store/embedded.ts';
 import { openStore } from '../services/gateway/store/store.ts';
+import { startEmbeddedPostgres } from '../services/postgres/embedded.ts';
 
 /** Names the folder to the processes that run test files. */
 const variable = 'CODEBOX_TEST_DATABASE';

@@ -1,3 +1,4 @@
+import { type Caller, callerSchema } from './caller.ts';
 import { createAdmin, createUsage } from './client-admin.ts';
 import { createBoxes, createPorts, createTemplates, createTickets } from './client-boxes.ts';
 import { createContexts } from './client-contexts.ts';
@@ -5,7 +6,13 @@ import { createFiles } from './client-files.ts';
 import { createCommands, createExecutions, createPackages } from './client-runs.ts';
 import { createSessions } from './client-session.ts';
 import { createSockets, createTerminals, type SocketOptions } from './client-terminals.ts';
-import { type CreateOptions, createTransport, pathOf, type TransportOptions } from './client-transport.ts';
+import {
+  type CallOptions,
+  type CreateOptions,
+  createTransport,
+  pathOf,
+  type TransportOptions,
+} from './client-transport.ts';
 import { type CreateRun, type Run, runSchema } from './run.ts';
 
 /** How a client reaches the gateway. */
@@ -38,6 +45,9 @@ export const createClient = (options: ClientOptions) => {
     terminals: createTerminals(transport, openSocket),
     tickets,
     usage: createUsage(transport),
+    /** Whose key this is, and what it may do. */
+    caller: (callOptions?: CallOptions): Promise<Caller> =>
+      transport.json(callerSchema, { path: pathOf('caller'), options: callOptions }),
     admin: createAdmin(transport),
 
     /** Runs something once in a fresh box that is destroyed afterwards. */

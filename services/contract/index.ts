@@ -1,5 +1,6 @@
 export * from './admin.ts';
 export * from './boxes.ts';
+export * from './caller.ts';
 export * from './charts.ts';
 export * from './client.ts';
 export type { EventStream } from './client-runs.ts';

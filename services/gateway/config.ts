@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { type Quotas, quotaNames, quotasSchema } from '#contract';
-import type { BlobsConfig } from './blobs/open-blobs.ts';
+import type { BlobsConfig } from '../blobs/open-blobs.ts';
 import { type TracingSettings, toTracingSettings, tracingVariables } from './tracing/settings.ts';
 
 const flag = z

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { newId } from './boxes/id.ts';
+import { newId } from '../postgres/id.ts';
 import { makeKey } from './http/auth.ts';
 import type { KeyStore } from './store/keys.ts';
 

@@ -1,5 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ApiKey, AuditEntry, NewApiKey, Page, Problem, Tenant, Usage } from '#contract';
+import {
+  type ApiKey,
+  type AuditEntry,
+  createClient,
+  type NewApiKey,
+  type Page,
+  type Problem,
+  type Tenant,
+  type Usage,
+} from '#contract';
 import { makeKey } from '../../services/gateway/http/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
@@ -87,7 +96,10 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     };
     const all = Object.entries(calls).flatMap(([scope, list]) => list.map((call) => ({ scope, call })));
     for (const scope of Object.keys(calls)) {
-      const { key } = await issueKey(tenant.id, { scopes: [scope] });
+      const { key, id } = await issueKey(tenant.id, { scopes: [scope] });
+      // Any key tells whose it is.
+      const caller = await createClient({ url: gateway.url, key }).caller();
+      expect(caller).toEqual({ tenant: tenant.id, key: id, scopes: [scope] });
       for (const asked of all) {
         const [method = '', path = ''] = asked.call.split(' ');
         // A body that is refused keeps these from making anything; the scope is looked at first.

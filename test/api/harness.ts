@@ -15,9 +15,9 @@ import {
   executionEventSchema,
 } from '#contract';
 import gatewayFlags from '../../scripts/node-flags.json' with { type: 'json' };
-import { newId } from '../../services/gateway/boxes/id.ts';
 import { makeKey } from '../../services/gateway/http/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
+import { newId } from '../../services/postgres/id.ts';
 import { freePort } from '../free-port.ts';
 import { placeDatabase } from '../prepared-database.ts';
 

@@ -11,9 +11,9 @@ import { Readable } from 'node:stream';
 import { ContainerClient } from '@azure/storage-blob';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
-import type { BlobEntry, BlobStore } from '../../services/gateway/blobs/blob-store.ts';
-import { type BlobsConfig, openBlobs } from '../../services/gateway/blobs/open-blobs.ts';
-import { createBlobProbe } from '../../services/gateway/blobs/probe.ts';
+import type { BlobEntry, BlobStore } from '../../services/blobs/blob-store.ts';
+import { type BlobsConfig, openBlobs } from '../../services/blobs/open-blobs.ts';
+import { createBlobProbe } from '../../services/blobs/probe.ts';
 import { eventually, refusal } from '../api/harness.ts';
 import { azureConnectionString, type StoreServer, startAzure, startS3 } from './servers.ts';
 

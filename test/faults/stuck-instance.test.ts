@@ -7,7 +7,7 @@ import { type Box, createClient } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { createGateway } from '../../services/gateway/gateway.ts';
 import { makeKey } from '../../services/gateway/http/auth.ts';
-import { startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
+import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { eventually } from '../api/harness.ts';
 import { createStandIns } from '../model/stand-in.ts';
 

@@ -9,7 +9,7 @@ import type { Box, Execution } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { createGateway, type Gateway } from '../../services/gateway/gateway.ts';
 import { makeKey } from '../../services/gateway/http/auth.ts';
-import { startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
+import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { randomOf, seedOf } from './random.ts';
 import { createStandIns } from './stand-in.ts';
 

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { newId } from '../../services/gateway/boxes/id.ts';
 import type { Wanted } from '../../services/gateway/store/allocation.ts';
 import type { BoxRow } from '../../services/gateway/store/boxes.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
+import { newId } from '../../services/postgres/id.ts';
 import { newBox } from './new-box.ts';
 
 const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };

@@ -1,5 +1,5 @@
-import { newId } from '../../services/gateway/boxes/id.ts';
 import type { NewBox } from '../../services/gateway/store/allocation.ts';
+import { newId } from '../../services/postgres/id.ts';
 
 /** A box that a tenant asks for, as it is written. */
 export const newBox = (tenantId = 'many', more: Partial<NewBox> = {}): NewBox => ({

@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createBackground } from '../../services/gateway/boxes/background.ts';
-import { newId } from '../../services/gateway/boxes/id.ts';
 import { createLeases, Unfinished } from '../../services/gateway/boxes/leases.ts';
 import { createPurges } from '../../services/gateway/boxes/purges.ts';
 import { createReuse } from '../../services/gateway/boxes/reuse.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/gateway/store/embedded.ts';
-import { createPool } from '../../services/gateway/store/pool.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
+import { newId } from '../../services/postgres/id.ts';
+import { createPool } from '../../services/postgres/pool.ts';
+import { createBackground } from '../../services/waiting/background.ts';
 import { eventually } from '../api/harness.ts';
 import { newBox } from './new-box.ts';
 
@@ -212,7 +212,7 @@ test('a box that has run more than can be forgotten at once is forgotten all the
 });
 
 test('a transaction whose gateway says nothing more gives its locks back', async () => {
-  const pool = createPool(postgres.url, () => {});
+  const pool = createPool(postgres.url, { onError: () => {} });
   const { rows } = await pool.query('show idle_in_transaction_session_timeout').finally(() => pool.end());
   expect(rows).toEqual([{ idle_in_transaction_session_timeout: '10s' }]);
 });

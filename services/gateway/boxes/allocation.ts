@@ -1,4 +1,6 @@
 import { CodeBoxError, type Environment } from '#contract';
+import { newId } from '../../postgres/id.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { SmallFile } from '../box-server/client.ts';
 import type { BoxConnection, BoxConnections } from '../box-server/connections.ts';
 import type { BindableLimits, Binding, Driver, NetworkPolicy } from '../drivers/driver.ts';
@@ -7,8 +9,6 @@ import type { BoxRow, Startup } from '../store/boxes.ts';
 import type { Capacity } from '../store/capacity.ts';
 import type { InstanceRow } from '../store/instances.ts';
 import type { Store } from '../store/store.ts';
-import type { Background } from './background.ts';
-import { newId } from './id.ts';
 import type { Instances } from './instances.ts';
 import type { WarmPool } from './pool.ts';
 import type { Queue } from './queue.ts';

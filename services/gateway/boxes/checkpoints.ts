@@ -1,12 +1,12 @@
 import { pipeline, Readable, Transform } from 'node:stream';
 import { CodeBoxError } from '#contract';
-import type { BlobStore } from '../blobs/blob-store.ts';
-import { createPatience, type Patience, silentError } from '../blobs/patience.ts';
+import type { BlobStore } from '../../blobs/blob-store.ts';
+import { createPatience, type Patience, silentError } from '../../blobs/patience.ts';
+import type { Background } from '../../waiting/background.ts';
+import { createGate } from '../../waiting/gate.ts';
 import type { BoxServerClient } from '../box-server/client.ts';
-import { createGate } from '../gate.ts';
 import type { BoxRow } from '../store/boxes.ts';
 import type { TaskStore } from '../store/tasks.ts';
-import type { Background } from './background.ts';
 
 export interface CheckpointsOptions {
   blobs: BlobStore;

@@ -11,12 +11,12 @@ import {
   type ExecutionEvent,
   isUnavailable,
 } from '#contract';
+import { newId } from '../../postgres/id.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { BoxCommand } from '../box-server/client.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { Activity } from './activity.ts';
-import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
-import { newId } from './id.ts';
 import { follow } from './journal.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import { startRunClock } from './run-clock.ts';

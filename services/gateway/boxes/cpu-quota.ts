@@ -1,10 +1,10 @@
 import { type Cause, CodeBoxError } from '#contract';
+import type { Background } from '../../waiting/background.ts';
 import type { BoxConnections } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { overQuota } from '../store/over-quota.ts';
 import type { BoxOverCpu, QuotaStore } from '../store/quotas.ts';
 import type { Store } from '../store/store.ts';
-import type { Background } from './background.ts';
 import { lostEvent } from './following.ts';
 import type { Recorder } from './recorder.ts';
 import type { Rest } from './rest.ts';

@@ -8,17 +8,17 @@ import {
   type Page,
   type PageQuery,
 } from '#contract';
+import { newId } from '../../postgres/id.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { CodeRequest } from '../box-server/client.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { BoxRow } from '../store/boxes.ts';
 import type { ExecutionRow } from '../store/executions.ts';
 import type { Store } from '../store/store.ts';
 import type { Activity } from './activity.ts';
-import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import type { KnownExecution, ReadExecution } from './execution-view.ts';
 import { type Following, lostEvent, type Opened } from './following.ts';
-import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import { isOverQuota, type TenantQuotas } from './quotas.ts';
 import { type Recorder, togetherMs } from './recorder.ts';

@@ -6,11 +6,11 @@ import {
   type ExecutionEvent,
   executionEventSchema,
 } from '#contract';
+import type { Background } from '../../waiting/background.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { ExecutionRow } from '../store/executions.ts';
 import type { Store } from '../store/store.ts';
 import type { Activity } from './activity.ts';
-import type { Background } from './background.ts';
 import { follow } from './journal.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Recorder } from './recorder.ts';

@@ -1,6 +1,6 @@
+import type { Background } from '../../waiting/background.ts';
 import type { GatewayStore } from '../store/gateways.ts';
 import type { Activity } from './activity.ts';
-import type { Background } from './background.ts';
 
 export interface HeartbeatOptions {
   /** The id of this gateway: a new one at each start. */

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError } from '#contract';
+import { newId } from '../../postgres/id.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { BoxConnections } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { BoxRow } from '../store/boxes.ts';
 import type { Store } from '../store/store.ts';
 import type { Task } from '../store/tasks.ts';
 import { trustMs } from './access.ts';
-import type { Background } from './background.ts';
 import type { Checkpoints } from './checkpoints.ts';
-import { newId } from './id.ts';
 import { calledOff, type Leases, Unfinished } from './leases.ts';
 import type { Lifecycle } from './lifecycle.ts';
 

@@ -1,6 +1,6 @@
 import { CodeBoxError, type CommandEvent, commandEventSchema } from '#contract';
+import { newId } from '../../postgres/id.ts';
 import type { BoxServerClient } from '../box-server/client.ts';
-import { newId } from './id.ts';
 
 /** What installing has at the creation of a box, beside the time of its start. */
 export const initialPackagesMs = 300_000;

@@ -1,6 +1,6 @@
 import { CodeBoxError } from '#contract';
+import type { Background } from '../../waiting/background.ts';
 import { leaseMs, type TaskStore } from '../store/tasks.ts';
-import type { Background } from './background.ts';
 
 export interface LeasesOptions {
   tasks: Pick<TaskStore, 'renew' | 'abandon'>;

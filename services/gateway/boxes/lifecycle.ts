@@ -7,6 +7,7 @@ import {
   isUnavailable,
   type UpdateBox,
 } from '#contract';
+import { newId } from '../../postgres/id.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { notActive } from '../store/active-tenant.ts';
@@ -18,7 +19,6 @@ import { inSpan } from '../tracing/span.ts';
 import { type Access, checkLiving, goneError } from './access.ts';
 import type { Activity } from './activity.ts';
 import type { Allocation, Body } from './allocation.ts';
-import { newId } from './id.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
 import { checkInlineFiles, toSmallFiles, writeInlineFiles } from './inline-files.ts';
 import type { Instances } from './instances.ts';

@@ -1,7 +1,7 @@
 import type { InstallPackages, Package, PackageQuery, Page } from '#contract';
+import { newId } from '../../postgres/id.ts';
 import type { Commands, OnAccepted } from './commands.ts';
 import type { CpuBudget } from './cpu-budget.ts';
-import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
 
 export interface PackagesOptions {

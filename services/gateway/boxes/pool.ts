@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { newId } from '../../postgres/id.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { BoxConnections } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Capacity } from '../store/capacity.ts';
 import type { InstanceRow } from '../store/instances.ts';
 import type { PoolPlan, PoolStore } from '../store/pools.ts';
-import type { Background } from './background.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
-import { newId } from './id.ts';
 import type { Instances } from './instances.ts';
 import { waitUntilServing } from './serving.ts';
 import type { Template } from './templates.ts';

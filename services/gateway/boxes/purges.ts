@@ -1,5 +1,5 @@
+import type { Background } from '../../waiting/background.ts';
 import type { Store } from '../store/store.ts';
-import type { Background } from './background.ts';
 
 export interface PurgesOptions {
   store: Pick<Store, 'executions' | 'boxes' | 'idempotency' | 'tickets' | 'portSessions' | 'gateways' | 'usage'>;

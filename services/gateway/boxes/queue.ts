@@ -1,11 +1,11 @@
 import { CodeBoxError } from '#contract';
+import { newId } from '../../postgres/id.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { Wanted } from '../store/allocation.ts';
 import type { BoxRow } from '../store/boxes.ts';
 import type { Capacity } from '../store/capacity.ts';
 import type { InstanceRow } from '../store/instances.ts';
 import type { WaitingStore } from '../store/waiting.ts';
-import type { Background } from './background.ts';
-import { newId } from './id.ts';
 import type { Instances } from './instances.ts';
 
 export interface QueueOptions {

@@ -1,8 +1,8 @@
+import type { Background } from '../../waiting/background.ts';
 import type { Driver, Instance } from '../drivers/driver.ts';
 import type { InstanceRow } from '../store/instances.ts';
 import type { Store } from '../store/store.ts';
 import type { Activity } from './activity.ts';
-import type { Background } from './background.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import type { CpuQuota } from './cpu-quota.ts';
 import type { Idleness } from './idleness.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
+import { createBackground } from '../../waiting/background.ts';
 import type { ExecutionEnd, ExecutionRow } from '../store/executions.ts';
-import { createBackground } from './background.ts';
 import { createRecorder } from './recorder.ts';
 
 const row = (n: number) => ({ id: `exe_${n}`, boxId: 'box_1', context: null, language: null }) as ExecutionRow;

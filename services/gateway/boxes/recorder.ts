@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type ExecutionDone, isUnavailable } from '#contract';
+import type { Background } from '../../waiting/background.ts';
 import type { ExecutionEnd, ExecutionRow, ExecutionStore } from '../store/executions.ts';
-import type { Background } from './background.ts';
 
 export interface RecorderOptions {
   executions: Pick<ExecutionStore, 'finish'>;

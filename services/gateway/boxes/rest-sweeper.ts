@@ -1,11 +1,11 @@
 import { CodeBoxError } from '#contract';
+import { newId } from '../../postgres/id.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { BoxRow } from '../store/boxes.ts';
 import type { Store } from '../store/store.ts';
 import { trustMs } from './access.ts';
-import type { Background } from './background.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import type { Hibernation, Manner } from './hibernation.ts';
-import { newId } from './id.ts';
 import type { Idleness } from './idleness.ts';
 
 export interface RestSweeperOptions {

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError, type ErrorCode } from '#contract';
+import { newId } from '../../postgres/id.ts';
 import type { BoxRow } from '../store/boxes.ts';
 import type { Store } from '../store/store.ts';
 import { checkLiving } from './access.ts';
 import { asked, filesMs, type Hibernation } from './hibernation.ts';
-import { newId } from './id.ts';
 import { calledOff } from './leases.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { TenantQuotas } from './quotas.ts';

@@ -1,9 +1,9 @@
-import type { BlobStore } from '../blobs/blob-store.ts';
+import type { BlobStore } from '../../blobs/blob-store.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { BoxConnections } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { Store } from '../store/store.ts';
 import type { Task } from '../store/tasks.ts';
-import type { Background } from './background.ts';
 import { createCheckpoints } from './checkpoints.ts';
 import { createHibernation } from './hibernation.ts';
 import type { Idleness } from './idleness.ts';

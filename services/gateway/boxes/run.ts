@@ -7,7 +7,7 @@ import {
   type InlineFile,
   type Run,
 } from '#contract';
-import type { Background } from './background.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { Commands } from './commands.ts';
 import { streamText } from './commands.ts';
 import { toRunError } from './execution-view.ts';

@@ -1,7 +1,7 @@
 import { type Cause, CodeBoxError } from '#contract';
+import type { Background } from '../../waiting/background.ts';
 import type { UnsettledExecution } from '../store/executions.ts';
 import type { Store } from '../store/store.ts';
-import type { Background } from './background.ts';
 import { type Following, forgotten, lostEvent, whyRunGone } from './following.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Recorder } from './recorder.ts';

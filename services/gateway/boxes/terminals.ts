@@ -1,10 +1,10 @@
 import { type Cause, CodeBoxError, type Terminal, type TerminalQuery, terminalIdSchema } from '#contract';
+import { newId } from '../../postgres/id.ts';
 import type { BoxTerminal } from '../box-server/client.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import { closeCodes, type Peer } from '../box-server/peer.ts';
 import type { ScreenSize } from '../box-server/terminal-socket.ts';
 import type { Activity } from './activity.ts';
-import { newId } from './id.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { TenantQuotas } from './quotas.ts';
 import { shownFolder } from './working-folder.ts';

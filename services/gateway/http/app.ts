@@ -1,8 +1,10 @@
-import { randomUUID } from 'node:crypto';
 import type { Hono } from 'hono';
 import type { Logger } from 'pino';
-import { CodeBoxError, type Quotas } from '#contract';
-import type { Background } from '../boxes/background.ts';
+import type { Quotas } from '#contract';
+import { answerBeforeLeaving } from '../../http/leaving.ts';
+import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
+import { answerUnknown, logRequests, refuseDotSegments } from '../../http/requests.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { Commands } from '../boxes/commands.ts';
 import type { Contexts } from '../boxes/contexts.ts';
 import type { Executions } from '../boxes/executions.ts';
@@ -32,19 +34,17 @@ import { createFailures } from './failures.ts';
 import { createKeyBounds } from './key-bounds.ts';
 import { createKeyCheck } from './key-check.ts';
 import { createKeyClaims } from './key-claims.ts';
-import { answerBeforeLeaving } from './leaving.ts';
 import type { Metrics } from './metrics.ts';
 import { createOpenSockets } from './open-sockets.ts';
 import { createPortAccess } from './ports/access.ts';
 import { servePorts } from './ports/proxy.ts';
-import { isProbe } from './probe.ts';
-import { asCodeBoxError, problemResponse } from './problem.ts';
 import { createRequestRates } from './request-rates.ts';
 import { traceRequests } from './request-span.ts';
 import { addAuditRoute } from './routes/admin/audit.ts';
 import { addKeyRoutes } from './routes/admin/keys.ts';
 import { addTenantRoutes } from './routes/admin/tenants.ts';
 import { addBoxRoutes } from './routes/boxes.ts';
+import { addCallerRoute } from './routes/caller.ts';
 import { createCommandAnswers } from './routes/command-answers.ts';
 import { addCommandRoutes } from './routes/commands.ts';
 import { addContextRoutes } from './routes/contexts.ts';
@@ -64,7 +64,6 @@ import { addTerminalRoutes } from './routes/terminals.ts';
 import { addTicketRoutes } from './routes/tickets.ts';
 import { addUsageRoutes } from './routes/usage.ts';
 import { createSides } from './sides.ts';
-import { sentStatus } from './status.ts';
 import { createWebSockets, type WebSockets } from './websocket.ts';
 
 /** What the routes call. */
@@ -122,9 +121,6 @@ export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
   keptKeys: { maxKeys: number; maxAnswerBytes: number };
 }
 
-const requestIdPattern = /^[\w.-]{1,128}$/;
-const dotSegment = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
-
 /** The HTTP application: request ids, logs, metrics, errors, authentication, and all routes. */
 export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: Endpoints } => {
   const { log, store, metrics, background, keptKeys } = options;
@@ -135,18 +131,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
 
   // First, so that the log of the request tells its trace.
   if (options.isTraced) app.use(traceRequests());
-  app.use(async (c, next) => {
-    const given = c.req.header('x-request-id') ?? '';
-    const requestId = requestIdPattern.test(given) ? given : randomUUID();
-    c.set('requestId', requestId);
-    c.set('log', log.child({ requestId }));
-    c.header('X-Request-Id', requestId);
-    const startedAt = performance.now();
-    await next();
-    const ms = Math.round(performance.now() - startedAt);
-    const level = isProbe(c.get('route')) && c.res.ok ? 'debug' : 'info';
-    c.get('log')[level]({ method: c.req.method, route: c.get('route'), status: sentStatus(c), ms }, 'request');
-  });
+  app.use(logRequests(log));
   app.use(metrics.middleware);
   const keys = createKeyCheck(options.findKey);
   const { ports, portSessions: sessions, portsDomain: domain, tickets, stopping, socketCheckMs } = options;
@@ -158,13 +143,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   const access = createPortAccess({ keys, admission, tickets, sessions });
   app.use(sides.exceptAdmin(servePorts({ ports, access, domain, openSockets })));
   app.use(sides.separate);
-  app.use(async (c, next) => {
-    // The URL parser would resolve these before routing, so that a path meant for a file reaches another route.
-    const raw = c.env?.incoming?.url?.split('?', 1)[0] ?? '';
-    if (!dotSegment.test(raw)) return await next();
-    const detail = 'must not contain . or .. segments';
-    throw new CodeBoxError('invalid_request', `The path ${detail}.`, { errors: [{ pointer: '/path', detail }] });
-  });
+  app.use(refuseDotSegments());
   app.use('/v1/*', authenticate({ admission, rates, redeemTicket: tickets.redeem, adminKey: options.adminKey }));
 
   app.use('/v1/*', openSockets.watchStream);
@@ -175,13 +154,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
     if (error.code === 'internal' || error.code === 'unavailable') c.get('log').error({ err: thrown }, error.message);
     return problemResponse(c, error);
   });
-  app.notFound((c) => {
-    const methods = methodsOf(c.req.path);
-    if (methods.length === 0)
-      return problemResponse(c, new CodeBoxError('not_found', 'There is nothing at this path.'));
-    c.header('Allow', methods.join(', '));
-    return problemResponse(c, new CodeBoxError('method_not_allowed', `This path takes ${methods.join(', ')}.`));
-  });
+  app.notFound(answerUnknown(methodsOf));
 
   addRoutes(endpoints, { ...options, webSockets: createWebSockets(openSockets) });
   return { app, endpoints };
@@ -207,6 +180,7 @@ export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
   addTicketRoutes(endpoints, parts.tickets);
   addPortRoutes(endpoints);
   addTerminalRoutes(endpoints, parts.terminals, parts.webSockets);
+  addCallerRoute(endpoints);
   addUsageRoutes(endpoints, parts);
   addTenantRoutes(endpoints, parts);
   addKeyRoutes(endpoints, parts);

@@ -1,10 +1,10 @@
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
+import { asCodeBoxError } from '../../http/problem.ts';
+import { streamFormat } from '../../http/stream.ts';
 import type { StoredAnswer } from '../store/idempotency.ts';
 import type { Env } from './env.ts';
 import type { Claim, KeyClaims } from './key-claims.ts';
-import { asCodeBoxError } from './problem.ts';
-import { streamFormat } from './stream.ts';
 
 /** What the handler of a request with an Idempotency-Key tells of how far it has come. */
 export interface Progress {

@@ -1,5 +1,5 @@
 import { CodeBoxError } from '#contract';
-import type { Background } from '../boxes/background.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { IdempotencyStore } from '../store/idempotency.ts';
 
 export interface KeyBoundsOptions {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
-import { createBackground } from '../boxes/background.ts';
+import { createBackground } from '../../waiting/background.ts';
 import type { Answer, KeyClaim, StoredAnswer } from '../store/idempotency.ts';
 import { createKeyClaims } from './key-claims.ts';
 

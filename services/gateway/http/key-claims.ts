@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError, isUnavailable } from '#contract';
-import type { Background } from '../boxes/background.ts';
+import type { Background } from '../../waiting/background.ts';
 import type { Answer, IdempotencyStore, KeyClaim, StoredAnswer } from '../store/idempotency.ts';
 import type { KeyBounds } from './key-bounds.ts';
 

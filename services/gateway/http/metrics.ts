@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { createRequestMetrics } from '../../http/request-metrics.ts';
 import { addDatabaseMetrics, type DatabaseState } from './database-metrics.ts';
 import { createExecutionMetrics } from './execution-metrics.ts';
-import { createRequestMetrics } from './request-metrics.ts';
 import { withinScrape } from './scrape.ts';
 
 export interface MetricsOptions {

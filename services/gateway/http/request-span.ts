@@ -1,10 +1,10 @@
 import { context, propagation, SpanKind, trace } from '@opentelemetry/api';
 import type { Context, MiddlewareHandler } from 'hono';
+import { isProbe } from '../../http/probe.ts';
+import { asCodeBoxError } from '../../http/problem.ts';
+import { sentStatus } from '../../http/status.ts';
 import { failSpan } from '../tracing/span.ts';
 import type { Env } from './env.ts';
-import { isProbe } from './probe.ts';
-import { asCodeBoxError } from './problem.ts';
-import { sentStatus } from './status.ts';
 
 const tracer = trace.getTracer('codebox-gateway');
 const headersOf = {

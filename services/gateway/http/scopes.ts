@@ -2,8 +2,9 @@ import type { Context } from 'hono';
 import { CodeBoxError, type KeyScope } from '#contract';
 import type { Env } from './env.ts';
 
-/** What a key needs to read at these paths, and to do anything else there. The first one that fits counts. */
-const rules: { path: RegExp; read: KeyScope; write: KeyScope }[] = [
+/** What a key needs to read at these paths, and to do anything else there; null for any key. The first one that fits counts. */
+const rules: { path: RegExp; read: KeyScope | null; write: KeyScope | null }[] = [
+  { path: /^\/v1\/caller$/, read: null, write: null },
   { path: /^\/v1\/usage$/, read: 'usage', write: 'usage' },
   { path: /^\/v1\/run$/, read: 'run', write: 'run' },
   { path: /^\/v1\/templates(\/|$)/, read: 'boxes:read', write: 'boxes:write' },
@@ -17,8 +18,8 @@ const rules: { path: RegExp; read: KeyScope; write: KeyScope }[] = [
   { path: /^\/v1\/boxes(\/\{box\}(\/\w+)?)?$/, read: 'boxes:read', write: 'boxes:write' },
 ];
 
-/** The scope that an endpoint needs. Throws for a path that nobody has decided on, so that none is open by mistake. */
-export const scopeOf = (method: string, path: string): KeyScope => {
+/** The scope that an endpoint needs; null where any key will do. Throws for a path that nobody has decided on, so that none is open by mistake. */
+export const scopeOf = (method: string, path: string): KeyScope | null => {
   const rule = rules.find((candidate) => candidate.path.test(path));
   if (!rule) throw new Error(`No scope is known for ${path}: scopes.ts decides on it.`);
   return method === 'get' || method === 'head' ? rule.read : rule.write;

@@ -7,11 +7,11 @@ import {
   type SocketRequest,
   socketRequestSchema,
 } from '#contract';
+import { faulty } from '../../http/fault.ts';
+import { readFrame } from '../../http/frame.ts';
+import { asCodeBoxError, toProblem } from '../../http/problem.ts';
 import { closeCodes, type Peer } from '../box-server/peer.ts';
 import type { Executions } from '../boxes/executions.ts';
-import { faulty } from './fault.ts';
-import { readFrame } from './frame.ts';
-import { asCodeBoxError, toProblem } from './problem.ts';
 
 export interface SessionOptions {
   executions: Executions;

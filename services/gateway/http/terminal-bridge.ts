@@ -1,7 +1,7 @@
 import { type TerminalMessage, terminalControlSchema, terminalNewsSchema } from '#contract';
+import { readFrame } from '../../http/frame.ts';
 import { closeCodes, type Peer } from '../box-server/peer.ts';
 import type { AttachedTerminal } from '../boxes/terminals.ts';
-import { readFrame } from './frame.ts';
 
 /**
  * Joins a client to a terminal of a box: bytes pass as they are, what the box tells is checked first. Each side is read only

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
-import { createGate, type Gate } from '../gate.ts';
+import { createGate, type Gate } from '../../waiting/gate.ts';
 import type { Env } from './env.ts';
 
 /** Of one box, of tens of megabytes each. */

@@ -1,8 +1,8 @@
 import { and, desc, eq, getTableColumns, sql } from 'drizzle-orm';
 import { CodeBoxError, type KeyQuery, type KeyScope } from '#contract';
+import { behind, toPage } from '../../postgres/page.ts';
 import { type ChangedBy, recordChange } from './audit.ts';
 import type { Database } from './database.ts';
-import { behind, toPage } from './page.ts';
 import { apiKeys, tenants } from './schema.ts';
 
 export type ApiKeyRow = Omit<typeof apiKeys.$inferSelect, 'hash'> & { isExpired: boolean };

@@ -1,7 +1,7 @@
 import { and, desc, eq } from 'drizzle-orm';
 import type { AuditQuery } from '#contract';
+import { behind, toPage } from '../../postgres/page.ts';
 import type { Database } from './database.ts';
-import { behind, toPage } from './page.ts';
 import { audit } from './schema.ts';
 
 export type AuditRow = typeof audit.$inferSelect;

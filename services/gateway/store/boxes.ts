@@ -17,12 +17,12 @@ import {
   sql,
 } from 'drizzle-orm';
 import type { BoxCause, BoxQuery, OnIdle, UpdateBox } from '#contract';
+import { readCursor, toPage } from '../../postgres/page.ts';
 import { activeTenant } from './active-tenant.ts';
 import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
 import { isServing } from './gateways.ts';
 import type { InstanceRow } from './instances.ts';
-import { readCursor, toPage } from './page.ts';
 import { boxes, executions, instances, waiting } from './schema.ts';
 
 export type BoxRow = typeof boxes.$inferSelect;

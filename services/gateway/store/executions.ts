@@ -1,10 +1,10 @@
 import { and, asc, desc, eq, gt, inArray, lt, lte, ne, notExists, or, sql } from 'drizzle-orm';
 import type { Cause, ExecutionDone, PageQuery } from '#contract';
+import { readCursor, toPage } from '../../postgres/page.ts';
 import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
 import { isServing } from './gateways.ts';
 import { isWithout } from './not-null.ts';
-import { readCursor, toPage } from './page.ts';
 import { boxes, executions } from './schema.ts';
 
 export type ExecutionRow = typeof executions.$inferSelect;

@@ -1,8 +1,8 @@
 import { and, desc, eq, getTableColumns, isNull, ne, sql } from 'drizzle-orm';
 import { CodeBoxError, type Quotas, quotaNames, type TenantQuery, type UpdateTenant } from '#contract';
+import { behind, toPage } from '../../postgres/page.ts';
 import { type ChangedBy, recordChange } from './audit.ts';
 import type { Database } from './database.ts';
-import { behind, toPage } from './page.ts';
 import { apiKeys, boxes, quotas, tenants } from './schema.ts';
 
 /** A tenant with its quotas, all of them null where nothing limits it. */

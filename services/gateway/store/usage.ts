@@ -1,8 +1,8 @@
 import { and, asc, desc, eq, gt, gte, isNotNull, lt, lte, or, sql } from 'drizzle-orm';
 import { dayQuerySchema, type Page, type UsageQuery } from '#contract';
+import { foreignCursor } from '../../postgres/page.ts';
 import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
-import { foreignCursor } from './page.ts';
 import { instances, usage } from './schema.ts';
 
 export type UsageRow = Omit<typeof usage.$inferSelect, 'tenantId'>;

@@ -1,7 +1,7 @@
 import { Agent } from 'node:http';
 import Docker from 'dockerode';
 import { CodeBoxError } from '#contract';
-import { orAborted } from '../or-aborted.ts';
+import { orAborted } from '../../../waiting/or-aborted.ts';
 import { type CircuitOptions, createCircuit } from './circuit.ts';
 
 /** What the daemon answered with, when it answered with an error: dockerode's errors carry it. */

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError } from '#contract';
-import { createGate } from '../../gate.ts';
+import { createGate } from '../../../waiting/gate.ts';
 import { checkBinding } from '../binding.ts';
 import { canWriteCgroup } from '../cgroup-limits.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts';

@@ -1,7 +1,7 @@
 import { constants } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
-import { createGate } from '../../gate.ts';
+import { createGate } from '../../../waiting/gate.ts';
 import { checkBinding } from '../binding.ts';
 import { boxUser } from '../box-user.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../disk-image.ts';

@@ -1,8 +1,8 @@
 import type { Context } from 'hono';
 import { type CommandEvent, commandEventSchema, commandSchema } from '#contract';
+import { streamEvents, streamFormat } from '../../../http/stream.ts';
 import { type CommandStart, type Commands, type OnAccepted, toCommand } from '../../boxes/commands.ts';
 import type { Env } from '../env.ts';
-import { streamEvents, streamFormat } from '../stream.ts';
 
 /** The bodies that the start of a command may have, by Accept. */
 export const commandTypes = {

@@ -8,9 +8,9 @@ import {
   commandSummarySchema,
   createCommandSchema,
 } from '#contract';
+import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
 import type { Commands } from '../../boxes/commands.ts';
 import type { Endpoints } from '../endpoint.ts';
-import { resumeAfter, streamEvents, streamFormat } from '../stream.ts';
 import { createWholeAnswers } from '../whole-answers.ts';
 import { boxParams } from './boxes.ts';
 import { type CommandAnswers, commandTypes, toLog } from './command-answers.ts';

@@ -13,12 +13,12 @@ import {
   executionSummarySchema,
   pageQuerySchema,
 } from '#contract';
+import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
 import { toExecution, toExecutionSummary } from '../../boxes/execution-view.ts';
 import type { Executions } from '../../boxes/executions.ts';
 import type { ExecutionRow } from '../../store/executions.ts';
 import type { Endpoints, Input } from '../endpoint.ts';
 import type { Env } from '../env.ts';
-import { resumeAfter, streamEvents, streamFormat } from '../stream.ts';
 import { createWholeAnswers } from '../whole-answers.ts';
 import { boxParams } from './boxes.ts';
 

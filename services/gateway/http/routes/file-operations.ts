@@ -1,12 +1,13 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import { type FileEntry, fileEntrySchema, fileOperationSchema } from '#contract';
+import { readJsonBody } from '../../../http/body.ts';
+import { checkInput } from '../../../http/endpoint.ts';
+import { readMultipart } from '../../../http/multipart.ts';
+import { openUpload } from '../../../http/uploads.ts';
 import { readAnswer } from '../../box-server/answer.ts';
 import type { Files } from '../../boxes/files.ts';
-import { readJsonBody } from '../body.ts';
-import { checkInput, type Endpoints } from '../endpoint.ts';
-import { readMultipart } from '../multipart.ts';
-import { openUpload } from '../uploads.ts';
+import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 
 const binary = z.string().meta({ format: 'binary' });

@@ -1,7 +1,7 @@
 import { watchEventSchema, watchQuerySchema } from '#contract';
+import { streamEvents, streamFormat } from '../../../http/stream.ts';
 import type { FileWatch } from '../../boxes/file-watch.ts';
 import type { Endpoints } from '../endpoint.ts';
-import { streamEvents, streamFormat } from '../stream.ts';
 import { boxParams } from './boxes.ts';
 
 /** `GET /v1/boxes/{box}/files:watch`: changes as they happen. */

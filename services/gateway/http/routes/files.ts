@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { boxPathSchema, fileEntrySchema, folderQuerySchema, folderSchema, maxFolderDepth } from '#contract';
+import { openUpload } from '../../../http/uploads.ts';
 import { readAnswer } from '../../box-server/answer.ts';
 import type { Files } from '../../boxes/files.ts';
 import { downloadHeaders, pick, refuseRange, sendRaw } from '../downloads.ts';
 import type { Endpoints, Input } from '../endpoint.ts';
-import { openUpload } from '../uploads.ts';
 import { boxParams } from './boxes.ts';
 
 const params = boxParams.extend({ path: boxPathSchema });

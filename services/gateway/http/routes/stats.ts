@@ -1,7 +1,7 @@
 import { boxStatsEventSchema, boxStatsQuerySchema, boxStatsSchema } from '#contract';
+import { streamEvents, streamFormat } from '../../../http/stream.ts';
 import type { Stats } from '../../boxes/stats.ts';
 import type { Endpoints } from '../endpoint.ts';
-import { streamEvents, streamFormat } from '../stream.ts';
 import { boxParams } from './boxes.ts';
 
 /** `/v1/boxes/{box}/stats`. */

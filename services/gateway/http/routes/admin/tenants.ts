@@ -12,7 +12,7 @@ import {
   usagePageSchema,
   usageQuerySchema,
 } from '#contract';
-import { newId } from '../../../boxes/id.ts';
+import { newId } from '../../../../postgres/id.ts';
 import type { ChangedBy } from '../../../store/audit.ts';
 import type { TenantRow } from '../../../store/tenants.ts';
 import type { AdminParts } from '../../app.ts';

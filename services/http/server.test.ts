@@ -3,10 +3,9 @@ import { connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Hono } from 'hono';
 import { expect, test } from 'vitest';
-import type { Env } from './env.ts';
+import type { HttpEnv } from './env.ts';
 import { listen } from './server.ts';
 import { streamEvents } from './stream.ts';
-import { createWholeAnswers } from './whole-answers.ts';
 
 const unreadMs = 500;
 
@@ -19,7 +18,7 @@ async function* endless(leave: AbortController) {
 }
 
 test('who does not read an answer or a stream is cut off, who waits for one is not', async () => {
-  const app = new Hono<Env>();
+  const app = new Hono<HttpEnv>();
   const { promise: whole, resolve } = Promise.withResolvers<unknown>();
   const leave = new AbortController();
   const left = once(leave.signal, 'abort');
@@ -44,36 +43,6 @@ test('who does not read an answer or a stream is cut off, who waits for one is n
   expect(await (await fetch(`http://127.0.0.1:${server.port}/slow`)).text()).toBe('thought about it');
   await whole;
   await left;
-  for (const socket of deaf) socket.destroy();
-  await server.close(0);
-}, 30_000);
-
-test('of the whole answers of a box a few are made at a time, until they are taken', async () => {
-  const app = new Hono<Env>();
-  const whole = createWholeAnswers();
-  const [all, further] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  let [arrived, made] = [0, 0];
-  app.get('/:box', async (c) => {
-    arrived += 1;
-    if (arrived === 6) all.resolve();
-    return await whole(c, c.req.param('box'), async () => {
-      made += 1;
-      if (made === 6) further.resolve();
-      return c.body('x'.repeat(32 * 1024 * 1024));
-    });
-  });
-  const server = await listen(app, '127.0.0.1', 0);
-  const deaf = Array.from({ length: 6 }, () => {
-    const socket = connect(server.port, '127.0.0.1').pause();
-    socket.write('GET /one HTTP/1.1\r\nHost: x\r\n\r\n');
-    return socket;
-  });
-  await all.promise;
-  // Another box is not kept waiting.
-  expect((await (await fetch(`http://127.0.0.1:${server.port}/two`)).text()).length).toBe(32 * 1024 * 1024);
-  expect(made).toBe(5);
-  for (const socket of deaf.slice(0, 4)) socket.destroy();
-  await further.promise;
   for (const socket of deaf) socket.destroy();
   await server.close(0);
 }, 30_000);

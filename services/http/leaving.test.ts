@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { Hono } from 'hono';
 import { expect, test } from 'vitest';
-import type { Env } from './env.ts';
+import type { HttpEnv } from './env.ts';
 import { answerBeforeLeaving } from './leaving.ts';
 import { streamEvents } from './stream.ts';
 
@@ -31,7 +31,7 @@ async function* many(count: number, refs: WeakRef<object>[]) {
 test('an open stream keeps nothing of the events that it has sent', async () => {
   const refs: WeakRef<object>[] = [];
   const [leave, stopping] = [new AbortController(), new AbortController().signal];
-  const app = new Hono<Env>();
+  const app = new Hono<HttpEnv>();
   app.get('/stream', (c) =>
     streamEvents(c, { format: 'ndjson', events: many(500, refs), leave, stopping, onError: () => {} }),
   );
@@ -51,7 +51,7 @@ test('an open stream keeps nothing of the events that it has sent', async () => 
 test('requests and streams that are over leave nothing at what tells of the end of the gateway', async () => {
   const [stopping, leaving] = [new AbortController().signal, new AbortController().signal];
   const { promise: go, resolve } = Promise.withResolvers<void>();
-  const app = new Hono<Env>();
+  const app = new Hono<HttpEnv>();
   app.use(answerBeforeLeaving({ stopping, leaving }));
   app.get('/whole', async (c) => go.then(() => c.text('ok')));
   app.get('/stream', (c) =>

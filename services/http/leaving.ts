@@ -1,7 +1,7 @@
 import { addAbortListener } from 'node:events';
 import type { MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
-import type { Env } from './env.ts';
+import type { HttpEnv } from './env.ts';
 
 export interface LeavingOptions {
   /** Aborted when the gateway begins to stop: from then on connections are not kept. */
@@ -15,7 +15,7 @@ export interface LeavingOptions {
  * which goes on without it. Streams end by themselves.
  */
 export const answerBeforeLeaving =
-  ({ stopping, leaving }: LeavingOptions): MiddlewareHandler<Env> =>
+  <E extends HttpEnv>({ stopping, leaving }: LeavingOptions): MiddlewareHandler<E> =>
   async (c, next) => {
     if (stopping.aborted) c.header('Connection', 'close');
     const { promise: left, resolve: leave } = Promise.withResolvers<'left'>();

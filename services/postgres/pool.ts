@@ -1,13 +1,11 @@
 import pg from 'pg';
 import { CodeBoxError } from '#contract';
-import { asOverQuota } from './over-quota.ts';
-import { inStatement } from './statement-span.ts';
 
 /** Bounds of one statement; the server's own is met first, so that it does not go on with what nobody waits for. */
 const connectMs = 4000;
 const statementMs = 8000;
 const answerMs = 10_000;
-/** A gateway that vanishes in the middle of a transaction keeps its locks from the others for no longer. */
+/** A process that vanishes in the middle of a transaction keeps its locks from the others for no longer. */
 const betweenStatementsMs = 10_000;
 const maxClients = 16;
 
@@ -22,12 +20,24 @@ const isAway = (error: unknown): boolean => {
 const away = (cause: unknown): CodeBoxError =>
   new CodeBoxError('unavailable', 'The database does not answer.', { cause, retryAfterSeconds: 2 });
 
+export interface PoolOptions {
+  /** Told of connections that break while nobody uses them. */
+  onError: (error: Error) => void;
+  /** Sends a statement, with whatever is to be done before and after it. */
+  around?: <T>(statement: unknown, send: () => Promise<T>) => Promise<T>;
+  /** What an error of a statement means to the caller; undefined for any that is passed on as it is. */
+  translate?: (error: unknown) => Error | undefined;
+}
+
 /**
  * A pool on PostgreSQL in which nothing waits for ever: for a connection or a place in the pool 4 s, for an answer 10 s. What
  * fails for the database being away throws `unavailable`, and its connection is not used again: somebody may still be writing an
  * answer to it.
  */
-export const createPool = (url: string, onError: (error: Error) => void): pg.Pool => {
+export const createPool = (
+  url: string,
+  { onError, around = (_, send) => send(), translate = () => undefined }: PoolOptions,
+): pg.Pool => {
   const pool = new pg.Pool({
     connectionString: url,
     max: maxClients,
@@ -45,9 +55,9 @@ export const createPool = (url: string, onError: (error: Error) => void): pg.Poo
     const send = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
     const query = async (...args: unknown[]) => {
       try {
-        return await inStatement(args[0], () => send(...args));
+        return await around(args[0], () => send(...args));
       } catch (error) {
-        if (!isAway(error)) throw asOverQuota(error) ?? error;
+        if (!isAway(error)) throw translate(error) ?? error;
         client.release(true);
         throw away(error);
       }

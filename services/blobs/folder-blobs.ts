@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CodeBoxError } from '#contract';
-import { orAborted } from '../drivers/or-aborted.ts';
-import { createGate } from '../gate.ts';
+import { createGate } from '../waiting/gate.ts';
+import { orAborted } from '../waiting/or-aborted.ts';
 import type { BlobEntry, BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
 

@@ -1,9 +1,8 @@
 import type { Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { serve } from '@hono/node-server';
-import type { Hono } from 'hono';
-import type { Env } from './env.ts';
-import { isWebSocketRequest, serveUpgrades } from './upgrade.ts';
+import type { HttpEnv } from './env.ts';
+import { type HttpApp, isWebSocketRequest, serveUpgrades } from './upgrade.ts';
 
 export interface HttpServer {
   port: number;
@@ -21,7 +20,7 @@ const unreadMs = 60_000;
  * is cut off. Rejects when the address is taken.
  */
 export const listen = async (
-  app: Hono<Env>,
+  app: HttpApp,
   host: string,
   port: number,
   timeouts = { unreadMs },
@@ -29,7 +28,7 @@ export const listen = async (
   const server = await new Promise<Server>((listening, failed) => {
     const created = serve(
       {
-        fetch: app.fetch,
+        fetch: (request, env) => app.fetch(request, env as HttpEnv['Bindings']),
         hostname: host,
         port,
         serverOptions: {

@@ -2,7 +2,7 @@ import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { CodeBoxError, type ErrorCode, type Problem } from '#contract';
-import type { Env } from './env.ts';
+import type { HttpEnv } from './env.ts';
 
 const statuses: Record<ErrorCode, { status: ContentfulStatusCode; title: string }> = {
   invalid_request: { status: 400, title: 'Bad Request' },
@@ -60,7 +60,7 @@ export const toProblem = (error: CodeBoxError, requestId: string): Problem => {
 };
 
 /** The answer to a request that failed. */
-export const problemResponse = (c: Context<Env>, error: CodeBoxError): Response => {
+export const problemResponse = <E extends HttpEnv>(c: Context<E>, error: CodeBoxError): Response => {
   const problem = toProblem(error, c.get('requestId') ?? '');
   if (problem.retryAfterSeconds !== undefined) c.header('Retry-After', String(problem.retryAfterSeconds));
   if (error.code === 'unauthorized') c.header('WWW-Authenticate', 'Bearer realm="codebox"');

@@ -1,12 +1,12 @@
 import type { Context, MiddlewareHandler } from 'hono';
 import { Gauge, Histogram, type Registry } from 'prom-client';
-import type { Env } from './env.ts';
+import type { HttpEnv } from './env.ts';
 import { sentStatus } from './status.ts';
 
 const noRoute = 'none';
 
 /** Series of the requests that came, and of the streams and WebSockets that are open: a middleware that counts them by route. */
-export const createRequestMetrics = (registry: Registry): MiddlewareHandler<Env> => {
+export const createRequestMetrics = <E extends HttpEnv>(registry: Registry): MiddlewareHandler<E> => {
   const registers = [registry];
   const requests = new Histogram({
     name: 'codebox_http_request_duration_seconds',
@@ -20,7 +20,7 @@ export const createRequestMetrics = (registry: Registry): MiddlewareHandler<Env>
   const sockets = new Gauge({ name: 'codebox_open_sockets', help: 'WebSockets that are open.', labelNames, registers });
 
   /** Counts what stays open behind the response, until its connection has done with it. */
-  const countOpen = (c: Context<Env>, route: string) => {
+  const countOpen = (c: Context<E>, route: string) => {
     const { incoming, outgoing, upgrade } = c.env ?? {};
     const isSocket = upgrade?.isTaken() ?? false;
     if (!isSocket && !c.get('isStream')) return;

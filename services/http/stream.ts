@@ -2,7 +2,7 @@ import { addAbortListener } from 'node:events';
 import type { Context } from 'hono';
 import { accepts } from 'hono/accepts';
 import type { StreamClosing } from '#contract';
-import type { Env } from './env.ts';
+import type { HttpEnv } from './env.ts';
 
 export type StreamFormat = 'sse' | 'ndjson';
 
@@ -10,7 +10,7 @@ const pingMs = 15_000;
 const types: Record<StreamFormat, string> = { sse: 'text/event-stream', ndjson: 'application/x-ndjson' };
 
 /** What the caller asked for by `Accept`: a stream, or undefined for one JSON answer. */
-export const streamFormat = (c: Context<Env>): StreamFormat | undefined => {
+export const streamFormat = <E extends HttpEnv>(c: Context<E>): StreamFormat | undefined => {
   const type = accepts(c, {
     header: 'Accept',
     supports: ['application/json', ...Object.values(types)],
@@ -20,7 +20,7 @@ export const streamFormat = (c: Context<Env>): StreamFormat | undefined => {
 };
 
 /** Where a caller wants to go on: `?after=`, or what an EventSource sends when it reconnects. */
-export const resumeAfter = (c: Context<Env>, after: number | undefined): number => {
+export const resumeAfter = <E extends HttpEnv>(c: Context<E>, after: number | undefined): number => {
   const last = c.req.header('last-event-id');
   return after ?? (last !== undefined && /^\d{1,9}$/.test(last) ? Number(last) : 0);
 };
@@ -58,8 +58,8 @@ export interface StreamOptions<E> {
  * Events as server-sent events or NDJSON, one at a time as the reader takes them, with a ping after 15 s of silence. Nothing of an
  * event stays here once it is passed on: neither the stop nor the silence is raced against each, as what waits for long would keep it.
  */
-export const streamEvents = <E extends StreamedEvent>(
-  c: Context<Env>,
+export const streamEvents = <H extends HttpEnv, E extends StreamedEvent>(
+  c: Context<H>,
   { format, events, leave, stopping, onError }: StreamOptions<E>,
 ): Response => {
   const encoder = new TextEncoder();

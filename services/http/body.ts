@@ -1,6 +1,6 @@
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
-import type { Env } from './env.ts';
+import type { HttpEnv } from './env.ts';
 
 const maxJsonBytes = 10 * 1024 * 1024;
 const readDeadlineMs = 30_000;
@@ -10,7 +10,9 @@ const readDeadlineMs = 30_000;
  * `curl -d '{…}'` works as it is. Answers the value and the bytes; an empty body is `{}`.
  * Throws `timeout` when it is late, `too_large`, and `invalid_request` for one that breaks off or is not JSON.
  */
-export const readJsonBody = async (c: Context<Env>): Promise<{ value: unknown; bytes: Uint8Array }> => {
+export const readJsonBody = async <E extends HttpEnv>(
+  c: Context<E>,
+): Promise<{ value: unknown; bytes: Uint8Array }> => {
   const bytes = await readBytes(c);
   if (bytes.length === 0) return { value: {}, bytes };
   let text: string;
@@ -26,7 +28,7 @@ export const readJsonBody = async (c: Context<Env>): Promise<{ value: unknown; b
   }
 };
 
-const readBytes = async (c: Context<Env>): Promise<Uint8Array> => {
+const readBytes = async <E extends HttpEnv>(c: Context<E>): Promise<Uint8Array> => {
   if (Number(c.req.header('content-length') ?? 0) > maxJsonBytes) throw tooLarge();
   // The socket's own stream where there is one: a web stream around it costs as much as all the rest of a small request.
   const incoming = c.env?.incoming;

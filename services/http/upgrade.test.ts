@@ -4,13 +4,13 @@ import { type AddressInfo, connect } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Hono } from 'hono';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { Env } from './env.ts';
+import type { HttpEnv } from './env.ts';
 import { serveUpgrades } from './upgrade.ts';
 
 const refusalMs = 1000;
 let server: Server;
 let cut: () => void;
-const app = new Hono<Env>();
+const app = new Hono<HttpEnv>();
 app.get('/slow', async (c) => {
   await sleep(2 * refusalMs);
   return c.text('thought about it', 403);

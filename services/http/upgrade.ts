@@ -2,8 +2,7 @@ import { type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
-import type { Hono } from 'hono';
-import type { Env } from './env.ts';
+import type { HttpEnv } from './env.ts';
 
 /** A request that asks for another protocol. Its handler takes the connection over, or answers it like any other. */
 export interface Upgrade {
@@ -13,6 +12,11 @@ export interface Upgrade {
    */
   take(): { socket: Socket; head: Buffer };
   isTaken(): boolean;
+}
+
+/** An application that answers requests: one of Hono, whatever its variables are. */
+export interface HttpApp {
+  fetch: (request: Request, env: HttpEnv['Bindings']) => Response | Promise<Response>;
 }
 
 /** A handshake that nobody answers ends; what an answer waits for, such as a new terminal, takes less. */
@@ -33,7 +37,7 @@ export const isWebSocketRequest = (request: Pick<IncomingMessage, 'method' | 'he
  */
 export const serveUpgrades = (
   server: Server,
-  app: Hono<Env>,
+  app: HttpApp,
   { refusalMs = 10_000 }: UpgradeOptions = {},
 ): (() => void) => {
   const open = new Set<Socket>();
@@ -73,7 +77,7 @@ export const serveUpgrades = (
       },
     };
     const listener = getRequestListener((request, env) =>
-      app.fetch(request, { ...(env as HttpBindings), upgrade } satisfies Env['Bindings']),
+      app.fetch(request, { ...(env as HttpBindings), upgrade } satisfies HttpEnv['Bindings']),
     );
     void listener(incoming, outgoing);
   });

@@ -1,0 +1,179 @@
+import { OpenAPIRegistry } from '@asteasolutions/zod-to-openapi';
+import { type Context, Hono } from 'hono';
+import { z } from 'zod';
+import { problemSchema } from '#contract';
+import { readJsonBody } from './body.ts';
+import type { HttpEnv } from './env.ts';
+import { faulty, toFaults } from './fault.ts';
+import { wording } from './wording.ts';
+
+/** One response of an endpoint, for the OpenAPI document: JSON by default. */
+export interface ResponseSpec {
+  description: string;
+  schema?: z.ZodType;
+  types?: Record<string, z.ZodType>;
+}
+
+export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
+  method: 'get' | 'post' | 'put' | 'patch' | 'delete' | 'head';
+  /** With parameters in braces; `{path}` takes the rest of the path, slashes too. */
+  path: string;
+  summary: string;
+  tag: string;
+  params?: P;
+  query?: Q;
+  body?: B;
+  /** Bodies that are not JSON, for the OpenAPI document only: the handler reads them. */
+  rawBody?: Record<string, z.ZodType>;
+  responses: Record<number, ResponseSpec>;
+}
+
+/** What an endpoint asks of its callers besides its input. */
+export interface Admission<E extends HttpEnv> {
+  /** For the OpenAPI document: any one of these lets a request in. */
+  security: Record<string, string[]>[];
+  /** Headers that it takes, for the OpenAPI document. */
+  headers?: z.ZodObject;
+  /** Refuses by throwing, before anything of the request is read. */
+  admit?: (c: Context<E>) => void;
+}
+
+export interface Input<E extends HttpEnv, P, Q, B> {
+  c: Context<E>;
+  params: P;
+  query: Q;
+  body: B;
+  /** The JSON body as it came. */
+  bytes: Uint8Array;
+}
+
+const noInput = z.strictObject({});
+
+/** The routes of a server: each is checked, documented and served from one description. */
+export const createEndpoints = <E extends HttpEnv>() => {
+  const app = new Hono<E>();
+  const registry = new OpenAPIRegistry();
+  const known: { method: string; pattern: RegExp }[] = [];
+
+  const document = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(
+    spec: EndpointSpec<P, Q, B>,
+    { security, headers }: Pick<Admission<E>, 'security' | 'headers'>,
+  ): void => {
+    const content = spec.body ? { 'application/json': { schema: spec.body } } : {};
+    const raw = Object.fromEntries(Object.entries(spec.rawBody ?? {}).map(([type, schema]) => [type, { schema }]));
+    const hasBody = spec.body !== undefined || spec.rawBody !== undefined;
+    registry.registerPath({
+      method: spec.method,
+      path: spec.path,
+      summary: spec.summary,
+      tags: [spec.tag],
+      security,
+      request: {
+        ...(spec.params && { params: spec.params as unknown as z.ZodObject }),
+        ...(spec.query && { query: spec.query as unknown as z.ZodObject }),
+        ...(headers && { headers }),
+        ...(hasBody && { body: { content: { ...content, ...raw } } }),
+      },
+      responses: { ...Object.fromEntries(Object.entries(spec.responses).map(toResponse)), default: problemDoc },
+    });
+  };
+
+  return {
+    app,
+    registry,
+
+    /** Only describes an endpoint, for what is served otherwise. */
+    document,
+
+    /** Serves one endpoint: path, query and body are checked against their schemas, then the handler runs. */
+    add<
+      P extends z.ZodType = typeof noInput,
+      Q extends z.ZodType = typeof noInput,
+      B extends z.ZodType = typeof noInput,
+    >(
+      spec: EndpointSpec<P, Q, B>,
+      admission: Admission<E>,
+      handler: (input: Input<E, z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,
+    ): void {
+      document(spec, admission);
+      known.push({ method: spec.method.toUpperCase(), pattern: toPattern(spec.path) });
+      const restOf = toRest(spec.path);
+      app.on(spec.method.toUpperCase(), toRoute(spec.path), async (c) => {
+        c.set('route', spec.path);
+        admission.admit?.(c);
+        const given = spec.params ? readParams(c, restOf) : {};
+        const params = checkInput(spec.params ?? noInput, given, '/path') as z.output<P>;
+        const query = checkInput(spec.query ?? noInput, readQuery(c), '/query') as z.output<Q>;
+        const { value, bytes } = spec.body ? await readJsonBody(c) : { value: {}, bytes: new Uint8Array() };
+        const body = checkInput(spec.body ?? noInput, value, '') as z.output<B>;
+        return await handler({ c, params, query, body, bytes });
+      });
+    },
+
+    /** The methods that a path has, for 405. */
+    methodsOf: (path: string): string[] =>
+      known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method),
+  };
+};
+
+const problemDoc = {
+  description: 'What went wrong.',
+  content: { 'application/problem+json': { schema: problemSchema } },
+};
+
+const toResponse = ([status, response]: [string, ResponseSpec]) => {
+  const types = response.types ?? (response.schema ? { 'application/json': response.schema } : {});
+  const content = Object.fromEntries(Object.entries(types).map(([type, schema]) => [type, { schema }]));
+  return [status, { description: response.description, ...(Object.keys(content).length > 0 && { content }) }];
+};
+
+/** A `:` inside a segment, as in `files:watch`, would begin a parameter; as the pattern of one it stands for itself. */
+const toRoute = (path: string) =>
+  path
+    .replace(/[^/{}]+:([^/{}]+)/, ':method{$&}')
+    .replace('{path}', ':path{.*}')
+    .replaceAll(/\{(\w+)\}/g, ':$1');
+/** What finds, in a raw URL, the part that `{path}` stands for. */
+const toRest = (path: string): RegExp | undefined => {
+  const [before, after] = path.split('{path}');
+  return after === undefined ? undefined : new RegExp(`^${before?.replaceAll(/\{\w+\}/g, '[^/]+')}(.*)$`, 's');
+};
+const toPattern = (path: string) => new RegExp(`^${path.replace('{path}', '.*').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+
+const readQuery = <E extends HttpEnv>(c: Context<E>): Record<string, string> => {
+  const query = Object.entries(c.req.queries()).map(([name, [value = '', ...more]]) => {
+    if (more.length > 0) throw faulty([{ pointer: `/query/${name}`, detail: 'is given more than once' }]);
+    return [name, value] as const;
+  });
+  // Not by assignment, which would lose a parameter of the name `__proto__`.
+  return Object.fromEntries(query);
+};
+
+const idPattern = /^[A-Za-z0-9_-]{1,64}$/;
+/** Stands for every text that cannot be an id: nothing has it, so looking it up gives the 404 of a missing one. */
+const nobody = '-';
+
+/**
+ * Path parameters: ids, of which one that cannot be one becomes an id that nothing has; the rest of the path after a folder
+ * is taken from the raw URL and decoded once.
+ */
+const readParams = <E extends HttpEnv>(c: Context<E>, restOf: RegExp | undefined): Record<string, string> => {
+  const given = Object.entries(c.req.param() as Record<string, string>).filter(([name]) => name !== 'method');
+  const params = Object.fromEntries(given.map(([name, value]) => [name, idPattern.test(value) ? value : nobody]));
+  if (restOf === undefined) return params;
+  const raw = (c.env?.incoming?.url ?? c.req.path).split('?', 1)[0] ?? '';
+  const encoded = restOf.exec(raw)?.[1] ?? '';
+  try {
+    params.path = decodeURIComponent(encoded);
+  } catch (cause) {
+    throw faulty([{ pointer: '/path/path', detail: 'is not valid percent-encoded UTF-8' }], cause);
+  }
+  return params;
+};
+
+/** What a schema makes of a value; throws `invalid_request` with pointers below `root`. */
+export const checkInput = <S extends z.ZodType>(schema: S, value: unknown, root: string): z.output<S> => {
+  const parsed = schema.safeParse(value, { error: wording });
+  if (parsed.success) return parsed.data;
+  throw faulty(parsed.error.issues.flatMap((issue) => toFaults(issue, root)));
+};

@@ -1,0 +1,48 @@
+import { randomUUID } from 'node:crypto';
+import type { Context, MiddlewareHandler } from 'hono';
+import type { Logger } from 'pino';
+import { CodeBoxError } from '#contract';
+import type { HttpEnv } from './env.ts';
+import { isProbe } from './probe.ts';
+import { problemResponse } from './problem.ts';
+import { sentStatus } from './status.ts';
+
+const requestIdPattern = /^[\w.-]{1,128}$/;
+const dotSegment = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
+
+/** Gives each request an id, its caller's own where that is one, and writes a line of log when it is answered. */
+export const logRequests =
+  <E extends HttpEnv>(log: Logger): MiddlewareHandler<E> =>
+  async (c, next) => {
+    const given = c.req.header('x-request-id') ?? '';
+    const requestId = requestIdPattern.test(given) ? given : randomUUID();
+    c.set('requestId', requestId);
+    c.set('log', log.child({ requestId }));
+    c.header('X-Request-Id', requestId);
+    const startedAt = performance.now();
+    await next();
+    const ms = Math.round(performance.now() - startedAt);
+    const level = isProbe(c.get('route')) && c.res.ok ? 'debug' : 'info';
+    c.get('log')[level]({ method: c.req.method, route: c.get('route'), status: sentStatus(c), ms }, 'request');
+  };
+
+/** Refuses `.` and `..` in a path: the URL parser would resolve them, so that what is meant for a file reaches another route. */
+export const refuseDotSegments =
+  <E extends HttpEnv>(): MiddlewareHandler<E> =>
+  async (c, next) => {
+    const raw = c.env?.incoming?.url?.split('?', 1)[0] ?? '';
+    if (!dotSegment.test(raw)) return await next();
+    const detail = 'must not contain . or .. segments';
+    throw new CodeBoxError('invalid_request', `The path ${detail}.`, { errors: [{ pointer: '/path', detail }] });
+  };
+
+/** 404, or 405 with what a path does take. */
+export const answerUnknown =
+  <E extends HttpEnv>(methodsOf: (path: string) => string[]) =>
+  (c: Context<E>): Response => {
+    const methods = methodsOf(c.req.path);
+    if (methods.length === 0)
+      return problemResponse(c, new CodeBoxError('not_found', 'There is nothing at this path.'));
+    c.header('Allow', methods.join(', '));
+    return problemResponse(c, new CodeBoxError('method_not_allowed', `This path takes ${methods.join(', ')}.`));
+  };
