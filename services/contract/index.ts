@@ -2,6 +2,7 @@ export * from './admin.ts';
 export * from './boxes.ts';
 export * from './caller.ts';
 export * from './charts.ts';
+export * from './chats.ts';
 export * from './client.ts';
 export type { EventStream } from './client-runs.ts';
 export type { Session } from './client-session.ts';
