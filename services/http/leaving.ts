@@ -24,5 +24,5 @@ export const answerBeforeLeaving =
     if (winner !== 'left') return;
     const location = c.res.headers.get('content-location');
     const rest = location === null ? 'Ask again.' : `What was started goes on: read it at ${location}.`;
-    throw new CodeBoxError('unavailable', `The gateway is stopping. ${rest}`, { retryAfterSeconds: 1 });
+    throw new CodeBoxError('unavailable', `The service is stopping. ${rest}`, { retryAfterSeconds: 1 });
   };

@@ -39,7 +39,7 @@ export const asCodeBoxError = (thrown: unknown): CodeBoxError => {
     if (error instanceof HTTPException && error.status === 413)
       return new CodeBoxError('too_large', 'The body is too large.');
   }
-  return new CodeBoxError('internal', 'Something went wrong inside the gateway.', { cause: thrown });
+  return new CodeBoxError('internal', 'Something went wrong inside the service.', { cause: thrown });
 };
 
 /** An error as RFC 9457 problem details. */

@@ -36,7 +36,7 @@ const encoders = {
 const closing: StreamClosing = {
   type: 'closing',
   reason: 'restart',
-  detail: 'The gateway is stopping. Open the stream again behind the last event.',
+  detail: 'The service is stopping. Open the stream again behind the last event.',
 };
 const closings = {
   sse: `event: closing\ndata: ${JSON.stringify(closing)}\n\n`,

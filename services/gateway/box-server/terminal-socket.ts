@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
 import { CodeBoxError } from '#contract';
-import { createPeer, type Peer } from './peer.ts';
+import { createPeer, type Peer } from '../../websockets/peer.ts';
 import { connectToBox } from './socket.ts';
 
 const handshakeMs = 10_000;

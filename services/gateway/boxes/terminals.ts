@@ -1,8 +1,8 @@
 import { type Cause, CodeBoxError, type Terminal, type TerminalQuery, terminalIdSchema } from '#contract';
 import { newId } from '../../postgres/id.ts';
+import { closeCodes, type Peer } from '../../websockets/peer.ts';
 import type { BoxTerminal } from '../box-server/client.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
-import { closeCodes, type Peer } from '../box-server/peer.ts';
 import type { ScreenSize } from '../box-server/terminal-socket.ts';
 import type { Activity } from './activity.ts';
 import type { Lifecycle } from './lifecycle.ts';

@@ -1,7 +1,7 @@
 import { addAbortListener } from 'node:events';
 import type { Context, Next } from 'hono';
 import { CodeBoxError } from '#contract';
-import { closeCodes, type Peer } from '../box-server/peer.ts';
+import { closeCodes, type Peer } from '../../websockets/peer.ts';
 import { requireCaller } from './admission.ts';
 import type { Env } from './env.ts';
 import type { KeyCheck } from './key-check.ts';

@@ -10,7 +10,7 @@ import {
 import { faulty } from '../../http/fault.ts';
 import { readFrame } from '../../http/frame.ts';
 import { asCodeBoxError, toProblem } from '../../http/problem.ts';
-import { closeCodes, type Peer } from '../box-server/peer.ts';
+import { closeCodes, type Peer } from '../../websockets/peer.ts';
 import type { Executions } from '../boxes/executions.ts';
 
 export interface SessionOptions {

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import { createPeer } from '../box-server/peer.ts';
+import { createPeer } from '../../websockets/peer.ts';
 import { attachTerminal } from '../box-server/terminal-socket.ts';
 import { bridgeTerminal } from './terminal-bridge.ts';
 

@@ -1,6 +1,6 @@
 import { type TerminalMessage, terminalControlSchema, terminalNewsSchema } from '#contract';
 import { readFrame } from '../../http/frame.ts';
-import { closeCodes, type Peer } from '../box-server/peer.ts';
+import { closeCodes, type Peer } from '../../websockets/peer.ts';
 import type { AttachedTerminal } from '../boxes/terminals.ts';
 
 /**

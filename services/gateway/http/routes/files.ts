@@ -1,9 +1,10 @@
 import { z } from 'zod';
 import { boxPathSchema, fileEntrySchema, folderQuerySchema, folderSchema, maxFolderDepth } from '#contract';
+import { downloadHeaders } from '../../../http/downloads.ts';
 import { openUpload } from '../../../http/uploads.ts';
 import { readAnswer } from '../../box-server/answer.ts';
 import type { Files } from '../../boxes/files.ts';
-import { downloadHeaders, pick, refuseRange, sendRaw } from '../downloads.ts';
+import { pick, refuseRange, sendRaw } from '../downloads.ts';
 import type { Endpoints, Input } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 

@@ -1,8 +1,6 @@
-import { readFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
 import { accepts } from 'hono/accepts';
 import { z } from 'zod';
+import { addDocs } from '../../../http/docs.ts';
 import type { Endpoints } from '../endpoint.ts';
 import type { Metrics } from '../metrics.ts';
 import { openApiDocument } from '../openapi.ts';
@@ -21,22 +19,6 @@ const statusSchema = z.object({ status: z.literal('ok') }).meta({ id: 'Status' }
 const readinessSchema = z
   .object({ status: z.literal('ok'), degraded: z.record(z.string(), z.string()).optional() })
   .meta({ id: 'Readiness' });
-
-/** The page's own files; nothing is loaded from elsewhere. */
-const pageFiles: Record<string, string> = {
-  'swagger-ui.css': 'text/css',
-  'swagger-ui-bundle.js': 'text/javascript',
-};
-
-const docsPage = `<!doctype html>
-<html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>CodeBox API</title>
-<link rel="icon" href="data:,"><link rel="stylesheet" href="/docs/swagger-ui.css"></head>
-<body><div id="ui"></div><script src="/docs/swagger-ui-bundle.js"></script><script src="/docs/start.js"></script></body>
-</html>
-`;
-const docsScript = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#ui', deepLinking: true, tryItOutEnabled: true });\n`;
-const docsPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
 /** Where to go from the root. */
 const index = {
@@ -92,20 +74,5 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, sto
     return c.body(await metrics.registry.metrics(), 200, { 'Content-Type': metrics.registry.contentType });
   });
 
-  let document: string | undefined;
-  app.get('/openapi.json', (c) => {
-    c.set('route', '/openapi.json');
-    document ??= JSON.stringify(openApiDocument(endpoints));
-    return c.body(document, 200, { 'Content-Type': 'application/json' });
-  });
-
-  app.get('/docs', (c) => {
-    c.header('Content-Security-Policy', docsPolicy);
-    return c.html(docsPage);
-  });
-  app.get('/docs/start.js', (c) => c.body(docsScript, 200, { 'Content-Type': 'text/javascript' }));
-  const folder = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/package.json'));
-  for (const [name, type] of Object.entries(pageFiles)) {
-    app.get(`/docs/${name}`, async (c) => c.body(await readFile(join(folder, name)), 200, { 'Content-Type': type }));
-  }
+  addDocs(app, 'CodeBox API', () => openApiDocument(endpoints));
 };

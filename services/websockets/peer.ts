@@ -117,7 +117,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
         // What has been read already still comes: at most one chunk of the connection.
         ws.pause();
         waiting += 1;
-        last = busy.catch(() => close(closeCodes.failed, 'Something went wrong inside the gateway.')).then(settle);
+        last = busy.catch(() => close(closeCodes.failed, 'Something went wrong inside the service.')).then(settle);
       });
       ws.resume();
     },
