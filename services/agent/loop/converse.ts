@@ -1,6 +1,12 @@
-import type { ExecutionEvent, Tokens } from '#contract';
-import type { LanguageModel, ModelMessage } from '../models/model.ts';
-import type { Workspace } from './workspace.ts';
+import { CodeBoxError, type ExecutionEvent, type Tokens } from '#contract';
+import type { LanguageModel, ModelMessage, ToolCall } from '../models/model.ts';
+import { askModel, type Reply } from './asking.ts';
+import { fitHistory, pairCalls } from './history.ts';
+import { createMistakes } from './mistakes.ts';
+import { promptOf } from './prompt.ts';
+import { carryOut } from './tasks.ts';
+import { readTask, toolsOf } from './tools.ts';
+import type { Facts, Workspace } from './workspace.ts';
 
 /** What happens while an answer is made, in order. The service numbers these, shows and keeps them. */
 export type LoopEvent =
@@ -60,3 +66,149 @@ export interface Outcome {
   rounds: number;
   error: { code: string; detail: string } | null;
 }
+
+/** More calls in one round are a model that has lost its way. */
+const maxCalls = 8;
+
+/** Why an answer ends before its model has ended it, in words for the reader and for the model. */
+interface Bound {
+  notice: string;
+  told: string;
+}
+
+const closingWords =
+  'You cannot run anything more now. Tell the reader honestly what was achieved, what failed and why.';
+
+/** One answer in the making. */
+const createAnswer = (conversation: Conversation, facts: Facts) => {
+  const { model, limits, onEvent, signal, notes } = conversation;
+  const grown: ModelMessage[] = [];
+  const tokens: Tokens = { input: 0, output: 0 };
+  const mistakes = createMistakes();
+  const tools = toolsOf(facts);
+  const prompt: ModelMessage = { role: 'system', content: promptOf(facts, notes) };
+  let rounds = 0;
+
+  const ask = async (mayCall: boolean, more: readonly ModelMessage[] = []): Promise<Reply> => {
+    rounds += 1;
+    const messages = [prompt, ...fitHistory([...conversation.messages, ...grown, ...more], limits.historyTokens)];
+    return await askModel(
+      {
+        model,
+        request: { messages, tools, mayCall, signal },
+        onText: (text) => onEvent({ type: 'text', text }),
+        tokens,
+      },
+      (text) => grown.push({ role: 'assistant', content: text, calls: [] }),
+    );
+  };
+
+  /** Answers how often this call's mistake has been made by now: 0 for none. */
+  const carryOutOne = async (call: ToolCall, isCut: boolean): Promise<number> => {
+    const answer = (content: string) => grown.push({ role: 'tool', call: call.id, content });
+    const read = isCut
+      ? { fault: 'The call was cut off because the answer became too long: write less at once, or in several steps.' }
+      : readTask(call, facts.languages);
+    if ('fault' in read) {
+      answer(read.fault);
+      return mistakes.noteFault(read.fault);
+    }
+    if (read.isRepaired) {
+      const text = `The model wrote the arguments of ${read.task.name} wrongly; they were repaired.`;
+      await onEvent({ type: 'notice', kind: 'repaired', text });
+    }
+    const { result, error, fault } = await carryOut(call.id, read.task, conversation);
+    answer(result);
+    if (error) return mistakes.noteError(error);
+    return fault === null ? 0 : mistakes.noteFault(fault);
+  };
+
+  /** Uses the tools one after the other; answers the bound that was met. */
+  const carryOutAll = async ({ text, calls, end }: Reply): Promise<Bound | undefined> => {
+    grown.push({ role: 'assistant', content: text, calls: calls.map(asObject) });
+    for (const [index, call] of calls.entries()) {
+      signal.throwIfAborted();
+      if (index >= maxCalls) {
+        grown.push({ role: 'tool', call: call.id, content: `Refused: at most ${maxCalls} calls at once.` });
+        continue;
+      }
+      const times = await carryOutOne(call, end === 'length' && index === calls.length - 1);
+      signal.throwIfAborted();
+      if (times >= limits.sameMistake) {
+        const notice = `Stopped: the same mistake was made ${times} times.`;
+        return { notice, told: `The same mistake was made ${times} times.` };
+      }
+    }
+    return undefined;
+  };
+
+  const close = async ({ notice, told }: Bound): Promise<'limit'> => {
+    await onEvent({ type: 'notice', kind: 'limit', text: notice });
+    const { text } = await ask(false, [{ role: 'user', content: `[${told} ${closingWords}]` }]);
+    if (text !== '') grown.push({ role: 'assistant', content: text, calls: [] });
+    return 'limit';
+  };
+
+  return {
+    /** Goes on until the model has answered, or a bound is met. */
+    async make(): Promise<'ok' | 'limit'> {
+      while (rounds < limits.rounds - 1) {
+        const reply = await ask(true);
+        if (reply.calls.length === 0) {
+          grown.push({ role: 'assistant', content: reply.text, calls: [] });
+          return reply.end === 'length' ? await tellCut() : 'ok';
+        }
+        const bound = await carryOutAll(reply);
+        if (bound) return await close(bound);
+      }
+      const told = `You have used all ${limits.rounds - 1} attempts.`;
+      return await close({ notice: `Stopped after ${limits.rounds - 1} attempts.`, told });
+    },
+    outcome: (status: Outcome['status'], error: Outcome['error']): Outcome => ({
+      status,
+      messages: pairCalls(grown),
+      tokens,
+      rounds,
+      error,
+    }),
+  };
+
+  async function tellCut(): Promise<'limit'> {
+    await onEvent({
+      type: 'notice',
+      kind: 'limit',
+      text: 'The answer ends here: it reached the length that the model allows.',
+    });
+    return 'limit';
+  }
+};
+
+/** A call as it is kept: some servers refuse a conversation with arguments that are no JSON object. */
+const asObject = ({ id, name, arguments: text }: ToolCall): ToolCall => {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { id, name, arguments: text };
+  } catch {
+    // It is kept as text.
+  }
+  return { id, name, arguments: JSON.stringify({ text }) };
+};
+
+/**
+ * Answers the last message: asks the model, runs what it wants to run, tells it what came of that, until it has answered. What
+ * a model or a box does wrong is an outcome; only `onEvent` and faults of this program make it reject.
+ */
+export const converse = async (conversation: Conversation): Promise<Outcome> => {
+  const { workspace, signal } = conversation;
+  let answer: ReturnType<typeof createAnswer> | undefined;
+  const outcome = (status: Outcome['status'], error: Outcome['error'] = null): Outcome =>
+    answer?.outcome(status, error) ?? { status, messages: [], tokens: { input: 0, output: 0 }, rounds: 0, error };
+  try {
+    answer = createAnswer(conversation, await workspace.facts(signal));
+    return outcome(await answer.make());
+  } catch (thrown) {
+    if (signal.aborted) return outcome('stopped');
+    if (!(thrown instanceof CodeBoxError)) throw thrown;
+    return outcome('error', { code: thrown.code, detail: thrown.message });
+  }
+};

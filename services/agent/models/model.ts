@@ -20,8 +20,9 @@ export type ModelMessage =
 
 export interface ModelRequest {
   messages: readonly ModelMessage[];
-  /** Empty where the model takes none. */
   tools: readonly ToolSpec[];
+  /** Whether it may call them now; otherwise it is to answer in words. */
+  mayCall: boolean;
   signal: AbortSignal;
 }
 

@@ -1,0 +1,64 @@
+import type { ExecutionEvent } from '#contract';
+import type { Ran } from '../loop/workspace.ts';
+import { createRunText } from './run-text.ts';
+
+const ownFolder = '.codebox/';
+const pictures = /^image\//;
+
+/** What a mime bundle says in words; pictures are counted, never kept. */
+const wordsOf = (mime: Record<string, unknown>): { text: string; isPicture: boolean } => {
+  const isPicture = Object.keys(mime).some((type) => pictures.test(type));
+  const plain = mime['text/plain'] ?? mime['text/markdown'];
+  if (typeof plain === 'string' && !isPicture) return { text: plain.endsWith('\n') ? plain : `${plain}\n`, isPicture };
+  return { text: isPicture ? '' : `[shown: ${Object.keys(mime).join(', ')}]\n`, isPicture };
+};
+
+/** Makes of the events of one run what the loop is told at its end, in bounded memory. */
+export const createGathered = () => {
+  const text = createRunText();
+  let images = 0;
+  let error: Ran['error'] = null;
+  return {
+    add(event: ExecutionEvent): void {
+      switch (event.type) {
+        case 'stdout':
+        case 'stderr':
+          text.add(event.text);
+          break;
+        case 'truncated':
+          text.add(`\n[… ${event.droppedBytes} bytes are left out here …]\n`);
+          break;
+        case 'result':
+        case 'display': {
+          const words = wordsOf(event.mime);
+          text.add(words.text);
+          if (words.isPicture) images += 1;
+          break;
+        }
+        case 'error':
+          error = {
+            name: event.name,
+            value: event.value,
+            traceback: event.traceback,
+            ...(event.hint && { hint: event.hint }),
+          };
+          break;
+      }
+    },
+    end: (execution: string, done: Extract<ExecutionEvent, { type: 'done' }>): Ran => {
+      const others = (paths: readonly string[]) => paths.filter((path) => !path.startsWith(ownFolder));
+      return {
+        execution,
+        status: done.status,
+        durationMs: done.durationMs,
+        text: text.read(),
+        error,
+        stateLost: done.stateLost,
+        cause: done.cause?.detail ?? null,
+        images,
+        files: { created: others(done.files?.created ?? []), modified: others(done.files?.modified ?? []) },
+      };
+    },
+    note: text.add,
+  };
+};

@@ -1,0 +1,51 @@
+import { z } from 'zod';
+import { parseLenient } from './lenient-json.ts';
+
+/** Arguments as they were meant, and whether they had to be repaired for that; or what is wrong with them. */
+export type Arguments<T> = { value: T; isRepaired: boolean } | { fault: string };
+
+const withoutFence = (text: string): string => /^\s*```\w*\n([\s\S]*?)\n?```\s*$/.exec(text)?.[1] ?? text;
+
+/** What the text may have been meant as, the most likely first. */
+function* readings(text: string, rawName: string | undefined): Generator<unknown, void, undefined> {
+  for (const read of [() => JSON.parse(text || '{}'), () => parseLenient(withoutFence(text))]) {
+    try {
+      const value: unknown = read();
+      yield value;
+      // Some write the JSON of a JSON.
+      if (typeof value === 'string') yield parseLenient(value);
+    } catch {
+      // The next reading may do.
+    }
+  }
+  if (rawName !== undefined && text.trim() !== '' && !/^\s*[{[]/.test(text)) yield { [rawName]: withoutFence(text) };
+}
+
+/**
+ * Arguments of a call, checked by `schema`: as JSON, as JSON with the faults that models make, or, where `rawName` is given, the
+ * text itself as the value of that name.
+ */
+export const readArguments = <S extends z.ZodType>(
+  schema: S,
+  text: string,
+  rawName?: string,
+): Arguments<z.output<S>> => {
+  let fault = 'They are no JSON object.';
+  let isFirst = true;
+  for (const value of readings(text, rawName)) {
+    const parsed = schema.safeParse(value);
+    if (parsed.success) return { value: parsed.data, isRepaired: !isFirst || !isJson(text) };
+    if (isFirst || typeof value === 'object') fault = z.prettifyError(parsed.error);
+    isFirst = false;
+  }
+  return { fault };
+};
+
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text || '{}');
+    return true;
+  } catch {
+    return false;
+  }
+};

@@ -1,0 +1,82 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CodeBoxError, type Tokens } from '#contract';
+import type { LanguageModel, ModelEvent, ModelRequest, ToolCall } from '../models/model.ts';
+
+const tries = 3;
+/** A first try that took this long is not repeated: its reader has waited enough. */
+const patienceMs = 30_000;
+const maxPauseSeconds = 20;
+const firstPauseSeconds = 0.5;
+
+const passing = new Set(['unavailable', 'too_many_requests', 'bad_gateway']);
+
+/** What a model answered in one round. */
+export interface Reply {
+  text: string;
+  calls: ToolCall[];
+  end: Extract<ModelEvent, { type: 'end' }>['reason'];
+}
+
+interface Asking {
+  model: LanguageModel;
+  request: ModelRequest;
+  /** Told as it comes. */
+  onText: (text: string) => void | Promise<void>;
+  /** What the model has used, counted up. */
+  tokens: Tokens;
+}
+
+/** What was said before the model broke off is in `reply`, so that it can be kept. */
+const createReply = (): Reply => ({ text: '', calls: [], end: 'stop' });
+
+const readReply = async ({ model, request, onText, tokens }: Asking, reply: Reply): Promise<void> => {
+  let isWhole = false;
+  for await (const event of model.ask(request)) {
+    request.signal.throwIfAborted();
+    switch (event.type) {
+      case 'text':
+        reply.text += event.text;
+        await onText(event.text);
+        break;
+      case 'call':
+        reply.calls.push(event.call);
+        break;
+      case 'tokens':
+        tokens.input += event.input;
+        tokens.output += event.output;
+        break;
+      case 'end':
+        reply.end = event.reason;
+        isWhole = true;
+    }
+  }
+  request.signal.throwIfAborted();
+  if (!isWhole) throw new CodeBoxError('bad_gateway', `The model ${model.id} broke off in the middle of its answer.`);
+};
+
+const pauseOf = (error: unknown, failures: number): number | undefined => {
+  if (!(error instanceof CodeBoxError) || !passing.has(error.code)) return undefined;
+  const seconds = error.retryAfterSeconds ?? firstPauseSeconds * 2 ** (failures - 1) * (1 + Math.random() / 2);
+  return seconds <= maxPauseSeconds ? seconds : undefined;
+};
+
+/**
+ * Asks once, and again when the model failed in a way that passes and nothing of its answer has been shown. `onPart` gets what was
+ * said by an answer that broke off. Rejects with the model's CodeBoxError, or with the reason of the signal.
+ */
+export const askModel = async (asking: Asking, onPart: (text: string) => void): Promise<Reply> => {
+  const startedAt = performance.now();
+  for (let failures = 1; ; failures++) {
+    const reply = createReply();
+    try {
+      await readReply(asking, reply);
+      return reply;
+    } catch (error) {
+      if (reply.text !== '') onPart(reply.text);
+      const seconds = pauseOf(error, failures);
+      const isOver = reply.text !== '' || failures >= tries || performance.now() - startedAt > patienceMs;
+      if (isOver || seconds === undefined) throw error;
+      await sleep(seconds * 1000, undefined, { signal: asking.request.signal });
+    }
+  }
+};

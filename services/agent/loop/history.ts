@@ -1,0 +1,73 @@
+import type { ModelMessage } from '../models/model.ts';
+import { headAndTail } from './outputs.ts';
+
+/** What is left of an old output. */
+const shortCharacters = 400;
+const perMessage = 4;
+
+const lost = 'It was not carried out.';
+
+/** Tokens of a message, about: four bytes each. */
+export const estimateTokens = (message: ModelMessage): number => {
+  const calls =
+    message.role === 'assistant' ? message.calls.map(({ name, arguments: text }) => name + text).join('') : '';
+  return perMessage + Math.ceil(Buffer.byteLength(message.content + calls) / 4);
+};
+
+const tokensOf = (messages: readonly ModelMessage[]): number =>
+  messages.reduce((sum, message) => sum + estimateTokens(message), 0);
+
+/** The messages with exactly one result behind each call, in order, and no result without its call. */
+export const pairCalls = (messages: readonly ModelMessage[]): ModelMessage[] => {
+  const paired: ModelMessage[] = [];
+  messages.forEach((message, index) => {
+    if (message.role === 'tool') return;
+    if (message.role === 'assistant' && message.content === '' && message.calls.length === 0) return;
+    paired.push(message);
+    if (message.role !== 'assistant') return;
+    const next = messages.findIndex((later, at) => at > index && later.role !== 'tool');
+    const results = messages.slice(index + 1, next === -1 ? undefined : next);
+    for (const { id } of message.calls) {
+      const result = results.find((one) => one.role === 'tool' && one.call === id);
+      paired.push(result ?? { role: 'tool', call: id, content: lost });
+    }
+  });
+  return paired;
+};
+
+/** Runs of messages that belong together: a question, or an answer of the model with the results of its calls. */
+const unitsOf = (messages: readonly ModelMessage[]): ModelMessage[][] => {
+  const units: ModelMessage[][] = [];
+  for (const message of messages) {
+    const last = units.at(-1);
+    if (message.role === 'tool' && last) last.push(message);
+    else units.push([message]);
+  }
+  return units;
+};
+
+const shorten = (message: ModelMessage): ModelMessage =>
+  message.role === 'tool' ? { ...message, content: headAndTail(message.content, shortCharacters) } : message;
+
+/**
+ * What of a conversation fits into `budget` tokens: old outputs are shortened first, the oldest first; then the oldest messages are
+ * left out. A call and its result stay together, the last question and what comes after it stay, and it begins with a question.
+ */
+export const fitHistory = (messages: readonly ModelMessage[], budget: number): ModelMessage[] => {
+  const all = pairCalls(messages);
+  let excess = tokensOf(all) - budget;
+  const fitted = all.map((message, index) => {
+    if (excess <= 0 || message.role !== 'tool' || index === all.length - 1) return message;
+    const short = shorten(message);
+    excess -= estimateTokens(message) - estimateTokens(short);
+    return short;
+  });
+  const units = unitsOf(fitted);
+  const question = units.findLastIndex(([first]) => first?.role === 'user');
+  let from = 0;
+  while (from < question && (excess > 0 || units[from]?.[0]?.role !== 'user')) {
+    excess -= tokensOf(units[from] ?? []);
+    from += 1;
+  }
+  return units.slice(from).flat();
+};

@@ -1,0 +1,31 @@
+import type { RunError } from '#contract';
+
+const maxLine = 300;
+
+/** What makes two mistakes the same: their kind, their words and the last line of where they were, without what varies. */
+const normalise = (text: string): string =>
+  text
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colours of tracebacks.
+    .replace(/\u001b\[[0-9;]*m/g, '')
+    .replace(/0x[0-9a-f]+/gi, '0x')
+    .replace(/\d+/g, '0')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .slice(0, maxLine);
+
+/** Counts how often the same mistake is made within one answer. */
+export const createMistakes = () => {
+  const counts = new Map<string, number>();
+  const note = (kind: string): number => {
+    const count = (counts.get(kind) ?? 0) + 1;
+    counts.set(kind, count);
+    return count;
+  };
+  return {
+    /** A fault of the call itself. Answers how often it has been made by now. */
+    noteFault: (fault: string): number => note(normalise(fault)),
+    /** An error of code. */
+    noteError: ({ name, value, traceback }: RunError): number =>
+      note(normalise(`${name}: ${value} ${traceback.join('\n').trimEnd().split('\n').at(-1)}`)),
+  };
+};

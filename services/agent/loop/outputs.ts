@@ -1,0 +1,74 @@
+import type { RunError } from '#contract';
+import type { Ran } from './workspace.ts';
+
+const maxTraceback = 2500;
+const maxFiles = 20;
+
+/** Without colours and cursor movements, and of lines that were drawn over each other the last. */
+export const withoutAnsi = (text: string): string =>
+  text
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is removed.
+    .replace(/\u001b(\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(\u0007|\u001b\\)|[@-Z\\-_])/g, '')
+    .replace(/[^\n]*\r(?!\n)/g, '');
+
+/** The start and the end of a text within `budget` characters, with the bytes that are missing between them. */
+export const headAndTail = (text: string, budget: number): string => {
+  if (text.length <= budget) return text;
+  const headLength = Math.floor(budget * 0.6);
+  const head = text.slice(0, headLength).toWellFormed();
+  const tail = text.slice(text.length - (budget - headLength)).toWellFormed();
+  const missing = Buffer.byteLength(text) - Buffer.byteLength(head) - Buffer.byteLength(tail);
+  return `${head}\n[… ${missing} of ${Buffer.byteLength(text)} bytes are left out here …]\n${tail}`;
+};
+
+const tracebackOf = ({ name, value, traceback }: RunError): string => {
+  const text = withoutAnsi(traceback.join('\n')).trim();
+  const last = `${name}: ${value}`.slice(0, 1000);
+  const whole = text.includes(last) ? text : `${text}\n${last}`.trim();
+  return whole.length <= maxTraceback ? whole : `[…]\n${whole.slice(-maxTraceback)}`;
+};
+
+const coachOf = ({ hint }: RunError): string =>
+  hint
+    ? `${hint.detail} If it cannot be installed, do it without ${hint.module}, or say that it cannot be done.`
+    : 'Find the cause first, then change the code; do not run the same code again.';
+
+const nudge = 'It printed nothing: print what you want to see.';
+
+const filesOf = ({ files: { created, modified } }: Ran): string[] => {
+  const list = (what: string, paths: readonly string[]) => {
+    const more = paths.length > maxFiles ? ` and ${paths.length - maxFiles} more` : '';
+    return paths.length > 0 ? [`[${what}: ${paths.slice(0, maxFiles).join(', ')}${more}]`] : [];
+  };
+  return [...list('Files made', created), ...list('Files changed', modified)];
+};
+
+const endOf = ({ status, cause, stateLost, durationMs }: Ran): string[] => {
+  const lines: string[] = [];
+  if (status !== 'ok' && status !== 'error')
+    lines.push(`[It ended with ${status} after ${(durationMs / 1000).toFixed(1)} s${cause ? `: ${cause}` : ''}]`);
+  else if (cause) lines.push(`[${cause}]`);
+  if (stateLost) lines.push('[All variables and imports of this language are gone: make them again. Files are there.]');
+  return lines;
+};
+
+export interface TellOptions {
+  /** In characters. */
+  budget: number;
+  /** Where the whole text is kept in the box, when it is longer than the budget. */
+  savedAs: string | undefined;
+}
+
+/** What the model is told of a run. */
+export const tellRan = (ran: Ran, { budget, savedAs }: TellOptions): string => {
+  const text = withoutAnsi(ran.text).trimEnd();
+  const lines: string[] = [];
+  if (text !== '') lines.push(headAndTail(text, budget));
+  if (savedAs) lines.push(`[The whole output is in /mnt/data/${savedAs}: read the part that you need.]`);
+  if (ran.images > 0)
+    lines.push(`[${ran.images} ${ran.images === 1 ? 'figure was' : 'figures were'} shown to the reader.]`);
+  if (ran.error) lines.push(tracebackOf(ran.error), coachOf(ran.error));
+  lines.push(...endOf(ran), ...filesOf(ran));
+  if (lines.length === 0) lines.push(ran.status === 'ok' ? nudge : `It ended with ${ran.status}.`);
+  return lines.join('\n');
+};

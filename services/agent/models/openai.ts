@@ -1,0 +1,132 @@
+import type { OpenAI } from 'openai';
+import { toModelError } from './failures.ts';
+import type { LanguageModel, ModelEvent, ModelMessage, ModelRequest, ToolCall } from './model.ts';
+import { listen } from './silence.ts';
+
+type Chunk = OpenAI.Chat.Completions.ChatCompletionChunk;
+type Params = OpenAI.Chat.Completions.ChatCompletionCreateParamsStreaming;
+
+/** A server that speaks chat completions; `azure` with its deployments in the paths. */
+export interface OpenAiServer {
+  /** Without it, that of OpenAI. */
+  url?: string | undefined;
+  key: string | undefined;
+  azure?: { apiVersion: string } | undefined;
+}
+
+/** The SDK is loaded when a model is first asked for. It does not repeat requests: that is the loop's to decide. */
+export const openAiClient = async ({ url, key, azure }: OpenAiServer): Promise<OpenAI> => {
+  const { OpenAI, AzureOpenAI } = await import('openai');
+  // Servers of one's own ask for none, but the SDK does.
+  const common = { apiKey: key ?? 'none', maxRetries: 0, logLevel: 'off' } as const;
+  if (azure) return new AzureOpenAI({ ...common, endpoint: url, apiVersion: azure.apiVersion });
+  return new OpenAI({ ...common, baseURL: url ?? 'https://api.openai.com/v1', organization: null, project: null });
+};
+
+const toParam = (message: ModelMessage): OpenAI.Chat.Completions.ChatCompletionMessageParam => {
+  switch (message.role) {
+    case 'assistant': {
+      const calls = message.calls.map(({ id, name, arguments: text }) => ({
+        id,
+        type: 'function' as const,
+        function: { name, arguments: text },
+      }));
+      return { role: 'assistant', content: message.content || null, ...(calls.length > 0 && { tool_calls: calls }) };
+    }
+    case 'tool':
+      return { role: 'tool', tool_call_id: message.call, content: message.content };
+    default:
+      return message;
+  }
+};
+
+const toParams = (name: string, { messages, tools, mayCall }: ModelRequest, usage: boolean): Params => ({
+  model: name,
+  messages: messages.map(toParam),
+  stream: true,
+  ...(usage && { stream_options: { include_usage: true } }),
+  ...(mayCall && tools.length > 0 && { tools: tools.map((tool) => ({ type: 'function', function: { ...tool } })) }),
+});
+
+/** Calls come in pieces, numbered; some servers number all of them 0 but name each. */
+const createCalls = () => {
+  const calls: (ToolCall & { index: number })[] = [];
+  return {
+    add({ index = 0, id, function: part }: OpenAI.Chat.Completions.ChatCompletionChunk.Choice.Delta.ToolCall) {
+      let call = calls.findLast((known) => known.index === index);
+      if (call === undefined || (id && id !== call.id && part?.name)) {
+        call = { index, id: id || `call_${crypto.randomUUID()}`, name: '', arguments: '' };
+        calls.push(call);
+      }
+      if (part?.name && call.name !== part.name) call.name += part.name;
+      call.arguments += part?.arguments ?? '';
+    },
+    all: (): ToolCall[] => calls.map(({ id, name, arguments: text }) => ({ id, name, arguments: text })),
+  };
+};
+
+const endOf = (finish: string, hasCalls: boolean) => {
+  if (finish === 'length') return 'length';
+  if (finish === 'content_filter') return 'refused';
+  return hasCalls ? 'calls' : 'stop';
+};
+
+async function* toEvents(chunks: AsyncIterable<Chunk>): AsyncGenerator<ModelEvent, void, undefined> {
+  const calls = createCalls();
+  let finish: string | null = null;
+  let tokens: { input: number; output: number } | undefined;
+  for await (const { choices, usage } of chunks) {
+    if (usage) tokens = { input: usage.prompt_tokens ?? 0, output: usage.completion_tokens ?? 0 };
+    const [choice] = choices ?? [];
+    const text = choice?.delta?.content ?? choice?.delta?.refusal;
+    if (text) yield { type: 'text', text };
+    for (const part of choice?.delta?.tool_calls ?? []) calls.add(part);
+    finish = choice?.finish_reason ?? finish;
+  }
+  if (tokens) yield { type: 'tokens', ...tokens };
+  if (finish === null) return;
+  const all = calls.all();
+  for (const call of all) yield { type: 'call', call };
+  yield { type: 'end', reason: endOf(finish, all.length > 0) };
+}
+
+interface OpenAiModel {
+  id: string;
+  /** As the server calls it. */
+  name: string;
+  server: OpenAiServer;
+  silenceSeconds: number;
+}
+
+/** A model behind OpenAI's chat completions, whoever serves them: OpenAI, Azure, Ollama, vLLM, llama.cpp, OpenRouter. */
+export const createOpenAiModel = ({ id, name, server, silenceSeconds }: OpenAiModel): LanguageModel => {
+  let client: Promise<OpenAI> | undefined;
+  let tellsUsage = true;
+
+  const open = async (request: ModelRequest, signal: AbortSignal): Promise<AsyncIterable<Chunk>> => {
+    client ??= openAiClient(server);
+    const { chat } = await client;
+    try {
+      return await chat.completions.create(toParams(name, request, tellsUsage), { signal });
+    } catch (thrown) {
+      if (!tellsUsage || !(thrown instanceof Error) || !/stream_options|include_usage/.test(thrown.message))
+        throw thrown;
+      tellsUsage = false;
+      return await chat.completions.create(toParams(name, request, false), { signal });
+    }
+  };
+
+  return {
+    id,
+    takesTools: true,
+    ask: (request) =>
+      toEvents(
+        listen({
+          open: (signal) => open(request, signal),
+          seconds: silenceSeconds,
+          signal: request.signal,
+          explain: (thrown, wasOpen) => toModelError(thrown, { model: id, key: server.key, wasOpen }),
+        }),
+      ),
+  };
+};

@@ -1,0 +1,38 @@
+import { CodeBoxError } from '#contract';
+
+interface Listening<T> {
+  open: (signal: AbortSignal) => PromiseLike<AsyncIterable<T>>;
+  /** How long nothing may come. */
+  seconds: number;
+  signal: AbortSignal;
+  /** What a failure means; `wasOpen` when the answer had begun. */
+  explain: (thrown: unknown, wasOpen: boolean) => CodeBoxError;
+}
+
+/**
+ * Reads what a provider sends, piece by piece. A stream in which nothing comes for `seconds`, also before its first piece, is
+ * closed and ends with `unavailable`; time that the reader takes does not count. Rejects with the reason of `signal` when that fires.
+ */
+export async function* listen<T>({ open, seconds, signal, explain }: Listening<T>): AsyncGenerator<T, void, undefined> {
+  const silence = new AbortController();
+  const either = AbortSignal.any([signal, silence.signal]);
+  const give = () => silence.abort(new CodeBoxError('unavailable', `The model said nothing for ${seconds} seconds.`));
+  let timer = setTimeout(give, seconds * 1000);
+  let wasOpen = false;
+  try {
+    const pieces = await open(either);
+    wasOpen = true;
+    for await (const piece of pieces) {
+      clearTimeout(timer);
+      yield piece;
+      timer = setTimeout(give, seconds * 1000);
+    }
+    // The SDKs end an aborted stream as if it were whole.
+    either.throwIfAborted();
+  } catch (thrown) {
+    either.throwIfAborted();
+    throw explain(thrown, wasOpen);
+  } finally {
+    clearTimeout(timer);
+  }
+}

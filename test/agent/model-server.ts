@@ -1,0 +1,126 @@
+import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type ChatCompletionRequest, type FixtureResponse, LLMock } from '@copilotkit/aimock';
+import type { ToolCall } from '../../services/agent/models/model.ts';
+
+/** What the model answers next. */
+export type Reply =
+  | { text: string; finishReason?: 'stop' | 'length' }
+  | { text?: string; calls: (Omit<ToolCall, 'id'> & { id?: string })[] }
+  /** Refused with this status. */
+  | { status: number; retryAfter?: number; message?: string }
+  /** Nothing comes, not even a head. */
+  | { fault: 'hang' }
+  /** The connection breaks in the middle of this text. */
+  | { fault: 'cut'; text: string }
+  /** The stream ends as streams do, but without a word on why. */
+  | { fault: 'unfinished'; text: string };
+
+export type Wire = 'openai' | 'anthropic';
+
+export const wires: readonly Wire[] = ['openai', 'anthropic'];
+
+/** A call that runs code. */
+export const runs = (code: string, language = 'python', text?: string): Reply => ({
+  calls: [{ name: 'run_code', arguments: JSON.stringify({ language, code }) }],
+  ...(text !== undefined && { text }),
+});
+
+const toFixture = (reply: Exclude<Reply, { fault: string }>, number: number): FixtureResponse => {
+  if ('status' in reply) {
+    const { status, retryAfter, message = 'It fails.' } = reply;
+    return { status, error: { message, type: 'server_error' }, ...(retryAfter !== undefined && { retryAfter }) };
+  }
+  if ('calls' in reply) {
+    const toolCalls = reply.calls.map((call, index) => ({ id: `call_${number}_${index}`, ...call }));
+    return reply.text === undefined ? { toolCalls } : { content: reply.text, toolCalls };
+  }
+  return { content: reply.text, ...(reply.finishReason && { finishReason: reply.finishReason }) };
+};
+
+const startOf = (wire: Wire, text: string): string => {
+  const events =
+    wire === 'openai'
+      ? [{ id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: text } }] }]
+      : [
+          { type: 'message_start', message: { id: 'm', role: 'assistant', content: [], usage: { input_tokens: 1 } } },
+          { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+          { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text } },
+        ];
+  return events
+    .map(
+      (event) =>
+        `${wire === 'anthropic' && 'type' in event ? `event: ${event.type}\n` : ''}data: ${JSON.stringify(event)}\n\n`,
+    )
+    .join('');
+};
+
+/**
+ * A language model that says what it is told to, one reply per request, on the wires of OpenAI and of Anthropic. What breaks below
+ * HTTP is done here, the rest by aimock behind it.
+ */
+export const startModelServer = async () => {
+  const script: Reply[] = [];
+  const requests: ChatCompletionRequest[] = [];
+  let asked = 0;
+  let next: Exclude<Reply, { fault: string }> = { text: '' };
+  const mock = new LLMock({ logLevel: 'silent' });
+  mock.addFixture({
+    match: { predicate: () => true },
+    response: (body) => {
+      requests.push(body);
+      return toFixture(next, asked);
+    },
+  });
+  const behind = await mock.start();
+
+  const pass = (req: IncomingMessage, res: ServerResponse) => {
+    const out = request(`${behind}${req.url}`, { method: req.method, headers: req.headers }, (answer) => {
+      res.writeHead(answer.statusCode ?? 500, answer.headers);
+      answer.pipe(res);
+    });
+    out.on('error', () => res.destroy());
+    req.pipe(out);
+  };
+
+  const server = createServer((req, res) => {
+    if (req.method !== 'POST') return pass(req, res);
+    asked += 1;
+    const reply = script.shift() ?? { text: 'The script is at its end.' };
+    if (!('fault' in reply)) {
+      next = reply;
+      return pass(req, res);
+    }
+    req.resume();
+    if (reply.fault === 'hang') return;
+    const wire: Wire = req.url?.endsWith('/messages') ? 'anthropic' : 'openai';
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    res.write(startOf(wire, reply.text), () => {
+      if (reply.fault === 'cut') setTimeout(() => res.destroy(), 50);
+      else res.end();
+    });
+  });
+  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+  const { port } = server.address() as AddressInfo;
+
+  return {
+    url: `http://127.0.0.1:${port}`,
+    /** Begins a new script. */
+    say(...replies: Reply[]): void {
+      script.splice(0, Number.POSITIVE_INFINITY, ...replies);
+      requests.length = 0;
+      asked = 0;
+    },
+    /** What aimock was asked since then, in OpenAI's words whatever the wire. */
+    requests,
+    /** How often it was asked since then, faults too. */
+    asked: () => asked,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await mock.stop();
+    },
+  };
+};
+
+export type ModelServer = Awaited<ReturnType<typeof startModelServer>>;

@@ -1,0 +1,62 @@
+import type { Box } from '#contract';
+import { createBoxWorkspace } from '../../services/agent/box/box-workspace.ts';
+import { createFacts } from '../../services/agent/box/facts.ts';
+import {
+  type Conversation,
+  converse,
+  type Limits,
+  type LoopEvent,
+  type Outcome,
+} from '../../services/agent/loop/converse.ts';
+import type { LanguageModel } from '../../services/agent/models/model.ts';
+import { createOpenAiModel } from '../../services/agent/models/openai.ts';
+import type { RunningGateway } from '../api/harness.ts';
+import type { ModelServer, Wire } from './model-server.ts';
+
+export const limits: Limits = { rounds: 12, sameMistake: 3, outputCharacters: 8000, historyTokens: 60_000 };
+
+/** The scripted model as the agent reaches it. */
+export const modelAt = (server: ModelServer, _wire: Wire, silenceSeconds = 20): LanguageModel =>
+  createOpenAiModel({
+    id: 'openai/scripted',
+    name: 'scripted',
+    server: { url: `${server.url}/v1`, key: 'sk-test-0123456789' },
+    silenceSeconds,
+  });
+
+const facts = createFacts();
+
+export interface Answer extends Outcome {
+  events: LoopEvent[];
+  /** All that was said. */
+  text: string;
+}
+
+/** Asks one question in a box and waits for the whole answer. */
+export const ask = async (
+  { gateway, box, model }: { gateway: RunningGateway; box: Box; model: LanguageModel },
+  question: string,
+  more: Partial<Conversation> = {},
+): Promise<Answer> => {
+  const events: LoopEvent[] = [];
+  const outcome = await converse({
+    model,
+    workspace: createBoxWorkspace({ client: gateway.client, box, facts }),
+    messages: [{ role: 'user', content: question }],
+    notes: [],
+    approve: undefined,
+    limits,
+    signal: new AbortController().signal,
+    ...more,
+    onEvent: async (event) => {
+      events.push(event);
+      await more.onEvent?.(event);
+    },
+  });
+  const text = events.map((event) => (event.type === 'text' ? event.text : '')).join('');
+  return { ...outcome, events, text };
+};
+
+/** What the model was told of its calls. */
+export const results = ({ messages }: Outcome): string[] =>
+  messages.flatMap((message) => (message.role === 'tool' ? [message.content] : []));
