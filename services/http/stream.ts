@@ -44,8 +44,17 @@ const closings = {
 };
 const pings = { sse: ': ping\n\n', ndjson: '\n' };
 
+/** How a stream is written. */
+export interface StreamWire<E> {
+  type: string;
+  encode: (event: E) => string;
+  /** A sign of life that readers pass over. */
+  ping: string;
+  /** Told when the server stops before the last event. */
+  closing: string;
+}
+
 export interface StreamOptions<E> {
-  format: StreamFormat;
   events: AsyncGenerator<E>;
   /** Aborted when the reader leaves, so that a silent source is left too. */
   leave: AbortController;
@@ -60,7 +69,19 @@ export interface StreamOptions<E> {
  */
 export const streamEvents = <H extends HttpEnv, E extends StreamedEvent>(
   c: Context<H>,
-  { format, events, leave, stopping, onError }: StreamOptions<E>,
+  { format, ...options }: StreamOptions<E> & { format: StreamFormat },
+): Response =>
+  streamAs(
+    c,
+    { type: types[format], encode: encoders[format], ping: pings[format], closing: closings[format] },
+    options,
+  );
+
+/** Events in any form of text, as `streamEvents` sends its own. */
+export const streamAs = <H extends HttpEnv, E>(
+  c: Context<H>,
+  wire: StreamWire<E>,
+  { events, leave, stopping, onError }: StreamOptions<E>,
 ): Response => {
   const encoder = new TextEncoder();
   let isOver = false;
@@ -80,7 +101,7 @@ export const streamEvents = <H extends HttpEnv, E extends StreamedEvent>(
   };
 
   const headers = {
-    'Content-Type': types[format],
+    'Content-Type': wire.type,
     'Cache-Control': 'no-store',
     'X-Accel-Buffering': 'no',
     'X-Content-Type-Options': 'nosniff',
@@ -95,11 +116,11 @@ export const streamEvents = <H extends HttpEnv, E extends StreamedEvent>(
       start(controller) {
         const ping = () => {
           // A reader that has not taken the last event is not waiting for a sign of life.
-          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(pings[format]));
+          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(wire.ping));
         };
         silence = setInterval(ping, pingMs);
         waiting = addAbortListener(stopping, () => {
-          controller.enqueue(encoder.encode(closings[format]));
+          controller.enqueue(encoder.encode(wire.closing));
           controller.close();
           void abandon();
         });
@@ -113,7 +134,7 @@ export const streamEvents = <H extends HttpEnv, E extends StreamedEvent>(
             return controller.close();
           }
           silence?.refresh();
-          controller.enqueue(encoder.encode(encoders[format](value)));
+          controller.enqueue(encoder.encode(wire.encode(value)));
         } catch (error) {
           if (isOver) return;
           finish();

@@ -1,0 +1,48 @@
+import type { AnswerEvent } from '#contract';
+import { absolute, linksTo, markdownLink, withOrigin } from './links.ts';
+
+/**
+ * An answer as Markdown, piece by piece: what the model says, the pictures of its code where they were shown, and at the end links
+ * to the files that the text has not named. Code and its output are left out. All links begin with `origin`.
+ */
+export const createAnswerMarkdown = (origin: string) => {
+  let told = '';
+  let isApart = true;
+
+  const tell = (text: string): string => {
+    told += text;
+    return text;
+  };
+  /** Blocks of Markdown stand apart. */
+  const gap = (): string => (told === '' || told.endsWith('\n\n') ? '' : told.endsWith('\n') ? '\n' : '\n\n');
+
+  return {
+    /** The text that this event adds; empty for most. */
+    next(event: AnswerEvent): string {
+      switch (event.type) {
+        case 'text': {
+          if (event.text === '') return '';
+          const before = isApart ? gap() : '';
+          isApart = false;
+          return tell(before + withOrigin(event.text, origin));
+        }
+        case 'code':
+        case 'tool':
+          isApart = true;
+          return '';
+        case 'image':
+          isApart = true;
+          return tell(gap() + markdownLink(event.image.name, absolute(event.image.url, origin), true));
+        case 'done': {
+          const unnamed = event.files.filter(({ name }) => linksTo(told, name).length === 0);
+          if (unnamed.length === 0) return '';
+          return tell(
+            gap() + unnamed.map(({ name, url }) => `- ${markdownLink(name, absolute(url, origin))}`).join('\n'),
+          );
+        }
+        default:
+          return '';
+      }
+    },
+  };
+};

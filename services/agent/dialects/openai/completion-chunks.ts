@@ -1,0 +1,96 @@
+import type { ChatCompletion, ChatCompletionChunk } from 'openai/resources/chat/completions';
+import type { CompletionUsage } from 'openai/resources/completions';
+import type { AnswerEvent, Attachment, Tokens } from '#contract';
+import { createAnswerMarkdown } from '../answer-markdown.ts';
+import { type CodeLogEntry, createCodeLog } from '../code-log.ts';
+import { absolute } from '../links.ts';
+
+/** What a chat completion says beside OpenAI's fields. */
+export interface CodeboxExtension {
+  /** To be sent as `session_id` to go on; null when the chat is not kept. */
+  chat: string | null;
+  /** How the answer ended. */
+  status: string;
+  files: Attachment[];
+  code_log: CodeLogEntry[];
+}
+
+export type Chunk = ChatCompletionChunk & { codebox?: CodeboxExtension };
+export type Completion = ChatCompletion & { codebox: CodeboxExtension };
+
+export interface CompletionShape {
+  id: string;
+  model: string;
+  /** Null when it is removed at the end. */
+  chat: string | null;
+  /** In seconds. */
+  created: number;
+  /** Of the links in it. */
+  origin: string;
+  /** Whether a last chunk tells of the tokens. */
+  includeUsage: boolean;
+}
+
+/** Turns the events of an answer into the chunks of a streamed chat completion; `error` and its `done` become none. */
+export const createCompletionChunks = ({ id, model, chat, created, origin, includeUsage }: CompletionShape) => {
+  const markdown = createAnswerMarkdown(origin);
+  const log = createCodeLog();
+  const envelope = { id, object: 'chat.completion.chunk' as const, created, model };
+  const usageOf = (usage: CompletionUsage | null) => (includeUsage ? { usage } : {});
+
+  const chunk = (
+    delta: ChatCompletionChunk.Choice.Delta,
+    finish: ChatCompletionChunk.Choice['finish_reason'] = null,
+  ): Chunk => ({
+    ...envelope,
+    choices: [{ index: 0, delta, finish_reason: finish, logprobs: null }],
+    ...usageOf(null),
+  });
+
+  return (event: AnswerEvent): Chunk[] => {
+    log.add(event);
+    const text = markdown.next(event);
+    const chunks = text === '' ? [] : [chunk({ content: text })];
+    if (event.type === 'start') chunks.push(chunk({ role: 'assistant', content: '' }));
+    if (event.type !== 'done' || event.status === 'error') return chunks;
+    chunks.push({
+      ...chunk({}, event.status === 'limit' ? 'length' : 'stop'),
+      codebox: {
+        chat,
+        status: event.status,
+        files: event.files.map((file) => ({ ...file, url: absolute(file.url, origin) })),
+        code_log: log.entries(),
+      },
+    });
+    if (includeUsage) chunks.push({ ...envelope, choices: [], ...usageOf(toUsage(event.tokens)) });
+    return chunks;
+  };
+};
+
+/** The chunks of an answer as one completion. */
+export const toCompletion = (chunks: readonly Chunk[], tokens: Tokens | null): Completion | undefined => {
+  const last = chunks.find(({ codebox }) => codebox !== undefined);
+  if (last?.codebox === undefined) return undefined;
+  const content = chunks.map(({ choices: [choice] }) => choice?.delta.content ?? '').join('');
+  return {
+    id: last.id,
+    object: 'chat.completion',
+    created: last.created,
+    model: last.model,
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant', content, refusal: null },
+        finish_reason: last.choices[0]?.finish_reason ?? 'stop',
+        logprobs: null,
+      },
+    ],
+    usage: toUsage(tokens),
+    codebox: last.codebox,
+  };
+};
+
+const toUsage = (tokens: Tokens | null): CompletionUsage => {
+  const { input, output } = tokens ?? { input: 0, output: 0 };
+  return { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
+};

@@ -1,0 +1,100 @@
+import { z } from 'zod';
+import { modelNameSchema, plainText, wellFormedText } from '#contract';
+import { faulty } from '../../../http/fault.ts';
+import { type Asked, type InlineFile, lastOfEachName, toInlineFile } from './content.ts';
+
+const text = wellFormedText().max(1_000_000);
+
+const partSchema = z.discriminatedUnion(
+  'type',
+  [
+    z.looseObject({ type: z.literal('text'), text }),
+    z
+      .looseObject({ type: z.literal('image_url'), image_url: z.looseObject({ url: z.string() }) })
+      .meta({ description: 'A data URL. It is put into the box as a file; the model does not see it, its code can.' }),
+    z
+      .looseObject({
+        type: z.literal('file'),
+        file: z.looseObject({ filename: z.string().nullish(), file_data: z.string() }),
+      })
+      .meta({ description: 'As a data URL or base64. It is put into the box.' }),
+  ],
+  { error: 'must be of type text, image_url or file' },
+);
+
+const messageSchema = z.looseObject({
+  role: z.enum(['system', 'developer', 'user', 'assistant'], { error: 'must be system, developer, user or assistant' }),
+  content: z.union([text, z.array(partSchema).max(1000)]).nullish(),
+});
+
+const ownTools = 'must be empty or code_interpreter: this model has its own tools and calls none of its client';
+
+/** `POST /v1/chat/completions`. What is not named here, such as `temperature`, is taken and has no effect. */
+export const chatCompletionRequestSchema = z
+  .looseObject({
+    model: modelNameSchema
+      .nullish()
+      .meta({ description: 'As GET /v1/models lists it; the default one when left out.' }),
+    messages: z
+      .array(messageSchema)
+      .min(1)
+      .max(2000)
+      .meta({ description: 'The last one is the question. In a session the earlier ones are not read.' }),
+    stream: z.boolean().nullish(),
+    stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
+    user: plainText().min(1).max(256).nullish().meta({ description: 'As X-CodeBox-User.' }),
+    session_id: plainText()
+      .min(1)
+      .max(256)
+      .nullish()
+      .meta({ description: 'A chat, or any name of your own: its chat and box go on. Also metadata.session_id.' }),
+    metadata: z.record(z.string(), z.string()).nullish(),
+    n: z.literal(1, { error: 'must be 1' }).nullish(),
+    tools: z.array(z.looseObject({ type: z.literal('code_interpreter', { error: ownTools }) })).nullish(),
+    functions: z.array(z.unknown()).max(0, { error: ownTools }).nullish(),
+    response_format: z.looseObject({ type: z.literal('text', { error: 'must be text' }) }).nullish(),
+  })
+  .meta({ id: 'ChatCompletionRequest' });
+
+export type ChatCompletionRequest = z.infer<typeof chatCompletionRequestSchema>;
+
+/** What the messages of a chat completion ask for. Throws `invalid_request` when the last one is not of the user. */
+export const readMessages = (messages: ChatCompletionRequest['messages']): Asked => {
+  const asked: Asked = { notes: [], earlier: [], question: '', files: [], earlierFiles: [] };
+  let pictures = 0;
+  messages.forEach(({ role, content }, at) => {
+    const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : (content ?? []);
+    const files: InlineFile[] = [];
+    const texts: string[] = [];
+    parts.forEach((part, index) => {
+      const pointer = `/messages/${at}/content/${index}`;
+      if (part.type === 'text') texts.push(part.text);
+      else if (role !== 'user') throw faulty([{ pointer, detail: 'must be text: only the user gives files' }]);
+      else if (part.type === 'file') {
+        const { file_data, filename } = part.file;
+        files.push(toInlineFile(file_data, filename, { fallback: `file-${index + 1}`, pointer: `${pointer}/file` }));
+      } else {
+        pictures += 1;
+        const place = { fallback: `image-${pictures}`, pointer: `${pointer}/image_url/url` };
+        files.push(toInlineFile(part.image_url.url, undefined, place));
+      }
+    });
+    const said = texts.join('\n\n');
+    const isLast = at === messages.length - 1;
+    if (role === 'system' || role === 'developer') asked.notes.push(said);
+    else if (!isLast) {
+      asked.earlier.push({ role, content: said });
+      asked.earlierFiles.push(...files);
+    } else if (role === 'user') {
+      asked.question = said;
+      asked.files = lastOfEachName(files);
+    }
+  });
+  const last = messages.length - 1;
+  if (messages[last]?.role !== 'user') throw faulty([{ pointer: `/messages/${last}/role`, detail: 'must be user' }]);
+  if (asked.question.trim() === '' && asked.files.length === 0) {
+    throw faulty([{ pointer: `/messages/${last}/content`, detail: 'must not be empty' }]);
+  }
+  const own = new Set(asked.files.map(({ name }) => name));
+  return { ...asked, earlierFiles: lastOfEachName(asked.earlierFiles).filter(({ name }) => !own.has(name)) };
+};

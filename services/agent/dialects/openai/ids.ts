@@ -1,0 +1,28 @@
+import { createHash } from 'node:crypto';
+
+const suffix = /^[a-z]+-([a-z2-7]{26})$/;
+const response = /^resp_([a-z2-7]{26})_([a-z2-7]{26})$/;
+const container = /^cntr_([a-z2-7]{26})$/;
+
+const suffixOf = (id: string): string => suffix.exec(id)?.[1] ?? id;
+
+/** A response is one answer of a chat: its id names both. */
+export const responseId = (chat: string, message: string): string => `resp_${suffixOf(chat)}_${suffixOf(message)}`;
+
+/** The chat and the answer that the id of a response names; undefined for what is none. */
+export const fromResponseId = (id: string): { chat: string; message: string } | undefined => {
+  const [, chat, message] = response.exec(id) ?? [];
+  return chat && message ? { chat: `chat-${chat}`, message: `msg-${message}` } : undefined;
+};
+
+/** A container is the box of a chat. */
+export const containerId = (chat: string): string => `cntr_${suffixOf(chat)}`;
+
+export const fromContainerId = (id: string): string | undefined => {
+  const chat = container.exec(id)?.[1];
+  return chat && `chat-${chat}`;
+};
+
+/** A file of a container, by its path: the same path is the same file. */
+export const containerFileId = (path: string): string =>
+  `cfile_${createHash('sha256').update(path).digest('hex').slice(0, 40)}`;

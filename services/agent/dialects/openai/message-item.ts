@@ -1,0 +1,80 @@
+import type {
+  ResponseOutputMessage,
+  ResponseOutputText,
+  ResponseStreamEvent,
+} from 'openai/resources/responses/responses';
+import type { Attachment } from '#contract';
+import { linksTo } from '../links.ts';
+import { containerFileId } from './ids.ts';
+
+/** Where an item stands in a response, and the next number of an event. */
+export interface ItemPlace {
+  id: string;
+  index: number;
+  take: () => number;
+}
+
+type Citation = ResponseOutputText.ContainerFileCitation;
+
+/** A text of the assistant, and the events by which it is told. */
+export const createMessageItem = ({ id, index, take }: ItemPlace) => {
+  const text: ResponseOutputText = { type: 'output_text', text: '', annotations: [], logprobs: [] };
+  const item: ResponseOutputMessage = { id, type: 'message', role: 'assistant', status: 'in_progress', content: [] };
+  const place = { item_id: id, output_index: index, content_index: 0 };
+
+  const annotation = (citation: Citation, at: number): ResponseStreamEvent => ({
+    ...place,
+    type: 'response.output_text.annotation.added',
+    annotation: citation,
+    annotation_index: at,
+    sequence_number: take(),
+  });
+
+  return {
+    item,
+    text: () => text.text,
+
+    open: (): ResponseStreamEvent[] => [
+      {
+        type: 'response.output_item.added',
+        output_index: index,
+        item: { ...item, content: [] },
+        sequence_number: take(),
+      },
+      { ...place, type: 'response.content_part.added', part: { ...text }, sequence_number: take() },
+    ],
+
+    say(delta: string): ResponseStreamEvent {
+      text.text += delta;
+      return { ...place, type: 'response.output_text.delta', delta, logprobs: [], sequence_number: take() };
+    },
+
+    /** Ends it, citing the files that its text links to, and those that no text has named behind its end. */
+    close(container: string, named: readonly Attachment[], unnamed: readonly Attachment[]): ResponseStreamEvent[] {
+      const cite = ({ path, name }: Attachment, start: number, end: number): Citation => ({
+        type: 'container_file_citation',
+        container_id: container,
+        file_id: containerFileId(path),
+        filename: name,
+        start_index: start,
+        end_index: end,
+      });
+      const { length } = text.text;
+      const citations = [
+        ...named.flatMap((file) => linksTo(text.text, file.name).map(({ start, end }) => cite(file, start, end))),
+        ...unnamed.map((file) => cite(file, length, length)),
+      ];
+      text.annotations = citations;
+      item.content = [text];
+      item.status = 'completed';
+      return [
+        ...citations.map(annotation),
+        { ...place, type: 'response.output_text.done', text: text.text, logprobs: [], sequence_number: take() },
+        { ...place, type: 'response.content_part.done', part: text, sequence_number: take() },
+        { type: 'response.output_item.done', output_index: index, item, sequence_number: take() },
+      ];
+    },
+  };
+};
+
+export type MessageItem = ReturnType<typeof createMessageItem>;

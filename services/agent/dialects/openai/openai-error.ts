@@ -1,0 +1,59 @@
+import type { Context } from 'hono';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { CodeBoxError, errorCodes } from '#contract';
+import type { HttpEnv } from '../../../http/env.ts';
+import { toProblem } from '../../../http/problem.ts';
+
+/** An error as OpenAI's clients read it. */
+export interface OpenAiError {
+  error: { message: string; type: string; param: string | null; code: string | null };
+}
+
+const types: Record<number, string> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  429: 'rate_limit_error',
+};
+
+/** What OpenAI calls an error that its clients look for; others keep the word that CodeBox has for it. */
+const codes: Partial<Record<CodeBoxError['code'], string>> = {
+  unauthorized: 'invalid_api_key',
+  too_many_requests: 'rate_limit_exceeded',
+  quota_exceeded: 'insufficient_quota',
+};
+
+/** The paths that answer in OpenAI's words, errors too. */
+export const isOpenAiPath = (path: string): boolean =>
+  /^\/v1\/(?:chat\/completions|responses|containers)(?:\/|$)/.test(path);
+
+/** An error in OpenAI's words, with its status. */
+export const toOpenAiError = (error: CodeBoxError): { status: number; body: OpenAiError } => {
+  const { status } = toProblem(error, '');
+  const type = types[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
+  const [fault] = error.errors;
+  const param = fault === undefined ? null : toParam(fault.pointer);
+  return { status, body: { error: { message: error.message, type, param, code: codes[error.code] ?? error.code } } };
+};
+
+/** The answer to a request that failed, for OpenAI's clients. */
+export const openAiErrorResponse = <E extends HttpEnv>(c: Context<E>, error: CodeBoxError): Response => {
+  const { status, body } = toOpenAiError(error);
+  const { retryAfterSeconds } = toProblem(error, '');
+  if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
+  if (error.code === 'unauthorized') c.header('WWW-Authenticate', 'Bearer realm="codebox"');
+  return c.json(body, status as ContentfulStatusCode);
+};
+
+/** The error of an answer that was not made. A wrong key of the model's is not one of the caller's. */
+export const answerError = ({ code, detail }: { code: string; detail: string }): CodeBoxError => {
+  const known = errorCodes.find((each) => each === code) ?? 'internal';
+  return new CodeBoxError(known === 'unauthorized' ? 'forbidden' : known, detail);
+};
+
+/** `/messages/0/content` as `messages[0].content`. */
+const toParam = (pointer: string): string | null => {
+  const parts = pointer.split('/').slice(1);
+  return parts.length === 0
+    ? null
+    : parts.map((part, at) => (/^\d+$/.test(part) ? `[${part}]` : at === 0 ? part : `.${part}`)).join('');
+};
