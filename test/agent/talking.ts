@@ -8,6 +8,7 @@ import {
   type LoopEvent,
   type Outcome,
 } from '../../services/agent/loop/converse.ts';
+import { createAnthropicModel } from '../../services/agent/models/anthropic.ts';
 import type { LanguageModel } from '../../services/agent/models/model.ts';
 import { createOpenAiModel } from '../../services/agent/models/openai.ts';
 import type { RunningGateway } from '../api/harness.ts';
@@ -15,14 +16,15 @@ import type { ModelServer, Wire } from './model-server.ts';
 
 export const limits: Limits = { rounds: 12, sameMistake: 3, outputCharacters: 8000, historyTokens: 60_000 };
 
+/** A key as providers give it out: no text of an error may hold it. */
+export const modelKey = 'sk-test-0123456789abcdef';
+
 /** The scripted model as the agent reaches it. */
-export const modelAt = (server: ModelServer, _wire: Wire, silenceSeconds = 20): LanguageModel =>
-  createOpenAiModel({
-    id: 'openai/scripted',
-    name: 'scripted',
-    server: { url: `${server.url}/v1`, key: 'sk-test-0123456789' },
-    silenceSeconds,
-  });
+export const modelAt = ({ url }: ModelServer, wire: Wire, silenceSeconds = 20): LanguageModel => {
+  const common = { id: `${wire}/scripted`, name: 'scripted', silenceSeconds };
+  if (wire === 'anthropic') return createAnthropicModel({ ...common, server: { url, key: modelKey } });
+  return createOpenAiModel({ ...common, server: { url: `${url}/v1`, key: modelKey } });
+};
 
 const facts = createFacts();
 

@@ -1,0 +1,161 @@
+import { CodeBoxError, type Model } from '#contract';
+import { orAborted } from '../../waiting/or-aborted.ts';
+import { createAnthropicModel } from './anthropic.ts';
+import { createFencedModel } from './fenced.ts';
+import { createListing } from './listing.ts';
+import type { LanguageModel } from './model.ts';
+import { createOpenAiModel } from './openai.ts';
+import { type ModelSettings, type Provider, providers } from './settings.ts';
+
+const noTools = ':no-tools';
+
+const keyVariables: Record<Provider, string> = {
+  openai: 'OPENAI_API_KEY',
+  azure: 'AZURE_OPENAI_API_KEY',
+  anthropic: 'ANTHROPIC_API_KEY',
+  compatible: 'CODEBOX_MODEL_KEY',
+};
+
+const howToConfigure =
+  'No language model is configured. Set OPENAI_API_KEY, ANTHROPIC_API_KEY, AZURE_OPENAI_ENDPOINT with AZURE_OPENAI_API_KEY and ' +
+  'AZURE_OPENAI_DEPLOYMENTS, or CODEBOX_MODEL_URL for a server of your own that speaks chat completions (Ollama, vLLM, llama.cpp).';
+
+interface Name {
+  id: string;
+  provider: Provider;
+  name: string;
+  takesTools: boolean;
+}
+
+const toName = (provider: Provider, name: string, takesTools = true): Name => ({
+  id: `${provider}/${name}`,
+  provider,
+  name,
+  takesTools,
+});
+
+const readName = (text: string): Name | undefined => {
+  const takesTools = !text.endsWith(noTools);
+  const [start = '', ...rest] = (takesTools ? text : text.slice(0, -noTools.length)).split('/');
+  const provider = providers.find((known) => known === start);
+  const name = rest.join('/');
+  return provider === undefined || name === '' ? undefined : toName(provider, name, takesTools);
+};
+
+/** Of providers that list many, the one that is asked unless another is named. */
+const usual = [toName('openai', 'gpt-5'), toName('anthropic', 'claude-sonnet-4-5')];
+
+/** The models that can be asked. */
+export const createCatalog = (settings: ModelSettings, { now = () => performance.now() } = {}) => {
+  const listed = createListing(settings, now);
+  const opened = new Map<string, LanguageModel>();
+  const chosen = settings.models.flatMap((text) => readName(text) ?? []);
+  const fallback = settings.defaultModel === undefined ? undefined : readName(settings.defaultModel);
+
+  const hasServer = (provider: Provider): boolean => {
+    if (provider === 'openai' || provider === 'anthropic') return true;
+    return settings[provider] !== undefined;
+  };
+  const needsKey = (provider: Provider): boolean => provider !== 'compatible' && settings[provider]?.key === undefined;
+  const isReady = (provider: Provider): boolean => hasServer(provider) && !needsKey(provider);
+  const ready = providers.filter(isReady);
+
+  const defaultName = async (): Promise<Name | undefined> => {
+    if (fallback) return fallback;
+    if (chosen.length > 0) return chosen.find(({ provider }) => isReady(provider)) ?? chosen[0];
+    for (const provider of ready) {
+      // Another server in its place has other models.
+      const isOwn = provider !== 'compatible' && provider !== 'azure' && settings[provider].url === undefined;
+      const known = isOwn ? usual.find((one) => one.provider === provider) : undefined;
+      if (known) return known;
+      const [first] = await listed(provider);
+      if (first) return toName(provider, first.name);
+    }
+    return undefined;
+  };
+
+  const find = async (id: string | null): Promise<Name | undefined> => {
+    if (id === null) return await defaultName();
+    const named = readName(id);
+    if (named === undefined || !hasServer(named.provider)) return undefined;
+    if (fallback?.id === named.id) return fallback;
+    return chosen.length > 0 ? chosen.find((one) => one.id === named.id) : named;
+  };
+
+  const build = ({ id, provider, name, takesTools }: Name, key: string | undefined): LanguageModel => {
+    const { silenceSeconds, anthropic, azure, compatible, openai } = settings;
+    const common = { id, name, silenceSeconds };
+    const model =
+      provider === 'anthropic'
+        ? createAnthropicModel({ ...common, server: { url: anthropic.url, key: key ?? '' } })
+        : createOpenAiModel({
+            ...common,
+            server:
+              provider === 'azure'
+                ? { url: azure?.endpoint, key, azure: { apiVersion: azure?.apiVersion ?? '' } }
+                : { url: provider === 'compatible' ? compatible?.url : openai.url, key },
+          });
+    return takesTools ? model : createFencedModel(model);
+  };
+
+  const describe = ({ id, provider }: Name, created: number, isDefault: boolean): Model => ({
+    id,
+    object: 'model',
+    owned_by: provider,
+    created,
+    needsKey: needsKey(provider),
+    isDefault,
+  });
+
+  const listAll = async (): Promise<Model[]> => {
+    const standard = await defaultName();
+    const all = new Map<string, Model>();
+    const add = (name: Name, created = 0) => {
+      if (!all.has(name.id)) all.set(name.id, describe(name, created, name.id === standard?.id));
+    };
+    if (standard) add(standard);
+    for (const name of chosen) add(name);
+    if (chosen.length > 0) return [...all.values()];
+    const served = await Promise.all(ready.map(async (provider) => ({ provider, models: await listed(provider) })));
+    for (const { provider, models } of served)
+      for (const { name, created } of models) add(toName(provider, name), created);
+    if (all.size === 0) for (const name of usual) add(name);
+    return [...all.values()];
+  };
+
+  return {
+    /**
+     * Those that `CODEBOX_MODELS` names, else those that the providers list; the default one first. Without any key: the usual ones,
+     * which a request may bring a key for.
+     */
+    list: (signal: AbortSignal): Promise<Model[]> => orAborted(listAll(), signal),
+
+    /** What to set when no model can be asked; null otherwise. */
+    hint: (): string | null => (ready.length > 0 ? null : howToConfigure),
+
+    /**
+     * The model of that name, or the default one. A `key` is used for this one alone and never kept. Rejects with
+     * `invalid_request` for a model that there is not, `unauthorized` where a key is missing.
+     */
+    async open(id: string | null, key?: string): Promise<LanguageModel> {
+      const name = await find(id);
+      if (name === undefined && id === null) throw new CodeBoxError('unauthorized', howToConfigure);
+      if (name === undefined)
+        throw new CodeBoxError('invalid_request', 'There is no such model.', {
+          errors: [{ pointer: '/model', detail: 'must be one that GET /v1/models lists' }],
+        });
+      if (key !== undefined) return build(name, key);
+      if (needsKey(name.provider)) {
+        const variable = keyVariables[name.provider];
+        throw new CodeBoxError('unauthorized', `${name.id} needs a key: set ${variable}, or send one as X-Model-Key.`);
+      }
+      const model = opened.get(name.id) ?? build(name, settings[name.provider]?.key);
+      // Names that nobody listed come from requests.
+      if (opened.size > 1000) opened.clear();
+      opened.set(name.id, model);
+      return model;
+    },
+  };
+};
+
+export type Catalog = ReturnType<typeof createCatalog>;

@@ -1,0 +1,108 @@
+import { z } from 'zod';
+import { createFences } from './fences.ts';
+import type { LanguageModel, ModelEvent, ModelMessage, ModelRequest } from './model.ts';
+
+/** The one tool that fences can call, with the languages that it takes. */
+const toolName = 'run_code';
+const runCodeSchema = z.object({ properties: z.object({ language: z.object({ enum: z.array(z.string()).min(1) }) }) });
+const argumentsSchema = z.object({ language: z.string().catch(''), code: z.string() });
+
+const shortNames: Readonly<Record<string, string>> = { py: 'python', js: 'javascript', ts: 'typescript', sh: 'bash' };
+
+const languagesOf = ({ tools }: ModelRequest): readonly string[] => {
+  const parsed = runCodeSchema.safeParse(tools.find(({ name }) => name === toolName)?.parameters);
+  return parsed.success ? parsed.data.properties.language.enum : [];
+};
+
+const manualOf = (languages: readonly string[], mayCall: boolean): string =>
+  mayCall
+    ? `How run_code is called here: write the code between fences that name its language, such as
+\`\`\`${languages[0]}
+print(1)
+\`\`\`
+and stop. The languages are ${languages.join(', ')}. The block is run at once, and you are told what it printed; never write that
+yourself. Code that is not to be run stands between fences marked text. When you know the answer, give it without such a block.`
+    : 'Answer in words now: no code is run any more.';
+
+const fencedCall = (text: string): string => {
+  const { data } = argumentsSchema.safeParse(parse(text));
+  return data ? `\`\`\`${data.language}\n${data.code}\n\`\`\`` : text;
+};
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
+
+const toPlain = (message: ModelMessage): Exclude<ModelMessage, { role: 'tool' }> => {
+  if (message.role === 'tool') return { role: 'user', content: `[What the code gave]\n${message.content}` };
+  if (message.role !== 'assistant') return message;
+  const content = [message.content.trimEnd(), ...message.calls.map((call) => fencedCall(call.arguments))];
+  return { role: 'assistant', content: content.filter((part) => part !== '').join('\n\n'), calls: [] };
+};
+
+/** The conversation without calls, in turns that alternate, as such models want it. */
+const toPlainMessages = (messages: readonly ModelMessage[], manual: string): ModelMessage[] => {
+  const plain: ModelMessage[] = [];
+  for (const message of messages.map(toPlain)) {
+    const last = plain.at(-1);
+    if (last?.role === message.role) last.content += `\n\n${message.content}`;
+    else plain.push({ ...message });
+  }
+  const [system] = plain;
+  if (system?.role === 'system') system.content += `\n\n${manual}`;
+  else plain.unshift({ role: 'system', content: manual });
+  return plain;
+};
+
+async function* toEvents(
+  model: LanguageModel,
+  request: ModelRequest,
+  languages: readonly string[],
+): AsyncGenerator<ModelEvent, void, undefined> {
+  const fences = createFences((name) => {
+    const wanted = name.toLowerCase();
+    return [wanted, shortNames[wanted] ?? ''].find((known) => languages.includes(known));
+  });
+  const callOf = (block: { language: string; code: string }): ModelEvent => ({
+    type: 'call',
+    call: { id: `call_${crypto.randomUUID()}`, name: toolName, arguments: JSON.stringify(block) },
+  });
+  for await (const event of model.ask(request)) {
+    if (event.type === 'text') {
+      const { text, block } = fences.add(event.text);
+      if (text !== '') yield { type: 'text', text };
+      if (block === undefined) continue;
+      yield callOf(block);
+      yield { type: 'end', reason: 'calls' };
+      // What it would say behind its code are outputs that it makes up.
+      return;
+    }
+    if (event.type === 'end') {
+      const { text, block } = fences.end();
+      if (text !== '') yield { type: 'text', text };
+      if (block) yield callOf(block);
+      yield { type: 'end', reason: block && event.reason === 'stop' ? 'calls' : event.reason };
+      return;
+    }
+    yield event;
+  }
+}
+
+/**
+ * A model that takes no tools, as one that does: it is told to write code between fences, the first such block of an answer
+ * becomes a call of run_code, and results become messages of the user. Its other tools are what code can do as well.
+ */
+export const createFencedModel = (model: LanguageModel): LanguageModel => ({
+  id: model.id,
+  takesTools: false,
+  ask(request) {
+    const languages = languagesOf(request);
+    const messages = toPlainMessages(request.messages, manualOf(languages, request.mayCall));
+    const plain = { ...request, messages, tools: [] };
+    return request.mayCall ? toEvents(model, plain, languages) : model.ask(plain);
+  },
+});

@@ -1,0 +1,78 @@
+/** Code that a model wrote between fences. */
+export interface Block {
+  language: string;
+  code: string;
+}
+
+const opening = /^ {0,3}(`{3,}|~{3,}) *([\w+#.-]*)[^\n`]*$/;
+/** The start of a line that may still become an opening fence. */
+const maybeOpening = /^ {0,3}(`{0,2}|`{3,}[^`]*|~{0,2}|~{3,}.*)$/;
+
+const closes = (line: string, fence: string): boolean => {
+  const bare = line.trim();
+  return bare.length >= fence.length && bare === fence.charAt(0).repeat(bare.length);
+};
+
+/**
+ * Finds the first block in a language that is run, in text that comes in pieces. `languageOf` tells that language from what stands
+ * behind the fence; other blocks are text.
+ */
+export const createFences = (languageOf: (name: string) => string | undefined) => {
+  let pending = '';
+  /** Whether the start of the line that `pending` goes on with has been passed on. */
+  let isMidLine = false;
+  let shownFence: string | undefined;
+  let inside: { fence: string; language: string; lines: string[] } | undefined;
+
+  /** Text to pass on, or nothing for a line that is a fence or code. */
+  const takeLine = (line: string): { text: string; block?: Block } => {
+    if (inside) {
+      if (closes(line, inside.fence)) return { text: '', block: blockOf(inside) };
+      inside.lines.push(line);
+      return { text: '' };
+    }
+    if (shownFence !== undefined) {
+      if (!isMidLine && closes(line, shownFence)) shownFence = undefined;
+      return { text: `${line}\n` };
+    }
+    const [, fence, name = ''] = (isMidLine ? null : opening.exec(line.trimEnd())) ?? [];
+    if (fence === undefined) return { text: `${line}\n` };
+    const language = languageOf(name);
+    if (language === undefined) shownFence = fence;
+    else inside = { fence, language, lines: [] };
+    return { text: language === undefined ? `${line}\n` : '' };
+  };
+
+  return {
+    /** Text that is no code, and the block once it is whole; what comes behind it is not looked at. */
+    add(piece: string): { text: string; block?: Block } {
+      pending += piece;
+      let text = '';
+      for (let end = pending.indexOf('\n'); end !== -1; end = pending.indexOf('\n')) {
+        const taken = takeLine(pending.slice(0, end));
+        pending = pending.slice(end + 1);
+        isMidLine = false;
+        text += taken.text;
+        if (taken.block) return { text, block: taken.block };
+      }
+      if (pending !== '' && !inside && (isMidLine || !maybeOpening.test(pending))) {
+        text += pending;
+        pending = '';
+        isMidLine = true;
+      }
+      return { text };
+    },
+
+    /** What is left at the end: a block may want its last fence. */
+    end(): { text: string; block?: Block } {
+      if (!inside) return { text: pending };
+      if (pending !== '' && !closes(pending, inside.fence)) inside.lines.push(pending);
+      return { text: '', block: blockOf(inside) };
+    },
+  };
+};
+
+const blockOf = ({ language, lines }: { language: string; lines: string[] }): Block => ({
+  language,
+  code: lines.join('\n'),
+});
