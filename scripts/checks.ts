@@ -8,6 +8,7 @@ export const runChecks = async (signal: AbortSignal, ruff?: string): Promise<Tot
   const bin = 'node_modules/.bin';
   const checks: (readonly string[])[] = [
     [`${bin}/tsc`, '--noEmit'],
+    [`${bin}/tsc`, '--noEmit', '-p', 'services/web'],
     [`${bin}/biome`, 'check', '--error-on-warnings', '.'],
   ];
   if (ruff !== undefined) {

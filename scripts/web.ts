@@ -1,0 +1,69 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip } from 'node:zlib';
+import { projectFolder } from './project.ts';
+
+const sourceFolder = join(projectFolder, 'services/web');
+/** What the page is made of, besides its own folder. */
+const further = ['services/contract', 'package-lock.json'];
+const isCompressible = /\.(html|js|css|svg|json)$/;
+
+/**
+ * Builds the page once for what its sources are now, into `<dataDir>/web/<hash of the sources>`, and gives that folder; one that is
+ * there is taken as it is. Text files lie beside their `.br` and `.gz`. Whoever builds at the same moment does no harm: each builds
+ * aside, and the first one's folder stays. Throws with what the bundler says when the sources cannot be built.
+ */
+export const buildPage = async (dataDir = join(projectFolder, '.codebox')): Promise<string> => {
+  const folder = join(dataDir, 'web', await hashSources());
+  if (existsSync(folder)) return folder;
+  const aside = `${folder}.${process.pid}.${Date.now()}`;
+  try {
+    // The bundler is large and only needed now.
+    const { build } = await import('vite');
+    await mkdir(aside, { recursive: true });
+    await build({
+      root: sourceFolder,
+      configFile: join(sourceFolder, 'vite.config.ts'),
+      configLoader: 'native',
+      logLevel: 'warn',
+      build: { outDir: aside, emptyOutDir: true },
+    });
+    await compress(aside);
+    await rename(aside, folder);
+  } catch (cause) {
+    if (!existsSync(folder)) throw new Error(`The page cannot be built: ${cause}`, { cause });
+  } finally {
+    await rm(aside, { recursive: true, force: true });
+  }
+  return folder;
+};
+
+const filesBelow = async (folder: string): Promise<string[]> => {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries.flatMap((entry) => (entry.isFile() ? [join(entry.parentPath, entry.name)] : [])).sort();
+};
+
+const hashSources = async (): Promise<string> => {
+  const hash = createHash('sha256');
+  for (const place of ['services/web', ...further]) {
+    const path = join(projectFolder, place);
+    const files = place.endsWith('.json') ? [path] : await filesBelow(path);
+    for (const file of files) hash.update(`${file.slice(projectFolder.length)}\0`).update(await readFile(file));
+  }
+  return hash.digest('hex').slice(0, 16);
+};
+
+const compress = async (folder: string): Promise<void> => {
+  const texts = (await filesBelow(folder)).filter((file) => isCompressible.test(file));
+  await Promise.all(
+    texts.map(async (file) => {
+      const bytes = await readFile(file);
+      const params = { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length };
+      await writeFile(`${file}.br`, await promisify(brotliCompress)(bytes, { params }));
+      await writeFile(`${file}.gz`, await promisify(gzip)(bytes, { level: 9 }));
+    }),
+  );
+};

@@ -1,0 +1,22 @@
+import { agentInfoSchema, createTransport, modelListSchema } from '#contract';
+import { createAnswers } from './answers.ts';
+import { createCells } from './cells.ts';
+import { createChats } from './chats.ts';
+import { createFiles } from './files.ts';
+import { createTerminals } from './terminals.ts';
+
+/** The agent that serves this page. Without a key it knows its visitor by a cookie that no script can read. */
+export const createAgentClient = (key: string | null) => {
+  const transport = createTransport({ url: '', retries: 2, ...(key !== null && { key }) });
+  return {
+    info: () => transport.json(agentInfoSchema, { path: '/v1/info' }),
+    models: () => transport.json(modelListSchema, { path: '/v1/models' }),
+    chats: createChats(transport),
+    answers: createAnswers(transport),
+    cells: createCells(transport),
+    files: createFiles(transport, key),
+    terminals: createTerminals(transport),
+  };
+};
+
+export type AgentClient = ReturnType<typeof createAgentClient>;

@@ -1,0 +1,58 @@
+import {
+  CodeBoxError,
+  chatFolderSchema,
+  pathOf,
+  problemSchema,
+  type Transport,
+  type Uploaded,
+  uploadedSchema,
+} from '#contract';
+
+export interface UploadOptions {
+  signal: AbortSignal;
+  /** From 0 to 1. */
+  onProgress: (share: number) => void;
+}
+
+const filePath = (chat: string, path: string): string =>
+  `${pathOf('chats', chat, 'files')}/${path.split('/').map(encodeURIComponent).join('/')}`;
+
+/** The files of a chat's box. */
+export const createFiles = (transport: Transport, key: string | null) => ({
+  list: (chat: string, path: string) =>
+    transport.json(chatFolderSchema, { path: pathOf('chats', chat, 'files'), query: { path } }),
+
+  delete: (chat: string, path: string): Promise<void> =>
+    transport.done({ method: 'DELETE', path: filePath(chat, path) }),
+
+  /** Sends one file as it is. `fetch` tells nothing of its progress, so this is an XMLHttpRequest. */
+  upload: (chat: string, path: string, file: Blob, { signal, onProgress }: UploadOptions): Promise<Uploaded> =>
+    new Promise((resolve, reject) => {
+      const request = new XMLHttpRequest();
+      request.open('PUT', filePath(chat, path));
+      if (key !== null) request.setRequestHeader('authorization', `Bearer ${key}`);
+      request.setRequestHeader('content-type', 'application/octet-stream');
+      request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0);
+      request.onerror = () => reject(new CodeBoxError('unavailable', 'The upload broke off.'));
+      request.onabort = () => reject(signal.reason);
+      request.onload = () => {
+        const answer = uploadedSchema.safeParse(asJson(request.responseText));
+        if (request.status < 300 && answer.success) return resolve(answer.data);
+        const problem = problemSchema.safeParse(asJson(request.responseText)).data;
+        reject(
+          new CodeBoxError(problem?.code ?? 'internal', problem?.detail ?? `The upload failed (${request.status}).`),
+        );
+      };
+      signal.addEventListener('abort', () => request.abort(), { once: true });
+      request.send(file);
+    }),
+});
+
+const asJson = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // What a proxy before the agent says: the status tells enough.
+    return undefined;
+  }
+};

@@ -1,0 +1,37 @@
+import { useEffect, useMemo, useState } from 'react';
+import { createAgentClient } from '../api/agent-client.ts';
+import { keptKey } from '../api/kept.ts';
+import { currentRoute, replaceRoute } from '../state/route.ts';
+import { createSession } from '../state/session.ts';
+import { useStore } from '../state/store.ts';
+import { Login } from './login.tsx';
+import { Shell } from './shell.tsx';
+
+/** The whole page: it asks for a key where the agent wants one. */
+export const App = () => {
+  const [key, setKey] = useState(keptKey.get);
+  const { client, session } = useMemo(() => {
+    const client = createAgentClient(key);
+    const onCreated = (chat: string) => replaceRoute({ ...currentRoute(), chat });
+    return { client, session: createSession(client, onCreated) };
+  }, [key]);
+  useEffect(() => void session.open(), [session]);
+  const { phase, fault } = useStore(session.store);
+
+  const enter = (next: string | null) => {
+    keptKey.set(next);
+    setKey(next);
+  };
+  if (phase === 'locked') return <Login wasRefused={key !== null} onEnter={enter} />;
+  if (phase === 'failed')
+    return (
+      <main className="centered">
+        <h1>CodeBox is not there</h1>
+        <p role="alert">{fault}</p>
+        <button type="button" className="button" onClick={() => void session.open()}>
+          Try again
+        </button>
+      </main>
+    );
+  return <Shell client={client} session={session} onLeave={key === null ? null : () => enter(null)} />;
+};

@@ -1,0 +1,108 @@
+import { type DragEvent, useCallback, useLayoutEffect, useRef, useState } from 'react';
+import type { AgentInfo, Model } from '#contract';
+import { keptModelKey } from '../api/kept.ts';
+import { useStore } from '../state/store.ts';
+import type { Workspace } from '../state/workspace.ts';
+import { Composer } from './composer.tsx';
+import { Icon } from './icon.tsx';
+import { MessageView } from './message.tsx';
+import { Welcome } from './welcome.tsx';
+
+/** So near to the end counts as there. */
+const nearEnd = 80;
+
+export interface ChatViewProps {
+  workspace: Workspace;
+  info: AgentInfo | null;
+  models: readonly Model[];
+  onNotebook: () => void;
+}
+
+/** The conversation and where it goes on. */
+export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps) => {
+  const { entries, isLoading, isAnswering, fault } = useStore(workspace.conversation.store);
+  const list = useRef<HTMLDivElement>(null);
+  const isAtEnd = useRef(true);
+  const [isAway, setAway] = useState(false);
+  const [isDropping, setDropping] = useState(false);
+  const [hasKey, setHasKey] = useState(keptModelKey.get() !== null);
+
+  useLayoutEffect(() => {
+    const { current } = list;
+    if (current !== null && isAtEnd.current) current.scrollTop = current.scrollHeight;
+  });
+
+  const onScroll = () => {
+    const { current } = list;
+    if (current === null) return;
+    isAtEnd.current = current.scrollHeight - current.scrollTop - current.clientHeight < nearEnd;
+    setAway(!isAtEnd.current);
+  };
+  const toEnd = () => list.current?.scrollTo({ top: list.current.scrollHeight });
+
+  const decide = useCallback(
+    async (call: string, approved: boolean) =>
+      workspace.conversation.decide(await workspace.ensureChat(), call, approved),
+    [workspace],
+  );
+
+  const onDrop = (event: DragEvent) => {
+    event.preventDefault();
+    setDropping(false);
+    workspace.uploads.add(event.dataTransfer.files);
+  };
+
+  const canAsk = info === null || info.hasModel || hasKey;
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: dropping files has a button beside it.
+    <div
+      className="chat-view"
+      data-dropping={isDropping}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setDropping(event.dataTransfer.types.includes('Files'));
+      }}
+      onDragLeave={(event) => {
+        if (event.currentTarget === event.target) setDropping(false);
+      }}
+      onDrop={onDrop}
+    >
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard. */}
+      <div className="messages" ref={list} role="log" aria-label="Messages" tabIndex={0} onScroll={onScroll}>
+        <div className="column">
+          {isLoading && <p className="hint">Loading …</p>}
+          {entries.length === 0 && !isLoading && (
+            <Welcome hint={canAsk ? null : info.hint} text={workspace.text} onNotebook={onNotebook} />
+          )}
+          {entries.map((entry, index) => (
+            <MessageView
+              // biome-ignore lint/suspicious/noArrayIndexKey: an answer gets its id only once it has begun.
+              key={index}
+              entry={entry}
+              onDecide={decide}
+            />
+          ))}
+          {fault !== null && (
+            <p className="notice" data-kind="error" role="alert">
+              <Icon name="warning" />
+              <span>{fault}</span>
+            </p>
+          )}
+        </div>
+      </div>
+      {isAway && (
+        <button type="button" className="to-end" aria-label="To the newest message" onClick={toEnd}>
+          <Icon name="down" />
+        </button>
+      )}
+      <Composer
+        workspace={workspace}
+        models={models}
+        canAsk={canAsk}
+        isAnswering={isAnswering}
+        onModelKey={() => setHasKey(keptModelKey.get() !== null)}
+      />
+      {isDropping && <div className="drop-note">Drop files to put them into this chat</div>}
+    </div>
+  );
+};

@@ -1,0 +1,132 @@
+import { type ClipboardEvent, type KeyboardEvent, useEffect, useRef } from 'react';
+import type { Model } from '#contract';
+import { useStore } from '../state/store.ts';
+import type { Workspace } from '../state/workspace.ts';
+import { Icon } from './icon.tsx';
+import { ModelPicker } from './model-picker.tsx';
+import { UploadList } from './upload-list.tsx';
+
+export interface ComposerProps {
+  workspace: Workspace;
+  models: readonly Model[];
+  canAsk: boolean;
+  isAnswering: boolean;
+  onModelKey: () => void;
+}
+
+/** Where questions are written. Enter sends, Shift+Enter begins a line, Escape stops the answer. */
+export const Composer = ({ workspace, models, canAsk, isAnswering, onModelKey }: ComposerProps) => {
+  const text = useStore(workspace.text);
+  const manner = useStore(workspace.manner);
+  const uploads = useStore(workspace.uploads.store);
+  const input = useRef<HTMLTextAreaElement>(null);
+  const picker = useRef<HTMLInputElement>(null);
+  const isUploading = uploads.some(({ done, fault }) => done === null && fault === null);
+  const hasFiles = uploads.some(({ done }) => done !== null);
+  const canSend = canAsk && !isAnswering && !isUploading && (text.trim() !== '' || hasFiles);
+
+  // A phone would put its keyboard before everything.
+  useEffect(() => {
+    if (matchMedia('(pointer: fine)').matches) input.current?.focus();
+  }, []);
+
+  const send = () => {
+    if (!canSend) return;
+    void workspace.ask();
+    input.current?.focus();
+  };
+  const stop = async () => workspace.conversation.stop(await workspace.ensureChat());
+
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'Escape' && isAnswering) void stop();
+    // While an input method composes, Enter chooses a word.
+    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    send();
+  };
+  const onPaste = (event: ClipboardEvent) => {
+    if (event.clipboardData.files.length === 0) return;
+    event.preventDefault();
+    workspace.uploads.add(event.clipboardData.files);
+  };
+
+  return (
+    <form
+      className="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+    >
+      <UploadList uploads={uploads} onRemove={workspace.uploads.remove} />
+      <textarea
+        ref={input}
+        aria-label="Your message"
+        placeholder={canAsk ? 'Ask anything, or drop files here' : 'There is no model to ask yet'}
+        rows={1}
+        value={text}
+        onChange={(event) => workspace.text.set(() => event.target.value)}
+        onKeyDown={onKeyDown}
+        onPaste={onPaste}
+      />
+      <div className="composer-bar">
+        <input
+          ref={picker}
+          type="file"
+          multiple
+          hidden
+          aria-label="Files"
+          onChange={(event) => {
+            workspace.uploads.add(event.target.files ?? []);
+            event.target.value = '';
+          }}
+        />
+        <button
+          type="button"
+          className="icon-button"
+          aria-label="Attach files"
+          title="Attach files"
+          onClick={() => picker.current?.click()}
+        >
+          <Icon name="attach" />
+        </button>
+        <ModelPicker
+          models={models}
+          chosen={manner.model}
+          onChoose={(model) => workspace.manner.set((was) => ({ ...was, model }))}
+          onKey={onModelKey}
+        />
+        <label className="toggle" title="Code waits until you approve it">
+          <input
+            type="checkbox"
+            checked={manner.approval === 'always'}
+            onChange={(event) =>
+              workspace.manner.set((was) => ({ ...was, approval: event.target.checked ? 'always' : 'never' }))
+            }
+          />
+          <Icon name="shield" />
+          <span>Ask before running</span>
+        </label>
+        <span className="spacer" />
+        {isAnswering ? (
+          <button
+            type="button"
+            className="send-button"
+            aria-label="Stop"
+            title="Stop (Escape)"
+            onClick={() => void stop()}
+          >
+            <Icon name="stop" />
+          </button>
+        ) : (
+          <button type="submit" className="send-button" aria-label="Send" title="Send (Enter)" disabled={!canSend}>
+            <Icon name="send" />
+          </button>
+        )}
+      </div>
+      <p className="visually-hidden" role="status">
+        {isAnswering ? 'The answer is being made.' : ''}
+      </p>
+    </form>
+  );
+};

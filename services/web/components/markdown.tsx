@@ -1,0 +1,68 @@
+import { memo } from 'react';
+import ReactMarkdown, { type Components } from 'react-markdown';
+import remarkGfm from 'remark-gfm';
+import { CodeText } from './code-text.tsx';
+import { splitFinished } from './finished.ts';
+
+const plugins = [remarkGfm];
+
+/** Files of the chat; everything else is elsewhere. */
+const isOwn = (url: string): boolean => url.startsWith('/v1/files/');
+
+const languageOf = (className: string | undefined): string => /language-([\w-]+)/.exec(className ?? '')?.[1] ?? 'text';
+
+const components: Components = {
+  a: ({ href = '', children }) =>
+    isOwn(href) ? (
+      <a href={href} download>
+        {children}
+      </a>
+    ) : (
+      <a href={href} target="_blank" rel="noopener noreferrer">
+        {children}
+      </a>
+    ),
+  // A picture from elsewhere would tell its server who reads: it is a link.
+  img: ({ src, alt }) => {
+    const url = typeof src === 'string' ? src : '';
+    if (isOwn(url)) return <img src={url} alt={alt ?? ''} />;
+    return (
+      <a href={url} target="_blank" rel="noopener noreferrer">
+        {alt || url}
+      </a>
+    );
+  },
+  pre: ({ children }) => children,
+  code: ({ className, children }) => {
+    const text = String(children);
+    const isBlock = className !== undefined || text.includes('\n');
+    return isBlock ? (
+      <CodeText code={text.replace(/\n$/, '')} language={languageOf(className)} />
+    ) : (
+      <code>{children}</code>
+    );
+  },
+  table: ({ children }) => (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard.
+    <section className="table-frame" aria-label="Table" tabIndex={0}>
+      <table>{children}</table>
+    </section>
+  ),
+};
+
+const Block = memo(({ text }: { text: string }) => (
+  <ReactMarkdown remarkPlugins={plugins} components={components} skipHtml>
+    {text}
+  </ReactMarkdown>
+));
+
+/** Markdown of a model, which is hostile: no HTML of it is taken. While it comes, what is finished is not drawn again. */
+export const Markdown = memo(({ text, isLive = false }: { text: string; isLive?: boolean }) => {
+  const [finished, rest] = isLive ? splitFinished(text) : [text, ''];
+  return (
+    <div className="markdown">
+      <Block text={finished} />
+      {rest !== '' && <Block text={rest} />}
+    </div>
+  );
+});

@@ -1,0 +1,86 @@
+import { useEffect, useRef, useState } from 'react';
+import type { AgentClient } from '../api/agent-client.ts';
+import { goTo, useRoute, type View } from '../state/route.ts';
+import type { Session } from '../state/session.ts';
+import { useStore } from '../state/store.ts';
+import { ChatView } from './chat-view.tsx';
+import { FilesPanel } from './files-panel.tsx';
+import { Header } from './header.tsx';
+import { NotebookView } from './notebook-view.tsx';
+import { Sidebar } from './sidebar.tsx';
+import { TerminalView } from './terminal-view.tsx';
+import { Toast } from './toast.tsx';
+
+export interface ShellProps {
+  client: AgentClient;
+  session: Session;
+  /** Forgets the key; null without one. */
+  onLeave: (() => void) | null;
+}
+
+/** The frame around everything: chats at the left, the chosen one in the middle, its files at the right. */
+export const Shell = ({ client, session, onLeave }: ShellProps) => {
+  const { info, models, fault } = useStore(session.store);
+  const route = useRoute();
+  const workspace = session.workspace(route.chat);
+  const chat = useStore(workspace.chat);
+  const [isMenuOpen, setMenuOpen] = useState(false);
+  const [isFilesOpen, setFilesOpen] = useState(false);
+  const main = useRef<HTMLElement>(null);
+  // Without any model there is nobody to chat with: the page opens where code is run by hand.
+  const view: View = route.view ?? (info !== null && !info.hasModel ? 'notebook' : 'chat');
+
+  useEffect(() => {
+    document.title = chat?.title ? `${chat.title} · CodeBox` : 'CodeBox';
+  }, [chat]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another place closes the drawers.
+  useEffect(() => setMenuOpen(false), [route.chat, route.view]);
+
+  return (
+    <div className="shell" data-menu={isMenuOpen} data-files={isFilesOpen}>
+      <button type="button" className="skip-link" onClick={() => main.current?.focus()}>
+        Skip to the content
+      </button>
+      <Sidebar session={session} current={route.chat} onClose={() => setMenuOpen(false)} onLeave={onLeave} />
+      {isMenuOpen && (
+        <button
+          type="button"
+          className="backdrop"
+          aria-label="Close the list of chats"
+          onClick={() => setMenuOpen(false)}
+        />
+      )}
+      <main className="main" ref={main} tabIndex={-1}>
+        <Header
+          title={chat?.title ?? 'New chat'}
+          view={view}
+          isFilesOpen={isFilesOpen}
+          isMenuOpen={isMenuOpen}
+          onView={(next) => goTo({ chat: route.chat, view: next })}
+          onMenu={() => setMenuOpen(!isMenuOpen)}
+          onFiles={() => setFilesOpen(!isFilesOpen)}
+        />
+        {view === 'chat' && (
+          <ChatView
+            key={workspace.key}
+            workspace={workspace}
+            info={info}
+            models={models}
+            onNotebook={() => goTo({ chat: route.chat, view: 'notebook' })}
+          />
+        )}
+        {view === 'notebook' && <NotebookView key={workspace.key} workspace={workspace} info={info} />}
+        {view === 'terminal' && <TerminalView key={workspace.key} client={client} workspace={workspace} />}
+      </main>
+      {isFilesOpen && (
+        <FilesPanel
+          key={`files-${workspace.key}`}
+          client={client}
+          workspace={workspace}
+          onClose={() => setFilesOpen(false)}
+        />
+      )}
+      {fault !== null && <Toast text={fault} onClose={session.dismiss} />}
+    </div>
+  );
+};

@@ -1,0 +1,13 @@
+import { createRoot } from 'react-dom/client';
+import { App } from './components/app.tsx';
+import { applyTheme } from './state/theme.ts';
+import './styles/base.css';
+import './styles/layout.css';
+import './styles/chat.css';
+import './styles/output.css';
+import './styles/notebook.css';
+
+applyTheme();
+const root = document.getElementById('root');
+if (root === null) throw new Error('The document has no root.');
+createRoot(root).render(<App />);

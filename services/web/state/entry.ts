@@ -1,0 +1,101 @@
+import type { AnswerEvent, Message, Part } from '#contract';
+import { addOutput, noOutputs, type Outputs, toOutputs } from './outputs.ts';
+
+/** Code of an answer with what it has put out. */
+export type CodePart = Omit<Extract<Part, { type: 'code' }>, 'outputs'> & { outputs: Outputs };
+
+export type EntryPart = Exclude<Part, { type: 'code' }> | CodePart;
+
+/** A message as the page shows it, whole or in the making. */
+export type Entry = Omit<Message, 'parts'> & { parts: readonly EntryPart[] };
+
+export const toEntry = (message: Message): Entry => ({
+  ...message,
+  parts: message.parts.map((part) => (part.type === 'code' ? { ...part, outputs: toOutputs(part.outputs) } : part)),
+});
+
+/** An answer of which nothing has come yet. */
+export const emptyAnswer = (id: string, model: string | null): Entry => ({
+  id,
+  role: 'assistant',
+  status: 'running',
+  content: '',
+  parts: [],
+  files: [],
+  model,
+  tokens: null,
+  rounds: null,
+  error: null,
+  createdAt: new Date().toISOString(),
+});
+
+/** The answer with one more event. `start` begins it anew. */
+export const applyEvent = (entry: Entry, event: AnswerEvent): Entry => {
+  switch (event.type) {
+    case 'start':
+      return { ...emptyAnswer(event.message, event.model), createdAt: entry.createdAt };
+    case 'text':
+      return { ...entry, content: entry.content + event.text, parts: withText(entry.parts, event.text) };
+    case 'code':
+      return { ...entry, parts: withCode(entry.parts, event) };
+    case 'output':
+      return changed(entry, event.call, (part) => ({ ...part, outputs: addOutput(part.outputs, event.event) }));
+    case 'image':
+      return changed(entry, event.call, (part) => ({ ...part, images: [...part.images, event.image] }));
+    case 'file': {
+      if (event.call === null) return { ...entry, files: [...entry.files, event.file] };
+      return changed(entry, event.call, (part) => ({ ...part, files: [...part.files, event.file] }));
+    }
+    case 'ran':
+      return changed(entry, event.call, (part) => ({
+        ...part,
+        state: part.state === 'running' ? 'done' : part.state,
+        status: event.status,
+        durationMs: event.durationMs,
+      }));
+    case 'tool':
+    case 'notice':
+      return { ...entry, parts: [...entry.parts, event] };
+    case 'error':
+      return { ...entry, error: { code: event.code, detail: event.detail } };
+    case 'done': {
+      const { status, content, files, tokens, rounds } = event;
+      return { ...entry, status, content, files, tokens, rounds };
+    }
+  }
+};
+
+const withText = (parts: readonly EntryPart[], text: string): readonly EntryPart[] => {
+  const last = parts.at(-1);
+  if (last?.type !== 'text') return [...parts, { type: 'text', text }];
+  return [...parts.slice(0, -1), { type: 'text', text: last.text + text }];
+};
+
+const withCode = (
+  parts: readonly EntryPart[],
+  { call, language, code, state }: Extract<AnswerEvent, { type: 'code' }>,
+): readonly EntryPart[] => {
+  const isKnown = parts.some((part) => part.type === 'code' && part.call === call);
+  if (isKnown)
+    return parts.map((part) =>
+      part.type === 'code' && part.call === call ? { ...part, language, code, state } : part,
+    );
+  const fresh: CodePart = {
+    type: 'code',
+    call,
+    language,
+    code,
+    state,
+    status: null,
+    durationMs: null,
+    outputs: noOutputs,
+    images: [],
+    files: [],
+  };
+  return [...parts, fresh];
+};
+
+const changed = (entry: Entry, call: string, change: (part: CodePart) => CodePart): Entry => ({
+  ...entry,
+  parts: entry.parts.map((part) => (part.type === 'code' && part.call === call ? change(part) : part)),
+});

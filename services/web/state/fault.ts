@@ -1,0 +1,11 @@
+import { CodeBoxError } from '#contract';
+
+/** What went wrong, in words for the reader. */
+export const faultText = (error: unknown): string => {
+  if (error instanceof CodeBoxError) return error.message;
+  return error instanceof Error && error.message !== '' ? error.message : 'Something went wrong.';
+};
+
+/** Whether the agent asks for a key, or for another one. */
+export const isUnauthorized = (error: unknown): boolean =>
+  error instanceof CodeBoxError && error.code === 'unauthorized';

@@ -1,0 +1,81 @@
+import type { ExecutionEvent } from '#contract';
+
+/** What code has put out, as it is shown. */
+export type Output =
+  | { type: 'stream'; name: 'stdout' | 'stderr'; text: string; droppedCharacters: number }
+  | { type: 'rich'; mime: Record<string, unknown>; displayId?: string }
+  | { type: 'error'; name: string; value: string; traceback: string }
+  | { type: 'truncated'; droppedBytes: number }
+  | { type: 'install'; text: string; isDone: boolean };
+
+/** `clearsNext`: the next output takes the place of all before it. */
+export interface Outputs {
+  items: readonly Output[];
+  clearsNext: boolean;
+}
+
+export const noOutputs: Outputs = { items: [], clearsNext: false };
+
+/** What a page keeps of one stream, in UTF-16 units: a program may print gigabytes. */
+const maxHead = 50_000;
+const maxTail = 150_000;
+
+/** The outputs with one more event; text that goes on is joined, and of too much of it the middle is left out. */
+export const addOutput = (outputs: Outputs, event: ExecutionEvent): Outputs => {
+  if (event.type === 'clear') return event.wait ? { ...outputs, clearsNext: true } : noOutputs;
+  if (event.type === 'display_update') return { ...outputs, items: outputs.items.map((item) => updated(item, event)) };
+  const output = toOutput(event);
+  if (output === undefined) return outputs;
+  const before = outputs.clearsNext ? [] : outputs.items;
+  const last = before.at(-1);
+  if (output.type === 'stream' && last?.type === 'stream' && last.name === output.name)
+    return { items: [...before.slice(0, -1), joined(last, output.text)], clearsNext: false };
+  return { items: [...before, output], clearsNext: false };
+};
+
+/** All of them at once. */
+export const toOutputs = (events: readonly ExecutionEvent[]): Outputs => events.reduce(addOutput, noOutputs);
+
+type Stream = Extract<Output, { type: 'stream' }>;
+
+const toOutput = (event: ExecutionEvent): Output | undefined => {
+  switch (event.type) {
+    case 'stdout':
+    case 'stderr':
+      return joined({ type: 'stream', name: event.type, text: '', droppedCharacters: 0 }, event.text);
+    case 'result':
+      return { type: 'rich', mime: event.mime };
+    case 'display':
+      return { type: 'rich', mime: event.mime, ...(event.displayId !== undefined && { displayId: event.displayId }) };
+    case 'error':
+      return { type: 'error', name: event.name, value: event.value, traceback: event.traceback.join('\n') };
+    case 'truncated':
+      return { type: 'truncated', droppedBytes: event.droppedBytes };
+    case 'install':
+      return { type: 'install', text: event.text, isDone: event.exitCode === 0 };
+    default:
+      return undefined;
+  }
+};
+
+const updated = (item: Output, { displayId, mime }: { displayId: string; mime: Record<string, unknown> }): Output =>
+  item.type === 'rich' && item.displayId === displayId ? { ...item, mime } : item;
+
+const joined = (stream: Stream, text: string): Stream => {
+  const lineStart = stream.text.lastIndexOf('\n') + 1;
+  const whole = stream.text.slice(0, lineStart) + withoutOverwritten(stream.text.slice(lineStart) + text);
+  const excess = whole.length - maxHead - maxTail;
+  // Cut seldom: a quarter more is let in before.
+  if (excess < maxTail / 4) return { ...stream, text: whole };
+  return {
+    ...stream,
+    text: whole.slice(0, maxHead) + whole.slice(-maxTail),
+    droppedCharacters: stream.droppedCharacters + excess,
+  };
+};
+
+/** A carriage return begins the line anew, as progress bars do. */
+const withoutOverwritten = (text: string): string => text.replace(/[^\n]*\r(?=[^\n\r])/g, '');
+
+/** Where the middle was left out of a stream; null when it is whole. */
+export const cutAt = (stream: Stream): number | null => (stream.droppedCharacters > 0 ? maxHead : null);

@@ -1,0 +1,115 @@
+import type { AgentInfo, Chat, Model } from '#contract';
+import type { AgentClient } from '../api/agent-client.ts';
+import { faultText, isUnauthorized } from './fault.ts';
+import { createStore } from './store.ts';
+import { createWorkspace, type Workspace } from './workspace.ts';
+
+export interface SessionState {
+  phase: 'loading' | 'ready' | 'locked' | 'failed';
+  info: AgentInfo | null;
+  models: readonly Model[];
+  chats: readonly Chat[];
+  nextCursor: string | null;
+  fault: string | null;
+}
+
+/** What one reader has at the agent: chats and models, and the workspaces that were opened. `onCreated` gets ids of new chats. */
+export const createSession = (client: AgentClient, onCreated: (chat: string) => void) => {
+  const store = createStore<SessionState>({
+    phase: 'loading',
+    info: null,
+    models: [],
+    chats: [],
+    nextCursor: null,
+    fault: null,
+  });
+  const change = (part: Partial<SessionState>) => store.set((was) => ({ ...was, ...part }));
+  const workspaces = new Map<string, Workspace>();
+  let fresh: Workspace | undefined;
+
+  const guarded = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await work();
+    } catch (error) {
+      if (isUnauthorized(error)) change({ phase: 'locked' });
+      else change({ fault: faultText(error) });
+      return undefined;
+    }
+  };
+
+  const readChats = () =>
+    guarded(async () => {
+      const { items, nextCursor } = await client.chats.list();
+      change({ chats: items, nextCursor });
+    });
+
+  const news = (of: () => Workspace | undefined) => ({
+    onCreated: (chat: Chat) => {
+      const workspace = of();
+      if (workspace !== undefined) workspaces.set(chat.id, workspace);
+      if (workspace === fresh) fresh = undefined;
+      onCreated(chat.id);
+      void readChats();
+    },
+    onChange: () => void readChats(),
+  });
+
+  const replace = (chat: Chat) =>
+    store.set((was) => ({ ...was, chats: was.chats.map((other) => (other.id === chat.id ? chat : other)) }));
+
+  return {
+    store,
+
+    async open(): Promise<void> {
+      try {
+        const [info, models, chats] = await Promise.all([client.info(), client.models(), client.chats.list()]);
+        change({ phase: 'ready', info, models: models.data, chats: chats.items, nextCursor: chats.nextCursor });
+      } catch (error) {
+        if (isUnauthorized(error)) change({ phase: 'locked' });
+        else change({ phase: 'failed', fault: faultText(error) });
+      }
+    },
+
+    /** The workspace of a chat, or the one of the chat that is not there yet. */
+    workspace(id: string | null): Workspace {
+      const known = id === null ? fresh : workspaces.get(id);
+      if (known !== undefined) return known;
+      const workspace: Workspace = createWorkspace(
+        client,
+        id,
+        news(() => workspace),
+      );
+      if (id === null) fresh = workspace;
+      else workspaces.set(id, workspace);
+      void workspace.open();
+      return workspace;
+    },
+
+    more: () =>
+      guarded(async () => {
+        const { nextCursor } = store.get();
+        if (nextCursor === null) return;
+        const page = await client.chats.list(nextCursor);
+        store.set((was) => ({ ...was, chats: [...was.chats, ...page.items], nextCursor: page.nextCursor }));
+      }),
+
+    rename: (id: string, title: string) =>
+      guarded(async () => {
+        const chat = await client.chats.update(id, { title });
+        replace(chat);
+        workspaces.get(id)?.chat.set(() => chat);
+      }),
+
+    remove: (id: string) =>
+      guarded(async () => {
+        await client.chats.delete(id);
+        workspaces.get(id)?.close();
+        workspaces.delete(id);
+        store.set((was) => ({ ...was, chats: was.chats.filter((chat) => chat.id !== id) }));
+      }),
+
+    dismiss: () => change({ fault: null }),
+  };
+};
+
+export type Session = ReturnType<typeof createSession>;

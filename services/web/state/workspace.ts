@@ -1,0 +1,106 @@
+import type { Approval, Chat } from '#contract';
+import type { AgentClient } from '../api/agent-client.ts';
+import { createConversation } from './conversation.ts';
+import { createNotebook } from './notebook.ts';
+import { createStore } from './store.ts';
+import { createUploads } from './uploads.ts';
+
+/** How a chat is asked: with which model, and whether its code waits for the reader. */
+export interface Manner {
+  model: string | null;
+  approval: Approval;
+}
+
+/** Whoever keeps the workspaces: is told of a chat that came to be, and of one that has changed. */
+export interface WorkspaceNews {
+  onCreated: (chat: Chat) => void;
+  onChange: () => void;
+}
+
+/** One chat with all that belongs to it: its conversation, its cells, its files. Without an id it is created at its first use. */
+export const createWorkspace = (client: AgentClient, id: string | null, { onCreated, onChange }: WorkspaceNews) => {
+  const life = new AbortController();
+  const chat = createStore<Chat | null>(null);
+  const manner = createStore<Manner>({ model: null, approval: 'never' });
+  const text = createStore('');
+  let creating: Promise<string> | undefined = id === null ? undefined : Promise.resolve(id);
+
+  const create = async (): Promise<string> => {
+    const { model, approval } = manner.get();
+    const created = await client.chats.create({ approval, ...(model !== null && { model }) });
+    chat.set(() => created);
+    onCreated(created);
+    return created.id;
+  };
+
+  /** The id of the chat; one that could not be created is tried again the next time. */
+  const ensureChat = (): Promise<string> => {
+    creating ??= create().catch((error: unknown) => {
+      creating = undefined;
+      throw error;
+    });
+    return creating;
+  };
+
+  const conversation = createConversation(client, () => {
+    onChange();
+    void refresh();
+  });
+  const uploads = createUploads(client, ensureChat);
+
+  const refresh = async (): Promise<void> => {
+    const known = await creating;
+    // Its title is all that would be missed.
+    if (known !== undefined)
+      await client.chats.read(known).then(
+        (now) => chat.set(() => now),
+        () => {},
+      );
+  };
+
+  return {
+    key: crypto.randomUUID(),
+    chat,
+    manner,
+    text,
+    conversation,
+    uploads,
+    notebook: createNotebook(client, id, ensureChat),
+    ensureChat,
+
+    async open(): Promise<void> {
+      if (id === null) return;
+      try {
+        const found = await client.chats.read(id);
+        chat.set(() => found);
+        manner.set(() => ({ model: found.model, approval: found.approval }));
+        await conversation.open(found, life.signal);
+      } catch (error) {
+        conversation.fail(error);
+      }
+    },
+
+    /** Asks what stands in the composer, with the files that came. */
+    async ask(): Promise<void> {
+      const content = text.get().trim();
+      const files = uploads.store.get().flatMap(({ done }) => (done === null ? [] : [done]));
+      if (content === '' && files.length === 0) return;
+      const { model, approval } = manner.get();
+      try {
+        const to = await ensureChat();
+        text.set(() => '');
+        uploads.clear();
+        const paths = files.map(({ path }) => path);
+        const question = { content, approval, files: paths, ...(model !== null && { model }) };
+        await conversation.ask(to, question, { files }, life.signal);
+      } catch (error) {
+        conversation.fail(error);
+      }
+    },
+
+    /** Nobody looks at it any more; an answer goes on at the agent. */
+    close: () => life.abort(new Error('closed')),
+  };
+};
+
+export type Workspace = ReturnType<typeof createWorkspace>;

@@ -1,0 +1,46 @@
+import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildPage } from '../../scripts/web.ts';
+
+describe('the built page', () => {
+  let data: string;
+  let folder: string;
+  beforeAll(async () => {
+    data = await mkdtemp(join(tmpdir(), 'codebox-page-'));
+    // Two that start at the same moment get the same folder.
+    const [one, other] = await Promise.all([buildPage(data), buildPage(data)]);
+    expect(one).toBe(other);
+    folder = one;
+  });
+  afterAll(() => rm(data, { recursive: true, force: true }));
+
+  test('is built once for its sources, and nothing is left beside it', async () => {
+    const before = await stat(join(folder, 'index.html'));
+    expect(await buildPage(data)).toBe(folder);
+    expect((await stat(join(folder, 'index.html'))).mtimeMs).toBe(before.mtimeMs);
+    expect(await readdir(join(data, 'web'))).toHaveLength(1);
+  });
+
+  test('is smaller than 300 KB when it is first loaded, by either compression', async () => {
+    const html = await readFile(join(folder, 'index.html'), 'utf8');
+    const first = [...html.matchAll(/(?:src|href)="\/([^"]+)"/g)].map(([, path]) => path ?? '');
+    expect(first.some((path) => path.endsWith('.js'))).toBe(true);
+    expect(first.some((path) => path.endsWith('.css'))).toBe(true);
+    for (const suffix of ['.br', '.gz']) {
+      const sizes = await Promise.all(['index.html', ...first].map((path) => stat(join(folder, path + suffix))));
+      const total = sizes.reduce((sum, { size }) => sum + size, 0);
+      expect(total).toBeGreaterThan(50_000);
+      expect(total).toBeLessThan(300_000);
+    }
+  });
+
+  test('has no script and no style within its document, and names no other host', async () => {
+    const html = await readFile(join(folder, 'index.html'), 'utf8');
+    expect(html).not.toMatch(/<script(?![^>]*\ssrc=)|<style|\son\w+=|https?:\/\//);
+    const styles = (await readdir(join(folder, 'assets'))).filter((name) => name.endsWith('.css'));
+    for (const name of styles)
+      expect(await readFile(join(folder, 'assets', name), 'utf8')).not.toMatch(/url\(|@import/);
+  });
+});
