@@ -1,21 +1,38 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
+import { type RouteParts as AgentParts, addRoutes as addAgentRoutes } from '../services/agent/http/app.ts';
+import { createEndpoints as createAgentEndpoints } from '../services/agent/http/endpoints.ts';
+import { openApiDocument as agentDocument } from '../services/agent/http/openapi.ts';
 import { addRoutes, type RouteParts } from '../services/gateway/http/app.ts';
 import { createEndpoints } from '../services/gateway/http/endpoint.ts';
 import type { KeyClaims } from '../services/gateway/http/key-claims.ts';
 import { openApiDocument } from '../services/gateway/http/openapi.ts';
 
-/** `openapi.yaml` as the routes describe themselves. */
-export const openApiYaml = (): string => {
-  // Routes use their parts only when a request comes, and none comes here.
+const toYaml = (document: object): string => stringify(document, { lineWidth: 0, aliasDuplicateObjects: false });
+
+// Routes use their parts only when a request comes, and none comes here.
+const describeGateway = () => {
   const endpoints = createEndpoints({} as KeyClaims);
   addRoutes(endpoints, {} as RouteParts);
-  return stringify(openApiDocument(endpoints), { lineWidth: 0, aliasDuplicateObjects: false });
+  return openApiDocument(endpoints);
+};
+const describeAgent = () => {
+  const endpoints = createAgentEndpoints();
+  addAgentRoutes(endpoints, {} as AgentParts);
+  return agentDocument(endpoints);
+};
+
+/** Each document of an API as its routes describe themselves, by the name of its file. */
+export const openApiFiles = {
+  'openapi.yaml': () => toYaml(describeGateway()),
+  'openapi.agent.yaml': () => toYaml(describeAgent()),
 };
 
 if (import.meta.main) {
-  const file = join(import.meta.dirname, '..', 'openapi.yaml');
-  await writeFile(file, openApiYaml());
-  process.stdout.write(`wrote ${file}\n`);
+  for (const [name, describe] of Object.entries(openApiFiles)) {
+    const file = join(import.meta.dirname, '..', name);
+    await writeFile(file, describe());
+    process.stdout.write(`wrote ${file}\n`);
+  }
 }

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { openApiYaml } from '../scripts/openapi.ts';
+import { openApiFiles } from '../scripts/openapi.ts';
 
 const project = resolve(import.meta.dirname, '..');
 const run = promisify(execFile);
@@ -23,20 +23,23 @@ const complaint = async (path: string, text: string): Promise<string | undefined
   }
 };
 
-describe('openapi.yaml', () => {
+describe.each([
+  ['openapi.yaml', 'post /v1/boxes/{box}/executions'],
+  ['openapi.agent.yaml', 'post /v1/chats/{chat}/cells'],
+] as const)('%s', (name, call) => {
   test('is what the routes describe', async () => {
-    expect(await readFile(join(project, 'openapi.yaml'), 'utf8')).toBe(openApiYaml());
+    expect(await readFile(join(project, name), 'utf8')).toBe(openApiFiles[name]());
   });
 
   test('has every call of the API with its errors', () => {
-    const document = parse(openApiYaml()) as {
+    const document = parse(openApiFiles[name]()) as {
       paths: Record<string, Record<string, { responses: Record<string, unknown> }>>;
     };
     const calls = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method} ${path}`),
     );
-    expect(calls).toContain('post /v1/boxes/{box}/executions');
-    expect(calls.length).toBeGreaterThan(25);
+    expect(calls).toContain(call);
+    expect(calls.length).toBeGreaterThan(15);
     for (const methods of Object.values(document.paths)) {
       for (const operation of Object.values(methods)) expect(operation.responses).toHaveProperty('default');
     }
@@ -53,6 +56,11 @@ describe('the layers', () => {
     ['services/gateway/boxes/planted.ts', "import 'drizzle-orm';\n"],
     ['services/gateway/http/planted.ts', "import '../drivers/driver.ts';\n"],
     ['services/http/planted.ts', "import '../gateway/gateway.ts';\n"],
+    ['services/agent/chats/planted.ts', "import '../../gateway/store/store.ts';\n"],
+    ['services/agent/chats/planted.ts', "import 'hono';\n"],
+    ['services/agent/http/planted.ts', "import '../store/store.ts';\n"],
+    ['services/agent/loop/planted.ts', "import '../chats/chats.ts';\n"],
+    ['services/agent/store/planted.ts', "import '../chats/chats.ts';\n"],
     ['services/postgres/planted.ts', "import '../gateway/store/store.ts';\n"],
   ])('an import against the direction is refused: %s %s', async (path, text) => {
     expect(await complaint(path, text)).toContain('noRestrictedImports');

@@ -1,0 +1,54 @@
+import { type Box, CodeBoxError } from '#contract';
+import type { Owner } from '../chats/owner.ts';
+import type { ChatRow, ChatStore } from '../store/chats.ts';
+
+/** As long as the gateway lets a box be: its files are the chat's. */
+const maxLifetimeSeconds = 2_592_000;
+
+/** What of a chat its box is made from. */
+export type BoxedChat = Pick<ChatRow, 'id' | 'template' | 'boxId' | 'boxRestoredAt'>;
+
+/** The box of each chat: one at a time, found again by the chat's id, put aside when it is idle. */
+export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
+  /**
+   * Has it ready; a chat whose box has ended gets a new one. What was lost between this box and the one before is noted for the
+   * next answer.
+   */
+  async open({ client }: Owner, chat: BoxedChat, signal?: AbortSignal): Promise<Box> {
+    const box = await client.boxes.create(
+      {
+        user: chat.id,
+        reuse: true,
+        metadata: { chat: chat.id },
+        onIdle: 'hibernate',
+        maxLifetimeSeconds,
+        ...(chat.template !== null && { template: chat.template }),
+      },
+      { idempotencyKey: false, ...(signal && { signal }) },
+    );
+    const restoredAt = box.restoredAt === null ? null : new Date(box.restoredAt);
+    const isOther = box.id !== chat.boxId;
+    const isRestored = restoredAt !== null && restoredAt.getTime() !== chat.boxRestoredAt?.getTime();
+    if (isOther || isRestored) {
+      const lost = isOther ? 'files' : 'variables';
+      await chats.setBox(chat.id, box.id, restoredAt, chat.boxId === null ? null : lost);
+    }
+    return box;
+  },
+
+  /** The box that it has had; throws `not_found` when there was none yet. */
+  had(chat: Pick<ChatRow, 'boxId'>): string {
+    if (chat.boxId === null) throw new CodeBoxError('not_found', 'There is no such file: the chat has no box yet.');
+    return chat.boxId;
+  },
+
+  /** Ends it with its files; nothing when there is none. */
+  async end({ client }: Owner, chat: Pick<ChatRow, 'boxId'>): Promise<void> {
+    if (chat.boxId === null) return;
+    await client.boxes.delete(chat.boxId).catch((error: unknown) => {
+      if (!(error instanceof CodeBoxError && (error.code === 'not_found' || error.code === 'gone'))) throw error;
+    });
+  },
+});
+
+export type ChatBoxes = ReturnType<typeof createChatBoxes>;

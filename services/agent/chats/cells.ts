@@ -1,0 +1,35 @@
+import type { CreateCell, Execution, ExecutionEvent } from '#contract';
+import type { ChatBoxes } from '../box/chat-boxes.ts';
+import type { Chats } from './chats.ts';
+import type { Owner } from './owner.ts';
+
+/** Code that people run in the boxes of their chats, where the model's code runs too: they share the variables. */
+export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes) => {
+  const boxOf = async (owner: Owner, id: string) => (await boxes.open(owner, await chats.find(owner, id))).id;
+
+  return {
+    /** Runs it and waits for its end. */
+    run: async (owner: Owner, id: string, cell: CreateCell): Promise<Execution> =>
+      await owner.client.executions.run(await boxOf(owner, id), cell, { idempotencyKey: false }),
+
+    /** Runs it; its events as the gateway tells them. Aborting leaves it to itself. */
+    async stream(owner: Owner, id: string, cell: CreateCell, signal: AbortSignal) {
+      const stream = await owner.client.executions.stream(await boxOf(owner, id), cell, { signal });
+      return { id: stream.id, events: through(stream) };
+    },
+
+    async interrupt(owner: Owner, id: string, execution: string): Promise<void> {
+      await owner.client.executions.interrupt(boxes.had(await chats.find(owner, id)), execution);
+    },
+
+    async input(owner: Owner, id: string, execution: string, text: string): Promise<void> {
+      await owner.client.executions.input(boxes.had(await chats.find(owner, id)), execution, text);
+    },
+  };
+};
+
+export type Cells = ReturnType<typeof createCells>;
+
+async function* through(events: AsyncIterable<ExecutionEvent>): AsyncGenerator<ExecutionEvent, void, undefined> {
+  yield* events;
+}

@@ -1,0 +1,75 @@
+import { type Chat, CodeBoxError, type CreateChat, type Page, type PageQuery, type UpdateChat } from '#contract';
+import { newId } from '../../postgres/id.ts';
+import type { ChatBoxes } from '../box/chat-boxes.ts';
+import type { ChatRow, ChatStore } from '../store/chats.ts';
+import type { Owner } from './owner.ts';
+
+export interface ChatsOptions {
+  store: ChatStore;
+  boxes: ChatBoxes;
+  /** Ends the answer that is being made, before the chat goes. */
+  stop: (chat: ChatRow) => Promise<void>;
+  /** Told that a chat is gone, so that its blobs can go too. */
+  onRemove: () => void;
+}
+
+/** Conversations as their owners see them: what is another's is not there. */
+export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
+  const find = async (owner: Owner, id: string): Promise<ChatRow> => {
+    const row = await store.find(owner, id);
+    if (!row) throw new CodeBoxError('not_found', 'There is no such chat.');
+    return row;
+  };
+
+  return {
+    /** Throws `not_found`, also for one of somebody else. */
+    find,
+
+    async create(owner: Owner, { title, model, approval, template }: CreateChat): Promise<Chat> {
+      const chat = { title: title ?? null, model: model ?? null, template: template ?? null };
+      return toChat(await store.add(owner, { id: newId('chat'), approval: approval ?? 'never', ...chat }));
+    },
+
+    read: async (owner: Owner, id: string): Promise<Chat> => toChat(await find(owner, id)),
+
+    async list(owner: Owner, query: PageQuery): Promise<Page<Chat>> {
+      const { items, nextCursor } = await store.list(owner, query);
+      return { items: items.map(toChat), nextCursor };
+    },
+
+    async update(owner: Owner, id: string, { title, model, approval }: UpdateChat): Promise<Chat> {
+      await find(owner, id);
+      await store.update(id, {
+        ...(title !== undefined && { title }),
+        ...(model !== undefined && { model }),
+        ...(approval !== undefined && { approval }),
+      });
+      return toChat(await find(owner, id));
+    },
+
+    /** Ends its answer and its box, then removes it with its messages; its blobs follow. Nothing when there is none. */
+    async remove(owner: Owner, id: string): Promise<void> {
+      const row = await store.find(owner, id);
+      if (!row) return;
+      await stop(row);
+      await boxes.end(owner, row);
+      await store.remove(owner, id);
+      onRemove();
+    },
+  };
+};
+
+export type Chats = ReturnType<typeof createChats>;
+
+const toChat = (row: ChatRow): Chat => ({
+  id: row.id,
+  title: row.title,
+  user: row.userId,
+  model: row.model,
+  approval: row.approval,
+  box: row.boxId,
+  running: row.running,
+  tokens: { input: row.inputTokens, output: row.outputTokens },
+  createdAt: row.createdAt.toISOString(),
+  updatedAt: row.updatedAt.toISOString(),
+});

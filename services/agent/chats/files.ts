@@ -1,0 +1,135 @@
+import { Readable } from 'node:stream';
+import type { ReadableStream as NodeStream } from 'node:stream/web';
+import { type Attachment, type ChatEntry, type Client, CodeBoxError, type FileEntry, type Uploaded } from '#contract';
+import type { ChatBoxes } from '../box/chat-boxes.ts';
+import { previewTable } from '../box/preview.ts';
+import type { ChatRow, ChatStore } from '../store/chats.ts';
+import type { Chats } from './chats.ts';
+import type { Kept } from './kept.ts';
+import type { Links } from './links.ts';
+import { mimeOf } from './mime.ts';
+import type { Owner } from './owner.ts';
+
+export interface FilesOptions {
+  chats: Pick<Chats, 'find'>;
+  store: Pick<ChatStore, 'findAny'>;
+  boxes: ChatBoxes;
+  kept: Kept;
+  links: Links;
+  /** The gateway as seen with a key, or with the agent's own. */
+  clientFor: (key: string | undefined) => Client;
+}
+
+/** A file to be sent: its bytes as they come, with the headers of its source. */
+export interface OpenFile {
+  name: string;
+  mime: string;
+  status: number;
+  headers: Record<string, string>;
+  body: Readable;
+}
+
+export interface Range {
+  start: number;
+  end?: number;
+}
+
+/** What the agent itself puts into a box. */
+const own = '.codebox';
+const passedOn = ['content-length', 'content-range', 'accept-ranges', 'etag', 'last-modified'];
+
+/** Files of chats: in their box, or kept beside it. Bytes pass through as they come. */
+export const createFiles = ({ chats, store, boxes, kept, links, clientFor }: FilesOptions) => {
+  const openIn = async (client: Client, box: string, path: string, range?: Range): Promise<OpenFile> => {
+    const response = await client.files.open(box, path, { ...(range && { range }) });
+    if (response.headers.get('content-disposition') === null) {
+      await response.body?.cancel();
+      throw new CodeBoxError('invalid_request', 'This is a folder.', {
+        errors: [{ pointer: '/path/path', detail: 'is a folder' }],
+      });
+    }
+    const headers = passedOn.flatMap((name) => {
+      const value = response.headers.get(name);
+      return value === null ? [] : [[name, value] as const];
+    });
+    return {
+      name: path.split('/').at(-1) ?? path,
+      mime: mimeOf(path),
+      status: response.status,
+      headers: Object.fromEntries(headers),
+      body: response.body ? Readable.fromWeb(response.body as NodeStream) : Readable.from([]),
+    };
+  };
+
+  const open = async (owner: Owner, id: string, path: string, range?: Range): Promise<OpenFile> =>
+    await openIn(owner.client, boxes.had(await chats.find(owner, id)), path, range);
+
+  const toUploaded = async (owner: Owner, chat: ChatRow, box: string, entry: FileEntry): Promise<Uploaded> => ({
+    ...toAttachment(owner, chat.id, entry),
+    preview: await previewTable(owner.client, box, entry.path),
+  });
+
+  const toAttachment = (owner: Owner, chat: string, { path, name, sizeBytes }: FileEntry): Attachment => ({
+    path,
+    name,
+    sizeBytes,
+    mime: mimeOf(path),
+    ...links.path(owner, chat, path),
+  });
+
+  return {
+    /** The entries of a folder by name, `limit` at most; none while the chat has no box. */
+    async list(owner: Owner, id: string, folder: string, limit: number): Promise<ChatEntry[]> {
+      const chat = await chats.find(owner, id);
+      const entries: ChatEntry[] = [];
+      if (chat.boxId === null) return entries;
+      const { id: box } = await boxes.open(owner, chat);
+      for await (const { path, name, type, sizeBytes, modifiedAt } of owner.client.files.list(box, folder)) {
+        if (path === own) continue;
+        const url = type === 'file' ? links.path(owner, id, path).url : null;
+        entries.push({ path, name, type, sizeBytes, modifiedAt, url });
+        if (entries.length === limit) break;
+      }
+      return entries;
+    },
+
+    /** Throws `not_found` for what is not there, `invalid_request` for a folder. */
+    open,
+
+    /** What is behind the token of a link, whoever asks. */
+    async openLink(token: string, range: Range | undefined, signal: AbortSignal): Promise<OpenFile> {
+      const { chat, path, blob, mime = 'application/octet-stream', key } = links.open(token);
+      const row = await store.findAny(chat);
+      if (!row) throw new CodeBoxError('not_found', 'The chat is gone.');
+      if (blob !== undefined) {
+        return { name: '', mime, status: 200, headers: {}, body: await kept.open(blob, signal) };
+      }
+      return await openIn(clientFor(key), boxes.had(row), path ?? '', range);
+    },
+
+    /** Puts a file into the box of the chat, whole or not at all. */
+    async put(owner: Owner, id: string, path: string, body: Readable, signal: AbortSignal): Promise<Uploaded> {
+      const chat = await chats.find(owner, id);
+      const { id: box } = await boxes.open(owner, chat, signal);
+      // Not by Readable.toWeb, which reads on while nobody takes it.
+      const content = ReadableStream.from<Uint8Array>(body.iterator({ destroyOnReturn: false }));
+      const entry = await owner.client.files.write(box, path, content, { signal });
+      return await toUploaded(owner, chat, box, entry);
+    },
+
+    async remove(owner: Owner, id: string, path: string): Promise<void> {
+      await owner.client.files.delete(boxes.had(await chats.find(owner, id)), path);
+    },
+
+    /** Copies a file to where it is still there when the box is not. */
+    async keep(owner: Owner, id: string, path: string): Promise<Attachment> {
+      const file = await open(owner, id, path);
+      const sizeBytes = Number(file.headers['content-length'] ?? Number.NaN);
+      const blob = await kept.keep(id, file.body);
+      const copy = { path, name: file.name, mime: file.mime, sizeBytes: Number.isNaN(sizeBytes) ? null : sizeBytes };
+      return links.file(owner, id, { ...copy, blob });
+    },
+  };
+};
+
+export type Files = ReturnType<typeof createFiles>;

@@ -1,0 +1,36 @@
+import { Readable } from 'node:stream';
+import type { BlobStore } from '../../blobs/blob-store.ts';
+import { newId } from '../../postgres/id.ts';
+import type { BlobRows } from '../store/blobs.ts';
+
+const keepMs = 60_000;
+const blobsPerSweep = 100;
+
+/** What is kept of a chat beside its box: its bytes are in the blob store until the chat is removed. */
+export const createKept = (blobs: BlobStore, rows: BlobRows) => {
+  /** Keeps the bytes; answers the name of their blob. */
+  const keep = async (chat: string, content: Readable): Promise<string> => {
+    const name = `${chat}/${newId('file')}`;
+    await rows.add(name, chat);
+    await blobs.put(name, content, AbortSignal.timeout(keepMs));
+    return name;
+  };
+
+  return {
+    keep,
+    keepBytes: (chat: string, bytes: Uint8Array): Promise<string> => keep(chat, Readable.from([bytes])),
+
+    /** The bytes, to be read to the end or destroyed; `not_found` when their chat is gone. */
+    open: (name: string, signal: AbortSignal): Promise<Readable> => blobs.get(name, signal),
+
+    /** Removes what is left of chats that are gone; answers whether that was all. */
+    async sweep(signal: AbortSignal): Promise<boolean> {
+      const names = await rows.abandoned(blobsPerSweep);
+      for (const name of names) await blobs.delete(name, signal);
+      await rows.forget(names);
+      return names.length < blobsPerSweep;
+    },
+  };
+};
+
+export type Kept = ReturnType<typeof createKept>;

@@ -1,0 +1,36 @@
+import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
+
+const [ivBytes, tagBytes] = [12, 16];
+
+/**
+ * Makes texts unreadable and unchangeable for everybody without the secret (AES-256-GCM), as base64url. What was made for one
+ * `purpose` does not open for another.
+ */
+export const createSeal = (secret: string) => {
+  const keyFor = (purpose: string) => createHash('sha256').update(`${purpose}\n${secret}`).digest();
+
+  return {
+    close(purpose: string, text: string): string {
+      const iv = randomBytes(ivBytes);
+      const cipher = createCipheriv('aes-256-gcm', keyFor(purpose), iv);
+      return Buffer.concat([iv, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]).toString(
+        'base64url',
+      );
+    },
+
+    /** The text; undefined for what was not made here for this purpose. */
+    open(purpose: string, sealed: string): string | undefined {
+      const bytes = Buffer.from(sealed, 'base64url');
+      if (bytes.length < ivBytes + tagBytes) return undefined;
+      try {
+        const decipher = createDecipheriv('aes-256-gcm', keyFor(purpose), bytes.subarray(0, ivBytes));
+        decipher.setAuthTag(bytes.subarray(-tagBytes));
+        return decipher.update(bytes.subarray(ivBytes, -tagBytes), undefined, 'utf8') + decipher.final('utf8');
+      } catch {
+        return undefined;
+      }
+    },
+  };
+};
+
+export type Seal = ReturnType<typeof createSeal>;

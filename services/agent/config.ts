@@ -1,0 +1,97 @@
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import type { BlobsConfig } from '../blobs/open-blobs.ts';
+
+const listOf = (text: string): string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim().toLowerCase())
+    .filter((part) => part !== '');
+
+const environmentSchema = z.object({
+  CODEBOX_URL: z.url({ protocol: /^https?$/ }).default('http://localhost:8080'),
+  CODEBOX_API_KEY: z.string().min(1).optional(),
+  CODEBOX_API_KEY_FILE: z.string().min(1).optional(),
+  CODEBOX_AGENT_HOST: z.string().min(1).default('127.0.0.1'),
+  CODEBOX_AGENT_PORT: z.coerce.number().int().min(0).max(65_535).default(8090),
+  CODEBOX_AGENT_OPEN: z.enum(['0', '1']).optional(),
+  CODEBOX_AGENT_HOSTS: z.string().default('').transform(listOf),
+  CODEBOX_AGENT_DATA_DIR: z.string().min(1).optional(),
+  CODEBOX_AGENT_PAGE: z.string().min(1).optional(),
+  CODEBOX_DATA_DIR: z.string().min(1).default('.codebox'),
+  DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }).optional(),
+  CODEBOX_BLOBS: z.string().min(1).optional(),
+  AWS_ACCESS_KEY_ID: z.string().min(1).optional(),
+  AWS_SECRET_ACCESS_KEY: z.string().min(1).optional(),
+  AWS_REGION: z.string().min(1).default('us-east-1'),
+  AZURE_STORAGE_CONNECTION_STRING: z.string().min(1).optional(),
+  CODEBOX_LINK_SECONDS: z.coerce.number().int().min(1).max(604_800).default(3600),
+  CODEBOX_STOP_SECONDS: z.coerce.number().min(0).max(600).default(10),
+  CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+});
+
+/** What the agent was told, checked once. Every part gets only the fields that it uses. */
+export interface Config {
+  /** Of the gateway, and by which key: given, or in a file that the gateway may still have to write. */
+  gatewayUrl: string;
+  apiKey: string | undefined;
+  apiKeyFile: string;
+  host: string;
+  port: number;
+  /** Whether a browser may come without a key. */
+  isOpen: boolean;
+  /** Names by which it may be asked without a key; any when there are none. */
+  hosts: readonly string[];
+  dataDir: string;
+  /** The folder of the built page; nothing is served at `/` without one. */
+  pageDir: string | undefined;
+  databaseUrl: string | undefined;
+  /** Where pictures and other copies are kept. */
+  blobs: BlobsConfig;
+  linkSeconds: number;
+  stopMs: number;
+  logLevel: string;
+}
+
+const loopback = new Set(['127.0.0.1', '::1', 'localhost']);
+const loopbackNames = ['localhost', '127.0.0.1', '[::1]'];
+
+/**
+ * Reads the configuration from environment variables; an empty one counts as unset.
+ * Throws an Error that names every variable that is wrong, and how.
+ */
+export const readConfig = (env: Record<string, string | undefined>): Config => {
+  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
+  const parsed = environmentSchema.safeParse(given);
+  if (!parsed.success) {
+    const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+    throw new Error(`The configuration of the agent is wrong.\n  ${faults.join('\n  ')}`);
+  }
+  const values = parsed.data;
+  const dataDir = resolve(values.CODEBOX_AGENT_DATA_DIR ?? values.CODEBOX_DATA_DIR);
+  const isLocal = loopback.has(values.CODEBOX_AGENT_HOST);
+  return {
+    gatewayUrl: values.CODEBOX_URL,
+    apiKey: values.CODEBOX_API_KEY,
+    apiKeyFile: resolve(values.CODEBOX_API_KEY_FILE ?? `${dataDir}/dev-key`),
+    host: values.CODEBOX_AGENT_HOST,
+    port: values.CODEBOX_AGENT_PORT,
+    isOpen: values.CODEBOX_AGENT_OPEN === undefined ? isLocal : values.CODEBOX_AGENT_OPEN === '1',
+    hosts: [...(isLocal ? loopbackNames : []), ...values.CODEBOX_AGENT_HOSTS],
+    dataDir,
+    pageDir: values.CODEBOX_AGENT_PAGE === undefined ? undefined : resolve(values.CODEBOX_AGENT_PAGE),
+    databaseUrl: values.DATABASE_URL,
+    blobs: {
+      place: values.CODEBOX_BLOBS ?? resolve(dataDir, 'blobs'),
+      s3: {
+        accessKeyId: values.AWS_ACCESS_KEY_ID,
+        secretAccessKey: values.AWS_SECRET_ACCESS_KEY,
+        region: values.AWS_REGION,
+      },
+      azureConnectionString: values.AZURE_STORAGE_CONNECTION_STRING,
+    },
+    linkSeconds: values.CODEBOX_LINK_SECONDS,
+    stopMs: values.CODEBOX_STOP_SECONDS * 1000,
+    logLevel: values.CODEBOX_LOG_LEVEL,
+  };
+};

@@ -1,0 +1,30 @@
+import { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
+import { chartSchema } from '#contract';
+import type { Endpoints } from './endpoints.ts';
+
+/** The OpenAPI 3.1 document of all endpoints. */
+export const openApiDocument = ({ registry }: Endpoints) => {
+  const bearer = { type: 'http', scheme: 'bearer', description: 'An API key of the gateway.' } as const;
+  registry.registerComponent('securitySchemes', 'apiKey', bearer);
+  registry.registerComponent('securitySchemes', 'apiKeyHeader', { type: 'apiKey', in: 'header', name: 'X-API-Key' });
+  registry.registerComponent('securitySchemes', 'visitor', {
+    type: 'apiKey',
+    in: 'cookie',
+    name: 'codebox_visitor',
+    description: 'Of a browser without a key, where the agent is open: it is given one at its first request.',
+  });
+  // No answer refers to it: it is behind the chartUrl of a picture.
+  const chart = { type: 'schema' as const, schema: chartSchema };
+  return new OpenApiGeneratorV31([...registry.definitions, chart]).generateDocument({
+    openapi: '3.1.0',
+    info: {
+      title: 'CodeBox agent',
+      version: '1',
+      description:
+        'A code interpreter: chats whose answers are made by a language model that runs code in a box. `X-CodeBox-User` names the ' +
+        "app's end user, `X-Model-Key` brings a key of the model's provider for one answer.",
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: '/' }],
+  });
+};

@@ -1,0 +1,132 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { Context, MiddlewareHandler } from 'hono';
+import { getCookie, setCookie } from 'hono/cookie';
+import { type Caller, type Client, CodeBoxError, plainText } from '#contract';
+import { checkInput } from '../../http/endpoint.ts';
+import type { Owner } from '../chats/owner.ts';
+import type { Env } from './env.ts';
+
+export interface OwnerOptions {
+  clientFor: (key: string | undefined) => Client;
+  /** Whether a browser may come without a key. */
+  isOpen: boolean;
+  /** Names by which the agent may be asked without a key; any, when it does not listen on loopback and none are set. */
+  hosts: readonly string[];
+  now?: () => number;
+}
+
+/** So long the gateway is not asked again whose a key is. */
+const freshMs = 5000;
+const maxKnown = 10_000;
+const cookieName = 'codebox_visitor';
+const cookieSeconds = 400 * 86_400;
+const cookiePattern = /^[\w-]{43}$/;
+const userSchema = plainText().min(1).max(256);
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** The key that a request gives in `Authorization: Bearer` or `X-API-Key`. */
+const givenKey = (c: Context<Env>): string | undefined =>
+  /^Bearer +(\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? c.req.header('x-api-key');
+
+/** Asks the gateway whose keys are, each once in a while. */
+const createCallers = (clientFor: OwnerOptions['clientFor'], now: () => number) => {
+  const known = new Map<string, { until: number; caller: Promise<Caller> }>();
+  return (key: string | undefined): Promise<Caller> => {
+    const id = sha256(key ?? '');
+    const found = known.get(id);
+    if (found && found.until > now()) return found.caller;
+    known.delete(id);
+    const caller = clientFor(key).caller();
+    known.set(id, { until: now() + freshMs, caller });
+    // What could not be asked is asked again.
+    caller.catch((error: unknown) => {
+      if (!(error instanceof CodeBoxError && error.code === 'unauthorized')) known.delete(id);
+    });
+    const [oldest] = known.keys();
+    if (known.size > maxKnown && oldest !== undefined) known.delete(oldest);
+    return caller;
+  };
+};
+
+/**
+ * Finds out who asks: the tenant of the API key that is given, for one of its users when it names one; or, where the agent is open, a visitor
+ * known by a cookie, who belongs to the agent's own tenant. Everybody else is `unauthorized`.
+ */
+export const createOwners = ({ clientFor, isOpen, hosts, now = Date.now }: OwnerOptions) => {
+  const callerOf = createCallers(clientFor, now);
+
+  const refuse = (detail: string) => {
+    throw new CodeBoxError('forbidden', detail);
+  };
+
+  /** Other sites may make a browser ask, by a form or by a name that they let point here: they learn and change nothing. */
+  const expectOwnPage = (c: Context<Env>): void => {
+    const host = c.req.header('host') ?? '';
+    const name = host.replace(/:\d+$/, '').toLowerCase();
+    if (hosts.length > 0 && !hosts.includes(name))
+      refuse('The agent is not known by this name: see CODEBOX_AGENT_HOSTS.');
+    if (c.req.method === 'GET' || c.req.method === 'HEAD') return;
+    const site = c.req.header('sec-fetch-site');
+    const origin = c.req.header('origin');
+    const isOwn =
+      site === undefined ? origin === undefined || hostOf(origin) === host : ['same-origin', 'none'].includes(site);
+    if (!isOwn) refuse('Another site has sent this request.');
+  };
+
+  /** The cookie of a visitor; a new one for whoever has none yet. */
+  const visitorOf = (c: Context<Env>): string => {
+    const given = getCookie(c, cookieName) ?? '';
+    if (cookiePattern.test(given)) return given;
+    const fresh = randomBytes(32).toString('base64url');
+    const secure = c.req.header('x-forwarded-proto') === 'https';
+    setCookie(c, cookieName, fresh, { path: '/', httpOnly: true, sameSite: 'Strict', secure, maxAge: cookieSeconds });
+    return fresh;
+  };
+
+  const byKey = async (c: Context<Env>, key: string): Promise<Owner> => {
+    const { tenant, scopes } = await callerOf(key);
+    if (scopes) {
+      const needed = /\/files(\/|$)/.test(c.req.path) ? 'files' : c.req.method === 'GET' ? 'boxes:read' : 'run';
+      if (!scopes.includes(needed)) refuse(`This key lacks the scope ${needed}.`);
+    }
+    const user = c.req.header('x-codebox-user');
+    const named = user === undefined ? null : checkInput(userSchema, user, '/headers/X-CodeBox-User');
+    return { tenant, user: named, key, client: clientFor(key) };
+  };
+
+  const byCookie = async (c: Context<Env>): Promise<Owner> => {
+    if (!isOpen) throw new CodeBoxError('unauthorized', 'Send an API key as Authorization: Bearer or X-API-Key.');
+    expectOwnPage(c);
+    const user = `visitor-${sha256(visitorOf(c)).slice(0, 32)}`;
+    return { tenant: (await callerOf(undefined)).tenant, user, key: undefined, client: clientFor(undefined) };
+  };
+
+  const identify = async (c: Context<Env>): Promise<Owner> => {
+    const key = givenKey(c);
+    return key === undefined ? await byCookie(c) : await byKey(c, key);
+  };
+
+  return {
+    /** Middleware of all that belongs to somebody: `c.get('owner')`. */
+    middleware: (async (c, next) => {
+      c.set('owner', await identify(c));
+      await next();
+    }) satisfies MiddlewareHandler<Env>,
+
+    /** Gives a browser that opens the page its cookie, before its requests come at once. */
+    greet(c: Context<Env>): void {
+      if (isOpen) visitorOf(c);
+    },
+  };
+};
+
+export type Owners = ReturnType<typeof createOwners>;
+
+const hostOf = (origin: string): string => {
+  try {
+    return new URL(origin).host;
+  } catch {
+    return '';
+  }
+};

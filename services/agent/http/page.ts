@@ -1,0 +1,88 @@
+import { createReadStream } from 'node:fs';
+import { readdir } from 'node:fs/promises';
+import { join, relative, sep } from 'node:path';
+import { Readable } from 'node:stream';
+import type { Context, Hono } from 'hono';
+import type { Env } from './env.ts';
+
+const types: Record<string, string> = {
+  css: 'text/css; charset=utf-8',
+  html: 'text/html; charset=utf-8',
+  ico: 'image/x-icon',
+  js: 'text/javascript; charset=utf-8',
+  json: 'application/json',
+  png: 'image/png',
+  svg: 'image/svg+xml',
+  txt: 'text/plain; charset=utf-8',
+  wasm: 'application/wasm',
+  webmanifest: 'application/manifest+json',
+  woff2: 'font/woff2',
+};
+
+/** What code displays is shown in frames without an origin; nothing runs in the page but its own scripts. */
+const policy = [
+  "default-src 'self'",
+  "script-src 'self' 'wasm-unsafe-eval'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data: blob:",
+  "font-src 'self' data:",
+  "connect-src 'self'",
+  "frame-src 'self' blob:",
+  "object-src 'none'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const headers = {
+  'Content-Security-Policy': policy,
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+};
+
+/** The longer a name's hash, the surer that its content never changes. */
+const isHashed = /[-.][\w-]{8,}\.\w+$/;
+const packed = [
+  { encoding: 'br', suffix: '.br' },
+  { encoding: 'gzip', suffix: '.gz' },
+];
+
+/**
+ * Serves the built page that is in a folder: `index.html` at `/`, hashed assets for good, packed ones to those who take them. Only
+ * what was there at the start is served, so no path leads out of the folder.
+ */
+export const servePage = async (app: Hono<Env>, folder: string, greet: (c: Context<Env>) => void): Promise<void> => {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  const names = new Set(
+    entries
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep).join('/')),
+  );
+
+  const send = (c: Context<Env>, name: string): Response => {
+    c.set('route', '/page');
+    const taken = (c.req.header('accept-encoding') ?? '').split(/[\s,;]+/);
+    const better = packed.find(({ encoding, suffix }) => taken.includes(encoding) && names.has(name + suffix));
+    const type = types[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
+    const caching = isHashed.test(name) && name !== 'index.html' ? 'public, max-age=31536000, immutable' : 'no-cache';
+    const file = createReadStream(join(folder, name + (better?.suffix ?? '')));
+    return c.body(Readable.toWeb(file) as ReadableStream, 200, {
+      ...headers,
+      'Content-Type': type,
+      'Cache-Control': caching,
+      Vary: 'Accept-Encoding',
+      ...(better && { 'Content-Encoding': better.encoding }),
+    });
+  };
+
+  for (const name of names) {
+    if (packed.some(({ suffix }) => name.endsWith(suffix)) || name === 'index.html') continue;
+    app.get(`/${name}`, (c) => send(c, name));
+  }
+  if (!names.has('index.html')) return;
+  app.get('/', (c) => {
+    greet(c);
+    return send(c, 'index.html');
+  });
+};

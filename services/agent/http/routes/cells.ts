@@ -1,0 +1,79 @@
+import { z } from 'zod';
+import { createCellSchema, executionEventSchema, executionInputSchema, executionSchema } from '#contract';
+import { streamEvents, streamFormat } from '../../../http/stream.ts';
+import type { Cells } from '../../chats/cells.ts';
+import type { Endpoints } from '../endpoints.ts';
+import { chatParams } from './chats.ts';
+
+const params = chatParams.extend({ execution: z.string().max(64) });
+const tag = 'Cells';
+
+/** `/v1/chats/{chat}/cells`: a notebook on the box of a chat, without any model. */
+export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortSignal): void => {
+  add(
+    {
+      method: 'post',
+      path: '/v1/chats/{chat}/cells',
+      summary: 'Run code in the box of the chat; wait for its end, or stream its events',
+      tag,
+      params: chatParams,
+      body: createCellSchema,
+      responses: {
+        200: {
+          description: 'The whole execution, or its events by Accept; Content-Location tells its id.',
+          types: {
+            'application/json': executionSchema,
+            'text/event-stream': executionEventSchema,
+            'application/x-ndjson': executionEventSchema,
+          },
+        },
+      },
+    },
+    async ({ c, owner, params, body }) => {
+      const format = streamFormat(c);
+      const locate = (id: string) => c.header('Content-Location', `/v1/chats/${params.chat}/cells/${id}`);
+      if (!format) {
+        const execution = await cells.run(owner, params.chat, body);
+        locate(execution.id);
+        return c.json(execution);
+      }
+      const leave = new AbortController();
+      const { id, events } = await cells.stream(owner, params.chat, body, leave.signal);
+      locate(id);
+      const onError = (err: unknown) =>
+        c.get('log')[leave.signal.aborted ? 'debug' : 'warn']({ err }, 'a stream broke');
+      return streamEvents(c, { format, events, leave, stopping, onError });
+    },
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/v1/chats/{chat}/cells/{execution}/interrupt',
+      summary: 'Stop it; variables are kept',
+      tag,
+      params,
+      responses: { 202: { description: 'It is being stopped; done tells how that went.' } },
+    },
+    async ({ c, owner, params }) => {
+      await cells.interrupt(owner, params.chat, params.execution);
+      return c.body(null, 202);
+    },
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/v1/chats/{chat}/cells/{execution}/input',
+      summary: 'Answer input()',
+      tag,
+      params,
+      body: executionInputSchema,
+      responses: { 204: { description: 'It has it.' } },
+    },
+    async ({ c, owner, params, body }) => {
+      await cells.input(owner, params.chat, params.execution, body.text);
+      return c.body(null, 204);
+    },
+  );
+};

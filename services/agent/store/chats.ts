@@ -1,0 +1,106 @@
+import { and, desc, eq, getTableColumns, isNotNull, isNull, sql } from 'drizzle-orm';
+import type { Approval, PageQuery } from '#contract';
+import { behind, toPage } from '../../postgres/page.ts';
+import type { Database } from './database.ts';
+import { chats, messages } from './schema.ts';
+
+/** Whose chats are meant: of one user of a tenant, or of a tenant that names none. */
+export interface ChatOwner {
+  tenant: string;
+  user: string | null;
+}
+
+export interface NewChat {
+  id: string;
+  title: string | null;
+  model: string | null;
+  approval: Approval;
+  template: string | null;
+}
+
+/** A chat, and the answer that is being made. */
+export type ChatRow = typeof chats.$inferSelect & { running: string | null };
+
+const ownedBy = ({ tenant, user }: ChatOwner) =>
+  and(eq(chats.tenantId, tenant), user === null ? isNull(chats.userId) : eq(chats.userId, user));
+
+/** Chats, each seen by its owner only. */
+export const createChatStore = (db: Database) => {
+  const columns = {
+    ...getTableColumns(chats),
+    running: sql<
+      string | null
+    >`(select ${messages.id} from ${messages} where ${messages.chatId} = ${chats.id} and ${messages.status} = 'running')`,
+  };
+
+  return {
+    async add({ tenant, user }: ChatOwner, chat: NewChat): Promise<ChatRow> {
+      const [row] = await db
+        .insert(chats)
+        .values({ ...chat, tenantId: tenant, userId: user })
+        .returning();
+      if (!row) throw new Error('an insert answered no row');
+      return { ...row, running: null };
+    },
+
+    async find(owner: ChatOwner, id: string): Promise<ChatRow | undefined> {
+      const [row] = await db
+        .select(columns)
+        .from(chats)
+        .where(and(ownedBy(owner), eq(chats.id, id)));
+      return row;
+    },
+
+    /** Whoever owns it: for what shows by itself that it may be read. */
+    async findAny(id: string): Promise<typeof chats.$inferSelect | undefined> {
+      const [row] = await db.select().from(chats).where(eq(chats.id, id));
+      return row;
+    },
+
+    /** A page of them, the newest first. */
+    async list(owner: ChatOwner, { limit, cursor }: PageQuery) {
+      const rows = await db
+        .select(columns)
+        .from(chats)
+        .where(and(ownedBy(owner), behind(cursor, chats.createdAt, chats.id)))
+        .orderBy(desc(chats.createdAt), desc(chats.id))
+        .limit(limit + 1);
+      return toPage(rows, limit);
+    },
+
+    async update(id: string, changes: Partial<Pick<ChatRow, 'title' | 'model' | 'approval'>>): Promise<void> {
+      await db
+        .update(chats)
+        .set({ ...changes, updatedAt: sql`now()` })
+        .where(eq(chats.id, id));
+    },
+
+    /** Notes the box that it has now, and what was lost with the one before, if anything was. */
+    async setBox(id: string, boxId: string, boxRestoredAt: Date | null, lost: ChatRow['lost']): Promise<void> {
+      await db
+        .update(chats)
+        .set({ boxId, boxRestoredAt, ...(lost && { lost }) })
+        .where(eq(chats.id, id));
+    },
+
+    /** What was lost since this was asked last. */
+    async takeLost(id: string): Promise<ChatRow['lost']> {
+      const before = db.$with('before').as(db.select({ lost: chats.lost }).from(chats).where(eq(chats.id, id)));
+      const [row] = await db
+        .with(before)
+        .update(chats)
+        .set({ lost: null })
+        .from(before)
+        .where(and(eq(chats.id, id), isNotNull(before.lost)))
+        .returning({ lost: before.lost });
+      return row?.lost ?? null;
+    },
+
+    /** Removes it with its messages. */
+    async remove(owner: ChatOwner, id: string): Promise<void> {
+      await db.delete(chats).where(and(ownedBy(owner), eq(chats.id, id)));
+    },
+  };
+};
+
+export type ChatStore = ReturnType<typeof createChatStore>;

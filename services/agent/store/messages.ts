@@ -1,0 +1,173 @@
+import { and, asc, desc, eq, gt, lt, ne, sql } from 'drizzle-orm';
+import type { PageQuery } from '#contract';
+import { CodeBoxError } from '#contract';
+import { foreignCursor } from '../../postgres/page.ts';
+import type { ModelMessage } from '../models/model.ts';
+import type { Database } from './database.ts';
+import { chats, messages } from './schema.ts';
+import type { Asked, StoredFile } from './stored.ts';
+
+export type MessageRow = typeof messages.$inferSelect;
+
+/** A question, and the answer that is begun with it. */
+export interface NewAnswer {
+  chat: string;
+  question: { id: string; content: string; files: StoredFile[] };
+  answer: { id: string; model: string | null };
+  /** Of the chat, when it has none yet. */
+  title: string;
+  agent: string;
+  leaseSeconds: number;
+}
+
+/** How an answer has come out. */
+export interface AnswerEnd
+  extends Pick<MessageRow, 'status' | 'content' | 'parts' | 'files' | 'rounds' | 'error' | 'history'> {
+  tokens: { input: number; output: number } | null;
+}
+
+const until = (seconds: number) => sql`now() + make_interval(secs => ${seconds})`;
+const isRunning = eq(messages.status, 'running');
+/** What the model is given again is bounded once more by its tokens. */
+const maxAnswersBefore = 100;
+
+/** Questions and answers. Whose chat they are in is for the caller to have asked. */
+export const createMessageStore = (db: Database) => ({
+  /** Both rows or none, and the title; throws `conflict` while the chat has an answer that is being made. */
+  async begin({ chat, question, answer, title, agent, leaseSeconds }: NewAnswer): Promise<void> {
+    const inChat = { chatId: chat };
+    try {
+      await db.transaction(async (tx) => {
+        await tx.insert(messages).values({ ...inChat, ...question, role: 'user', status: 'ok' });
+        const lease = { agentId: agent, leaseUntil: until(leaseSeconds) };
+        const made = { ...answer, ...lease, questionId: question.id };
+        await tx.insert(messages).values({ ...inChat, ...made, role: 'assistant', status: 'running' });
+        await tx
+          .update(chats)
+          .set({ title: sql`coalesce(${chats.title}, ${title})`, updatedAt: sql`now()` })
+          .where(eq(chats.id, chat));
+      });
+    } catch (cause) {
+      throw toConflict(cause);
+    }
+  },
+
+  /** What there is of an answer until now. */
+  async save(id: string, agent: string, now: Pick<MessageRow, 'content' | 'parts' | 'files'>): Promise<void> {
+    await db
+      .update(messages)
+      .set(now)
+      .where(and(eq(messages.id, id), eq(messages.agentId, agent), isRunning));
+  },
+
+  /** Answers false when it has ended already, or is gone with its chat. */
+  async end(id: string, agent: string, { tokens, ...end }: AnswerEnd): Promise<boolean> {
+    return await db.transaction(async (tx) => {
+      const [row] = await tx
+        .update(messages)
+        .set({ ...end, inputTokens: tokens?.input ?? null, outputTokens: tokens?.output ?? null, leaseUntil: null })
+        .where(and(eq(messages.id, id), eq(messages.agentId, agent), isRunning))
+        .returning({ chat: messages.chatId });
+      if (!row) return false;
+      await tx
+        .update(chats)
+        .set({
+          inputTokens: sql`${chats.inputTokens} + ${tokens?.input ?? 0}`,
+          outputTokens: sql`${chats.outputTokens} + ${tokens?.output ?? 0}`,
+          updatedAt: sql`now()`,
+        })
+        .where(eq(chats.id, row.chat));
+      return true;
+    });
+  },
+
+  /** Puts off the end of the leases of an agent; answers what it still makes, with what others have asked of it. */
+  async renew(
+    agent: string,
+    leaseSeconds: number,
+  ): Promise<{ id: string; isStopAsked: boolean; asked: Asked | null }[]> {
+    return await db
+      .update(messages)
+      .set({ leaseUntil: until(leaseSeconds) })
+      .where(and(eq(messages.agentId, agent), isRunning))
+      .returning({ id: messages.id, isStopAsked: messages.isStopAsked, asked: messages.asked });
+  },
+
+  /** Asks the agent that makes it to stop. Nothing when it has ended. */
+  async askToStop(id: string): Promise<void> {
+    await db
+      .update(messages)
+      .set({ isStopAsked: true })
+      .where(and(eq(messages.id, id), isRunning));
+  },
+
+  /** Tells the agent that makes it what was decided about a call. */
+  async decide(id: string, decision: Asked): Promise<void> {
+    await db
+      .update(messages)
+      .set({ asked: sql`coalesce(${messages.asked}, '{}'::jsonb) || ${JSON.stringify(decision)}::jsonb` })
+      .where(and(eq(messages.id, id), isRunning));
+  },
+
+  /** Ends the answers whose agent is not alive any more; answers how many. */
+  async endLost(): Promise<number> {
+    const error = { code: 'lost', detail: 'The agent that made this answer has ended in the middle of it.' };
+    const rows = await db
+      .update(messages)
+      .set({ status: 'error', error, leaseUntil: null })
+      .where(and(isRunning, lt(messages.leaseUntil, sql`now()`)))
+      .returning({ id: messages.id });
+    return rows.length;
+  },
+
+  async find(chat: string, id: string): Promise<MessageRow | undefined> {
+    const [row] = await db
+      .select()
+      .from(messages)
+      .where(and(eq(messages.chatId, chat), eq(messages.id, id)));
+    return row;
+  },
+
+  /** A page of a chat, the oldest first. */
+  async list(chat: string, { limit, cursor }: PageQuery): Promise<{ items: MessageRow[]; nextCursor: string | null }> {
+    const after = cursor === undefined ? 0 : readPosition(cursor);
+    const rows = await db
+      .select()
+      .from(messages)
+      .where(and(eq(messages.chatId, chat), gt(messages.position, after)))
+      .orderBy(asc(messages.position))
+      .limit(limit + 1);
+    const items = rows.slice(0, limit);
+    const last = items.at(-1);
+    return { items, nextCursor: rows.length > limit && last ? String(last.position) : null };
+  },
+
+  /** What was said with the model before, the oldest first. */
+  async history(chat: string): Promise<ModelMessage[]> {
+    const rows = await db
+      .select({ history: messages.history })
+      .from(messages)
+      .where(and(eq(messages.chatId, chat), eq(messages.role, 'assistant'), ne(messages.status, 'running')))
+      .orderBy(desc(messages.position))
+      .limit(maxAnswersBefore);
+    return rows.reverse().flatMap(({ history }) => history);
+  },
+});
+
+export type MessageStore = ReturnType<typeof createMessageStore>;
+
+const readPosition = (cursor: string): number => {
+  if (!/^\d{1,15}$/.test(cursor)) throw foreignCursor();
+  return Number(cursor);
+};
+
+/** What the index says that allows each chat one answer in the making. */
+const toConflict = (thrown: unknown): unknown => {
+  for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++)
+    if ('constraint' in error && error.constraint === 'messages_one_running')
+      return new CodeBoxError('conflict', 'The chat is still being answered: wait for that, or stop it.', {
+        cause: thrown,
+        retryAfterSeconds: 1,
+      });
+  return thrown;
+};

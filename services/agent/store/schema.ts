@@ -1,0 +1,91 @@
+import { sql } from 'drizzle-orm';
+import { bigint, boolean, index, integer, jsonb, pgSchema, text, timestamp, uniqueIndex } from 'drizzle-orm/pg-core';
+import type { ModelMessage } from '../models/model.ts';
+import type { Asked, StoredFile, StoredPart } from './stored.ts';
+
+const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
+const count = (name: string) => bigint(name, { mode: 'number' }).notNull().default(0);
+
+/** Apart from the gateway's tables, which may be in the same database. */
+export const agent = pgSchema('agent');
+
+/** What the agents of one deployment share and nobody else may know. */
+export const secrets = agent.table('secrets', {
+  name: text('name').primaryKey(),
+  value: text('value').notNull(),
+});
+
+/** Conversations, each of one tenant of the gateway and of one user of it, if it names one. */
+export const chats = agent.table(
+  'chats',
+  {
+    id: text('id').primaryKey(),
+    tenantId: text('tenant_id').notNull(),
+    userId: text('user_id'),
+    title: text('title'),
+    model: text('model'),
+    approval: text('approval', { enum: ['never', 'always'] })
+      .notNull()
+      .default('never'),
+    template: text('template'),
+    /** Its box, and since when that has its files only. */
+    boxId: text('box_id'),
+    boxRestoredAt: instant('box_restored_at'),
+    /** What the next answer has to tell of its box: that only its files are left, or that those are gone too. */
+    lost: text('lost', { enum: ['variables', 'files'] }),
+    inputTokens: count('input_tokens'),
+    outputTokens: count('output_tokens'),
+    createdAt: instant('created_at').notNull().defaultNow(),
+    updatedAt: instant('updated_at').notNull().defaultNow(),
+  },
+  (table) => [index('chats_owner').on(table.tenantId, table.userId, table.createdAt, table.id)],
+);
+
+/** Questions and answers in the order of `position`. An answer is `running` while an agent that is alive makes it. */
+export const messages = agent.table(
+  'messages',
+  {
+    id: text('id').primaryKey(),
+    position: bigint('position', { mode: 'number' }).generatedAlwaysAsIdentity(),
+    chatId: text('chat_id')
+      .notNull()
+      .references(() => chats.id, { onDelete: 'cascade' }),
+    role: text('role', { enum: ['user', 'assistant'] }).notNull(),
+    status: text('status', { enum: ['running', 'ok', 'stopped', 'limit', 'error'] }).notNull(),
+    /** Of an answer: what it answers. */
+    questionId: text('question_id'),
+    content: text('content').notNull().default(''),
+    parts: jsonb('parts').$type<StoredPart[]>().notNull().default([]),
+    files: jsonb('files').$type<StoredFile[]>().notNull().default([]),
+    model: text('model'),
+    inputTokens: integer('input_tokens'),
+    outputTokens: integer('output_tokens'),
+    rounds: integer('rounds'),
+    error: jsonb('error').$type<{ code: string; detail: string }>(),
+    /** What the conversation with the model has grown by. */
+    history: jsonb('history').$type<ModelMessage[]>().notNull().default([]),
+    /** Which agent makes it, and until when that counts as alive. */
+    agentId: text('agent_id'),
+    leaseUntil: instant('lease_until'),
+    /** What others have asked of the agent that makes it. */
+    asked: jsonb('asked').$type<Asked>(),
+    isStopAsked: boolean('is_stop_asked').notNull().default(false),
+    createdAt: instant('created_at').notNull().defaultNow(),
+  },
+  (table) => [
+    index('messages_chat').on(table.chatId, table.position),
+    uniqueIndex('messages_one_running').on(table.chatId).where(sql`${table.status} = 'running'`),
+    index('messages_lease').on(table.leaseUntil).where(sql`${table.status} = 'running'`),
+  ],
+);
+
+/** Files of chats in the blob store. A row is written before its blob and goes after it; those of a chat that is gone go too. */
+export const blobs = agent.table(
+  'blobs',
+  {
+    id: text('id').primaryKey(),
+    chatId: text('chat_id').notNull(),
+    createdAt: instant('created_at').notNull().defaultNow(),
+  },
+  (table) => [index('blobs_chat').on(table.chatId)],
+);

@@ -1,0 +1,19 @@
+import { eq, sql } from 'drizzle-orm';
+import type { Database } from './database.ts';
+import { secrets } from './schema.ts';
+
+/** Secrets of the deployment: the first agent that wants one makes it, all others get the same. */
+export const createSecretStore = (db: Database) => ({
+  async get(name: string, proposed: string): Promise<string> {
+    await db.insert(secrets).values({ name, value: proposed }).onConflictDoNothing();
+    const [row] = await db.select().from(secrets).where(eq(secrets.name, name));
+    return row?.value ?? proposed;
+  },
+
+  /** Answers when the database does. */
+  async ping(): Promise<void> {
+    await db.execute(sql`select 1`);
+  },
+});
+
+export type SecretStore = ReturnType<typeof createSecretStore>;

@@ -1,0 +1,139 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join, resolve } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { AnswerEvent, Chat } from '#contract';
+import nodeFlags from '../../scripts/node-flags.json' with { type: 'json' };
+import { anyDriver, type RunningGateway, startGateway } from '../api/harness.ts';
+import { freePort } from '../free-port.ts';
+
+const project = resolve(import.meta.dirname, '../..');
+const readyDeadlineMs = 120_000;
+
+export interface RunningAgent {
+  url: string;
+  gateway: RunningGateway;
+  pid: () => number;
+  /** `fetch` below the agent's URL, with the gateway's key unless another is given; `key: ''` sends none. */
+  call: (path: string, init?: RequestInit & { key?: string }) => Promise<Response>;
+  /** Sends JSON and answers JSON. */
+  send: <T = Record<string, unknown>>(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ) => Promise<{ status: number; body: T; headers: Headers }>;
+  createChat: (body?: Record<string, unknown>) => Promise<Chat>;
+  /** Everything printed so far. */
+  output: () => string;
+  kill: (signal: NodeJS.Signals) => Promise<void>;
+  restart: (env?: Record<string, string>) => Promise<void>;
+  /** Ends it with its gateway, the boxes and the database. */
+  dispose: () => Promise<void>;
+}
+
+/** A further agent on the data of a gateway, as its own process. */
+export const serveAgent = async (gateway: RunningGateway, env: Record<string, string> = {}): Promise<RunningAgent> => {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const settings = { ...env };
+  let child: ChildProcess;
+  let output = '';
+
+  const start = async () => {
+    child = spawn(process.execPath, [...nodeFlags, join(project, 'services/agent/main.ts')], {
+      cwd: project,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {
+        ...process.env,
+        CODEBOX_URL: gateway.url,
+        CODEBOX_DATA_DIR: gateway.dataDir,
+        CODEBOX_AGENT_PORT: String(port),
+        CODEBOX_STOP_SECONDS: '2',
+        ...settings,
+      },
+    });
+    const note = (chunk: Buffer) => {
+      output = (output + chunk.toString()).slice(-1_000_000);
+    };
+    child.stdout?.on('data', note);
+    child.stderr?.on('data', note);
+    const deadline = performance.now() + readyDeadlineMs;
+    for (;;) {
+      const isReady = await fetch(`${url}/readyz`).then(
+        (response) => response.ok,
+        () => false,
+      );
+      if (isReady) return;
+      if (child.exitCode !== null || performance.now() > deadline)
+        throw new Error(`The agent did not start:\n${output}`);
+      await sleep(50);
+    }
+  };
+  const kill = async (signal: NodeJS.Signals) => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'exit');
+    child.kill(signal);
+    await ended;
+  };
+
+  const call: RunningAgent['call'] = (path, { key = gateway.key, ...init } = {}) => {
+    const headers = new Headers(init.headers);
+    if (key !== '') headers.set('authorization', `Bearer ${key}`);
+    return fetch(`${url}${path}`, { ...init, headers });
+  };
+  const send: RunningAgent['send'] = async (method, path, body, headers = {}) => {
+    const json = body === undefined ? {} : { body: JSON.stringify(body) };
+    const response = await call(path, { method, headers, ...json });
+    const text = await response.text();
+    return { status: response.status, body: (text ? JSON.parse(text) : undefined) as never, headers: response.headers };
+  };
+
+  await start();
+  return {
+    url,
+    gateway,
+    pid: () => child.pid ?? 0,
+    call,
+    send,
+    createChat: async (body = {}) => (await send<Chat>('POST', '/v1/chats', body)).body,
+    output: () => output,
+    kill,
+    restart(more = {}) {
+      Object.assign(settings, more);
+      return start();
+    },
+    dispose: () => kill('SIGTERM'),
+  };
+};
+
+/** An agent beside a gateway of its own, with an empty database and no model but those that `env` names. */
+export const startAgent = async (
+  env: Record<string, string> = {},
+  gatewayEnv: Record<string, string> = {},
+): Promise<RunningAgent> => {
+  const gateway = await startGateway(anyDriver[0] ?? 'local', gatewayEnv);
+  try {
+    const agent = await serveAgent(gateway, env);
+    const dispose = async () => {
+      await agent.dispose();
+      await gateway.dispose();
+    };
+    return { ...agent, dispose };
+  } catch (error) {
+    await gateway.dispose();
+    throw error;
+  }
+};
+
+/** The events of an NDJSON body as they come. */
+export async function* readAnswer(response: Response): AsyncGenerator<AnswerEvent> {
+  let pending = '';
+  const decoder = new TextDecoder();
+  for await (const chunk of response.body ?? []) {
+    pending += decoder.decode(chunk as Uint8Array, { stream: true });
+    const lines = pending.split('\n');
+    pending = lines.pop() ?? '';
+    for (const line of lines) if (line !== '') yield JSON.parse(line);
+  }
+}

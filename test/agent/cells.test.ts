@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { ExecutionEvent } from '#contract';
+import { readEvents } from '../api/harness.ts';
+import { type RunningAgent, startAgent } from './agent-harness.ts';
+
+let agent: RunningAgent;
+let cells: string;
+beforeAll(async () => {
+  agent = await startAgent();
+  cells = `/v1/chats/${(await agent.createChat()).id}/cells`;
+});
+afterAll(() => agent?.dispose());
+
+const stream = (body: Record<string, unknown>) =>
+  agent.call(cells, { method: 'POST', body: JSON.stringify(body), headers: { accept: 'application/x-ndjson' } });
+
+test('cells of a chat share their variables, and events are those of the gateway', async () => {
+  expect((await agent.send('POST', cells, { code: 'x = 20' })).body).toMatchObject({ status: 'ok' });
+  const events: ExecutionEvent[] = [];
+  for await (const event of readEvents(await stream({ code: 'print("hi")\nx + 1' }))) events.push(event);
+  expect(events.map(({ type }) => type)).toEqual(['started', 'stdout', 'result', 'done']);
+  expect(events[2]).toMatchObject({ mime: { 'text/plain': '21' } });
+  const sum = await agent.send('POST', cells, { code: '1 + 2', language: 'javascript' });
+  expect(sum.body.text).toBe('3');
+});
+
+test('a cell is interrupted and asked for input by its id', async () => {
+  const response = await stream({ code: 'name = input("who? ")\nimport time\ntime.sleep(100)' });
+  const at = response.headers.get('content-location') ?? '';
+  const seen: string[] = [];
+  for await (const event of readEvents(response)) {
+    seen.push(event.type);
+    if (event.type !== 'input_request') continue;
+    expect((await agent.send('POST', `${at}/input`, { text: 'Eve' })).status).toBe(204);
+    expect((await agent.call(`${at}/interrupt`, { method: 'POST' })).status).toBe(202);
+  }
+  expect(seen.at(-1)).toBe('done');
+  expect((await agent.send('POST', cells, { code: 'name' })).body.text).toBe("'Eve'");
+});
+
+test('a cell of a language that there is not is refused as the gateway refuses it', async () => {
+  expect((await agent.send('POST', cells, { code: '1', language: 'cobol' })).status).toBe(400);
+});

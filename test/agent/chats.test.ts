@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Chat, Page } from '#contract';
+import { eventually } from '../api/harness.ts';
+import { type RunningAgent, startAgent } from './agent-harness.ts';
+
+let agent: RunningAgent;
+beforeAll(async () => {
+  agent = await startAgent();
+});
+afterAll(() => agent?.dispose());
+
+test('a chat is made, read, renamed, listed page by page and removed', async () => {
+  const made = await agent.send<Chat>('POST', '/v1/chats', { title: 'One', approval: 'always' });
+  expect(made.status).toBe(201);
+  expect(made.headers.get('location')).toBe(`/v1/chats/${made.body.id}`);
+  expect(made.body).toMatchObject({ title: 'One', approval: 'always', box: null, running: null });
+  const other = await agent.createChat();
+  const renamed = await agent.send<Chat>('PATCH', `/v1/chats/${made.body.id}`, { title: 'First', model: 'openai/x' });
+  expect(renamed.body).toMatchObject({ title: 'First', model: 'openai/x', approval: 'always' });
+  expect((await agent.send('PATCH', `/v1/chats/${made.body.id}`, { model: null })).body.model).toBeNull();
+
+  const first = (await agent.send<Page<Chat>>('GET', '/v1/chats?limit=1')).body;
+  expect(first.items.map(({ id }) => id)).toEqual([other.id]);
+  const second = (await agent.send<Page<Chat>>('GET', `/v1/chats?limit=1&cursor=${first.nextCursor}`)).body;
+  expect(second.items.map(({ title }) => title)).toEqual(['First']);
+  expect(second.nextCursor).toBeNull();
+
+  expect((await agent.call(`/v1/chats/${other.id}`, { method: 'DELETE' })).status).toBe(204);
+  expect((await agent.call(`/v1/chats/${other.id}`, { method: 'DELETE' })).status).toBe(204);
+  expect((await agent.call(`/v1/chats/${other.id}`)).status).toBe(404);
+});
+
+test('bad input is refused with the place where it is', async () => {
+  const refused = await agent.send('POST', '/v1/chats', { title: '', colour: 'red' });
+  expect(refused.status).toBe(400);
+  expect(refused.body).toMatchObject({ code: 'invalid_request' });
+  expect(JSON.stringify(refused.body.errors)).toContain('/title');
+  expect((await agent.send('GET', '/v1/chats?cursor=zzz')).status).toBe(400);
+  expect((await agent.call('/v1/chats', { method: 'PUT' })).status).toBe(405);
+});
+
+test('removing a chat ends its box', async () => {
+  const chat = await agent.createChat();
+  await agent.call(`/v1/chats/${chat.id}/files/a.txt`, { method: 'PUT', body: 'hello' });
+  const { box } = (await agent.send<Chat>('GET', `/v1/chats/${chat.id}`)).body;
+  expect(box).toMatch(/^box-/);
+  await agent.call(`/v1/chats/${chat.id}`, { method: 'DELETE' });
+  await eventually(async () => (await agent.gateway.client.boxes.read(box ?? '')).state === 'deleted');
+});
+
+test('without a model the agent says what to set, and what it has', async () => {
+  const info = await agent.send('GET', '/v1/info');
+  expect(info.body).toMatchObject({ name: 'codebox-agent', isOpen: true, hasModel: false });
+  expect(info.body.languages).toContain('python');
+  expect((await agent.call('/openapi.json')).status).toBe(200);
+  expect((await agent.call('/docs')).status).toBe(200);
+  expect(await (await agent.call('/metrics')).text()).toContain('codebox_http_request_duration_seconds');
+});
