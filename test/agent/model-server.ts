@@ -6,7 +6,7 @@ import type { ToolCall } from '../../services/agent/models/model.ts';
 /** What the model answers next. */
 export type Reply =
   | { text: string; finishReason?: 'stop' | 'length' }
-  | { text?: string; calls: (Omit<ToolCall, 'id'> & { id?: string })[] }
+  | { text?: string; calls: (Omit<ToolCall, 'id'> & { id?: string })[]; finishReason?: 'length' }
   /** Refused with this status. */
   | { status: number; retryAfter?: number; message?: string }
   /** Nothing comes, not even a head. */
@@ -26,6 +26,9 @@ export const runs = (code: string, language = 'python', text?: string): Reply =>
   ...(text !== undefined && { text }),
 });
 
+/** In the words of both wires. */
+const usage = { prompt_tokens: 100, completion_tokens: 10, input_tokens: 100, output_tokens: 10 };
+
 const toFixture = (reply: Exclude<Reply, { fault: string }>, number: number): FixtureResponse => {
   if ('status' in reply) {
     const { status, retryAfter, message = 'It fails.' } = reply;
@@ -33,9 +36,10 @@ const toFixture = (reply: Exclude<Reply, { fault: string }>, number: number): Fi
   }
   if ('calls' in reply) {
     const toolCalls = reply.calls.map((call, index) => ({ id: `call_${number}_${index}`, ...call }));
-    return reply.text === undefined ? { toolCalls } : { content: reply.text, toolCalls };
+    const more = { toolCalls, usage, ...(reply.finishReason && { finishReason: reply.finishReason }) };
+    return reply.text === undefined ? more : { content: reply.text, ...more };
   }
-  return { content: reply.text, ...(reply.finishReason && { finishReason: reply.finishReason }) };
+  return { content: reply.text, usage, ...(reply.finishReason && { finishReason: reply.finishReason }) };
 };
 
 const startOf = (wire: Wire, text: string): string => {

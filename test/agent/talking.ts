@@ -62,3 +62,11 @@ export const ask = async (
 /** What the model was told of its calls. */
 export const results = ({ messages }: Outcome): string[] =>
   messages.flatMap((message) => (message.role === 'tool' ? [message.content] : []));
+
+/** The notices of one kind. */
+export const notices = ({ events }: Answer, kind: string): string[] =>
+  events.flatMap((event) => (event.type === 'notice' && event.kind === kind ? [event.text] : []));
+
+/** What became of its code, in order. */
+export const statesOf = ({ events }: Answer): string[] =>
+  events.flatMap((event) => (event.type === 'code' ? [event.state] : []));

@@ -35,6 +35,7 @@ const readReply = async ({ model, request, onText, tokens }: Asking, reply: Repl
     request.signal.throwIfAborted();
     switch (event.type) {
       case 'text':
+        if (event.text === '') break;
         reply.text += event.text;
         await onText(event.text);
         break;
