@@ -12,8 +12,10 @@ function* readings(text: string, rawName: string | undefined): Generator<unknown
     try {
       const value: unknown = read();
       yield value;
-      // Some write the JSON of a JSON.
-      if (typeof value === 'string') yield parseLenient(value);
+      // Some write the JSON of a JSON, or of the code.
+      if (typeof value !== 'string') continue;
+      yield parseLenient(value);
+      if (rawName !== undefined && text.startsWith('"')) yield { [rawName]: value };
     } catch {
       // The next reading may do.
     }

@@ -8,6 +8,9 @@ const patienceMs = 30_000;
 const maxPauseSeconds = 20;
 const firstPauseSeconds = 0.5;
 
+/** Of one round, in characters. */
+const maxText = 1_000_000;
+
 const passing = new Set(['unavailable', 'too_many_requests', 'bad_gateway']);
 
 /** What a model answered in one round. */
@@ -37,6 +40,7 @@ const readReply = async ({ model, request, onText, tokens }: Asking, reply: Repl
       case 'text':
         if (event.text === '') break;
         reply.text += event.text;
+        if (reply.text.length > maxText) throw new CodeBoxError('bad_gateway', `The model ${model.id} does not stop.`);
         await onText(event.text);
         break;
       case 'call':
@@ -53,7 +57,13 @@ const readReply = async ({ model, request, onText, tokens }: Asking, reply: Repl
   }
   request.signal.throwIfAborted();
   if (!isWhole) throw new CodeBoxError('bad_gateway', `The model ${model.id} broke off in the middle of its answer.`);
+  if (reply.text === '' && reply.calls.length === 0) throw nothingSaid(model.id, reply.end);
 };
+
+const nothingSaid = (model: string, end: Reply['end']): CodeBoxError =>
+  end === 'refused'
+    ? new CodeBoxError('invalid_request', `The model ${model} refuses to answer this.`)
+    : new CodeBoxError('bad_gateway', `The model ${model} answered nothing.`);
 
 const pauseOf = (error: unknown, failures: number): number | undefined => {
   if (!(error instanceof CodeBoxError) || !passing.has(error.code)) return undefined;

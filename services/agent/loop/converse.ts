@@ -1,6 +1,7 @@
 import { CodeBoxError, type ExecutionEvent, type Tokens } from '#contract';
 import type { LanguageModel, ModelMessage, ToolCall } from '../models/model.ts';
 import { askModel, type Reply } from './asking.ts';
+import { createCallNames, toKept } from './calls.ts';
 import { fitHistory, pairCalls } from './history.ts';
 import { createMistakes } from './mistakes.ts';
 import { promptOf } from './prompt.ts';
@@ -87,12 +88,13 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
   const mistakes = createMistakes();
   const tools = toolsOf(facts);
   const prompt: ModelMessage = { role: 'system', content: promptOf(facts, notes) };
+  const named = createCallNames(conversation.messages);
   let rounds = 0;
 
   const ask = async (mayCall: boolean, more: readonly ModelMessage[] = []): Promise<Reply> => {
     rounds += 1;
     const messages = [prompt, ...fitHistory([...conversation.messages, ...grown, ...more], limits.historyTokens)];
-    return await askModel(
+    const reply = await askModel(
       {
         model,
         request: { messages, tools, mayCall, signal },
@@ -101,6 +103,7 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
       },
       (text) => grown.push({ role: 'assistant', content: text, calls: [] }),
     );
+    return { ...reply, calls: reply.calls.map(named) };
   };
 
   /** Answers how often this call's mistake has been made by now: 0 for none. */
@@ -125,7 +128,7 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
 
   /** Uses the tools one after the other; answers the bound that was met. */
   const carryOutAll = async ({ text, calls, end }: Reply): Promise<Bound | undefined> => {
-    grown.push({ role: 'assistant', content: text, calls: calls.map(asObject) });
+    grown.push({ role: 'assistant', content: text, calls: calls.map(toKept) });
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
       if (index >= maxCalls) {
@@ -181,17 +184,6 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
     });
     return 'limit';
   }
-};
-
-/** A call as it is kept: some servers refuse a conversation with arguments that are no JSON object. */
-const asObject = ({ id, name, arguments: text }: ToolCall): ToolCall => {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { id, name, arguments: text };
-  } catch {
-    // It is kept as text.
-  }
-  return { id, name, arguments: JSON.stringify({ text }) };
 };
 
 /**

@@ -8,7 +8,7 @@ const normalise = (text: string): string =>
     // biome-ignore lint/suspicious/noControlCharactersInRegex: colours of tracebacks.
     .replace(/\u001b\[[0-9;]*m/g, '')
     .replace(/0x[0-9a-f]+/gi, '0x')
-    .replace(/\d+/g, '0')
+    .replace(/\b(line |In ?\[)\d+/g, '$1')
     .replace(/\s+/g, ' ')
     .trim()
     .slice(0, maxLine);

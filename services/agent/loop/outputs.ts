@@ -4,12 +4,20 @@ import type { Ran } from './workspace.ts';
 const maxTraceback = 2500;
 const maxFiles = 20;
 
+// biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is removed.
+const ansi = /\u001b(\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(\u0007|\u001b\\)|[@-Z\\-_])/g;
+
+/** What is left of a line that was drawn over itself, as progress bars are. */
+const lastDrawn = (line: string): string => {
+  const end = line.endsWith('\r') ? line.length - 1 : line.length;
+  return line.slice(line.lastIndexOf('\r', end - 1) + 1, end);
+};
+
 /** Without colours and cursor movements, and of lines that were drawn over each other the last. */
-export const withoutAnsi = (text: string): string =>
-  text
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is removed.
-    .replace(/\u001b(\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(\u0007|\u001b\\)|[@-Z\\-_])/g, '')
-    .replace(/[^\n]*\r(?!\n)/g, '');
+export const withoutAnsi = (text: string): string => {
+  const plain = text.includes('\u001b') ? text.replace(ansi, '') : text;
+  return plain.includes('\r') ? plain.split('\n').map(lastDrawn).join('\n') : plain;
+};
 
 /** The start and the end of a text within `budget` characters, with the bytes that are missing between them. */
 export const headAndTail = (text: string, budget: number): string => {
@@ -64,7 +72,7 @@ export const tellRan = (ran: Ran, { budget, savedAs }: TellOptions): string => {
   const text = withoutAnsi(ran.text).trimEnd();
   const lines: string[] = [];
   if (text !== '') lines.push(headAndTail(text, budget));
-  if (savedAs) lines.push(`[The whole output is in /mnt/data/${savedAs}: read the part that you need.]`);
+  if (savedAs) lines.push(`[All that was kept of the output is in /mnt/data/${savedAs}: read the part that you need.]`);
   if (ran.images > 0)
     lines.push(`[${ran.images} ${ran.images === 1 ? 'figure was' : 'figures were'} shown to the reader.]`);
   if (ran.error) lines.push(tracebackOf(ran.error), coachOf(ran.error));

@@ -23,7 +23,7 @@ const isMendable = (error: unknown): error is CodeBoxError => error instanceof C
 export interface Done {
   result: string;
   error: Ran['error'];
-  /** A fault that is no error of code: a refusal of the box. */
+  /** What went wrong without an error of code: the box refused it, or ended it. */
   fault: string | null;
 }
 
@@ -108,7 +108,8 @@ const runCode = async (call: string, { arguments: given }: RunCode, runner: Runn
   await tellState(signal.aborted ? 'stopped' : 'done');
   await onEvent({ type: 'ran', call, status: ran.status, durationMs: ran.durationMs, files: ran.files });
   if (signal.aborted) return { result: 'The reader stopped it. Variables are kept.', error: null, fault: null };
-  return { result: await tell(call, ran, runner), error: ran.error, fault: null };
+  const fault = ran.error === null && ran.status !== 'ok' ? ran.status : null;
+  return { result: await tell(call, ran, runner), error: ran.error, fault };
 };
 
 const handleFiles = async (task: Exclude<Task, RunCode>, { workspace, limits, signal }: Runner): Promise<string> => {

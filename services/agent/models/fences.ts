@@ -4,7 +4,7 @@ export interface Block {
   code: string;
 }
 
-const opening = /^ {0,3}(`{3,}|~{3,}) *([\w+#.-]*)[^\n`]*$/;
+const opening = /^ {0,3}(`{3,}|~{3,}) *([\w+#.-]{0,40})[^\n`]*$/;
 /** The start of a line that may still become an opening fence. */
 const maybeOpening = /^ {0,3}(`{0,2}|`{3,}[^`]*|~{0,2}|~{3,}.*)$/;
 

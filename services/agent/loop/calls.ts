@@ -1,0 +1,28 @@
+import type { ModelMessage, ToolCall } from '../models/model.ts';
+
+/** What every provider takes as the id of a call and as the name of a tool. */
+const plainId = /^[\w-]{1,64}$/;
+
+/** Gives calls an id of their own where theirs is none, or was used before: some servers count from 0 in each round. */
+export const createCallNames = (earlier: readonly ModelMessage[]) => {
+  const used = new Set(
+    earlier.flatMap((message) => (message.role === 'assistant' ? message.calls : [])).map(({ id }) => id),
+  );
+  return (call: ToolCall): ToolCall => {
+    const id = plainId.test(call.id) && !used.has(call.id) ? call.id : `call_${crypto.randomUUID()}`;
+    used.add(id);
+    return { ...call, id };
+  };
+};
+
+/** A call as it is kept: providers refuse a conversation with arguments that are no JSON object, or with odd names of tools. */
+export const toKept = ({ id, name: called, arguments: text }: ToolCall): ToolCall => {
+  const name = called.replace(/[^\w-]/g, '_').slice(0, 64) || 'unnamed';
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { id, name, arguments: text };
+  } catch {
+    // It is kept as text.
+  }
+  return { id, name, arguments: JSON.stringify({ text }) };
+};

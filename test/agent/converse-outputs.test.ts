@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box } from '#contract';
+import { createBoxWorkspace } from '../../services/agent/box/box-workspace.ts';
+import { createFacts } from '../../services/agent/box/facts.ts';
+import { converse } from '../../services/agent/loop/converse.ts';
+import type { LanguageModel } from '../../services/agent/models/model.ts';
+import { anyDriver, type RunningGateway, startGateway } from '../api/harness.ts';
+import { type ModelServer, runs, startModelServer } from './model-server.ts';
+import { ask, limits, modelAt, results } from './talking.ts';
+
+describe.each(anyDriver)('what a model is told of runs on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let server: ModelServer;
+  let model: LanguageModel;
+  let box: Box;
+  beforeAll(async () => {
+    [gateway, server] = await Promise.all([startGateway(driver), startModelServer()]);
+    model = modelAt(server, 'openai');
+    box = await gateway.createBox();
+  });
+  afterAll(async () => {
+    await server?.[Symbol.asyncDispose]();
+    await gateway?.dispose();
+  });
+
+  const resultOf = async (code: string, language = 'python'): Promise<string> => {
+    server.say(runs(code, language), { text: 'Done.' });
+    const answer = await ask({ gateway, box, model }, 'Go.');
+    expect(answer).toMatchObject({ status: 'ok', rounds: 2 });
+    return results(answer)[0] ?? '';
+  };
+
+  test('of a long output its head and its tail, with the bytes between and a file that has all of it', async () => {
+    const code = 'print("head")\nfor i in range(20000): print(i, "ä")\nprint("tail")';
+    const result = await resultOf(code);
+    expect(result.length).toBeLessThan(limits.outputCharacters + 500);
+    expect(result).toMatch(/^head\n0 ä\n/);
+    expect(result).toContain('\ntail\n');
+    expect(result).toMatch(/\[… \d+ of 168899 bytes are left out here …\]/);
+    const path = /\/mnt\/data\/(\.codebox\/outputs\/\S+\.txt)/.exec(result)?.[1] ?? '';
+    expect(await gateway.client.files.readText(box.id, path)).toHaveLength(148_900);
+    expect(result).not.toContain('[Files');
+    expect(await resultOf('print(1)')).toBe('1');
+  });
+
+  test('of 50 MB of output a part, in memory that does not grow with it', async () => {
+    server.say(runs('for i in range(500): print("x" * 100_000)'), { text: 'Done.' });
+    const workspace = createBoxWorkspace({ client: gateway.client, box, facts: createFacts() });
+    let seen = 0;
+    let most = 0;
+    globalThis.gc?.();
+    const before = process.memoryUsage().rss;
+    const outcome = await converse({
+      model,
+      workspace,
+      messages: [{ role: 'user', content: 'Print.' }],
+      notes: [],
+      approve: undefined,
+      limits,
+      signal: new AbortController().signal,
+      onEvent: (event) => {
+        if (event.type === 'output' && event.event.type === 'stdout') seen += event.event.text.length;
+        most = Math.max(most, process.memoryUsage().rss - before);
+      },
+    });
+    const [result = ''] = results(outcome);
+    expect(outcome.status).toBe('ok');
+    expect(seen).toBeGreaterThan(1_000_000);
+    expect(result.length).toBeLessThan(limits.outputCharacters + 1000);
+    expect(result).toMatch(/^x{1000}/);
+    expect(result).toMatch(/\[… \d+ of \d+ bytes are left out here …\]/);
+    expect(most).toBeLessThan(200_000_000);
+  });
+
+  test('of code that says nothing that it is to print', async () => {
+    expect(await resultOf('x = 1')).toBe('It printed nothing: print what you want to see.');
+  });
+
+  test('of tables and values their text, and of pictures only that they were shown', async () => {
+    const result = await resultOf(`import pandas as pd, matplotlib.pyplot as plt
+from IPython.display import HTML, display
+display(pd.DataFrame({'a': [1, 2]})); display(HTML('<b>bold</b>'))
+plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()
+{'answer': 42}`);
+    expect(result).toContain('   a\n0  1\n1  2\n');
+    expect(result).toContain("{'answer': 42}");
+    expect(result).toContain('[2 figures were shown to the reader.]');
+    expect(result).not.toContain('Figure size');
+  });
+
+  test('of lines that are drawn over each other the last', async () => {
+    expect(await resultOf("for i in range(100): print(f'\\r{i} %', end='')\nprint()")).toBe('99 %');
+  });
+
+  test('that nobody can type', async () => {
+    const result = await resultOf('name = input("Who? ")');
+    expect(result).toContain('nobody can type here');
+  });
+
+  test('that its variables are gone when they are', async () => {
+    const result = await resultOf('import os\nos._exit(3)');
+    expect(result).toContain('All variables and imports of this language are gone');
+  });
+
+  test('of code that takes too long that it was ended', async () => {
+    const workspace = createBoxWorkspace({ client: gateway.client, box, facts: createFacts(), executionSeconds: 1 });
+    server.say(runs('import time\ntime.sleep(60)'), { text: 'Done.' });
+    const answer = await ask({ gateway, box, model }, 'Go.', { workspace });
+    expect(results(answer)[0]).toContain('It ended with timeout');
+  });
+
+  test('of bash and JavaScript as of Python', async () => {
+    expect(await resultOf('echo $((6 * 7)); ls /nowhere', 'bash')).toContain('42\n');
+    expect(await resultOf('6 * 7', 'javascript')).toBe('42');
+    expect(await resultOf('nowhere()', 'js')).toContain('ReferenceError: nowhere is not defined');
+  });
+
+  test('the model is told what its computer is, from facts', async () => {
+    await resultOf('1');
+    const [{ content } = { content: '' }] = server.requests[0]?.messages ?? [];
+    expect(content).toContain('It runs python, javascript, typescript, bash');
+    expect(content).toContain('pandas 3.1.1');
+    expect(content).toContain('It has no network');
+    expect(content).toContain(`${box.limits.memoryMb} MiB of memory`);
+  });
+});
