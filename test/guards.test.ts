@@ -60,6 +60,13 @@ describe('the layers', () => {
     ['services/agent/chats/planted.ts', "import 'hono';\n"],
     ['services/agent/http/planted.ts', "import '../store/store.ts';\n"],
     ['services/agent/loop/planted.ts', "import '../chats/chats.ts';\n"],
+    ['services/agent/loop/planted.ts', "import '../models/openai.ts';\n"],
+    ['services/agent/loop/planted.ts', "import '../store/store.ts';\n"],
+    ['services/agent/loop/planted.ts', "import 'openai';\n"],
+    ['services/agent/models/planted.ts', "import '../loop/converse.ts';\n"],
+    ['services/agent/models/planted.ts', "import '../../http/endpoint.ts';\n"],
+    ['services/agent/box/planted.ts', "import '../store/store.ts';\n"],
+    ['services/agent/box/planted.ts', "import 'pg';\n"],
     ['services/agent/store/planted.ts', "import '../chats/chats.ts';\n"],
     ['services/postgres/planted.ts', "import '../gateway/store/store.ts';\n"],
   ])('an import against the direction is refused: %s %s', async (path, text) => {
