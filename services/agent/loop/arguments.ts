@@ -20,7 +20,7 @@ function* readings(text: string, rawName: string | undefined): Generator<unknown
       // The next reading may do.
     }
   }
-  if (rawName !== undefined && text.trim() !== '' && !/^\s*[{[]/.test(text)) yield { [rawName]: withoutFence(text) };
+  if (rawName !== undefined && !isJson(text) && !/^\s*[{[]/.test(text)) yield { [rawName]: withoutFence(text) };
 }
 
 /**

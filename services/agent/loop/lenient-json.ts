@@ -54,7 +54,7 @@ export const parseLenient = (text: string): unknown => {
   const readWord = (): unknown => {
     const word = /^[^\s,:{}[\]"'`]+/.exec(text.slice(at))?.[0] ?? fail();
     at += word.length;
-    if (word in words) return words[word];
+    if (Object.hasOwn(words, word)) return words[word];
     return /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(word) ? Number(word) : word;
   };
 

@@ -35,59 +35,65 @@ const rawNames: Partial<Record<ToolName, string>> = {
 };
 
 /** Names under which models know the same tools, with the language that each implies. */
-const aliases: Readonly<Record<string, { name: ToolName; language?: string }>> = {
-  execute_code: { name: 'run_code' },
-  code_interpreter: { name: 'run_code' },
-  exec_code: { name: 'run_code' },
-  execute: { name: 'run_code' },
-  python: { name: 'run_code', language: 'python' },
-  python_exec: { name: 'run_code', language: 'python' },
-  run_python: { name: 'run_code', language: 'python' },
-  ipython: { name: 'run_code', language: 'python' },
-  javascript: { name: 'run_code', language: 'javascript' },
-  typescript: { name: 'run_code', language: 'typescript' },
-  bash: { name: 'run_code', language: 'bash' },
-  shell: { name: 'run_code', language: 'bash' },
-  run_bash: { name: 'run_code', language: 'bash' },
-  install: { name: 'install_packages' },
-  install_package: { name: 'install_packages' },
-  pip_install: { name: 'install_packages' },
-  list_dir: { name: 'list_files' },
-  ls: { name: 'list_files' },
-  open_file: { name: 'read_file' },
-  create_file: { name: 'write_file' },
-};
+const aliases = new Map<string, { name: ToolName; language?: string }>(
+  Object.entries({
+    execute_code: { name: 'run_code' },
+    code_interpreter: { name: 'run_code' },
+    exec_code: { name: 'run_code' },
+    execute: { name: 'run_code' },
+    python: { name: 'run_code', language: 'python' },
+    python_exec: { name: 'run_code', language: 'python' },
+    run_python: { name: 'run_code', language: 'python' },
+    ipython: { name: 'run_code', language: 'python' },
+    javascript: { name: 'run_code', language: 'javascript' },
+    typescript: { name: 'run_code', language: 'typescript' },
+    bash: { name: 'run_code', language: 'bash' },
+    shell: { name: 'run_code', language: 'bash' },
+    run_bash: { name: 'run_code', language: 'bash' },
+    install: { name: 'install_packages' },
+    install_package: { name: 'install_packages' },
+    pip_install: { name: 'install_packages' },
+    list_dir: { name: 'list_files' },
+    ls: { name: 'list_files' },
+    open_file: { name: 'read_file' },
+    create_file: { name: 'write_file' },
+  } satisfies Record<string, { name: ToolName; language?: string }>),
+);
 
-const argumentAliases: Readonly<Record<string, string>> = {
-  command: 'code',
-  cmd: 'code',
-  script: 'code',
-  source: 'code',
-  input: 'code',
-  lang: 'language',
-  package: 'packages',
-  package_name: 'packages',
-  file: 'path',
-  filename: 'path',
-  file_path: 'path',
-  text: 'content',
-};
+const argumentAliases = new Map(
+  Object.entries({
+    command: 'code',
+    cmd: 'code',
+    script: 'code',
+    source: 'code',
+    input: 'code',
+    lang: 'language',
+    package: 'packages',
+    package_name: 'packages',
+    file: 'path',
+    filename: 'path',
+    file_path: 'path',
+    text: 'content',
+  }),
+);
 
-const languageAliases: Readonly<Record<string, string>> = {
-  py: 'python',
-  python3: 'python',
-  ipython: 'python',
-  js: 'javascript',
-  node: 'javascript',
-  ts: 'typescript',
-  sh: 'bash',
-  shell: 'bash',
-};
+const languageAliases = new Map(
+  Object.entries({
+    py: 'python',
+    python3: 'python',
+    ipython: 'python',
+    js: 'javascript',
+    node: 'javascript',
+    ts: 'typescript',
+    sh: 'bash',
+    shell: 'bash',
+  }),
+);
 
 /** The language that is meant, if the box has it. */
 export const languageOf = (name: string, languages: readonly string[]): string | undefined => {
   const wanted = name.trim().toLowerCase();
-  return [wanted, languageAliases[wanted]].find((known) => known !== undefined && languages.includes(known));
+  return [wanted, languageAliases.get(wanted)].find((known) => known !== undefined && languages.includes(known));
 };
 
 const jsonSchema = (schema: z.ZodType): Record<string, unknown> => {
@@ -140,7 +146,7 @@ const isToolName = (name: string): name is ToolName => Object.hasOwn(schemas, na
 const rename = (value: unknown, schema: z.ZodObject): unknown => {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   const renamed = Object.entries(value).map(([name, one]) => {
-    const known = argumentAliases[name];
+    const known = argumentAliases.get(name);
     return known !== undefined && known in schema.shape && !(known in value) ? [known, one] : [name, one];
   });
   return Object.fromEntries(renamed);
@@ -152,7 +158,7 @@ export const readTask = (
   languages: readonly string[],
 ): { task: Task; isRepaired: boolean } | { fault: string } => {
   const plain = called.trim().replace(/^(functions|tools)\./, '');
-  const alias = aliases[plain.toLowerCase()];
+  const alias = aliases.get(plain.toLowerCase());
   const name = isToolName(plain) ? plain : alias?.name;
   if (name === undefined)
     return { fault: `There is no tool ${plain.slice(0, 100)}: use ${Object.keys(schemas).join(', ')}.` };

@@ -12,23 +12,25 @@ const failureSchema = z.object({
 
 type Failure = z.infer<typeof failureSchema>;
 
-const byType: Readonly<Record<string, ErrorCode>> = {
-  overloaded_error: 'unavailable',
-  api_error: 'unavailable',
-  timeout_error: 'unavailable',
-  server_error: 'unavailable',
-  rate_limit_error: 'too_many_requests',
-  rate_limit_exceeded: 'too_many_requests',
-  authentication_error: 'unauthorized',
-  permission_error: 'unauthorized',
-  invalid_request_error: 'invalid_request',
-  not_found_error: 'invalid_request',
-};
+const byType = new Map<string, ErrorCode>(
+  Object.entries({
+    overloaded_error: 'unavailable',
+    api_error: 'unavailable',
+    timeout_error: 'unavailable',
+    server_error: 'unavailable',
+    rate_limit_error: 'too_many_requests',
+    rate_limit_exceeded: 'too_many_requests',
+    authentication_error: 'unauthorized',
+    permission_error: 'unauthorized',
+    invalid_request_error: 'invalid_request',
+    not_found_error: 'invalid_request',
+  } satisfies Record<string, ErrorCode>),
+);
 
 const tooLong = /context.?length|context window|prompt is too long|too many tokens|maximum context|request_too_large/i;
 
 const codeOf = ({ status, code, type, message }: Failure, wasOpen: boolean): ErrorCode => {
-  if (status === undefined) return byType[type ?? code ?? ''] ?? (wasOpen ? 'bad_gateway' : 'unavailable');
+  if (status === undefined) return byType.get(type ?? code ?? '') ?? (wasOpen ? 'bad_gateway' : 'unavailable');
   if (status === 401 || status === 403) return 'unauthorized';
   if (status === 429) return 'too_many_requests';
   if (status === 408 || status >= 500) return 'unavailable';

@@ -7,7 +7,7 @@ const toolName = 'run_code';
 const runCodeSchema = z.object({ properties: z.object({ language: z.object({ enum: z.array(z.string()).min(1) }) }) });
 const argumentsSchema = z.object({ language: z.string().catch(''), code: z.string() });
 
-const shortNames: Readonly<Record<string, string>> = { py: 'python', js: 'javascript', ts: 'typescript', sh: 'bash' };
+const shortNames = new Map(Object.entries({ py: 'python', js: 'javascript', ts: 'typescript', sh: 'bash' }));
 
 const languagesOf = ({ tools }: ModelRequest): readonly string[] => {
   const parsed = runCodeSchema.safeParse(tools.find(({ name }) => name === toolName)?.parameters);
@@ -65,7 +65,7 @@ async function* toEvents(
 ): AsyncGenerator<ModelEvent, void, undefined> {
   const fences = createFences((name) => {
     const wanted = name.toLowerCase();
-    return [wanted, shortNames[wanted] ?? ''].find((known) => languages.includes(known));
+    return [wanted, shortNames.get(wanted) ?? ''].find((known) => languages.includes(known));
   });
   const callOf = (block: { language: string; code: string }): ModelEvent => ({
     type: 'call',
