@@ -171,7 +171,8 @@ const crash = async (world: World, node: Node) => {
   // One at a time: somebody has to serve.
   await otherThan(world, node).up;
   count(world, 'kill -9');
-  node.up = node.gateway.kill('SIGKILL').then(() => node.gateway.restart());
+  // Of two kills at once the second one waits for what the first has started, or nobody would end it.
+  node.up = node.up.then(() => node.gateway.kill('SIGKILL')).then(() => node.gateway.restart());
   await node.up;
 };
 
