@@ -67,3 +67,5 @@ const compress = async (folder: string): Promise<void> => {
     }),
   );
 };
+
+if (import.meta.main) process.stdout.write(`${await buildPage(process.argv[2])}\n`);

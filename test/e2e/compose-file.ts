@@ -34,6 +34,7 @@ const size = z
 
 const serviceSchema = z.strictObject({
   image: z.string(),
+  profiles: z.array(z.string()).default([]),
   build: z.strictObject({ context: z.string(), dockerfile: z.string().default('Dockerfile') }).optional(),
   entrypoint: z.array(z.string()).optional(),
   command: z.array(z.string()).optional(),

@@ -1,12 +1,14 @@
 import { randomInt } from 'node:crypto';
 import { getContainerRuntimeClient, type StartedTestContainer } from 'testcontainers';
-import type { ComposeFile } from './compose-file.ts';
+import type { ComposeFile, ComposeService } from './compose-file.ts';
 import { ServiceContainer } from './compose-service.ts';
 
 const removeDeadlineMs = 30_000;
 const maxOutputLength = 8000;
 
 export interface ComposeProject {
+  /** Starts a service of a profile, as the file now says, beside those that run. */
+  start(name: string, service: ComposeService): Promise<void>;
   /** A running service; throws when the file has none of that name. */
   service(name: string): StartedTestContainer;
   /** The last that a service printed since it was started first. */
@@ -34,8 +36,7 @@ export const startComposeProject = async (file: ComposeFile, name: string): Prom
   const running = new Map<string, StartedTestContainer>();
   const filters = JSON.stringify({ label: [`${projectLabel}=${name}`] });
 
-  const startService = async (serviceName: string): Promise<void> => {
-    const service = file.services[serviceName];
+  const startService = async (serviceName: string, service: ComposeService | undefined): Promise<void> => {
     if (service === undefined) throw new Error(`There is no service ${serviceName}.`);
     const note = (chunk: Buffer | string) => {
       output.set(serviceName, `${output.get(serviceName) ?? ''}${chunk}`.slice(-maxOutputLength));
@@ -50,6 +51,7 @@ export const startComposeProject = async (file: ComposeFile, name: string): Prom
   };
 
   const project: ComposeProject = {
+    start: startService,
     service(serviceName) {
       const found = running.get(serviceName);
       if (found === undefined) throw new Error(`Service ${serviceName} does not run.`);
@@ -93,7 +95,7 @@ export const startComposeProject = async (file: ComposeFile, name: string): Prom
     for (const volume of Object.keys(file.volumes)) {
       await dockerode.createVolume({ Name: naming(volume), Labels: labels });
     }
-    for (const serviceName of startOrder(file)) await startService(serviceName);
+    for (const serviceName of startOrder(file)) await startService(serviceName, file.services[serviceName]);
   } catch (error) {
     await project.down();
     throw error;
@@ -107,7 +109,7 @@ export const startComposeProject = async (file: ComposeFile, name: string): Prom
  */
 const randomSubnet = (): string => `198.18.${randomInt(256)}.${randomInt(16) * 16}/28`;
 
-/** Every service after those it depends on. */
+/** Every service without a profile, after those it depends on. */
 const startOrder = ({ services }: ComposeFile): string[] => {
   const order: string[] = [];
   const visit = (name: string, above: string[]): void => {
@@ -116,6 +118,6 @@ const startOrder = ({ services }: ComposeFile): string[] => {
     for (const dependency of Object.keys(services[name]?.depends_on ?? {})) visit(dependency, [...above, name]);
     order.push(name);
   };
-  for (const name of Object.keys(services)) visit(name, []);
+  for (const [name, { profiles }] of Object.entries(services)) if (profiles.length === 0) visit(name, []);
   return order;
 };

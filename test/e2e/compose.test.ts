@@ -20,13 +20,18 @@ const suffix = randomBytes(4).toString('hex');
 // A short path: the addresses of sockets below it are bounded.
 const dataDir = `/tmp/cbx-e2e-${suffix}`;
 
-let file: ComposeFile;
 let project: ComposeProject;
 let serviceImage = '';
+let settings: Record<string, string> = {};
 let url = '';
+let agentUrl = '';
 let key = '';
 let boxId = '';
 let traces: BoxTraces | undefined;
+
+/** The compose file with these variables set, besides those of all tests. */
+const readFile = (further: Record<string, string> = {}): Promise<ComposeFile> =>
+  readComposeFile(join(projectFolder, 'deploy/compose.yaml'), { ...settings, ...further });
 
 const call = (path: string, init: RequestInit = {}): Promise<Response> =>
   fetch(`${url}${path}`, {
@@ -60,9 +65,10 @@ const waitUntilReady = async (): Promise<void> => {
 
 beforeAll(async () => {
   serviceImage = await buildServiceImage();
-  const port = await freePort();
+  const [port, agentPort] = [await freePort(), await freePort()];
   url = `http://127.0.0.1:${port}`;
-  file = await readComposeFile(join(projectFolder, 'deploy/compose.yaml'), {
+  agentUrl = `http://127.0.0.1:${agentPort}`;
+  settings = {
     CODEBOX_SERVICE_IMAGE: serviceImage,
     CODEBOX_POSTGRES_IMAGE: await buildPostgresImage(),
     CODEBOX_BOX_IMAGE: process.env.CODEBOX_BOX_IMAGE ?? '',
@@ -70,8 +76,9 @@ beforeAll(async () => {
     CODEBOX_WARM_BOXES: '0',
     CODEBOX_DOCKER_SOCKET: (process.env.DOCKER_HOST ?? '').replace(/^unix:\/\//, ''),
     CODEBOX_PORT: String(port),
-  });
-  project = await startComposeProject(file, `codebox-e2e-${suffix}`);
+    CODEBOX_AGENT_PORT: String(agentPort),
+  };
+  project = await startComposeProject(await readFile(), `codebox-e2e-${suffix}`);
 }, setUpDeadlineMs);
 
 afterAll(async () => {
@@ -157,6 +164,25 @@ test('a restart of the gateway loses neither executions nor variables', async ()
   // An end that is not recorded yet is told with the time of the answer.
   expect(await (await call(path)).json()).toEqual({ ...before, finishedAt: expect.any(String) });
   expect((await run('x + y')).text).toBe('47');
+});
+
+test('the agent serves its page, and chats to whoever has a key', async () => {
+  const { services } = await readFile({ CODEBOX_API_KEY: key });
+  if (services.agent === undefined) throw new Error('There is no service agent.');
+  await project.start('agent', services.agent);
+  const page = await fetch(agentUrl, { signal: AbortSignal.timeout(60_000) });
+  expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<script type="module"')]);
+  expect((await fetch(`${agentUrl}/v1/chats`)).status).toBe(401);
+
+  const ask = async (path: string, body: unknown) => {
+    const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
+    const answer = await fetch(`${agentUrl}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    return (await answer.json()) as Record<string, unknown>;
+  };
+  const { id } = await ask('/v1/chats', {});
+  expect(await ask(`/v1/chats/${id}/cells`, { code: '6 * 7' })).toMatchObject({ status: 'ok', text: '42' });
+  const headers = { Authorization: `Bearer ${key}` };
+  expect((await fetch(`${agentUrl}/v1/chats/${id}`, { method: 'DELETE', headers })).status).toBe(204);
 });
 
 test('a deleted box leaves nothing on the machine', async () => {
