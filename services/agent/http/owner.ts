@@ -60,18 +60,23 @@ export const createOwners = ({ clientFor, isOpen, hosts, now = Date.now }: Owner
     throw new CodeBoxError('forbidden', detail);
   };
 
-  /** Other sites may make a browser ask, by a form or by a name that they let point here: they learn and change nothing. */
-  const expectOwnPage = (c: Context<Env>): void => {
-    const host = c.req.header('host') ?? '';
-    const name = host.replace(/:\d+$/, '').toLowerCase();
-    if (hosts.length > 0 && !hosts.includes(name))
-      refuse('The agent is not known by this name: see CODEBOX_AGENT_HOSTS.');
-    if (c.req.method === 'GET' || c.req.method === 'HEAD') return;
+  /** Whether a request comes from the page itself, or from somebody who has typed the address. */
+  const isOwnPage = (c: Context<Env>): boolean => {
     const site = c.req.header('sec-fetch-site');
     const origin = c.req.header('origin');
-    const isOwn =
-      site === undefined ? origin === undefined || hostOf(origin) === host : ['same-origin', 'none'].includes(site);
-    if (!isOwn) refuse('Another site has sent this request.');
+    if (site !== undefined) return ['same-origin', 'none'].includes(site);
+    return origin === undefined || hostOf(origin) === c.req.header('host');
+  };
+
+  /**
+   * Other sites, and what code has put out in a frame, may make a browser ask: they learn and change nothing. Their requests bring no
+   * cookie, so an answer must not set another one either: the visitor would lose all chats.
+   */
+  const expectOwnPage = (c: Context<Env>): void => {
+    const name = (c.req.header('host') ?? '').replace(/:\d+$/, '').toLowerCase();
+    if (hosts.length > 0 && !hosts.includes(name))
+      refuse('The agent is not known by this name: see CODEBOX_AGENT_HOSTS.');
+    if (!isOwnPage(c)) refuse('Another site has sent this request.');
   };
 
   /** The cookie of a visitor; a new one for whoever has none yet. */
@@ -116,7 +121,7 @@ export const createOwners = ({ clientFor, isOpen, hosts, now = Date.now }: Owner
 
     /** Gives a browser that opens the page its cookie, before its requests come at once. */
     greet(c: Context<Env>): void {
-      if (isOpen) visitorOf(c);
+      if (isOpen && isOwnPage(c)) visitorOf(c);
     },
   };
 };

@@ -34,6 +34,17 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
+/** The document in which output of code is shown: embedded by the page only, it has no origin, runs scripts and loads nothing. */
+const framePolicy = [
+  'sandbox allow-scripts',
+  "default-src 'none'",
+  "script-src 'unsafe-inline'",
+  "style-src 'unsafe-inline'",
+  'img-src data: blob:',
+  'font-src data:',
+  "frame-ancestors 'self'",
+].join('; ');
+
 const headers = {
   'Content-Security-Policy': policy,
   'X-Content-Type-Options': 'nosniff',
@@ -69,6 +80,7 @@ export const servePage = async (app: Hono<Env>, folder: string, greet: (c: Conte
     const file = createReadStream(join(folder, name + (better?.suffix ?? '')));
     return c.body(Readable.toWeb(file) as ReadableStream, 200, {
       ...headers,
+      ...(name === 'frame.html' && { 'Content-Security-Policy': framePolicy }),
       'Content-Type': type,
       'Cache-Control': caching,
       Vary: 'Accept-Encoding',
