@@ -95,6 +95,7 @@ export const CellView = memo(({ cell, number, languages, notebook, onNext }: Cel
         <textarea
           aria-label={`Code of cell ${number}`}
           placeholder="Code. Shift+Enter runs it."
+          rows={1}
           spellCheck={false}
           autoCapitalize="off"
           autoComplete="off"

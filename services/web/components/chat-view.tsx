@@ -72,7 +72,11 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
         <div className="column">
           {isLoading && <p className="hint">Loading …</p>}
           {entries.length === 0 && !isLoading && (
-            <Welcome hint={canAsk ? null : info.hint} text={workspace.text} onNotebook={onNotebook} />
+            <Welcome
+              hint={canAsk ? null : (info.hint ?? 'No model is configured.')}
+              text={workspace.text}
+              onNotebook={onNotebook}
+            />
           )}
           {entries.map((entry, index) => (
             <MessageView

@@ -3,6 +3,7 @@ import type { AgentClient } from '../api/agent-client.ts';
 import { goTo, useRoute, type View } from '../state/route.ts';
 import type { Session } from '../state/session.ts';
 import { useStore } from '../state/store.ts';
+import { chatTitle } from '../state/wording.ts';
 import { ChatView } from './chat-view.tsx';
 import { FilesPanel } from './files-panel.tsx';
 import { Header } from './header.tsx';
@@ -31,7 +32,7 @@ export const Shell = ({ client, session, onLeave }: ShellProps) => {
   const view: View = route.view ?? (info !== null && !info.hasModel ? 'notebook' : 'chat');
 
   useEffect(() => {
-    document.title = chat?.title ? `${chat.title} · CodeBox` : 'CodeBox';
+    document.title = chat === null ? 'CodeBox' : `${chatTitle(chat)} · CodeBox`;
   }, [chat]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another place closes the drawers.
   useEffect(() => setMenuOpen(false), [route.chat, route.view]);
@@ -52,7 +53,7 @@ export const Shell = ({ client, session, onLeave }: ShellProps) => {
       )}
       <main className="main" ref={main} tabIndex={-1}>
         <Header
-          title={chat?.title ?? 'New chat'}
+          title={chat === null ? 'New chat' : chatTitle(chat)}
           view={view}
           isFilesOpen={isFilesOpen}
           isMenuOpen={isMenuOpen}

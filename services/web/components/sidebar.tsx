@@ -3,12 +3,11 @@ import type { Chat } from '#contract';
 import { goTo, hashOf } from '../state/route.ts';
 import type { Session } from '../state/session.ts';
 import { useStore } from '../state/store.ts';
+import { chatTitle } from '../state/wording.ts';
 import { Confirm, Dialog } from './dialog.tsx';
 import { Icon } from './icon.tsx';
 import { Logo } from './logo.tsx';
 import { ThemeSwitch } from './theme-switch.tsx';
-
-const titleOf = (chat: Chat): string => chat.title ?? 'New chat';
 
 const Rename = ({
   chat,
@@ -76,22 +75,22 @@ export const Sidebar = ({ session, current, onClose, onLeave }: SidebarProps) =>
         <Icon name="plus" /> New chat
       </a>
       <nav className="chats" aria-label="Your chats">
-        {chats.length === 0 && phase === 'ready' && <p className="hint">Your chats will stand here.</p>}
+        {chats.length === 0 && phase === 'ready' && <p className="hint">Your chats will be listed here.</p>}
         <ul>
           {chats.map((chat) => (
             <li key={chat.id} className="chat-row">
               <a
                 href={hashOf({ chat: chat.id, view: null })}
                 aria-current={chat.id === current ? 'page' : undefined}
-                title={titleOf(chat)}
+                title={chatTitle(chat)}
               >
                 {chat.running !== null && <span className="pulse" role="img" aria-label="An answer is being made" />}
-                <span className="chat-title">{titleOf(chat)}</span>
+                <span className="chat-title">{chatTitle(chat)}</span>
               </a>
               <button
                 type="button"
                 className="icon-button"
-                aria-label={`Rename ${titleOf(chat)}`}
+                aria-label={`Rename ${chatTitle(chat)}`}
                 onClick={() => setRenamed(chat)}
               >
                 <Icon name="edit" />
@@ -99,7 +98,7 @@ export const Sidebar = ({ session, current, onClose, onLeave }: SidebarProps) =>
               <button
                 type="button"
                 className="icon-button"
-                aria-label={`Delete ${titleOf(chat)}`}
+                aria-label={`Delete ${chatTitle(chat)}`}
                 onClick={() => setRemoved(chat)}
               >
                 <Icon name="trash" />
@@ -131,7 +130,7 @@ export const Sidebar = ({ session, current, onClose, onLeave }: SidebarProps) =>
       {removed !== null && (
         <Confirm
           title="Delete this chat?"
-          text={`“${titleOf(removed)}” goes with its computer: its messages, files and pictures cannot be brought back.`}
+          text={`“${chatTitle(removed)}” goes with its computer: its messages, files and pictures cannot be brought back.`}
           action="Delete"
           onConfirm={() => void remove(removed)}
           onClose={() => setRemoved(null)}

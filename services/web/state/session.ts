@@ -62,12 +62,15 @@ export const createSession = (client: AgentClient, onCreated: (chat: string) => 
 
     async open(): Promise<void> {
       try {
-        const [info, models, chats] = await Promise.all([client.info(), client.models(), client.chats.list()]);
-        change({ phase: 'ready', info, models: models.data, chats: chats.items, nextCursor: chats.nextCursor });
+        const [info, chats] = await Promise.all([client.info(), client.chats.list()]);
+        change({ phase: 'ready', info, chats: chats.items, nextCursor: chats.nextCursor });
       } catch (error) {
         if (isUnauthorized(error)) change({ phase: 'locked' });
         else change({ phase: 'failed', fault: faultText(error) });
+        return;
       }
+      // Without the list of models the default one is asked.
+      await guarded(async () => change({ models: (await client.models()).data }));
     },
 
     /** The workspace of a chat, or the one of the chat that is not there yet. */

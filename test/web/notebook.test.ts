@@ -1,0 +1,132 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { eventually } from '../api/harness.ts';
+import { type RunningPage, startPage, violations } from './page-harness.ts';
+
+describe('the page without any model', () => {
+  let running: RunningPage;
+  let page: Page;
+  let folder: string;
+  beforeAll(async () => {
+    running = await startPage();
+    folder = await mkdtemp(join(tmpdir(), 'codebox-upload-'));
+    page = await running.visit();
+  });
+  afterAll(async () => {
+    await running?.[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  const cell = (number: number) =>
+    page.getByRole('listitem').filter({ has: page.getByLabel(`Code of cell ${number}`) });
+  const write = (number: number, code: string) => page.getByLabel(`Code of cell ${number}`).fill(code);
+  const run = (number: number) => page.getByLabel(`Run cell ${number}`).click();
+  const output = (number: number) => cell(number).locator('.outputs');
+  const shows = (number: number, text: string | RegExp) => output(number).getByText(text).first().waitFor();
+  const ends = (number: number, text: RegExp) => cell(number).getByRole('status').getByText(text).waitFor();
+
+  test('opens the notebook at once, and says what to set', async () => {
+    await page.getByLabel('Code of cell 1').waitFor();
+    const { hint } = (await running.agent.send<{ hint: string }>('GET', '/v1/info')).body;
+    await page
+      .getByText(hint ?? 'No model is configured.')
+      .first()
+      .waitFor();
+    expect(await violations(page, 'notebook-first')).toEqual([]);
+    await page.getByRole('button', { name: 'Chat', exact: true }).click();
+    await page.getByText('There is no model to ask yet').first().waitFor();
+    expect(await violations(page, 'chat-without-model')).toEqual([]);
+    await page.getByRole('button', { name: 'Open the notebook' }).click();
+  });
+
+  test('runs cells in three languages, keeps their variables, and shows output as it comes', async () => {
+    await write(1, 'import time\nx = 41\nprint("first", flush=True)\ntime.sleep(3)\nprint("second")\nx + 1');
+    await run(1);
+    await shows(1, 'first');
+    expect(await output(1).getByText('second').count()).toBe(0);
+    await shows(1, 'second');
+    await shows(1, '42');
+    await page.getByRole('button', { name: 'JavaScript' }).click();
+    await write(2, '[1, 2, 3].map((x) => x * 2)');
+    await page.keyboard.press('Control+Enter');
+    await shows(2, /\[ ?2, 4, 6 ?\]/);
+    await page.getByRole('button', { name: 'Bash' }).click();
+    await write(3, 'echo "\x1b[31mred\x1b[0m and $((6 * 7))"');
+    await run(3);
+    await shows(3, 'red');
+    await page.getByRole('button', { name: 'Python' }).click();
+    await write(4, 'print(x * 2)\nraise ValueError("broken on purpose")');
+    await run(4);
+    await shows(4, '82');
+    await shows(4, 'broken on purpose');
+    await ends(4, /Failed in/);
+    expect(await violations(page, 'notebook-cells')).toEqual([]);
+  });
+
+  test('a cell is interrupted, and one that asks for input gets it', async () => {
+    await write(4, 'import time\nprint("begun", flush=True)\ntime.sleep(600)');
+    await run(4);
+    await shows(4, 'begun');
+    await page.getByLabel('Interrupt cell 4').click();
+    await ends(4, /Interrupted in/);
+    await write(4, 'name = input("Your name? ")\nprint("Hello", name)');
+    await run(4);
+    await page.getByLabel('Your name?').fill('Ada');
+    await page.keyboard.press('Enter');
+    await shows(4, 'Hello Ada');
+  });
+
+  test('plots are pictures, and tables are shown in frames as high as they are', async () => {
+    await write(4, 'import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.show()');
+    await run(4);
+    const picture = cell(4).getByRole('img', { name: 'Picture made by the code' });
+    await picture.waitFor();
+    expect(await picture.evaluate((image) => 'naturalWidth' in image && Number(image.naturalWidth))).toBeGreaterThan(
+      100,
+    );
+    await page.getByRole('button', { name: 'Python' }).click();
+    await write(5, 'import pandas as pd\npd.DataFrame({"n": range(12), "square": [i * i for i in range(12)]})');
+    await run(5);
+    const frame = cell(5).locator('iframe');
+    await frame.contentFrame().getByText('121').waitFor();
+    await eventually(async () => ((await frame.boundingBox())?.height ?? 0) > 300);
+    await page.keyboard.press('End');
+    expect(await violations(page, 'notebook-rich')).toEqual([]);
+  });
+
+  test('files are brought, looked at, taken and deleted', async () => {
+    const file = join(folder, 'data.csv');
+    await writeFile(file, 'a,b\n1,2\n');
+    await page.getByRole('button', { name: 'Files', exact: true }).click();
+    await page.getByLabel('Files to upload').setInputFiles(file);
+    const files = page.getByRole('complementary', { name: 'Files' });
+    await files.getByRole('link', { name: 'data.csv' }).waitFor();
+    await files.getByText('8 bytes').waitFor();
+    expect(await violations(page, 'files')).toEqual([]);
+    const download = page.waitForEvent('download');
+    await files.getByRole('link', { name: 'data.csv' }).click();
+    expect((await download).suggestedFilename()).toBe('data.csv');
+    await files.getByLabel('Delete data.csv').click();
+    expect(await violations(page, 'confirm')).toEqual([]);
+    await page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await eventually(async () => (await files.getByRole('link', { name: 'data.csv' }).count()) === 0);
+  });
+
+  test('a terminal opens a shell in the same box, and has its screen again after a reload', async () => {
+    await page.getByRole('button', { name: 'Terminal' }).click();
+    const rows = () => page.locator('.xterm-rows').textContent();
+    await eventually(async () => /\$ ?$/.test(((await rows()) ?? '').trimEnd()));
+    await page.keyboard.type('kept=yes; echo $((6*7))-here\n');
+    await eventually(async () => (await rows())?.includes('42-here'));
+    expect(await violations(page, 'terminal')).toEqual([]);
+    await page.reload();
+    await eventually(async () => (await rows())?.includes('42-here'));
+    await page.keyboard.type('echo "kept: $kept"\n');
+    await eventually(async () => (await rows())?.includes('kept: yes'));
+  });
+
+  test('nothing was thrown on the way', () => expect(running.faults).toEqual([]));
+});

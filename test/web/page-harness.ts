@@ -1,0 +1,70 @@
+import { mkdir, readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { buildPage } from '../../scripts/web.ts';
+import { type RunningAgent, startAgent } from '../agent/agent-harness.ts';
+import { launchChromium } from '../browser/chromium.ts';
+
+const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
+const shots = process.env.CODEBOX_TEST_SHOTS || join(tmpdir(), 'codebox-page-shots');
+
+interface Violation {
+  id: string;
+  impact: string | null;
+  nodes: { html: string; failureSummary: string }[];
+}
+
+export interface RunningPage extends AsyncDisposable {
+  agent: RunningAgent;
+  browser: Browser;
+  /** A visitor of its own at the page; what its scripts throw is in `faults`. */
+  visit: (hash?: string, options?: BrowserContextOptions) => Promise<Page>;
+  faults: string[];
+}
+
+/** The page as the agent serves it, in Chromium. `env` names the models. */
+export const startPage = async (env: Record<string, string> = {}): Promise<RunningPage> => {
+  await using stack = new AsyncDisposableStack();
+  const folder = await buildPage();
+  const agent = await startAgent({ CODEBOX_AGENT_PAGE: folder, CODEBOX_LOG_LEVEL: 'info', ...env });
+  stack.defer(agent.dispose);
+  const browser = await launchChromium();
+  stack.defer(() => browser.close());
+  const faults: string[] = [];
+  const owned = stack.move();
+  return {
+    agent,
+    browser,
+    faults,
+    async visit(hash = '', options = {}) {
+      const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+      const page = await context.newPage();
+      page.on('pageerror', (error) => faults.push(String(error)));
+      await page.goto(`${agent.url}/${hash}`);
+      return page;
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+};
+
+/** What makes the page hard to use for some, serious and critical, in both colours; keeps a picture of each. */
+export const violations = async (page: Page, name: string): Promise<string[]> => {
+  await mkdir(shots, { recursive: true });
+  const found: string[] = [];
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    // Axe reads colours: those that fade are waited for.
+    await page.waitForTimeout(200);
+    await page.screenshot({ path: join(shots, `${name}-${colorScheme}.png`) });
+    await page.evaluate(await readFile(axePath, 'utf8'));
+    const bad = (await page.evaluate(
+      `axe.run(document, { iframes: false }).then(({ violations }) => violations.filter(({ impact }) => impact === 'serious' || impact === 'critical'))`,
+    )) as Violation[];
+    for (const { id, nodes } of bad)
+      for (const { html, failureSummary } of nodes) found.push(`${colorScheme} ${id}: ${html} ${failureSummary}`);
+  }
+  await page.emulateMedia({ colorScheme: null, reducedMotion: null });
+  return found;
+};
