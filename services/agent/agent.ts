@@ -9,18 +9,25 @@ import { newId } from '../postgres/id.ts';
 import { createBackground } from '../waiting/background.ts';
 import { readApiKey } from './api-key.ts';
 import { createChatBoxes } from './box/chat-boxes.ts';
+import { createFacts } from './box/facts.ts';
+import { createAnswers } from './chats/answers.ts';
 import { createCells } from './chats/cells.ts';
 import { createChats } from './chats/chats.ts';
 import { createFiles } from './chats/files.ts';
+import { createFollowing } from './chats/following.ts';
 import { createKept } from './chats/kept.ts';
 import { createLinks } from './chats/links.ts';
+import { createMaking } from './chats/making.ts';
 import { createSeal } from './chats/seal.ts';
+import { createTelling } from './chats/telling.ts';
 import { createTerminals } from './chats/terminals.ts';
 import type { Config } from './config.ts';
 import { createApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createOwners } from './http/owner.ts';
 import { servePage } from './http/page.ts';
+import type { Limits } from './loop/converse.ts';
+import { createCatalog } from './models/catalog.ts';
 import { openStore } from './store/store.ts';
 
 /** Parts that a caller brings instead of those that the configuration names. */
@@ -31,6 +38,11 @@ export interface Overrides {
 /** What a stopping agent has to answer those that it cannot wait for. */
 const leaveMs = 1000;
 const sweepMs = 5000;
+const renewMs = 2000;
+const leaseSeconds = 15;
+
+/** Of one answer. */
+const limits: Limits = { rounds: 12, sameMistake: 3, outputCharacters: 8000, historyTokens: 60_000 };
 
 /**
  * Builds the whole agent from its configuration; nothing listens until `start`. Waits for the API key where that is still to be written.
@@ -66,9 +78,43 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const kept = createKept(blobs, store.blobs);
   const boxes = createChatBoxes(store.chats);
   const sweep = background.oneAtATime('sweep', async () => {
+    const lost = await store.messages.endLost();
+    if (lost > 0) log.warn({ count: lost }, 'answers were lost with the agents that made them');
     while (!(await kept.sweep(background.signal)));
   });
-  const chats = createChats({ store: store.chats, boxes, stop: async () => {}, onRemove: sweep });
+  // A new one at each start: answers of an earlier life are lost.
+  const agent = newId('agt');
+  const making = createMaking({
+    agent,
+    leaseSeconds,
+    limits,
+    store: store.messages,
+    chats: store.chats,
+    boxes,
+    facts: createFacts(),
+    kept,
+    background,
+    log,
+    onBegin: () => metrics.running.inc(),
+    onEnd: ({ status, rounds }) => {
+      metrics.running.dec();
+      metrics.answers.inc({ status });
+      metrics.rounds.inc(rounds);
+    },
+  });
+  stack.defer(making.stopAll);
+  const chats = createChats({
+    store: store.chats,
+    boxes,
+    stop: async ({ running }) => {
+      if (running === null) return;
+      if (!making.stop(running)) return await store.messages.askToStop(running);
+      await making.ended(running);
+    },
+    onRemove: sweep,
+  });
+  const telling = createTelling(links);
+  const catalog = createCatalog(config.models);
   const owners = createOwners({ clientFor, isOpen: config.isOpen, hosts: config.hosts });
 
   const { app, endpoints } = createApp({
@@ -76,6 +122,17 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     owners,
     metrics,
     chats,
+    catalog,
+    answers: createAnswers({
+      agent,
+      leaseSeconds,
+      chats,
+      store: store.messages,
+      catalog,
+      making,
+      telling,
+      following: createFollowing({ store: store.messages, liveLog: making.log, telling }),
+    }),
     files: createFiles({ chats, store: store.chats, boxes, kept, links, clientFor }),
     cells: createCells(chats, boxes),
     terminals: createTerminals({ chats, boxes, seal, gatewayUrl: config.gatewayUrl }),
@@ -86,7 +143,13 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     info: async () => {
       const { value: template } = await clientFor().templates.list().next();
       const languages = template?.languages ?? [];
-      return { name: 'codebox-agent', isOpen: config.isOpen, hasModel: false, hint: null, languages };
+      return {
+        name: 'codebox-agent',
+        isOpen: config.isOpen,
+        hasModel: catalog.hint() === null,
+        hint: catalog.hint(),
+        languages,
+      };
     },
     stopping: stopping.signal,
     leaving: leaving.signal,
@@ -101,16 +164,20 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     log,
     /** Listens. Answers the port. */
     async start(): Promise<number> {
-      const timer = setInterval(sweep, sweepMs);
-      owned.defer(async () => clearInterval(timer));
+      sweep();
+      const renew = background.oneAtATime('renew the leases of answers', making.renew);
+      const timers = [setInterval(sweep, sweepMs), setInterval(renew, renewMs)];
+      owned.defer(async () => timers.forEach(clearInterval));
       server = await listen(app, config.host, config.port);
       return server.port;
     },
     async [Symbol.asyncDispose](): Promise<void> {
       stopping.abort();
+      const stopAnswers = setTimeout(making.stopAll, config.stopMs / 2);
       const leave = setTimeout(() => leaving.abort(), config.stopMs - Math.min(leaveMs, config.stopMs / 2));
       await server?.close(config.stopMs);
       clearTimeout(leave);
+      clearTimeout(stopAnswers);
       await owned.disposeAsync();
     },
   };

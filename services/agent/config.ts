@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import type { BlobsConfig } from '../blobs/open-blobs.ts';
+import { type ModelSettings, modelVariables, toModelSettings } from './models/settings.ts';
 
 const listOf = (text: string): string[] =>
   text
@@ -28,6 +29,7 @@ const environmentSchema = z.object({
   CODEBOX_LINK_SECONDS: z.coerce.number().int().min(1).max(604_800).default(3600),
   CODEBOX_STOP_SECONDS: z.coerce.number().min(0).max(600).default(10),
   CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  ...modelVariables,
 });
 
 /** What the agent was told, checked once. Every part gets only the fields that it uses. */
@@ -49,6 +51,7 @@ export interface Config {
   /** Where pictures and other copies are kept. */
   blobs: BlobsConfig;
   linkSeconds: number;
+  models: ModelSettings;
   stopMs: number;
   logLevel: string;
 }
@@ -90,6 +93,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
       },
       azureConnectionString: values.AZURE_STORAGE_CONNECTION_STRING,
     },
+    models: toModelSettings(values),
     linkSeconds: values.CODEBOX_LINK_SECONDS,
     stopMs: values.CODEBOX_STOP_SECONDS * 1000,
     logLevel: values.CODEBOX_LOG_LEVEL,

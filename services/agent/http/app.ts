@@ -3,22 +3,28 @@ import type { Logger } from 'pino';
 import { answerBeforeLeaving } from '../../http/leaving.ts';
 import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
 import { answerUnknown, logRequests, refuseDotSegments } from '../../http/requests.ts';
+import type { Answers } from '../chats/answers.ts';
 import type { Cells } from '../chats/cells.ts';
 import type { Chats } from '../chats/chats.ts';
 import type { Files } from '../chats/files.ts';
 import type { Terminals } from '../chats/terminals.ts';
+import type { Catalog } from '../models/catalog.ts';
 import { createEndpoints, type Endpoints } from './endpoints.ts';
 import type { Env } from './env.ts';
 import type { Owners } from './owner.ts';
 import { addCellRoutes } from './routes/cells.ts';
 import { addChatRoutes } from './routes/chats.ts';
 import { addFileRoutes } from './routes/files.ts';
+import { addMessageRoutes } from './routes/messages.ts';
+import { addModelRoute } from './routes/models.ts';
 import { addSystemRoutes, type SystemParts } from './routes/system.ts';
 import { addTerminalRoutes } from './routes/terminals.ts';
 
 /** What the routes call. */
 export interface RouteParts extends SystemParts {
   chats: Chats;
+  answers: Answers;
+  catalog: Pick<Catalog, 'list' | 'hint'>;
   files: Files;
   cells: Cells;
   terminals: Terminals;
@@ -61,6 +67,8 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
 export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
   addSystemRoutes(endpoints, parts);
   addChatRoutes(endpoints, parts.chats);
+  addMessageRoutes(endpoints, parts.answers, parts.stopping);
+  addModelRoute(endpoints, parts.catalog);
   addFileRoutes(endpoints, parts.files);
   addCellRoutes(endpoints, parts.cells, parts.stopping);
   addTerminalRoutes(endpoints, parts.terminals, parts.stopping);

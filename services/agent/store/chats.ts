@@ -26,12 +26,12 @@ const ownedBy = ({ tenant, user }: ChatOwner) =>
 
 /** Chats, each seen by its owner only. */
 export const createChatStore = (db: Database) => {
-  const columns = {
-    ...getTableColumns(chats),
-    running: sql<
-      string | null
-    >`(select ${messages.id} from ${messages} where ${messages.chatId} = ${chats.id} and ${messages.status} = 'running')`,
-  };
+  /** With the answer that is being made: at most one. */
+  const select = () =>
+    db
+      .select({ ...getTableColumns(chats), running: messages.id })
+      .from(chats)
+      .leftJoin(messages, and(eq(messages.chatId, chats.id), eq(messages.status, 'running')));
 
   return {
     async add({ tenant, user }: ChatOwner, chat: NewChat): Promise<ChatRow> {
@@ -44,10 +44,7 @@ export const createChatStore = (db: Database) => {
     },
 
     async find(owner: ChatOwner, id: string): Promise<ChatRow | undefined> {
-      const [row] = await db
-        .select(columns)
-        .from(chats)
-        .where(and(ownedBy(owner), eq(chats.id, id)));
+      const [row] = await select().where(and(ownedBy(owner), eq(chats.id, id)));
       return row;
     },
 
@@ -59,9 +56,7 @@ export const createChatStore = (db: Database) => {
 
     /** A page of them, the newest first. */
     async list(owner: ChatOwner, { limit, cursor }: PageQuery) {
-      const rows = await db
-        .select(columns)
-        .from(chats)
+      const rows = await select()
         .where(and(ownedBy(owner), behind(cursor, chats.createdAt, chats.id)))
         .orderBy(desc(chats.createdAt), desc(chats.id))
         .limit(limit + 1);

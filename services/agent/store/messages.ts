@@ -1,9 +1,10 @@
 import { and, asc, desc, eq, gt, lt, ne, sql } from 'drizzle-orm';
 import type { PageQuery } from '#contract';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, toPlain } from '#contract';
 import { foreignCursor } from '../../postgres/page.ts';
 import type { ModelMessage } from '../models/model.ts';
 import type { Database } from './database.ts';
+import { toPlainJson } from './plain-json.ts';
 import { chats, messages } from './schema.ts';
 import type { Asked, StoredFile } from './stored.ts';
 
@@ -13,7 +14,8 @@ export type MessageRow = typeof messages.$inferSelect;
 export interface NewAnswer {
   chat: string;
   question: { id: string; content: string; files: StoredFile[] };
-  answer: { id: string; model: string | null };
+  /** What the model is asked is kept with it, even when nothing comes of it. */
+  answer: { id: string; model: string | null; history: ModelMessage[] };
   /** Of the chat, when it has none yet. */
   title: string;
   agent: string;
@@ -22,7 +24,7 @@ export interface NewAnswer {
 
 /** How an answer has come out. */
 export interface AnswerEnd
-  extends Pick<MessageRow, 'status' | 'content' | 'parts' | 'files' | 'rounds' | 'error' | 'history'> {
+  extends Pick<MessageRow, 'status' | 'content' | 'parts' | 'files' | 'rounds' | 'lastSeq' | 'error' | 'history'> {
   tokens: { input: number; output: number } | null;
 }
 
@@ -38,13 +40,13 @@ export const createMessageStore = (db: Database) => ({
     const inChat = { chatId: chat };
     try {
       await db.transaction(async (tx) => {
-        await tx.insert(messages).values({ ...inChat, ...question, role: 'user', status: 'ok' });
+        await tx.insert(messages).values(toPlainJson({ ...inChat, ...question, role: 'user', status: 'ok' }));
         const lease = { agentId: agent, leaseUntil: until(leaseSeconds) };
-        const made = { ...answer, ...lease, questionId: question.id };
+        const made = { ...toPlainJson(answer), ...lease, questionId: question.id };
         await tx.insert(messages).values({ ...inChat, ...made, role: 'assistant', status: 'running' });
         await tx
           .update(chats)
-          .set({ title: sql`coalesce(${chats.title}, ${title})`, updatedAt: sql`now()` })
+          .set({ title: sql`coalesce(${chats.title}, ${toPlain(title)})`, updatedAt: sql`now()` })
           .where(eq(chats.id, chat));
       });
     } catch (cause) {
@@ -56,7 +58,7 @@ export const createMessageStore = (db: Database) => ({
   async save(id: string, agent: string, now: Pick<MessageRow, 'content' | 'parts' | 'files'>): Promise<void> {
     await db
       .update(messages)
-      .set(now)
+      .set(toPlainJson(now))
       .where(and(eq(messages.id, id), eq(messages.agentId, agent), isRunning));
   },
 
@@ -65,7 +67,12 @@ export const createMessageStore = (db: Database) => ({
     return await db.transaction(async (tx) => {
       const [row] = await tx
         .update(messages)
-        .set({ ...end, inputTokens: tokens?.input ?? null, outputTokens: tokens?.output ?? null, leaseUntil: null })
+        .set({
+          ...toPlainJson(end),
+          inputTokens: tokens?.input ?? null,
+          outputTokens: tokens?.output ?? null,
+          leaseUntil: null,
+        })
         .where(and(eq(messages.id, id), eq(messages.agentId, agent), isRunning))
         .returning({ chat: messages.chatId });
       if (!row) return false;
@@ -142,15 +149,15 @@ export const createMessageStore = (db: Database) => ({
     return { items, nextCursor: rows.length > limit && last ? String(last.position) : null };
   },
 
-  /** What was said with the model before, the oldest first. */
-  async history(chat: string): Promise<ModelMessage[]> {
+  /** What was said with the model before, answer by answer, the oldest first. */
+  async history(chat: string): Promise<ModelMessage[][]> {
     const rows = await db
       .select({ history: messages.history })
       .from(messages)
       .where(and(eq(messages.chatId, chat), eq(messages.role, 'assistant'), ne(messages.status, 'running')))
       .orderBy(desc(messages.position))
       .limit(maxAnswersBefore);
-    return rows.reverse().flatMap(({ history }) => history);
+    return rows.reverse().map(({ history }) => history);
   },
 });
 

@@ -61,6 +61,8 @@ export const messages = agent.table(
     inputTokens: integer('input_tokens'),
     outputTokens: integer('output_tokens'),
     rounds: integer('rounds'),
+    /** The number of its last event, once it has ended. */
+    lastSeq: integer('last_seq'),
     error: jsonb('error').$type<{ code: string; detail: string }>(),
     /** What the conversation with the model has grown by. */
     history: jsonb('history').$type<ModelMessage[]>().notNull().default([]),

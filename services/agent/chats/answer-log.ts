@@ -1,0 +1,65 @@
+import { orAborted } from '../../waiting/or-aborted.ts';
+import type { NewEvent, StoredEvent } from './stored-event.ts';
+
+/** What the events of one answer may take here before they are told in fewer pieces. */
+const roomCharacters = 2_000_000;
+
+/**
+ * The events of an answer in the making, numbered, for any number of followers. When they become too many, `retell` gives what they
+ * come to, and those take their place with the numbers behind: who follows is told anew, from `start` on.
+ */
+export const createAnswerLog = (retell: () => NewEvent[]) => {
+  let events: StoredEvent[] = [];
+  let last = 0;
+  let size = 0;
+  let room = roomCharacters;
+  let isOver = false;
+  let changed = Promise.withResolvers<void>();
+
+  const number = (event: NewEvent): void => {
+    last += 1;
+    const numbered = { ...event, seq: last };
+    size += JSON.stringify(numbered).length;
+    events.push(numbered);
+  };
+  const wake = () => {
+    changed.resolve();
+    changed = Promise.withResolvers<void>();
+  };
+
+  return {
+    add(event: NewEvent): void {
+      number(event);
+      // What ends an answer is not in what it comes to.
+      if (size > room && event.type !== 'error' && event.type !== 'done') {
+        events = [];
+        size = 0;
+        for (const retold of retell()) number(retold);
+        room = size + roomCharacters;
+      }
+      if (event.type === 'done') isOver = true;
+      wake();
+    },
+
+    /** The number of the last event. */
+    last: (): number => last,
+
+    /** The events behind `after` as they come, up to `done`; all that is here for a number that is no more. Ends when `signal` fires. */
+    async *follow(after: number, signal: AbortSignal): AsyncGenerator<StoredEvent, void, undefined> {
+      let seen = after > last ? 0 : after;
+      for (;;) {
+        for (const event of events.slice()) {
+          if (event.seq <= seen) continue;
+          if (event.seq < (events[0]?.seq ?? 0)) break;
+          seen = event.seq;
+          yield event;
+        }
+        if (signal.aborted || (isOver && seen >= last)) return;
+        if (seen < last) continue;
+        await orAborted(changed.promise, signal).catch(() => {});
+      }
+    },
+  };
+};
+
+export type AnswerLog = ReturnType<typeof createAnswerLog>;

@@ -1,0 +1,210 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { CodeBoxError } from '#contract';
+import type { Background } from '../../waiting/background.ts';
+import { createBoxWorkspace } from '../box/box-workspace.ts';
+import type { ChatBoxes } from '../box/chat-boxes.ts';
+import type { FactsOfBoxes } from '../box/facts.ts';
+import { converse, type Limits, type Outcome } from '../loop/converse.ts';
+import type { LanguageModel, ModelMessage } from '../models/model.ts';
+import type { ChatRow, ChatStore } from '../store/chats.ts';
+import type { MessageStore } from '../store/messages.ts';
+import type { AnswerLog } from './answer-log.ts';
+import { type AnswerRecord, createAnswerRecord } from './answer-record.ts';
+import { createApprovals, type Decision } from './approvals.ts';
+import { continuityOf } from './continuity.ts';
+import type { Kept } from './kept.ts';
+import type { Owner } from './owner.ts';
+import { createPictures } from './pictures.ts';
+import { type Question, toConversation, toQuestion, withPreviews } from './question.ts';
+
+export interface MakingOptions {
+  agent: string;
+  leaseSeconds: number;
+  limits: Limits;
+  store: MessageStore;
+  chats: Pick<ChatStore, 'takeLost'>;
+  boxes: ChatBoxes;
+  facts: FactsOfBoxes;
+  kept: Kept;
+  background: Background;
+  log: Logger;
+  onBegin: () => void;
+  onEnd: (outcome: Pick<Outcome, 'status' | 'rounds'>) => void;
+}
+
+/** An answer that is to be made. */
+export interface Task {
+  owner: Owner;
+  chat: ChatRow;
+  asked: Question;
+  model: LanguageModel;
+  start: { chat: string; message: string; question: string; title: string; model: string };
+}
+
+interface Live {
+  log: AnswerLog;
+  stop: AbortController;
+  approvals: ReturnType<typeof createApprovals>;
+  ended: Promise<void>;
+}
+
+/** What is said is written down at most this often, and the last of it at the end. */
+const saveEveryMs = 1000;
+/** An answer that has ended is told from here for so long: its last readers may just be coming back. */
+const rememberedMs = 30_000;
+const endTries = 5;
+const none = { messages: [], tokens: { input: 0, output: 0 }, rounds: 0 };
+
+/** Makes answers: asks the model, runs its code in the box of the chat, notes what happens. */
+export const createMaking = (options: MakingOptions) => {
+  const { agent, leaseSeconds, limits, store, chats, boxes, facts, kept, background, log } = options;
+  const live = new Map<string, Live>();
+  const running = new Map<string, Live>();
+
+  /** Writes down what there is, one write at a time. */
+  const createSaver = (message: string, record: () => AnswerRecord) => {
+    const save = background.oneAtATime('save an answer', async () => {
+      await sleep(saveEveryMs, undefined, { signal: background.signal });
+      const { parts } = record();
+      await store.save(message, agent, { content: parts.content(), parts: parts.list(), files: parts.files() });
+    });
+    return save;
+  };
+
+  const talk = async (task: Task, record: AnswerRecord, one: Live): Promise<Outcome & { question: string }> => {
+    const { owner, chat, asked, model } = task;
+    const { signal } = one.stop;
+    const files = asked.files ?? [];
+    const box = await boxes.open(owner, chat, signal);
+    const lost = continuityOf(await chats.takeLost(chat.id));
+    if (lost) record.tell({ type: 'notice', kind: 'continuity', text: lost.told });
+    const question = toQuestion(asked.content, await withPreviews(owner.client, box.id, files));
+    const earlier = asked.earlier ?? toConversation(await store.history(chat.id));
+    const outcome = await converse({
+      model,
+      workspace: createBoxWorkspace({ client: owner.client, box, facts }),
+      messages: [...earlier, { role: 'user', content: question }],
+      notes: [...(asked.notes ?? []), ...(lost ? [lost.note] : [])],
+      approve:
+        (asked.approval ?? chat.approval) === 'always' ? (call, stop) => one.approvals.wait(call, stop) : undefined,
+      limits,
+      onEvent: async (event) => {
+        if (event.type === 'code' && event.state === 'waiting') one.approvals.expect(event.call);
+        await record.note(event);
+      },
+      signal,
+    });
+    return { ...outcome, question };
+  };
+
+  const attempt = async (task: Task, record: AnswerRecord, one: Live): Promise<Outcome & { question?: string }> => {
+    try {
+      return await talk(task, record, one);
+    } catch (thrown) {
+      if (one.stop.signal.aborted) return { status: 'stopped', ...none, error: null };
+      if (thrown instanceof CodeBoxError)
+        return { status: 'error', ...none, error: { code: thrown.code, detail: thrown.message } };
+      log.error({ err: thrown, message: task.start.message }, 'an answer broke');
+      return { status: 'error', ...none, error: { code: 'internal', detail: 'Something went wrong in the agent.' } };
+    }
+  };
+
+  /** Tries again while the database is away; after that the sweep tells that the answer is lost. */
+  const write = async (message: string, end: Parameters<MessageStore['end']>[2]): Promise<void> => {
+    for (let tried = 1; ; tried++) {
+      try {
+        await store.end(message, agent, end);
+        return;
+      } catch (error) {
+        if (tried === endTries) throw error;
+        await sleep(1000 * tried);
+      }
+    }
+  };
+
+  const make = async (task: Task, record: AnswerRecord, one: Live): Promise<void> => {
+    const { message } = task.start;
+    const startedAt = performance.now();
+    const { question, ...outcome } = await attempt(task, record, one);
+    record.settle();
+    const { status, tokens, rounds } = outcome;
+    // Whoever stops it knows why; when the agent does, its reader does not.
+    const error = outcome.error ?? (status === 'stopped' ? reasonOf(one.stop.signal) : null);
+    const asked: ModelMessage = { role: 'user', content: question ?? task.asked.content };
+    const lastSeq = record.log.last() + (error ? 2 : 1);
+    const { parts } = record;
+    const kept = { content: parts.content(), parts: parts.list(), files: parts.files() };
+    const history = [asked, ...outcome.messages];
+    try {
+      await write(message, { status, ...kept, tokens, rounds, lastSeq, error, history });
+    } finally {
+      running.delete(message);
+      record.end({ status, tokens, rounds }, error);
+      options.onEnd(outcome);
+      const ms = Math.round(performance.now() - startedAt);
+      log.info({ chat: task.chat.id, message, status, rounds, ms, code: error?.code }, 'answer');
+    }
+  };
+
+  return {
+    /** Begins to make an answer that is noted as running. */
+    begin(task: Task): void {
+      const { message } = task.start;
+      const save = createSaver(message, () => record);
+      const pictures = createPictures(kept, task.chat.id);
+      const record = createAnswerRecord({ type: 'start', ...task.start }, pictures, save);
+      const { promise: ended, resolve } = Promise.withResolvers<void>();
+      const one: Live = { log: record.log, stop: new AbortController(), approvals: createApprovals(), ended };
+      live.set(message, one);
+      running.set(message, one);
+      options.onBegin();
+      background.run('make an answer', () => make(task, record, one).finally(resolve));
+      void ended.then(() => setTimeout(() => live.delete(message), rememberedMs).unref());
+    },
+
+    /** The events of one that is made here, or was a moment ago. */
+    log: (message: string): AnswerLog | undefined => live.get(message)?.log,
+
+    /** Answers false for one that is not made here. */
+    stop(message: string): boolean {
+      running.get(message)?.stop.abort();
+      return running.has(message);
+    },
+
+    /** Resolves when one that is made here has ended. */
+    ended: async (message: string): Promise<void> => running.get(message)?.ended,
+
+    /** Whether the call has waited for that; undefined when the answer is not made here. */
+    decide: (message: string, call: string, decision: Decision): boolean | undefined =>
+      running.get(message)?.approvals.decide(call, decision),
+
+    /** Tells that the answers made here still are, and does what others have asked of them. */
+    async renew(): Promise<void> {
+      if (running.size === 0) return;
+      const asked = [...running.keys()];
+      const rows = new Map((await store.renew(agent, leaseSeconds)).map((row) => [row.id, row]));
+      for (const message of asked) {
+        const row = rows.get(message);
+        // It was given up for lost, or has gone with its chat.
+        if (!row || row.isStopAsked) running.get(message)?.stop.abort();
+        for (const [call, decision] of Object.entries(row?.asked ?? {}))
+          running.get(message)?.approvals.decide(call, decision);
+      }
+    },
+
+    /** Ends all of them, because the agent stops. */
+    async stopAll(): Promise<void> {
+      const all = [...running.values()];
+      for (const one of all) one.stop.abort(agentStops);
+      await Promise.all(all.map(({ ended }) => ended));
+    },
+  };
+};
+
+export type Making = ReturnType<typeof createMaking>;
+
+const agentStops = new CodeBoxError('unavailable', 'The agent was stopped in the middle of this answer. Ask again.');
+
+const reasonOf = ({ reason }: AbortSignal): { code: string; detail: string } | null =>
+  reason === agentStops ? { code: agentStops.code, detail: agentStops.message } : null;

@@ -1,0 +1,83 @@
+import type { ExecutionEvent } from '#contract';
+
+const headCharacters = 32_768;
+const tailCharacters = 32_768;
+/** What is displayed, beside text. */
+const richCharacters = 1_000_000;
+
+type TextEvent = Extract<ExecutionEvent, { type: 'stdout' | 'stderr' }>;
+
+const isText = (event: ExecutionEvent | undefined): event is TextEvent =>
+  event?.type === 'stdout' || event?.type === 'stderr';
+
+const append = (events: ExecutionEvent[], event: ExecutionEvent): void => {
+  const before = events.at(-1);
+  if (isText(event) && isText(before) && before.type === event.type)
+    events[events.length - 1] = { ...before, text: before.text + event.text };
+  else events.push(event);
+};
+
+/** What is kept of the outputs of one run: of long text the head and the tail, of what is displayed so much; `truncated` stands for the rest. */
+export const createOutputs = () => {
+  const head: ExecutionEvent[] = [];
+  const tail: ExecutionEvent[] = [];
+  let [headSize, tailSize, richSize] = [0, 0, 0];
+  let dropped = { seq: 0, bytes: 0, events: 0 };
+
+  const drop = (seq: number, bytes: number, events: number) => {
+    dropped = { seq: dropped.seq || seq, bytes: dropped.bytes + bytes, events: dropped.events + events };
+  };
+
+  /** Cuts text from where the tail begins, until it is short enough. */
+  const shorten = () => {
+    for (let at = 0; tailSize > tailCharacters && at < tail.length; ) {
+      const event = tail[at];
+      if (!isText(event)) {
+        at += 1;
+        continue;
+      }
+      const cut = Math.min(event.text.length, tailSize - tailCharacters);
+      const isGone = cut === event.text.length;
+      drop(event.seq, Buffer.byteLength(event.text.slice(0, cut)), isGone ? 1 : 0);
+      tailSize -= cut;
+      if (isGone) tail.splice(at, 1);
+      else tail[at] = { ...event, text: event.text.slice(cut) };
+    }
+  };
+
+  const addText = (event: TextEvent) => {
+    const room = tailSize > 0 ? 0 : headCharacters - headSize;
+    const [first, rest] = [event.text.slice(0, room), event.text.slice(room)];
+    if (first !== '') append(head, { ...event, text: first });
+    headSize += first.length;
+    if (rest === '') return;
+    append(tail, { ...event, text: rest });
+    tailSize += rest.length;
+    // Not at each event: that would copy the tail again and again.
+    if (tailSize > 2 * tailCharacters) shorten();
+  };
+
+  return {
+    add(event: ExecutionEvent): void {
+      if (isText(event)) {
+        addText(event);
+        return;
+      }
+      const size = JSON.stringify(event).length;
+      if (richSize + size > richCharacters) drop(event.seq, size, 1);
+      else {
+        richSize += size;
+        (tailSize > 0 ? tail : head).push(event);
+      }
+    },
+
+    list(): ExecutionEvent[] {
+      shorten();
+      if (dropped.seq === 0) return [...head, ...tail];
+      const { seq, bytes, events } = dropped;
+      return [...head, { seq, type: 'truncated', droppedBytes: bytes, droppedEvents: events }, ...tail];
+    },
+  };
+};
+
+export type Outputs = ReturnType<typeof createOutputs>;

@@ -1,0 +1,96 @@
+import type { StoredCode, StoredFile, StoredPart } from '../store/stored.ts';
+import { createOutputs, type Outputs } from './outputs.ts';
+import type { NewEvent } from './stored-event.ts';
+
+interface CodeBuilder {
+  part: StoredCode;
+  outputs: Outputs;
+}
+
+/** Puts together what the events of an answer come to. */
+export const createParts = () => {
+  const parts: (Exclude<StoredPart, StoredCode> | CodeBuilder)[] = [];
+  const byCall = new Map<string, CodeBuilder>();
+  const files = new Map<string, StoredFile>();
+  let content = '';
+
+  const addText = (text: string) => {
+    content += text;
+    const before = parts.at(-1);
+    if (before && 'type' in before && before.type === 'text') before.text += text;
+    else parts.push({ type: 'text', text });
+  };
+
+  const addCode = ({ call, language, code, state }: Extract<NewEvent, { type: 'code' }>) => {
+    const known = byCall.get(call);
+    // Code that is run again after it was mended is told under the same call.
+    if (known) Object.assign(known.part, { language, code, state });
+    else {
+      const empty = { status: null, durationMs: null, outputs: [], images: [], files: [] };
+      const builder: CodeBuilder = {
+        part: { type: 'code', call, language, code, state, ...empty },
+        outputs: createOutputs(),
+      };
+      byCall.set(call, builder);
+      parts.push(builder);
+    }
+  };
+
+  const addToCall = (event: NewEvent) => {
+    const code = 'call' in event && event.call !== null ? byCall.get(event.call) : undefined;
+    if (!code) return;
+    if (event.type === 'output') code.outputs.add(event.event);
+    if (event.type === 'image') code.part.images.push(event.image);
+    if (event.type === 'file') code.part.files.push(event.file);
+    if (event.type === 'ran') Object.assign(code.part, { status: event.status, durationMs: event.durationMs });
+  };
+
+  const add = (event: NewEvent): void => {
+    if (event.type === 'file') files.set(event.file.path, event.file);
+    switch (event.type) {
+      case 'text':
+        addText(event.text);
+        break;
+      case 'code':
+        addCode(event);
+        break;
+      case 'tool':
+      case 'notice':
+        parts.push({ ...event });
+        break;
+      default:
+        addToCall(event);
+    }
+  };
+
+  return {
+    add,
+    content: (): string => content,
+    files: (): StoredFile[] => [...files.values()],
+    list: (): StoredPart[] =>
+      parts.map((part) => ('type' in part ? { ...part } : { ...part.part, outputs: part.outputs.list() })),
+  };
+};
+
+export type Parts = ReturnType<typeof createParts>;
+
+/** The events that come to these parts, in as few pieces as possible. */
+export const toEvents = (parts: readonly StoredPart[]): NewEvent[] =>
+  parts.flatMap((part): NewEvent[] => {
+    if (part.type !== 'code') return [part];
+    const { call, language, code, state, status, durationMs } = part;
+    return [
+      { type: 'code', call, language, code, state },
+      ...part.outputs.map((event) => ({ type: 'output' as const, call, event })),
+      ...part.images.map((image) => ({ type: 'image' as const, call, image })),
+      ...part.files.map((file) => ({ type: 'file' as const, call, file })),
+      ...(status === null ? [] : [{ type: 'ran' as const, call, status, durationMs: durationMs ?? 0 }]),
+    ];
+  });
+
+/** Of code that is still to come to its end. */
+export const isOpen = (state: StoredCode['state']): boolean => state === 'waiting' || state === 'running';
+
+/** The parts of an answer that has ended: whose agent has died may hold code that nobody runs any more. */
+export const settled = (parts: readonly StoredPart[]): StoredPart[] =>
+  parts.map((part) => (part.type === 'code' && isOpen(part.state) ? { ...part, state: 'stopped' } : part));

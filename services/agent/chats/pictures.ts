@@ -1,0 +1,60 @@
+import type { ExecutionEvent, Image } from '#contract';
+import type { StoredImage } from '../store/stored.ts';
+import type { Kept } from './kept.ts';
+
+type Shown = Extract<ExecutionEvent, { mime: Record<string, unknown> }>;
+
+const chartType = 'application/vnd.codebox.chart+json';
+/** The best first: of one picture in several forms one is kept. */
+const kinds: Record<Image['mime'], string> = {
+  'image/png': 'png',
+  'image/jpeg': 'jpg',
+  'image/webp': 'webp',
+  'image/gif': 'gif',
+  'image/svg+xml': 'svg',
+};
+const mimes = Object.keys(kinds) as Image['mime'][];
+const maxPictures = 100;
+const maxBytes = 20 * 1024 * 1024;
+const maxHtml = 262_144;
+
+/** Takes the pictures out of what code shows, and keeps them. */
+export const createPictures = (kept: Kept, chat: string) => {
+  let count = 0;
+
+  const keep = async (mime: Image['mime'], data: string, chart: unknown): Promise<StoredImage | undefined> => {
+    const bytes = Buffer.from(data, mime === 'image/svg+xml' ? 'utf8' : 'base64');
+    if (bytes.length > maxBytes || count >= maxPictures) return undefined;
+    count += 1;
+    const blob = await kept.keepBytes(chat, bytes);
+    const chartBlob = chart === undefined ? null : await kept.keepBytes(chat, Buffer.from(JSON.stringify(chart)));
+    return { name: `figure-${count}.${kinds[mime]}`, mime, blob, chartBlob };
+  };
+
+  return {
+    /** The event without its picture, if anything is left of it, and the picture. One that cannot be kept is told as text. */
+    async takeOut(event: ExecutionEvent): Promise<{ event?: ExecutionEvent; image?: StoredImage }> {
+      if (!('mime' in event)) return { event };
+      const mime = mimes.find((type) => typeof event.mime[type] === 'string');
+      if (mime === undefined) return { event: withShortHtml(event) };
+      const image = await keep(mime, String(event.mime[mime]), event.mime[chartType]).catch(() => undefined);
+      if (image === undefined) {
+        const text = '[A picture could not be kept.]\n';
+        return { event: { seq: event.seq, type: 'stderr', text } };
+      }
+      // What stands for it in text says less than it shows.
+      const rest = Object.entries(event.mime).filter(([type]) => type === 'text/html' || type === 'text/markdown');
+      return { image, ...(rest.length > 0 && { event: withShortHtml({ ...event, mime: Object.fromEntries(rest) }) }) };
+    },
+  };
+};
+
+export type Pictures = ReturnType<typeof createPictures>;
+
+const withShortHtml = (event: Shown): ExecutionEvent => {
+  const html = event.mime['text/html'];
+  if (typeof html !== 'string' || html.length <= maxHtml) return event;
+  const note = `[HTML of ${html.length} characters is too long to be shown: save it to a file.]`;
+  const { 'text/html': _, ...rest } = event.mime;
+  return { ...event, mime: { ...rest, 'text/plain': rest['text/plain'] ?? note } };
+};

@@ -1,0 +1,80 @@
+import { boxPathSchema } from '#contract';
+
+/** How models name a file of their box, in a link or bare. */
+const link = /(\]\(\s*<?)?sandbox:(?:\/\/)?\/?mnt\/data\//g;
+const start = 'sandbox:';
+/** A link that is longer is told as it stands. */
+const maxLink = 1000;
+
+/** Where the path that begins here ends: in a link of Markdown with its bracket, else with the word. */
+const endOfPath = (text: string, from: number, isInLink: boolean): number => {
+  let depth = 0;
+  for (let at = from; at < text.length; at++) {
+    const mark = text[at] ?? '';
+    if (mark === '\n' || mark === '<' || mark === '>' || mark === '"') return at;
+    if (!isInLink && /[\s'`\]]/.test(mark)) return at;
+    if (mark === '(') depth += 1;
+    if (mark === ')' && --depth < 0) return at;
+  }
+  return text.length;
+};
+
+const decoded = (path: string): string => {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return path;
+  }
+};
+
+/** The text with the address of each file that it names as `sandbox:/mnt/data/…`. What can be no file stays as it is. */
+export const withAddresses = (text: string, addressOf: (path: string) => string): string => {
+  if (!text.includes(start)) return text;
+  let told = '';
+  let at = 0;
+  for (const found of text.matchAll(link)) {
+    if (found.index < at) continue;
+    const from = found.index + found[0].length;
+    const end = endOfPath(text, from, found[1] !== undefined);
+    // The end of a sentence is not the end of a name.
+    const written = text.slice(from, end).replace(found[1] === undefined ? /[.,;:!?*_]+$/ : /\s+$/, '');
+    const path = boxPathSchema.safeParse(decoded(written));
+    if (!path.success) continue;
+    told += text.slice(at, found.index) + (found[1] ?? '') + addressOf(path.data);
+    at = from + written.length;
+  }
+  return told + text.slice(at);
+};
+
+/** Where what may become such a link begins, when it could still go on behind the end of the text. */
+const unfinished = (text: string): number => {
+  const begun = text.lastIndexOf(start);
+  if (begun >= 0 && text.length - begun < maxLink) {
+    const opening = /\]\(\s*<?$/.exec(text.slice(0, begun));
+    if (endOfPath(text, begun + start.length, opening !== null) === text.length) return opening?.index ?? begun;
+  }
+  for (let length = Math.min(start.length - 1, text.length); length > 0; length--)
+    if (text.endsWith(start.slice(0, length))) return opens(text, text.length - length);
+  return opens(text, text.length);
+};
+
+/** A link's own bracket belongs to it: what comes behind decides where its path ends. */
+const opens = (text: string, end: number): number => /\](?:\(\s*<?)?$/.exec(text.slice(0, end))?.index ?? end;
+
+/** Passes text on in pieces that no link is cut by; what it holds back comes with the next piece, or with `flush`. */
+export const createWholeLinks = () => {
+  let held = '';
+  return {
+    next(text: string): string {
+      held += text;
+      const ready = held.slice(0, unfinished(held));
+      held = held.slice(ready.length);
+      return ready;
+    },
+    flush(): string {
+      const rest = held;
+      held = '';
+      return rest;
+    },
+  };
+};

@@ -1,0 +1,53 @@
+import type { AnswerEvent, Message, Part } from '#contract';
+import type { MessageRow } from '../store/messages.ts';
+import type { StoredPart } from '../store/stored.ts';
+import type { Links } from './links.ts';
+import type { Owner } from './owner.ts';
+import { settled } from './parts.ts';
+import { withAddresses } from './sandbox-links.ts';
+import type { StoredEvent } from './stored-event.ts';
+
+/** Messages and events of a chat as they are told to somebody: with addresses that are good from now on, for that owner. */
+export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat: string) => {
+  const addressed = (text: string) => withAddresses(text, (path) => links.path(owner, chat, path).url);
+
+  const tellPart = (part: StoredPart): Part => {
+    if (part.type === 'text') return { ...part, text: addressed(part.text) };
+    if (part.type !== 'code') return part;
+    return {
+      ...part,
+      images: part.images.map((image) => links.image(chat, image)),
+      files: part.files.map((file) => links.file(owner, chat, file)),
+    };
+  };
+
+  return {
+    event(event: StoredEvent): AnswerEvent {
+      if (event.type === 'text') return { ...event, text: addressed(event.text) };
+      if (event.type === 'image') return { ...event, image: links.image(chat, event.image) };
+      if (event.type === 'file') return { ...event, file: links.file(owner, chat, event.file) };
+      if (event.type !== 'done') return event;
+      const files = event.files.map((file) => links.file(owner, chat, file));
+      return { ...event, content: addressed(event.content), files };
+    },
+
+    message: (row: MessageRow): Message => ({
+      id: row.id,
+      role: row.role,
+      status: row.status,
+      content: addressed(row.content),
+      parts:
+        row.role === 'user'
+          ? [{ type: 'text', text: row.content }]
+          : (row.status === 'running' ? row.parts : settled(row.parts)).map(tellPart),
+      files: row.files.map((file) => links.file(owner, chat, file)),
+      model: row.model,
+      tokens: row.inputTokens === null ? null : { input: row.inputTokens, output: row.outputTokens ?? 0 },
+      rounds: row.rounds,
+      error: row.error,
+      createdAt: row.createdAt.toISOString(),
+    }),
+  };
+};
+
+export type Telling = ReturnType<typeof createTelling>;

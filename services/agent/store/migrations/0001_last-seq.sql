@@ -1,0 +1,1 @@
+ALTER TABLE "agent"."messages" ADD COLUMN "last_seq" integer;

@@ -1,0 +1,11 @@
+import { toPlain } from '#contract';
+
+/** The same value with U+FFFD for what PostgreSQL cannot hold in any text of it: a model and a box may say anything. */
+export const toPlainJson = <T>(value: T): T => mend(value) as T;
+
+const mend = (value: unknown): unknown => {
+  if (typeof value === 'string') return toPlain(value);
+  if (Array.isArray(value)) return value.map(mend);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [toPlain(name), mend(inner)]));
+};

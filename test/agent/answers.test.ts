@@ -1,0 +1,269 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { AnswerEvent, Chat, Message, Page } from '#contract';
+import { collect, eventually } from '../api/harness.ts';
+import { type RunningAgent, readAnswer, serveAgent, startAgent } from './agent-harness.ts';
+import { type ModelServer, type Reply, runs, startModelServer } from './model-server.ts';
+
+let model: ModelServer;
+let agent: RunningAgent;
+beforeAll(async () => {
+  model = await startModelServer();
+  agent = await startAgent({
+    CODEBOX_MODEL_URL: `${model.url}/v1`,
+    CODEBOX_MODEL: 'compatible/scripted',
+  });
+});
+afterAll(async () => {
+  await agent?.dispose();
+  await model?.[Symbol.asyncDispose]();
+});
+
+const ndjson = { accept: 'application/x-ndjson' };
+const post = (
+  chat: string,
+  content: string,
+  more: Record<string, unknown> = {},
+  headers: Record<string, string> = {},
+) => agent.call(`/v1/chats/${chat}/messages`, { method: 'POST', body: JSON.stringify({ content, ...more }), headers });
+const stream = async (chat: string, content: string, more: Record<string, unknown> = {}) =>
+  readAnswer(await post(chat, content, more, ndjson));
+const whole = async (chat: string, content: string, more: Record<string, unknown> = {}) =>
+  (await (await post(chat, content, more)).json()) as Message;
+const newChat = async (body: Record<string, unknown> = {}) => (await agent.createChat(body)).id;
+const ofType = <T extends AnswerEvent['type']>(events: readonly AnswerEvent[], type: T) =>
+  events.filter((event): event is Extract<AnswerEvent, { type: T }> => event.type === type);
+const slow = runs('import time\nprint("begun", flush=True)\ntime.sleep(120)');
+/** Reads until an event fits, then leaves. */
+const until = async (events: AsyncIterable<AnswerEvent>, fits: (event: AnswerEvent) => boolean) => {
+  const seen: AnswerEvent[] = [];
+  for await (const event of events) {
+    seen.push(event);
+    if (fits(event)) return seen;
+  }
+  throw new Error(`it did not come: ${JSON.stringify(seen)}`);
+};
+const lastOf = async (chat: string): Promise<Message | undefined> =>
+  (await agent.send<Page<Message>>('GET', `/v1/chats/${chat}/messages`)).body.items.at(-1);
+const settled = (chat: string) =>
+  eventually(async () => {
+    const last = await lastOf(chat);
+    return last && last.status !== 'running' && last;
+  });
+
+const figure: Reply[] = [
+  runs(
+    'import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nopen("out.csv", "w").write("a\\n1\\n")\nprint("drawn")',
+    'python',
+    'I draw. ',
+  ),
+  { text: 'Here is [the table](sandbox:/mnt/data/out.csv).' },
+];
+
+test('an answer is streamed with its code, output, picture, files and links, and is the same when it is read again', async () => {
+  const chat = await newChat();
+  model.say(...figure);
+  const events = await collect(await stream(chat, 'Draw a line, please, and write a table'));
+  expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index + 1));
+  expect(events[0]).toMatchObject({ type: 'start', chat, model: 'compatible/scripted' });
+  expect(events.at(-1)).toMatchObject({ type: 'done', status: 'ok', rounds: 2 });
+  const [image] = ofType(events, 'image');
+  const shown = await agent.call(image?.image.url ?? '', { key: '' });
+  expect([shown.status, shown.headers.get('content-type')]).toEqual([200, 'image/png']);
+  const chart = await agent.call(image?.image.chartUrl ?? '', { key: '' });
+  expect(await chart.json()).toMatchObject({ version: 1, axes: [{ series: [{ y: [1, 2] }] }] });
+  expect(ofType(events, 'file').map(({ file }) => file.path)).toEqual(['out.csv']);
+  expect(JSON.stringify(ofType(events, 'output'))).not.toContain('base64');
+  expect(ofType(events, 'ran')).toMatchObject([{ status: 'ok' }]);
+  const said = ofType(events, 'text')
+    .map(({ text }) => text)
+    .join('');
+  expect(said).not.toContain('sandbox:');
+  const link = /\[the table\]\((\/v1\/files\/[^)]+)\)/.exec(said)?.[1] ?? '';
+  expect(await (await agent.call(link, { key: '' })).text()).toBe('a\n1\n');
+
+  const message = events[0]?.type === 'start' ? events[0].message : '';
+  const read = (await agent.send<Message>('GET', `/v1/chats/${chat}/messages/${message}`)).body;
+  expect(read).toMatchObject({ status: 'ok', rounds: 2, files: [{ path: 'out.csv' }] });
+  expect(read.parts.map(({ type }) => type)).toEqual(['text', 'code', 'text']);
+  expect(read.parts[1]).toMatchObject({ state: 'done', status: 'ok', images: [{ mime: 'image/png' }] });
+  expect((await agent.send<Chat>('GET', `/v1/chats/${chat}`)).body).toMatchObject({
+    title: 'Draw a line, please, and write a table',
+    running: null,
+  });
+});
+
+test('the whole answer is told as JSON, and the model is given what was said before', async () => {
+  const chat = await newChat();
+  model.say({ text: 'Hello Ann.' });
+  const first = await whole(chat, 'I am Ann');
+  expect(first).toMatchObject({ role: 'assistant', status: 'ok', content: 'Hello Ann.', error: null });
+  model.say({ text: 'Ann.' });
+  await whole(chat, 'Who am I?');
+  const told = JSON.stringify(model.requests[0]?.messages);
+  expect(told).toContain('I am Ann');
+  expect(told).toContain('Hello Ann.');
+});
+
+test('events are taken up behind the last one that was read, and told anew when the agent has forgotten them', async () => {
+  const chat = await newChat();
+  model.say(runs('print("one")'), { text: 'Done it.' });
+  const events = await collect(await stream(chat, 'go'));
+  const message = events[0]?.type === 'start' ? events[0].message : '';
+  const at = `/v1/chats/${chat}/messages/${message}/events`;
+  const rest = await collect(readAnswer(await agent.call(`${at}?after=3`, { headers: ndjson })));
+  expect(rest).toEqual(events.slice(3).map((event) => expect.objectContaining({ seq: event.seq, type: event.type })));
+  expect((await agent.call(`${at}?after=${events.length}`)).status).toBe(204);
+  await agent.kill('SIGTERM');
+  await agent.restart();
+  const again = await collect(readAnswer(await agent.call(`${at}?after=3`)));
+  expect(again.map(({ type }) => type)).toEqual(['start', 'code', 'output', 'ran', 'text', 'done']);
+  expect(again.at(-1)?.seq).toBe(events.length);
+  expect((await agent.call(`${at}?after=${events.length}`)).status).toBe(204);
+});
+
+test('a client that leaves does not stop the answer, and a second question meanwhile is a conflict', async () => {
+  const chat = await newChat();
+  model.say(runs('import time\nprint("a", flush=True)\ntime.sleep(3)'), { text: 'Made it.' });
+  await until(await stream(chat, 'go'), ({ type }) => type === 'output');
+  const second = await post(chat, 'and?');
+  expect(second.status).toBe(409);
+  expect(second.headers.get('retry-after')).not.toBeNull();
+  expect((await agent.send<Chat>('GET', `/v1/chats/${chat}`)).body.running).toMatch(/^msg-/);
+  expect(await settled(chat)).toMatchObject({ status: 'ok', content: 'Made it.' });
+  expect((await agent.send<Page<Message>>('GET', `/v1/chats/${chat}/messages`)).body.items).toHaveLength(2);
+});
+
+test('stopping ends the code, keeps what there is, and the variables are still there', async () => {
+  const chat = await newChat();
+  model.say(runs('x = 5\nimport time\nprint("begun", flush=True)\ntime.sleep(120)', 'python', 'Wait.'));
+  const events = await stream(chat, 'go');
+  const seen = await until(events, ({ type }) => type === 'output');
+  expect((await agent.call(`/v1/chats/${chat}/stop`, { method: 'POST' })).status).toBe(202);
+  expect((await agent.call(`/v1/chats/${chat}/stop`, { method: 'POST' })).status).toBe(202);
+  expect(seen.length).toBeGreaterThan(0);
+  const last = await settled(chat);
+  expect(last).toMatchObject({ status: 'stopped', content: 'Wait.', error: null });
+  expect(last.parts).toContainEqual(expect.objectContaining({ type: 'code', state: 'stopped' }));
+  expect((await agent.send('POST', `/v1/chats/${chat}/cells`, { code: 'x' })).body.text).toBe('5');
+});
+
+test('code waits for approval; what is declined does not run and the model is told why', async () => {
+  const chat = await newChat({ approval: 'always' });
+  model.say(runs('open("declined.txt", "w")'), runs('print(6 * 7)'), { text: 'It is 42.' });
+  const decisions = [{ approved: false, reason: 'No files please' }, { approved: true }];
+  const seen: AnswerEvent[] = [];
+  for await (const event of await stream(chat, 'go')) {
+    seen.push(event);
+    if (event.type !== 'code' || event.state !== 'waiting') continue;
+    const decision = { call: event.call, ...decisions.shift() };
+    expect((await agent.send('POST', `/v1/chats/${chat}/approvals`, decision)).status).toBe(204);
+  }
+  expect(ofType(seen, 'code').map(({ state }) => state)).toEqual(
+    expect.arrayContaining(['waiting', 'declined', 'running', 'done']),
+  );
+  expect(JSON.stringify(model.requests.at(-1)?.messages)).toContain('No files please');
+  const files = await agent.send<Page<{ name: string }>>('GET', `/v1/chats/${chat}/files`);
+  expect(files.body.items.map(({ name }) => name)).not.toContain('declined.txt');
+  expect((await agent.send('POST', `/v1/chats/${chat}/approvals`, { call: 'x', approved: true })).status).toBe(409);
+});
+
+test('a failing model is told honestly, and the chat goes on', async () => {
+  const chat = await newChat();
+  model.say({ status: 401, message: 'bad key' });
+  const failed = await whole(chat, 'go');
+  expect(failed).toMatchObject({ status: 'error', error: { code: 'unauthorized' } });
+  expect((await post(chat, 'go', { model: 'nobody/nothing' })).status).toBe(400);
+  model.say({ text: 'Fine.' });
+  expect(await whole(chat, 'again')).toMatchObject({ status: 'ok', content: 'Fine.' });
+  const roles = model.requests[0]?.messages.map(({ role }) => role).filter((role) => role !== 'system');
+  expect(roles).toEqual(['user', 'assistant', 'user']);
+});
+
+test('files of a question are named to the model with their columns', async () => {
+  const chat = await newChat();
+  await agent.call(`/v1/chats/${chat}/files/t.csv`, { method: 'PUT', body: 'day,sales\n2024-01-01,5\n' });
+  model.say({ text: 'Seen.' });
+  await whole(chat, '', { files: ['t.csv'] });
+  const told = JSON.stringify(model.requests[0]?.messages.at(-1));
+  expect(told).toContain('/mnt/data/t.csv');
+  expect(told).toContain('sales (integer)');
+  expect((await agent.send<Chat>('GET', `/v1/chats/${chat}`)).body.title).toBe('t.csv');
+});
+
+test('what a model and its code say may hold anything, and is kept', async () => {
+  const chat = await newChat();
+  model.say(runs('print("a\\x00b\\ud800".encode("utf-8", "replace").decode())'), { text: 'NUL \u0000 done' });
+  const answer = await whole(chat, 'go \u0000');
+  expect(answer.status).toBe('ok');
+  expect(answer.content).toContain('done');
+});
+
+test('an agent that is killed in the middle of an answer loses it honestly, and the chat goes on', async () => {
+  const chat = await newChat();
+  model.say(runs('y = 7', 'python', 'Thinking. '), slow);
+  await until(await stream(chat, 'go'), (event) => event.type === 'output');
+  await eventually(async () => ((await lastOf(chat))?.parts.length ?? 0) > 1);
+  await agent.kill('SIGKILL');
+  await agent.restart();
+  const lost = await settled(chat);
+  expect(lost).toMatchObject({ status: 'error', error: { code: 'lost' }, content: 'Thinking. ' });
+  expect(
+    lost.parts.some((part) => part.type === 'code' && (part.state === 'running' || part.state === 'waiting')),
+  ).toBe(false);
+  model.say({ text: 'Here again.' });
+  expect(await whole(chat, 'still there?')).toMatchObject({ status: 'ok', content: 'Here again.' });
+  expect(JSON.stringify(model.requests[0]?.messages)).toContain('"go"');
+});
+
+test('an agent that is stopped ends its answers and says why', async () => {
+  const chat = await newChat();
+  model.say(slow);
+  const events = await stream(chat, 'go');
+  await until(events, ({ type }) => type === 'output');
+  await agent.kill('SIGTERM');
+  await agent.restart();
+  expect(await lastOf(chat)).toMatchObject({ status: 'stopped', error: { code: 'unavailable' } });
+});
+
+test('a chat goes on after its box has hibernated or has ended, and says what is lost', async () => {
+  const chat = await newChat();
+  const notices = async () =>
+    ofType(await collect(await stream(chat, 'go')), 'notice').map(({ kind, text }) => `${kind}: ${text}`);
+  model.say(runs('x = 1\nopen("kept.txt", "w").write("k")'), { text: 'ok' });
+  expect(await notices()).toEqual([]);
+  const { box } = (await agent.send<Chat>('GET', `/v1/chats/${chat}`)).body;
+  await agent.gateway.client.boxes.hibernate(box ?? '');
+  model.say(runs('print(open("kept.txt").read(), "x" in globals())'), { text: 'ok' });
+  expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*files are here/)]);
+  expect(JSON.stringify(model.requests[0]?.messages[0])).toContain('all variables and imports are gone');
+  model.say({ text: 'ok' });
+  expect(await notices()).toEqual([]);
+  await agent.gateway.client.boxes.delete(box ?? '');
+  model.say({ text: 'ok' });
+  expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*new one/)]);
+});
+
+test('an answer that another agent makes is followed, approved, stopped', async () => {
+  const other = await serveAgent(agent.gateway, {
+    CODEBOX_MODEL_URL: `${model.url}/v1`,
+    CODEBOX_MODEL: 'compatible/scripted',
+  });
+  try {
+    const chat = await newChat({ approval: 'always' });
+    model.say(runs('print("ran")', 'python', 'Look. '), slow);
+    const first = await until(await stream(chat, 'go'), (event) => event.type === 'code' && event.state === 'waiting');
+    const [start] = ofType(first, 'start');
+    const [code] = ofType(first, 'code');
+    const decision = { call: code?.call, approved: true };
+    expect((await other.send('POST', `/v1/chats/${chat}/approvals`, decision)).status).toBe(204);
+    const following = other.call(`/v1/chats/${chat}/messages/${start?.message}/events`);
+    await eventually(async () => JSON.stringify((await lastOf(chat))?.parts).includes('"ran\\n"') || undefined);
+    await other.call(`/v1/chats/${chat}/stop`, { method: 'POST' });
+    const seen = await collect(readAnswer(await following));
+    expect(seen[0]?.type).toBe('start');
+    expect(seen.at(-1)).toMatchObject({ type: 'done', status: 'stopped' });
+    expect(seen.map(({ seq }) => seq)).toEqual([...seen.map(({ seq }) => seq)].sort((a, b) => a - b));
+  } finally {
+    await other.dispose();
+  }
+});
