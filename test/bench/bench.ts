@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { type GatewayOptions, startGateway } from './gateway-process.ts';
 import { describeMachine, type Report, type Row, toMarkdown, writeReport } from './report.ts';
+import { measureAgentRound } from './rows/agent-round.ts';
 import { measureBurst } from './rows/burst.ts';
 import { type ColdTarget, measureColdStart } from './rows/cold-start.ts';
 import { measureContextsMemory } from './rows/contexts-memory.ts';
@@ -61,7 +62,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   };
 };
 
-const inOneGateway = ['one-plus-one', 'first-byte', 'transfer', 'restart', 'contexts-memory', 'memory'];
+const inOneGateway = ['one-plus-one', 'first-byte', 'transfer', 'restart', 'contexts-memory', 'memory', 'agent-round'];
 
 /** What is compared with one stock Jupyter Server or needs nothing of its own. */
 const measureInOneGateway = async (own: GatewayOptions, image: string | undefined, add: Add): Promise<void> => {
@@ -72,6 +73,7 @@ const measureInOneGateway = async (own: GatewayOptions, image: string | undefine
   await add('transfer', () => measureTransfer({ gateway, stock, own, rounds: 5 }));
   await add('restart', () => measureRestart(gateway, 10));
   await add('contexts-memory', () => measureContextsMemory(gateway, 3));
+  await add('agent-round', () => measureAgentRound(gateway, 20));
   if (image) await add('memory', () => measureMemory(gateway, image, 3));
 };
 
