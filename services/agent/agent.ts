@@ -22,6 +22,7 @@ import { createSeal } from './chats/seal.ts';
 import { createTelling } from './chats/telling.ts';
 import { createTerminals } from './chats/terminals.ts';
 import type { Config } from './config.ts';
+import { gatewayFetch } from './gateway-fetch.ts';
 import { createApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createOwners } from './http/owner.ts';
@@ -52,7 +53,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const log = overrides.log ?? pino({ level: config.logLevel, base: { service: 'agent' } });
   await using stack = new AsyncDisposableStack();
   const apiKey = await readApiKey(config);
-  const clientFor = (key = apiKey) => createClient({ url: config.gatewayUrl, key, retries: 2 });
+  const clientFor = (key = apiKey) => createClient({ url: config.gatewayUrl, key, retries: 2, fetch: gatewayFetch });
 
   const onRestart = (event: string, err: unknown) =>
     log.warn({ err, event }, 'the embedded PostgreSQL ended by itself');
@@ -162,6 +163,8 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     app,
     endpoints,
     log,
+    /** What to set when no model can be asked; null otherwise. Notebooks, files and terminals need none. */
+    hint: catalog.hint,
     /** Listens. Answers the port. */
     async start(): Promise<number> {
       sweep();

@@ -14,9 +14,18 @@ const stop = async (signal: string) => {
 };
 process.on('SIGTERM', stop);
 process.on('SIGINT', stop);
+// Started beside a gateway it goes with that, however that ends.
+process.once('disconnect', () => stop('disconnect'));
 
 const port = await agent.start().catch(async (error: unknown) => {
   await agent[Symbol.asyncDispose]();
   throw error;
 });
-agent.log.info({ url: `http://localhost:${port}`, gateway: config.gatewayUrl }, 'serving');
+const hint = agent.hint();
+const url = `http://localhost:${port}`;
+agent.log.info({ url, gateway: config.gatewayUrl }, 'serving');
+process.stdout.write(`
+The agent serves at ${url}   (${config.pageDir === undefined ? 'no page' : 'chats and notebooks in the browser'}, docs at ${url}/docs)
+${hint === null ? 'Ask it anything.' : `${hint}\nNotebooks, files and terminals work without one.`}
+
+`);

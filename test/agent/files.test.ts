@@ -1,0 +1,129 @@
+import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Attachment, ChatEntry, Page, Uploaded } from '#contract';
+import { memoryOf } from '../api/harness.ts';
+import { type RunningAgent, startAgent } from './agent-harness.ts';
+
+const megabyte = 1024 * 1024;
+let agent: RunningAgent;
+let chat: string;
+beforeAll(async () => {
+  agent = await startAgent();
+  chat = (await agent.createChat()).id;
+});
+afterAll(() => agent?.dispose());
+
+const put = async (path: string, body: string): Promise<Uploaded> => {
+  const response = await agent.call(`/v1/chats/${chat}/files/${path}`, { method: 'PUT', body });
+  return (await response.json()) as Uploaded;
+};
+/** As a browser follows a link: without a key. */
+const follow = (url: string, init: RequestInit = {}) => agent.call(url, { ...init, key: '' });
+
+test('200 MB go up and come down unchanged while the agent grows by less than 64 MB', async () => {
+  const block = Buffer.alloc(megabyte, 'codebox ');
+  const total = 200 * megabyte;
+  const blocks = function* () {
+    for (let sent = 0; sent < total; sent += megabyte) yield block;
+  };
+  await put('small.txt', 'x');
+  const before = await memoryOf(agent.pid());
+  const body = Readable.toWeb(Readable.from(blocks())) as ReadableStream;
+  const init = { method: 'PUT', body, duplex: 'half' } as RequestInit;
+  const up = (await (await agent.call(`/v1/chats/${chat}/files/big.bin`, init)).json()) as Uploaded;
+  expect(up).toMatchObject({ path: 'big.bin', sizeBytes: total, preview: null });
+  const hash = createHash('sha256');
+  const down = await follow(up.url);
+  expect(down.headers.get('content-length')).toBe(String(total));
+  for await (const chunk of down.body ?? []) hash.update(chunk as Uint8Array);
+  const expected = createHash('sha256');
+  for (const piece of blocks()) expected.update(piece);
+  expect(hash.digest('hex')).toBe(expected.digest('hex'));
+  const after = await memoryOf(agent.pid());
+  expect((after.peak - before.now) / megabyte).toBeLessThan(64);
+  await agent.call(`/v1/chats/${chat}/files/big.bin`, { method: 'DELETE' });
+});
+
+test('of a table the columns and their types are told, no value, and the variables of the chat are not touched', async () => {
+  const csv = await put(
+    'people.csv',
+    'name,age,born,ratio,member\nAlice Secret,41,1983-05-01,0.5,true\nBob,7,2017-01-02,1,false\n',
+  );
+  expect(csv.preview).toBe('Columns: name (text), age (integer), born (date), ratio (number), member (boolean)');
+  const json = await put('rows.json', JSON.stringify([{ a: 1, b: 'x', c: [1] }, { a: 2.5 }]));
+  expect(json.preview).toBe('Columns: a (number), b (text), c (list)');
+  const make =
+    'import openpyxl\nbook = openpyxl.Workbook()\nbook.active.append(["city", "people"])\nbook.active.append(["Rome", 3])\nbook.save("cities.xlsx")';
+  await agent.send('POST', `/v1/chats/${chat}/cells`, { code: make });
+  const sheet = await (await agent.call(`/v1/chats/${chat}/files/cities.xlsx`)).arrayBuffer();
+  const again = await agent.call(`/v1/chats/${chat}/files/again.xlsx`, { method: 'PUT', body: sheet });
+  expect(((await again.json()) as Uploaded).preview).toBe('Columns: city (text), people (integer)');
+  const cell = await agent.send('POST', `/v1/chats/${chat}/cells`, { code: '"columns" in globals()' });
+  expect(cell.body.text).toBe('False');
+});
+
+test('what is no table, or is broken, is uploaded all the same', async () => {
+  expect(await put('broken.json', '{"a":')).toMatchObject({ sizeBytes: 5, preview: null });
+  expect(await put('empty.csv', '')).toMatchObject({ sizeBytes: 0, preview: null });
+  expect(await put('notes.txt', 'a,b\n1,2\n')).toMatchObject({ preview: null });
+});
+
+test('many files go up at once and are listed with links that work without a key', async () => {
+  const form = new FormData();
+  form.append('file', new Blob(['one']), 'many/1.txt');
+  form.append('file', new Blob(['two']), 'many/2.csv');
+  const up = await agent.call(`/v1/chats/${chat}/files`, { method: 'POST', body: form });
+  expect(((await up.json()) as { items: Uploaded[] }).items.map(({ path }) => path)).toEqual([
+    'many/1.txt',
+    'many/2.csv',
+  ]);
+  const listed = (await agent.send<Page<ChatEntry>>('GET', `/v1/chats/${chat}/files?path=many`)).body.items;
+  expect(listed.map(({ name, sizeBytes }) => [name, sizeBytes])).toEqual([
+    ['1.txt', 3],
+    ['2.csv', 3],
+  ]);
+  expect(await (await follow(listed[0]?.url ?? '')).text()).toBe('one');
+  const part = await follow(listed[1]?.url ?? '', { headers: { range: 'bytes=1-1' } });
+  expect([part.status, await part.text()]).toEqual([206, 'w']);
+});
+
+test('what is uploaded is never shown as a page, whatever its name says', async () => {
+  const name = `${encodeURIComponent('"<img src=x onerror=alert(1)>文件')}.html`;
+  const page = await put(name, '<script>alert(1)</script>');
+  const shown = await follow(page.url);
+  expect(shown.headers.get('content-disposition')).toMatch(/^attachment; filename="/);
+  expect(shown.headers.get('content-security-policy')).toContain('sandbox');
+  expect(shown.headers.get('x-content-type-options')).toBe('nosniff');
+  const svg = await follow((await put('a.svg', '<svg xmlns="http://www.w3.org/2000/svg"/>')).url);
+  expect(svg.headers.get('content-disposition')).toMatch(/^attachment/);
+  const png = await follow((await put('a.png', '<script>alert(1)</script>')).url);
+  expect([png.headers.get('content-type'), png.headers.get('content-disposition')]).toEqual(['image/png', 'inline']);
+  for (const path of ['..%2fsecret', '%2fetc%2fpasswd', 'a//b'])
+    expect((await agent.call(`/v1/chats/${chat}/files/${path}`, { method: 'PUT', body: 'x' })).status).toBe(400);
+});
+
+test('a copy that is kept is there when the box is not, and goes with its chat', async () => {
+  const other = (await agent.createChat()).id;
+  await agent.call(`/v1/chats/${other}/files/out.csv`, { method: 'PUT', body: 'a\n1\n' });
+  const kept = (await agent.send<Attachment>('POST', `/v1/chats/${other}/artifacts`, { path: 'out.csv' })).body;
+  const box = (await agent.send('GET', `/v1/chats/${other}`)).body.box;
+  await agent.gateway.client.boxes.delete(String(box));
+  expect(await (await follow(kept.url)).text()).toBe('a\n1\n');
+  await agent.call(`/v1/chats/${other}`, { method: 'DELETE' });
+  expect((await follow(kept.url)).status).toBe(404);
+});
+
+test('a link that was changed opens nothing, and one that has expired says so', async () => {
+  const { url } = await put('linked.txt', 'x');
+  const [, , , token = ''] = url.split('/');
+  const changed = `${token.slice(0, 40)}${token[40] === 'A' ? 'B' : 'A'}${token.slice(41)}`;
+  expect((await follow(`/v1/files/${changed}/linked.txt`)).status).toBe(404);
+  await agent.kill('SIGTERM');
+  await agent.restart({ CODEBOX_LINK_SECONDS: '1' });
+  expect((await follow(url)).status).toBe(200);
+  const short = await put('short.txt', 'x');
+  expect(Date.parse(short.expiresAt) - Date.now()).toBeLessThan(1500);
+  await new Promise((done) => setTimeout(done, 1100));
+  expect((await follow(short.url)).status).toBe(410);
+});
