@@ -77,15 +77,17 @@ export const servePage = async (app: Hono<Env>, folder: string, greet: (c: Conte
     const better = packed.find(({ encoding, suffix }) => taken.includes(encoding) && names.has(name + suffix));
     const type = types[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
     const caching = isHashed.test(name) && name !== 'index.html' ? 'public, max-age=31536000, immutable' : 'no-cache';
-    const open = () => Readable.toWeb(createReadStream(join(folder, name + (better?.suffix ?? '')))) as ReadableStream;
-    return c.body(c.req.method === 'HEAD' ? null : open(), 200, {
+    const told = {
       ...headers,
       ...(name === 'frame.html' && { 'Content-Security-Policy': framePolicy }),
       'Content-Type': type,
       'Cache-Control': caching,
       Vary: 'Accept-Encoding',
       ...(better && { 'Content-Encoding': better.encoding }),
-    });
+    };
+    if (c.req.method === 'HEAD') return c.body(null, 200, told);
+    const file = createReadStream(join(folder, name + (better?.suffix ?? '')));
+    return c.body(Readable.toWeb(file) as ReadableStream, 200, told);
   };
 
   for (const name of names) {

@@ -1,0 +1,106 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { AgentInfo, Chat, Page } from '#contract';
+import { eventually } from '../api/harness.ts';
+import { freePort } from '../free-port.ts';
+import { placeDatabase } from '../prepared-database.ts';
+
+const project = resolve(import.meta.dirname, '../..');
+let dataDir: string;
+let started: ChildProcess | undefined;
+let output = '';
+beforeEach(async () => {
+  dataDir = await mkdtemp(join(tmpdir(), 'codebox-start-'));
+  await placeDatabase(dataDir);
+  output = '';
+});
+afterEach(async () => {
+  if (started?.exitCode === null && started.signalCode === null) {
+    const ended = once(started, 'exit');
+    started.kill('SIGTERM');
+    await ended;
+  }
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const start = async (env: Record<string, string> = {}) => {
+  const [port, agentPort] = [await freePort(), await freePort()];
+  started = spawn(process.execPath, [join(project, 'scripts/start.ts')], {
+    cwd: project,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...process.env,
+      CODEBOX_DATA_DIR: dataDir,
+      CODEBOX_PORT: String(port),
+      CODEBOX_AGENT_PORT: String(agentPort),
+      CODEBOX_DRIVER: 'local',
+      CODEBOX_WARM_BOXES: '0',
+      CODEBOX_STOP_SECONDS: '2',
+      ...env,
+    },
+  });
+  const note = (chunk: Buffer) => {
+    output += chunk.toString();
+  };
+  started.stdout?.on('data', note);
+  started.stderr?.on('data', note);
+  return { gateway: `http://127.0.0.1:${port}`, agent: `http://127.0.0.1:${agentPort}` };
+};
+const isUp = (url: string) => () =>
+  fetch(`${url}/readyz`).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+const isDown = (url: string) => async () => !(await isUp(url)());
+/** The process that serves the agent, which is the one that is asked for chats. */
+const agentPids = async (): Promise<number[]> => {
+  const pids = await readFile(`/proc/${started?.pid}/task/${started?.pid}/children`, 'utf8');
+  const named = await Promise.all(
+    pids.split(' ').map(async (pid) => [pid, await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')]),
+  );
+  return named.filter(([, line]) => line?.includes('services/agent/main.ts')).map(([pid]) => Number(pid));
+};
+
+test('npm start serves the gateway, the agent and its page; an agent that dies comes back with its chats, and all end together', async () => {
+  const { gateway, agent } = await start();
+  await eventually(isUp(agent), 120_000);
+  expect(await (await fetch(`${gateway}/healthz`)).json()).toEqual({ status: 'ok' });
+  const page = await fetch(`${agent}/`);
+  expect(page.headers.get('content-security-policy')).toContain("default-src 'self'");
+  expect(await page.text()).toContain('<div id=');
+  const cookie = page.headers.get('set-cookie')?.split(';')[0] ?? '';
+  const info = (await (await fetch(`${agent}/v1/info`)).json()) as AgentInfo;
+  expect(info).toMatchObject({ isOpen: true });
+  const made = await fetch(`${agent}/v1/chats`, { method: 'POST', body: '{}', headers: { cookie } });
+  const { id } = (await made.json()) as Chat;
+
+  const [pid = 0, ...more] = await agentPids();
+  expect(more).toEqual([]);
+  process.kill(pid, 'SIGKILL');
+  await eventually(async () => (await agentPids())[0] !== pid && (await isUp(agent)()));
+  const chats = (await (await fetch(`${agent}/v1/chats`, { headers: { cookie } })).json()) as Page<Chat>;
+  expect(chats.items.map((chat) => chat.id)).toEqual([id]);
+  expect(output).toContain(`The agent serves at http://localhost:${new URL(agent).port}`);
+
+  started?.kill('SIGTERM');
+  await eventually(isDown(gateway));
+  await eventually(isDown(agent));
+});
+
+test('an agent does not outlive a gateway that is killed', async () => {
+  const { agent } = await start();
+  await eventually(isUp(agent), 120_000);
+  started?.kill('SIGKILL');
+  await eventually(isDown(agent));
+});
+
+test('CODEBOX_AGENT=0 starts the gateway alone', async () => {
+  const { gateway, agent } = await start({ CODEBOX_AGENT: '0' });
+  await eventually(isUp(gateway), 120_000);
+  expect(await agentPids()).toEqual([]);
+  expect(await isUp(agent)()).toBe(false);
+});
