@@ -1,7 +1,7 @@
 import { CodeBoxError, type Model } from '#contract';
 import { orAborted } from '../../waiting/or-aborted.ts';
 import { createAnthropicModel } from './anthropic.ts';
-import { createFencedModel } from './fenced.ts';
+import { createFencedModel, createWillingModel } from './fenced.ts';
 import { createListing } from './listing.ts';
 import type { LanguageModel } from './model.ts';
 import { createOpenAiModel } from './openai.ts';
@@ -95,32 +95,32 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
                 ? { url: azure?.endpoint, key, azure: { apiVersion: azure?.apiVersion ?? '' } }
                 : { url: provider === 'compatible' ? compatible?.url : openai.url, key },
           });
-    return takesTools ? model : createFencedModel(model);
+    return takesTools ? createWillingModel(model) : createFencedModel(model);
   };
 
-  const describe = ({ id, provider }: Name, created: number, isDefault: boolean): Model => ({
-    id,
-    object: 'model',
-    owned_by: provider,
-    created,
-    needsKey: needsKey(provider),
-    isDefault,
-  });
+  /** Those that `CODEBOX_MODELS` names, else what the providers list, else the usual ones. */
+  const named = async (): Promise<{ name: Name; created: number }[]> => {
+    if (chosen.length > 0) return chosen.map((name) => ({ name, created: 0 }));
+    const served = await Promise.all(
+      ready.map(async (provider) =>
+        (await listed(provider)).map(({ name, created }) => ({ name: toName(provider, name), created })),
+      ),
+    );
+    return ready.length > 0 ? served.flat() : usual.map((name) => ({ name, created: 0 }));
+  };
 
   const listAll = async (): Promise<Model[]> => {
-    const standard = await defaultName();
-    const all = new Map<string, Model>();
-    const add = (name: Name, created = 0) => {
-      if (!all.has(name.id)) all.set(name.id, describe(name, created, name.id === standard?.id));
-    };
-    if (standard) add(standard);
-    for (const name of chosen) add(name);
-    if (chosen.length > 0) return [...all.values()];
-    const served = await Promise.all(ready.map(async (provider) => ({ provider, models: await listed(provider) })));
-    for (const { provider, models } of served)
-      for (const { name, created } of models) add(toName(provider, name), created);
-    if (all.size === 0) for (const name of usual) add(name);
-    return [...all.values()];
+    const [standard, all] = await Promise.all([defaultName(), named()]);
+    const isDefault = ({ id }: Name) => id === standard?.id;
+    const first = standard ? [...all.filter(({ name }) => isDefault(name)), { name: standard, created: 0 }] : [];
+    const models = new Map<string, Model>();
+    for (const { name, created } of [...first, ...all]) {
+      const { id, provider } = name;
+      if (models.has(id)) continue;
+      const more = { needsKey: needsKey(provider), isDefault: isDefault(name) };
+      models.set(id, { id, object: 'model', owned_by: provider, created, ...more });
+    }
+    return [...models.values()];
   };
 
   return {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { CodeBoxError } from '#contract';
 import { createFences } from './fences.ts';
 import type { LanguageModel, ModelEvent, ModelMessage, ModelRequest } from './model.ts';
 
@@ -106,3 +107,32 @@ export const createFencedModel = (model: LanguageModel): LanguageModel => ({
     return request.mayCall ? toEvents(model, plain, languages) : model.ask(plain);
   },
 });
+
+/** How servers refuse tools: Ollama, llama.cpp, vLLM and OpenRouter in this order. */
+const refusals =
+  /does not support tools|tools param requires|tool choice requires|no endpoints found that support tool/i;
+
+/** A model that is asked with tools until it refuses them, and from then on without. */
+export const createWillingModel = (model: LanguageModel): LanguageModel => {
+  const fenced = createFencedModel(model);
+  let takesTools = true;
+  return {
+    id: model.id,
+    get takesTools() {
+      return takesTools;
+    },
+    async *ask(request) {
+      if (takesTools) {
+        try {
+          return yield* model.ask(request);
+        } catch (error) {
+          // It is refused before anything is said.
+          if (!(error instanceof CodeBoxError && error.code === 'invalid_request' && refusals.test(error.message)))
+            throw error;
+          takesTools = false;
+        }
+      }
+      yield* fenced.ask(request);
+    },
+  };
+};
