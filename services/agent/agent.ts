@@ -124,6 +124,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     metrics,
     chats,
     catalog,
+    linkSeconds: config.linkSeconds,
     answers: createAnswers({
       agent,
       leaseSeconds,

@@ -38,11 +38,13 @@ export const refuseDotSegments =
 
 /** 404, or 405 with what a path does take. */
 export const answerUnknown =
-  <E extends HttpEnv>(methodsOf: (path: string) => string[]) =>
+  <E extends HttpEnv>(
+    methodsOf: (path: string) => string[],
+    respond: (c: Context<E>, error: CodeBoxError) => Response = problemResponse,
+  ) =>
   (c: Context<E>): Response => {
     const methods = methodsOf(c.req.path);
-    if (methods.length === 0)
-      return problemResponse(c, new CodeBoxError('not_found', 'There is nothing at this path.'));
+    if (methods.length === 0) return respond(c, new CodeBoxError('not_found', 'There is nothing at this path.'));
     c.header('Allow', methods.join(', '));
-    return problemResponse(c, new CodeBoxError('method_not_allowed', `This path takes ${methods.join(', ')}.`));
+    return respond(c, new CodeBoxError('method_not_allowed', `This path takes ${methods.join(', ')}.`));
   };

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
 
@@ -6,9 +6,15 @@ const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
  * A new id: the prefix and 128 random bits in lower-case base32, so that it fits a URL, a host name and a file name.
  * @example newId('box') // 'box-k3j5…'
  */
-export const newId = (prefix: string): string => {
+export const newId = (prefix: string): string => toId(prefix, randomBytes(16));
+
+/** The id of what has a name of its own: the same for the same name, and of the form of all others. */
+export const idOf = (prefix: string, name: string): string =>
+  toId(prefix, createHash('sha256').update(name).digest().subarray(0, 16));
+
+const toId = (prefix: string, bytes: Uint8Array): string => {
   let bits = 0n;
-  for (const byte of randomBytes(16)) bits = (bits << 8n) | BigInt(byte);
+  for (const byte of bytes) bits = (bits << 8n) | BigInt(byte);
   let text = '';
   for (let i = 0; i < 26; i++) {
     text = alphabet[Number(bits & 31n)] + text;

@@ -167,6 +167,14 @@ describe('the catalog of models', () => {
     expect(server.requests.map(({ tools }) => tools !== undefined)).toEqual([true, false, false]);
   });
 
+  test('asks a server that cannot count tokens without that', async () => {
+    const refused = { status: 400, message: 'Unrecognized request argument supplied: stream_options' };
+    server.say(refused, { text: 'Here I am.' }, { text: 'Still here.' });
+    const model = await catalogOf({ CODEBOX_MODEL_URL: `${server.url}/v1` }).open('compatible/old');
+    expect([await say(model), await say(model)]).toEqual(['Here I am.', 'Still here.']);
+    expect(server.requests.map(({ stream_options }) => stream_options !== undefined)).toEqual([true, false, false]);
+  });
+
   test('hands on what a compatible server says of its tools', async () => {
     server.say(runs('1'));
     const model = await catalogOf({ CODEBOX_MODEL_URL: `${server.url}/v1/` }).open('compatible/qwen');

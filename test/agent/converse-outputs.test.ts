@@ -109,6 +109,13 @@ plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()
     expect(results(answer)[0]).toContain('It ended with timeout');
   });
 
+  test('at once of a module that a box without network cannot get', async () => {
+    expect(await resultOf('import cowsay')).toContain('no network');
+    const late = await resultOf('print(1)\nimport cowsay');
+    expect(late).toMatch(/^1\n/);
+    expect(late).toContain('do it without cowsay');
+  });
+
   test('of bash and JavaScript as of Python', async () => {
     expect(await resultOf('echo $((6 * 7)); ls /nowhere', 'bash')).toContain('42\n');
     expect(await resultOf('6 * 7', 'javascript')).toBe('42');

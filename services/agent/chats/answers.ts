@@ -88,6 +88,9 @@ export const createAnswers = (options: AnswersOptions) => {
     read: async (owner: Owner, id: string, message: string): Promise<Message> =>
       telling(owner, id).message(await find(owner, id, message)),
 
+    /** The ids of all answers of the chat, the oldest first. */
+    ids: async (owner: Owner, id: string): Promise<string[]> => await store.answers((await chats.find(owner, id)).id),
+
     /** A page of the chat, the oldest first. */
     async list(owner: Owner, id: string, query: PageQuery) {
       const chat = await chats.find(owner, id);

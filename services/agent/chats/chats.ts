@@ -1,5 +1,5 @@
 import { type Chat, CodeBoxError, type CreateChat, type Page, type PageQuery, type UpdateChat } from '#contract';
-import { newId } from '../../postgres/id.ts';
+import { idOf, newId } from '../../postgres/id.ts';
 import type { ChatBoxes } from '../box/chat-boxes.ts';
 import type { ChatRow, ChatStore } from '../store/chats.ts';
 import type { Owner } from './owner.ts';
@@ -21,13 +21,29 @@ export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
     return row;
   };
 
+  const add = (owner: Owner, id: string, { title, model, approval, template }: CreateChat): Promise<ChatRow> => {
+    const chat = { title: title ?? null, model: model ?? null, template: template ?? null };
+    return store.add(owner, { id, approval: approval ?? 'never', ...chat });
+  };
+
   return {
     /** Throws `not_found`, also for one of somebody else. */
     find,
 
-    async create(owner: Owner, { title, model, approval, template }: CreateChat): Promise<Chat> {
-      const chat = { title: title ?? null, model: model ?? null, template: template ?? null };
-      return toChat(await store.add(owner, { id: newId('chat'), approval: approval ?? 'never', ...chat }));
+    create: async (owner: Owner, chat: CreateChat): Promise<Chat> => toChat(await add(owner, newId('chat'), chat)),
+
+    /** The owner's chat of a name that the owner has chosen; it is made when it is asked for first. */
+    async named(owner: Owner, name: string): Promise<{ id: string; isNew: boolean }> {
+      const id = idOf('chat', JSON.stringify([owner.tenant, owner.user, name]));
+      if (await store.find(owner, id)) return { id, isNew: false };
+      try {
+        await add(owner, id, {});
+        return { id, isNew: true };
+      } catch (error) {
+        // Another request may have been first.
+        if (await store.find(owner, id)) return { id, isNew: false };
+        throw error;
+      }
     },
 
     read: async (owner: Owner, id: string): Promise<Chat> => toChat(await find(owner, id)),

@@ -13,27 +13,33 @@ export interface CodeLogEntry {
 
 const maxOutput = 64 * 1024;
 
-/** Notes down the code of an answer and what it printed, from its events. */
+/** Notes down the code of an answer and what it printed, from its events. Code that is run again is a further entry. */
 export const createCodeLog = () => {
-  const entries = new Map<string, CodeLogEntry>();
+  const entries: CodeLogEntry[] = [];
+  const latest = new Map<string, CodeLogEntry>();
+  const toEntry = (entry: CodeLogEntry): CodeLogEntry => ({ ...entry, output: headAndTail(entry.output) });
+
   return {
-    entries: (): CodeLogEntry[] =>
-      [...entries.values()].map((entry) => ({ ...entry, output: headAndTail(entry.output) })),
-    of: (call: string): CodeLogEntry | undefined => {
-      const entry = entries.get(call);
-      return entry && { ...entry, output: headAndTail(entry.output) };
+    entries: (): CodeLogEntry[] => entries.map(toEntry),
+
+    /** The latest run of a call. */
+    of(call: string): CodeLogEntry | undefined {
+      const entry = latest.get(call);
+      return entry && toEntry(entry);
     },
+
     add(event: AnswerEvent): void {
+      if (!('call' in event) || event.call === null) return;
+      const entry = latest.get(event.call);
       if (event.type === 'code') {
-        const { language, code } = event;
-        const known = entries.get(event.call);
-        entries.set(event.call, { language, code, output: known?.output ?? '', status: known?.status ?? null });
-        return;
+        const { call, language, code, state } = event;
+        if (entry && !(entry.status !== null && state === 'running')) return;
+        const fresh = { language, code, output: '', status: null };
+        latest.set(call, fresh);
+        entries.push(fresh);
       }
-      const entry = event.type === 'output' || event.type === 'ran' ? entries.get(event.call) : undefined;
       if (entry === undefined) return;
       if (event.type === 'ran') entry.status = event.status;
-      // Twice the bound is enough for both ends: what falls out of the middle is never shown.
       if (event.type === 'output') entry.output = shorten(entry.output + textOf(event.event, entry.output));
     },
   };
@@ -65,6 +71,7 @@ const textOf = (event: ExecutionEvent, before: string): string => {
   }
 };
 
+/** Keeps more than is shown of either end, so that it need not be cut at each event. */
 const shorten = (text: string): string =>
   text.length <= 4 * maxOutput ? text : `${text.slice(0, maxOutput)}${text.slice(-maxOutput)}`;
 

@@ -7,6 +7,9 @@ export const withOrigin = (text: string, origin: string): string => text.replace
 /** One link of the agent as a URL of `origin`. */
 export const absolute = (url: string, origin: string): string => new URL(url, origin).href;
 
+/** What a link of the agent is opened by. */
+export const tokenOf = (url: string): string => url.split('/')[3] ?? '';
+
 /** Where signed links to a file of this name stand in a text, as half-open ranges. */
 export const linksTo = (text: string, name: string): { start: number; end: number }[] => {
   const escaped = encodeURIComponent(name).replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');

@@ -1,13 +1,11 @@
-import type { Hono } from 'hono';
-import type { Logger } from 'pino';
+import type { Context, Hono } from 'hono';
+import type { CodeBoxError } from '#contract';
 import { answerBeforeLeaving } from '../../http/leaving.ts';
 import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
 import { answerUnknown, logRequests, refuseDotSegments } from '../../http/requests.ts';
-import type { Answers } from '../chats/answers.ts';
-import type { Cells } from '../chats/cells.ts';
-import type { Chats } from '../chats/chats.ts';
-import type { Files } from '../chats/files.ts';
 import type { Terminals } from '../chats/terminals.ts';
+import { addDialects, type DialectParts } from '../dialects/dialects.ts';
+import { isOpenAiPath, openAiErrorResponse } from '../dialects/openai/openai-error.ts';
 import type { Catalog } from '../models/catalog.ts';
 import { createEndpoints, type Endpoints } from './endpoints.ts';
 import type { Env } from './env.ts';
@@ -21,17 +19,12 @@ import { addSystemRoutes, type SystemParts } from './routes/system.ts';
 import { addTerminalRoutes } from './routes/terminals.ts';
 
 /** What the routes call. */
-export interface RouteParts extends SystemParts {
-  chats: Chats;
-  answers: Answers;
+export interface RouteParts extends SystemParts, DialectParts {
   catalog: Pick<Catalog, 'list' | 'hint'>;
-  files: Files;
-  cells: Cells;
   terminals: Terminals;
 }
 
 export interface AppOptions extends RouteParts {
-  log: Logger;
   owners: Owners;
   /** Aborted shortly before what is still waiting for an answer would be cut. */
   leaving: AbortSignal;
@@ -41,6 +34,10 @@ export interface AppOptions extends RouteParts {
 const isOpenToAll = (path: string): boolean =>
   path === '/v1/info' || path.startsWith('/v1/files/') || /^\/v1\/chats\/[^/]+\/terminal$/.test(path);
 
+/** An error in the words that are spoken at this path. */
+const respond = (c: Context<Env>, error: CodeBoxError): Response =>
+  isOpenAiPath(c.req.path) ? openAiErrorResponse(c, error) : problemResponse(c, error);
+
 /** The HTTP application: request ids, logs, metrics, errors, owners, and all routes. */
 export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: Endpoints } => {
   const endpoints = createEndpoints();
@@ -48,17 +45,19 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
   app.use(refuseDotSegments());
-  app.use('/v1/*', async (c, next) => {
-    if (isOpenToAll(c.req.path)) return await next();
-    return await options.owners.middleware(c, next);
-  });
-  app.use('/v1/*', answerBeforeLeaving(options));
+  for (const path of ['/v1/*']) {
+    app.use(path, async (c, next) => {
+      if (isOpenToAll(c.req.path)) return await next();
+      return await options.owners.middleware(c, next);
+    });
+    app.use(path, answerBeforeLeaving(options));
+  }
   app.onError((thrown, c) => {
     const error = asCodeBoxError(thrown);
     if (error.code === 'internal' || error.code === 'unavailable') c.get('log').error({ err: thrown }, error.message);
-    return problemResponse(c, error);
+    return respond(c, error);
   });
-  app.notFound(answerUnknown(methodsOf));
+  app.notFound(answerUnknown(methodsOf, respond));
   addRoutes(endpoints, options);
   return { app, endpoints };
 };
@@ -72,4 +71,5 @@ export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
   addFileRoutes(endpoints, parts.files);
   addCellRoutes(endpoints, parts.cells, parts.stopping);
   addTerminalRoutes(endpoints, parts.terminals, parts.stopping);
+  addDialects(endpoints, parts);
 };

@@ -149,6 +149,16 @@ export const createMessageStore = (db: Database) => ({
     return { items, nextCursor: rows.length > limit && last ? String(last.position) : null };
   },
 
+  /** The ids of the answers of a chat, the oldest first. */
+  async answers(chat: string): Promise<string[]> {
+    const rows = await db
+      .select({ id: messages.id })
+      .from(messages)
+      .where(and(eq(messages.chatId, chat), eq(messages.role, 'assistant')))
+      .orderBy(asc(messages.position));
+    return rows.map(({ id }) => id);
+  },
+
   /** What was said with the model before, answer by answer, the oldest first. */
   async history(chat: string): Promise<ModelMessage[][]> {
     const rows = await db

@@ -49,7 +49,7 @@ export const createCompletionChunks = ({ id, model, chat, created, origin, inclu
 
   return (event: AnswerEvent): Chunk[] => {
     log.add(event);
-    const text = markdown.next(event);
+    const text = markdown(event);
     const chunks = text === '' ? [] : [chunk({ content: text })];
     if (event.type === 'start') chunks.push(chunk({ role: 'assistant', content: '' }));
     if (event.type !== 'done' || event.status === 'error') return chunks;

@@ -70,7 +70,7 @@ test('what cannot be done is refused, with the place of it', () => {
     'n',
     'response_format.type',
     'messages[0].role',
-    'messages[1].role',
+    'messages',
     'messages[0].content[0].image_url.url',
     'messages[0].content[0].file',
     'messages[0].content',

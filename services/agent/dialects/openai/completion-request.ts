@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { modelNameSchema, plainText, wellFormedText } from '#contract';
 import { faulty } from '../../../http/fault.ts';
-import { type Asked, type InlineFile, lastOfEachName, toInlineFile } from './content.ts';
+import { type Asked, type InlineFile, type Said, toAsked, toInlineFile } from './content.ts';
 
 const text = wellFormedText().max(1_000_000);
 
@@ -21,6 +21,8 @@ const partSchema = z.discriminatedUnion(
   ],
   { error: 'must be of type text, image_url or file' },
 );
+
+type Part = z.infer<typeof partSchema>;
 
 const messageSchema = z.looseObject({
   role: z.enum(['system', 'developer', 'user', 'assistant'], { error: 'must be system, developer, user or assistant' }),
@@ -60,41 +62,26 @@ export type ChatCompletionRequest = z.infer<typeof chatCompletionRequestSchema>;
 
 /** What the messages of a chat completion ask for. Throws `invalid_request` when the last one is not of the user. */
 export const readMessages = (messages: ChatCompletionRequest['messages']): Asked => {
-  const asked: Asked = { notes: [], earlier: [], question: '', files: [], earlierFiles: [] };
   let pictures = 0;
-  messages.forEach(({ role, content }, at) => {
-    const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : (content ?? []);
-    const files: InlineFile[] = [];
-    const texts: string[] = [];
-    parts.forEach((part, index) => {
-      const pointer = `/messages/${at}/content/${index}`;
-      if (part.type === 'text') texts.push(part.text);
-      else if (role !== 'user') throw faulty([{ pointer, detail: 'must be text: only the user gives files' }]);
-      else if (part.type === 'file') {
-        const { file_data, filename } = part.file;
-        files.push(toInlineFile(file_data, filename, { fallback: `file-${index + 1}`, pointer: `${pointer}/file` }));
-      } else {
-        pictures += 1;
-        const place = { fallback: `image-${pictures}`, pointer: `${pointer}/image_url/url` };
-        files.push(toInlineFile(part.image_url.url, undefined, place));
-      }
-    });
-    const said = texts.join('\n\n');
-    const isLast = at === messages.length - 1;
-    if (role === 'system' || role === 'developer') asked.notes.push(said);
-    else if (!isLast) {
-      asked.earlier.push({ role, content: said });
-      asked.earlierFiles.push(...files);
-    } else if (role === 'user') {
-      asked.question = said;
-      asked.files = lastOfEachName(files);
+  const toFile = (part: Exclude<Part, { type: 'text' }>, pointer: string, index: number): InlineFile => {
+    if (part.type === 'file') {
+      const { file_data, filename } = part.file;
+      return toInlineFile(file_data, filename, { fallback: `file-${index + 1}`, pointer: `${pointer}/file` });
     }
+    pictures += 1;
+    const place = { fallback: `image-${pictures}`, pointer: `${pointer}/image_url/url` };
+    return toInlineFile(part.image_url.url, undefined, place);
+  };
+  const conversation = messages.map(({ role, content }, at): Said => {
+    if (typeof content === 'string') return { role, text: content, files: [] };
+    const said: Said = { role, text: '', files: [] };
+    content?.forEach((part, index) => {
+      const pointer = `/messages/${at}/content/${index}`;
+      if (part.type === 'text') said.text += `${said.text && '\n\n'}${part.text}`;
+      else if (role === 'user') said.files.push(toFile(part, pointer, index));
+      else throw faulty([{ pointer, detail: 'must be text: only the user gives files' }]);
+    });
+    return said;
   });
-  const last = messages.length - 1;
-  if (messages[last]?.role !== 'user') throw faulty([{ pointer: `/messages/${last}/role`, detail: 'must be user' }]);
-  if (asked.question.trim() === '' && asked.files.length === 0) {
-    throw faulty([{ pointer: `/messages/${last}/content`, detail: 'must not be empty' }]);
-  }
-  const own = new Set(asked.files.map(({ name }) => name));
-  return { ...asked, earlierFiles: lastOfEachName(asked.earlierFiles).filter(({ name }) => !own.has(name)) };
+  return toAsked(conversation, '/messages');
 };

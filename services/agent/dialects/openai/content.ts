@@ -65,7 +65,40 @@ const percentDecoded = (text: string, pointer: string): Uint8Array => {
   }
 };
 
-/** Files of one message; of those with the same name the later one stays. */
-export const lastOfEachName = (files: readonly InlineFile[]): InlineFile[] => [
+/** One message, with its parts put together. */
+export interface Said {
+  role: 'system' | 'developer' | 'user' | 'assistant';
+  text: string;
+  files: InlineFile[];
+}
+
+/**
+ * What a conversation asks for: its last message, of the user, is the question. Of files with the same name the latest stays.
+ * Throws `invalid_request` at `pointer` when there is no question.
+ */
+export const toAsked = (conversation: readonly Said[], pointer: string): Asked => {
+  const last = conversation.at(-1);
+  if (last?.role !== 'user') throw faulty([{ pointer, detail: 'must end with a message of the user' }]);
+  if (last.text.trim() === '' && last.files.length === 0) {
+    throw faulty([{ pointer, detail: 'must end with a message that is not empty' }]);
+  }
+  const notes: string[] = [];
+  const earlier: Asked['earlier'] = [];
+  for (const { role, text } of conversation.slice(0, -1)) {
+    if (role === 'user' || role === 'assistant') earlier.push({ role, content: text });
+    else notes.push(text);
+  }
+  const own = new Set(last.files.map(({ name }) => name));
+  const before = conversation.slice(0, -1).flatMap(({ files }) => files);
+  return {
+    notes,
+    earlier,
+    question: last.text,
+    files: latest(last.files),
+    earlierFiles: latest(before).filter(({ name }) => !own.has(name)),
+  };
+};
+
+const latest = (files: readonly InlineFile[]): InlineFile[] => [
   ...new Map(files.map((file) => [file.name, file])).values(),
 ];

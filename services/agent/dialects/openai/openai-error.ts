@@ -28,11 +28,13 @@ export const isOpenAiPath = (path: string): boolean =>
 
 /** An error in OpenAI's words, with its status. */
 export const toOpenAiError = (error: CodeBoxError): { status: number; body: OpenAiError } => {
-  const { status } = toProblem(error, '');
-  const type = types[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
   const [fault] = error.errors;
+  const isModel = fault?.pointer === '/model';
+  const status = isModel ? 404 : toProblem(error, '').status;
+  const code = isModel ? 'model_not_found' : (codes[error.code] ?? error.code);
+  const type = types[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error');
   const param = fault === undefined ? null : toParam(fault.pointer);
-  return { status, body: { error: { message: error.message, type, param, code: codes[error.code] ?? error.code } } };
+  return { status, body: { error: { message: error.message, type, param, code } } };
 };
 
 /** The answer to a request that failed, for OpenAI's clients. */

@@ -145,6 +145,25 @@ test('code that was not run, or whose run the answer did not outlive, is incompl
   });
 });
 
+test('code that is run again is a further item with its own output', () => {
+  const ran = (status: 'error' | 'ok'): Unnumbered => ({ type: 'ran', call: 'c1', status, durationMs: 1 });
+  const print = (text: string): Unnumbered => ({ type: 'output', call: 'c1', event: { seq: 1, type: 'stdout', text } });
+  const events = [
+    start,
+    code('running'),
+    print('no module'),
+    ran('error'),
+    code('running'),
+    print('7'),
+    ran('ok'),
+    done(),
+  ];
+  expect(last(tell(events)).output).toMatchObject([
+    { status: 'completed', outputs: [{ logs: 'no module' }] },
+    { status: 'completed', outputs: [{ logs: '7' }] },
+  ]);
+});
+
 test('an answer that failed ends with what went wrong', () => {
   const events = tell([
     start,

@@ -62,7 +62,10 @@ export const createResponseEvents = (shape: ResponseShape, origin: string) => {
   };
 
   const onCode = ({ call, code, state }: Extract<AnswerEvent, { type: 'code' }>): ResponseStreamEvent[] => {
-    const events = codes.has(call) ? [] : openCode(call, code);
+    const known = codes.get(call);
+    // Code that is run again, after what it lacked was installed, is a further item.
+    const isNew = known === undefined || (!known.isOpen() && state === 'running');
+    const events = isNew ? openCode(call, code) : [];
     const item = codes.get(call);
     if (state === 'declined' || state === 'stopped') return [...events, ...closeCode(call, 'incomplete')];
     if (state === 'running' && item?.item.status === 'in_progress') events.push(item.interpret());

@@ -1,0 +1,32 @@
+import type { Logger } from 'pino';
+import type { Cells } from '../chats/cells.ts';
+import type { Endpoints } from '../http/endpoints.ts';
+import type { Catalog } from '../models/catalog.ts';
+import { addGenerateRoute } from './generate.ts';
+import { addChatCompletionRoute } from './openai/chat-completions.ts';
+import { addContainerRoutes } from './openai/containers.ts';
+import { addResponseRoutes } from './openai/responses.ts';
+import { addPlotRoute } from './plot.ts';
+import { createTurns, type TurnsOptions } from './turns.ts';
+
+export interface DialectParts extends Omit<TurnsOptions, 'listModels' | 'onError'> {
+  cells: Cells;
+  catalog: Pick<Catalog, 'list'>;
+  log: Logger;
+  stopping: AbortSignal;
+}
+
+const listMs = 10_000;
+
+/** The same chats in the words of other APIs. */
+export const addDialects = (endpoints: Endpoints, parts: DialectParts): void => {
+  const { chats, files, catalog, log, stopping } = parts;
+  const onError = (err: unknown) => log.error({ err }, 'a dialect could not end what it began');
+  const listModels = () => catalog.list(AbortSignal.timeout(listMs));
+  const turns = createTurns({ ...parts, listModels, onError });
+  addChatCompletionRoute(endpoints, turns, stopping);
+  addResponseRoutes(endpoints, turns, stopping);
+  addContainerRoutes(endpoints, chats, files);
+  addGenerateRoute(endpoints, turns, files);
+  addPlotRoute(endpoints, turns, files);
+};

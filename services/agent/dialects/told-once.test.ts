@@ -1,0 +1,47 @@
+import { expect, test } from 'vitest';
+import type { AnswerEvent } from '#contract';
+import { createToldOnce } from './told-once.ts';
+
+type Told = AnswerEvent extends infer E ? (E extends AnswerEvent ? Omit<E, 'seq'> : never) : never;
+
+test('an answer that is told again from its start goes on where it was', () => {
+  const image = { name: 'f.png', mime: 'image/png' as const, url: '/x', chartUrl: null, expiresAt: '' };
+  const start: Told = { type: 'start', chat: 'c', message: 'm', question: 'q', title: null, model: null };
+  const code = (state: 'running' | 'done'): Told => ({ type: 'code', call: '1', language: 'python', code: 'x', state });
+  const ran: Told = { type: 'ran', call: '1', status: 'ok', durationMs: 1 };
+  const output: Told = { type: 'output', call: '1', event: { seq: 1, type: 'stdout', text: 'o' } };
+  const picture: Told = { type: 'image', call: '1', image };
+  const events: Told[] = [
+    start,
+    { type: 'text', text: 'ab' },
+    { type: 'text', text: 'cd' },
+    code('running'),
+    output,
+    picture,
+    ran,
+    // Again, in fewer pieces, and one that is new.
+    start,
+    { type: 'text', text: 'abcd' },
+    code('done'),
+    output,
+    picture,
+    ran,
+    { type: 'text', text: 'ef' },
+    picture,
+  ];
+  const once = createToldOnce();
+  const passed = events.flatMap((event, at) => once({ ...event, seq: at + 1 } as AnswerEvent) ?? []);
+  expect(passed.map(({ type }) => type)).toEqual([
+    'start',
+    'text',
+    'text',
+    'code',
+    'output',
+    'image',
+    'ran',
+    'code',
+    'text',
+    'image',
+  ]);
+  expect(passed.flatMap((event) => (event.type === 'text' ? event.text : [])).join('')).toBe('abcdef');
+});

@@ -1,0 +1,13 @@
+import type { Readable } from 'node:stream';
+
+/** The bytes of a stream; undefined when they are more than `maxBytes`, and then it is closed. */
+export const readWhole = async (body: Readable, maxBytes: number): Promise<Buffer | undefined> => {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of body as AsyncIterable<Uint8Array>) {
+    size += chunk.length;
+    if (size > maxBytes) return undefined;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+};

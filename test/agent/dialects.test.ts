@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type RunningAgent, startAgent } from './agent-harness.ts';
+import { type ModelServer, runs, startModelServer } from './model-server.ts';
+
+let models: ModelServer;
+let agent: RunningAgent;
+beforeAll(async () => {
+  models = await startModelServer();
+  agent = await startAgent({
+    OPENAI_API_KEY: 'sk',
+    OPENAI_BASE_URL: `${models.url}/v1`,
+    CODEBOX_MODELS: 'openai/gpt-5',
+  });
+});
+afterAll(async () => {
+  await agent?.dispose();
+  await models?.[Symbol.asyncDispose]();
+});
+
+const text = (base64: string | null | undefined) => Buffer.from(base64 ?? '', 'base64').toString();
+const asked = () => JSON.stringify(models.requests.map(({ messages }) => messages));
+const plots =
+  'import matplotlib.pyplot as plt, pandas as pd\npd.read_csv("data.csv").plot(x="day", y="sold")\nplt.show()';
+
+interface Generated {
+  content: string;
+  files: { name: string; mime: string; base64: string | null }[];
+  code_log: { code: string; output: string }[];
+  session: string;
+}
+
+test('generate takes files and gives text, files, pictures and code; its session goes on', async () => {
+  const code = 'rows = open("in.csv").read().count("\\n")\nopen("out.txt", "w").write(str(rows))\nprint(rows)';
+  models.say(runs(code), { text: 'Two lines.' }, runs('print(rows + 1)'), { text: 'Three.' });
+  const files = [
+    { name: 'in.csv', text: 'a\n1\n' },
+    { name: 'raw.bin', base64: 'AAEC' },
+  ];
+  const first = await agent.send<Generated>('POST', '/v1/generate', { message: 'How many lines?', files });
+  expect(first.body).toMatchObject({
+    content: 'Two lines.',
+    files: [{ name: 'out.txt', mime: 'text/plain' }],
+    code_log: [{ code, output: '2\n' }],
+  });
+  expect(text(first.body.files[0]?.base64)).toBe('2');
+  expect(asked()).toContain('raw.bin');
+  const again = { message: 'And one more?', session: first.body.session };
+  expect((await agent.send<Generated>('POST', '/v1/generate', again)).body.code_log).toMatchObject([{ output: '3\n' }]);
+});
+
+test('generate tells what cannot be, as everywhere', async () => {
+  const post = (body: unknown) => agent.send('POST', '/v1/generate', body);
+  expect((await post({ message: '' })).status).toBe(400);
+  expect((await post({ message: 'x', files: [{ name: '../up', text: '' }] })).status).toBe(400);
+  expect((await post({ message: 'x', session: `chat-${'a'.repeat(26)}` })).status).toBe(404);
+  models.say({ status: 400, message: 'no' });
+  expect((await post({ message: 'x' })).status).toBeGreaterThanOrEqual(400);
+});
+
+const data = 'day,sold\nMon,31337\nTue,4242\n';
+
+interface Plotted {
+  image: { mime: string; base64: string };
+  chart: { axes: unknown[] } | null;
+  code: string;
+  text: string;
+}
+
+test('a plot comes with its picture, data and code; its model is told columns, but no rows', async () => {
+  models.say(runs(plots), { text: 'Sales by day.' });
+  const { status, body } = await agent.send<Plotted>('POST', '/v1/plot', { prompt: 'sales by day', data });
+  expect(status, JSON.stringify(body)).toBe(200);
+  expect(body).toMatchObject({ image: { mime: 'image/png' }, code: plots, text: 'Sales by day.' });
+  expect(Buffer.from(body.image.base64, 'base64').subarray(1, 4).toString()).toBe('PNG');
+  expect(JSON.stringify(body.chart)).toContain('31337');
+  expect(asked()).toContain('sold (integer)');
+  expect(asked()).not.toContain('31337');
+});
+
+test('rows are shared when that is asked for, a picture alone is sent by Accept, and no chat stays', async () => {
+  const before = await agent.send<{ items: unknown[] }>('GET', '/v1/chats');
+  models.say(runs(plots), { text: 'There.' });
+  const rows = [
+    { day: 'Mon', sold: 31_337 },
+    { day: 'Tue', sold: 4242 },
+  ];
+  const response = await agent.call('/v1/plot', {
+    method: 'POST',
+    body: JSON.stringify({ prompt: 'sales', data: rows, shareRows: true }),
+    headers: { accept: 'image/png' },
+  });
+  expect(response.headers.get('content-type')).toBe('image/png');
+  expect(
+    Buffer.from(await response.arrayBuffer())
+      .subarray(1, 4)
+      .toString(),
+  ).toBe('PNG');
+  expect(asked()).toContain('31337');
+  expect((await agent.send<{ items: unknown[] }>('GET', '/v1/chats')).body.items.length).toBe(before.body.items.length);
+});
+
+test('a plot in vectors is one, and nothing drawn is told', async () => {
+  const svg = `%config InlineBackend.figure_formats = ['svg']\n${plots}`;
+  models.say(runs(svg), { text: 'There.' });
+  const plot = (format: string) => agent.send<Plotted>('POST', '/v1/plot', { prompt: 'sales', data, format });
+  expect(text((await plot('svg')).body.image.base64)).toContain('<svg');
+  models.say({ text: 'I would rather not.' });
+  const refused = await plot('png');
+  expect(refused.status).toBe(502);
+  expect(JSON.stringify(refused.body)).toContain('I would rather not.');
+});

@@ -1,0 +1,247 @@
+import OpenAI, { APIError, AuthenticationError, BadRequestError, NotFoundError } from 'openai';
+import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { eventually } from '../api/harness.ts';
+import { type RunningAgent, startAgent } from './agent-harness.ts';
+import { type ModelServer, runs, startModelServer } from './model-server.ts';
+
+const model = 'openai/gpt-5';
+const makesFile = 'open("squares.csv", "w").write("n,square\\n3,9\\n")\nprint("made", 3 ** 2)';
+const plots = 'import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.show()';
+const csv = 'n,square\n3,9\n';
+const text = 'It is nine: [squares](sandbox:/mnt/data/squares.csv).';
+
+let models: ModelServer;
+let agent: RunningAgent;
+let openai: OpenAI;
+beforeAll(async () => {
+  models = await startModelServer();
+  agent = await startAgent({
+    OPENAI_API_KEY: 'sk-test',
+    OPENAI_BASE_URL: `${models.url}/v1`,
+    CODEBOX_MODELS: 'openai/gpt-5',
+  });
+  openai = new OpenAI({ baseURL: `${agent.url}/v1`, apiKey: agent.gateway.key, maxRetries: 0 });
+});
+afterAll(async () => {
+  await agent?.dispose();
+  await models?.[Symbol.asyncDispose]();
+});
+beforeEach(() => models.say({ text: 'The script is at its end.' }));
+
+const chats = async () => (await agent.send<{ items: { id: string }[] }>('GET', '/v1/chats')).body.items;
+/** The chat of a request goes when its answer is sent. */
+const onlyLeaves = (before: { id: string }[]) =>
+  eventually(
+    async () => JSON.stringify((await chats()).map(({ id }) => id)) === JSON.stringify(before.map(({ id }) => id)),
+  );
+const question = (content: string) => [{ role: 'user' as const, content }];
+
+test('a chat completion whose answer needed code holds the code, and a link to its file', async () => {
+  models.say(runs(makesFile, 'python', 'I compute.'), { text });
+  const completion = await openai.chat.completions.create({ model, messages: question('What is 3 squared?') });
+  const content = completion.choices[0]?.message.content ?? '';
+  expect(content).toMatch(/^I compute\.\n\nIt is nine: \[squares\]\(http:\/\/127\.0\.0\.1:\d+\/v1\/files\/[^)]+\)\.$/);
+  expect(completion.choices[0]?.finish_reason).toBe('stop');
+  expect(completion.usage?.total_tokens).toBeGreaterThan(0);
+  expect(completion).toMatchObject({
+    model,
+    codebox: { files: [{ path: 'squares.csv' }], code_log: [{ code: makesFile, output: 'made 9\n', status: 'ok' }] },
+  });
+  const link = /\((http[^)]+)\)/.exec(content)?.[1] ?? '';
+  expect(await (await fetch(link)).text()).toBe(csv);
+});
+
+test('a streamed one comes in pieces, with pictures where they were shown, tokens at the end', async () => {
+  models.say(runs(plots, 'python', 'I plot.'), { text: 'There it is.' });
+  const stream = await openai.chat.completions.create({
+    model,
+    messages: question('Plot it.'),
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let content = '';
+  let finish: string | null | undefined;
+  let tokens = 0;
+  for await (const chunk of stream) {
+    content += chunk.choices[0]?.delta.content ?? '';
+    finish ??= chunk.choices[0]?.finish_reason;
+    tokens += chunk.usage?.total_tokens ?? 0;
+  }
+  expect(finish).toBe('stop');
+  expect(tokens).toBeGreaterThan(0);
+  expect(content).toMatch(/^I plot\.\n\n!\[[^\]]*\]\(http[^)]+\)\n\nThere it is\.$/);
+  const picture = await fetch(/\((http[^)]+)\)/.exec(content)?.[1] ?? '');
+  expect(
+    Buffer.from(await picture.arrayBuffer())
+      .subarray(1, 4)
+      .toString(),
+  ).toBe('PNG');
+});
+
+test('without a session what was said comes with the messages, and no chat is left of what made no file', async () => {
+  models.say({ text: 'Ada.' });
+  const before = await chats();
+  const completion = await openai.chat.completions.create({
+    model,
+    messages: [
+      { role: 'system', content: 'Speak like a pirate.' },
+      { role: 'user', content: 'I am Ada.' },
+      { role: 'assistant', content: 'Ahoy!' },
+      { role: 'user', content: 'Who am I?' },
+    ],
+  });
+  expect(completion.choices[0]?.message.content).toBe('Ada.');
+  const told = models.requests[0]?.messages ?? [];
+  expect(told.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user']);
+  expect(String(told[0]?.content)).toContain('Speak like a pirate.');
+  expect(told.slice(1).map(({ content }) => content)).toEqual(['I am Ada.', 'Ahoy!', 'Who am I?']);
+  await onlyLeaves(before);
+});
+
+test('a session goes on with its box and what was said in it, whatever the client sends again', async () => {
+  const ask = (content: string) =>
+    openai.chat.completions.create({ model, messages: question(content), ...{ session_id: 'ada, on Monday' } });
+  models.say(runs('x = 41'), { text: 'Kept.' }, runs('print(x + 1)'), { text: 'It is 42.' });
+  await ask('Keep 41.');
+  const completion = await ask('And one more?');
+  expect(completion).toMatchObject({ codebox: { code_log: [{ output: '42\n' }] } });
+  expect(models.requests[2]?.messages.some(({ content }) => content === 'Keep 41.')).toBe(true);
+  const { chat } = (completion as unknown as { codebox: { chat: string } }).codebox;
+  expect((await chats()).map(({ id }) => id)).toContain(chat);
+});
+
+test('files inside of messages are in the box', async () => {
+  models.say(runs('print(open("numbers.txt").read())'), { text: 'Read.' });
+  const file_data = `data:text/plain;base64,${Buffer.from('1 2 3').toString('base64')}`;
+  const completion = await openai.chat.completions.create({
+    model,
+    messages: [
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'Read it.' },
+          { type: 'file', file: { filename: 'numbers.txt', file_data } },
+        ],
+      },
+    ],
+  });
+  expect(completion).toMatchObject({ codebox: { code_log: [{ output: '1 2 3\n' }] } });
+});
+
+test('a response has its code with output, and cites the file, whose bytes the container gives', async () => {
+  models.say(runs(makesFile), { text });
+  const response = await openai.responses.create({
+    model,
+    input: 'What is 3 squared?',
+    tools: [{ type: 'code_interpreter', container: { type: 'auto' } }],
+  });
+  expect(response.status).toBe('completed');
+  expect(response.output_text).toContain('It is nine');
+  const [code, message] = response.output;
+  expect(code).toMatchObject({
+    type: 'code_interpreter_call',
+    status: 'completed',
+    code: makesFile,
+    outputs: [{ type: 'logs', logs: 'made 9\n' }],
+  });
+  const part = message?.type === 'message' ? message.content[0] : undefined;
+  const citation = part?.type === 'output_text' ? part.annotations[0] : undefined;
+  if (citation?.type !== 'container_file_citation') throw new Error('nothing is cited');
+  expect(citation.filename).toBe('squares.csv');
+  const where = { container_id: citation.container_id };
+  const content = await openai.containers.files.content.retrieve(citation.file_id, where);
+  expect(await content.text()).toBe(csv);
+  expect(await openai.containers.files.retrieve(citation.file_id, where)).toMatchObject({
+    path: '/mnt/data/squares.csv',
+    bytes: csv.length,
+  });
+  const listed = await openai.containers.files.list(citation.container_id);
+  expect(listed.data.map(({ id }) => id)).toEqual([citation.file_id]);
+});
+
+test('a streamed response tells the code, then the text, and ends with the whole', async () => {
+  models.say(runs(plots), { text: 'There it is.' });
+  const events: ResponseStreamEvent[] = [];
+  const stream = await openai.responses.create({ model, input: 'Plot it.', stream: true });
+  for await (const event of stream) events.push(event);
+  const kinds = events.map(({ type }) => type).filter((type, at, all) => type !== all[at - 1]);
+  expect(kinds).toEqual([
+    'response.created',
+    'response.in_progress',
+    'response.output_item.added',
+    'response.code_interpreter_call.in_progress',
+    'response.code_interpreter_call_code.delta',
+    'response.code_interpreter_call_code.done',
+    'response.code_interpreter_call.interpreting',
+    'response.code_interpreter_call.completed',
+    'response.output_item.done',
+    'response.output_item.added',
+    'response.content_part.added',
+    'response.output_text.delta',
+    'response.output_text.done',
+    'response.content_part.done',
+    'response.output_item.done',
+    'response.completed',
+  ]);
+  const last = events.at(-1);
+  const call = last?.type === 'response.completed' ? last.response.output[0] : undefined;
+  const image = call?.type === 'code_interpreter_call' ? call.outputs?.find(({ type }) => type === 'image') : undefined;
+  const picture = await fetch(image?.type === 'image' ? image.url : '');
+  expect(
+    Buffer.from(await picture.arrayBuffer())
+      .subarray(1, 4)
+      .toString(),
+  ).toBe('PNG');
+});
+
+test('a response goes on with the one before, is read again, and is removed with its chat', async () => {
+  models.say(runs('x = 41'), { text: 'Kept.' }, runs('print(x + 1)'), { text: 'It is 42.' });
+  const first = await openai.responses.create({ model, input: 'Keep 41.' });
+  const second = await openai.responses.create({ model, input: 'And one more?', previous_response_id: first.id });
+  expect(second.output[0]).toMatchObject({ outputs: [{ logs: '42\n' }] });
+  const { created_at: _, metadata: __, ...whole } = second;
+  expect(await openai.responses.retrieve(second.id)).toMatchObject(JSON.parse(JSON.stringify(whole)));
+  const branched = openai.responses.create({ model, input: 'Otherwise?', previous_response_id: first.id });
+  await expect(branched).rejects.toThrow(BadRequestError);
+  await openai.responses.delete(second.id);
+  await expect(openai.responses.retrieve(second.id)).rejects.toThrow(NotFoundError);
+  await expect(openai.responses.retrieve(first.id)).rejects.toThrow(NotFoundError);
+});
+
+test('a response that is not to be stored leaves nothing', async () => {
+  models.say({ text: 'Hi.' });
+  const before = await chats();
+  const response = await openai.responses.create({ model, input: 'Hello', store: false });
+  expect(response.output_text).toBe('Hi.');
+  await onlyLeaves(before);
+  await expect(openai.responses.retrieve(response.id)).rejects.toThrow(NotFoundError);
+});
+
+test('what is refused is refused in the words of OpenAI', async () => {
+  const stranger = new OpenAI({ baseURL: `${agent.url}/v1`, apiKey: 'cbx_wrong', maxRetries: 0 });
+  await expect(stranger.responses.create({ model, input: 'hi' })).rejects.toThrow(AuthenticationError);
+  const failed = await openai.chat.completions
+    .create({ model, messages: question('hi'), tools: [{ type: 'function', function: { name: 'f' } }] })
+    .catch((error: unknown) => error);
+  expect(failed).toBeInstanceOf(BadRequestError);
+  expect(failed).toMatchObject({ type: 'invalid_request_error', param: 'tools[0].type' });
+  expect(await openai.responses.create({ model: 'openai/none', input: 'hi' }).catch((error) => error)).toMatchObject({
+    status: 404,
+    code: 'model_not_found',
+  });
+  const wrong = await agent.call('/v1/responses', { method: 'PUT' });
+  expect(wrong.status).toBe(405);
+  expect(await wrong.json()).toMatchObject({ error: { type: 'invalid_request_error', code: 'method_not_allowed' } });
+});
+
+test('a model that fails is an error of the request, and of the stream', async () => {
+  models.say({ status: 400, message: 'no' });
+  await expect(openai.chat.completions.create({ model, messages: question('hi') })).rejects.toThrow(APIError);
+  models.say({ status: 400, message: 'no' });
+  const stream = await openai.chat.completions.create({ model, messages: question('hi'), stream: true });
+  const read = async () => {
+    for await (const _ of stream);
+  };
+  await expect(read()).rejects.toThrow(APIError);
+});
