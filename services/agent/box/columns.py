@@ -4,15 +4,19 @@ import csv
 import itertools
 import json
 import sys
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from typing import Any
 
 MAX_ROWS = 1000
 MAX_COLUMNS = 100
 MAX_NAME = 100
 MAX_JSON_BYTES = 50_000_000
 
+Columns = list[list[str]]
 
-def type_of(text):
+
+def type_of(text: str) -> str:
     for name, parse in (("integer", int), ("number", float), ("date", datetime.fromisoformat)):
         try:
             parse(text)
@@ -22,7 +26,7 @@ def type_of(text):
     return "boolean" if text.lower() in ("true", "false") else "text"
 
 
-def kind_of(value):
+def kind_of(value: Any) -> str:
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int):
@@ -36,8 +40,8 @@ def kind_of(value):
     return {list: "list", dict: "object"}.get(type(value), "text")
 
 
-def common(kinds):
-    kinds = set(kinds)
+def common(found: Iterable[str]) -> str:
+    kinds = set(found)
     if not kinds:
         return "empty"
     if kinds <= {"integer", "number"}:
@@ -45,8 +49,8 @@ def common(kinds):
     return kinds.pop() if len(kinds) == 1 else "mixed" if kinds & {"list", "object"} else "text"
 
 
-def by_column(header, rows, kind):
-    columns = [[] for _ in header]
+def by_column(header: list[Any], rows: Iterable[Iterable[Any]], kind: Callable[[Any], str]) -> Columns:
+    columns: list[list[str]] = [[] for _ in header]
     for row in rows:
         for cells, value in zip(columns, row, strict=False):
             if value is not None and value != "":
@@ -54,7 +58,7 @@ def by_column(header, rows, kind):
     return [[str(name), common(kinds)] for name, kinds in zip(header, columns, strict=True)]
 
 
-def separated(path, delimiter):
+def separated(path: str, delimiter: str | None) -> Columns:
     with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
         if delimiter is None:
             sample = file.read(65536)
@@ -68,7 +72,7 @@ def separated(path, delimiter):
         return by_column(header, itertools.islice(rows, MAX_ROWS), type_of)
 
 
-def records(path):
+def records(path: str) -> Columns:
     with open(path, encoding="utf-8") as file:
         text = file.read(MAX_JSON_BYTES + 1)
     if len(text) > MAX_JSON_BYTES:
@@ -82,7 +86,7 @@ def records(path):
     return by_column(header, ([item.get(key) for key in header] for item in items), kind_of)
 
 
-def sheet(path):
+def sheet(path: str) -> Columns:
     from openpyxl import load_workbook
 
     rows = load_workbook(path, read_only=True, data_only=True).worksheets[0].iter_rows(values_only=True)
@@ -90,7 +94,7 @@ def sheet(path):
     return by_column(header, itertools.islice(rows, MAX_ROWS), kind_of)
 
 
-def parquet(path):
+def parquet(path: str) -> Columns:
     from pyarrow.parquet import read_schema
 
     schema = read_schema(path)

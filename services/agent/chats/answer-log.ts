@@ -29,9 +29,10 @@ export const createAnswerLog = (retell: () => NewEvent[]) => {
 
   return {
     add(event: NewEvent): void {
-      number(event);
-      // What ends an answer is not in what it comes to.
-      if (size > room && event.type !== 'error' && event.type !== 'done') {
+      const isEnd = event.type === 'error' || event.type === 'done';
+      // What ends an answer is not in what it comes to; all else is by now.
+      if (isEnd || size + JSON.stringify(event).length <= room) number(event);
+      else {
         events = [];
         size = 0;
         for (const retold of retell()) number(retold);

@@ -11,6 +11,7 @@ const endOfPath = (text: string, from: number, isInLink: boolean): number => {
   let depth = 0;
   for (let at = from; at < text.length; at++) {
     const mark = text[at] ?? '';
+    if (text.startsWith(start, at) || text.startsWith('](', at)) return at;
     if (mark === '\n' || mark === '<' || mark === '>' || mark === '"') return at;
     if (!isInLink && /[\s'`\]]/.test(mark)) return at;
     if (mark === '(') depth += 1;

@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import type { ExecutionEvent } from '#contract';
+import { createOutputs } from './outputs.ts';
+
+const stdout = (text: string, seq = 1): ExecutionEvent => ({ seq, type: 'stdout', text });
+
+test('what is short is kept as it came, text of one stream in one piece', () => {
+  const outputs = createOutputs();
+  outputs.add(stdout('a'));
+  outputs.add(stdout('b'));
+  outputs.add({ seq: 3, type: 'stderr', text: 'c' });
+  outputs.add({ seq: 4, type: 'result', mime: { 'text/plain': '1' }, main: true });
+  expect(outputs.list().map((event) => ('text' in event ? event.text : event.type))).toEqual(['ab', 'c', 'result']);
+});
+
+test('of long text the head and the tail are kept, and how much is left out', () => {
+  const outputs = createOutputs();
+  let whole = '';
+  for (let i = 0; i < 5000; i++) {
+    const line = `line ${i} ${'.'.repeat(40)}\n`;
+    whole += line;
+    outputs.add(stdout(line, i + 1));
+  }
+  const [head, gap, tail] = outputs.list();
+  if (head?.type !== 'stdout' || gap?.type !== 'truncated' || tail?.type !== 'stdout') throw new Error('not as kept');
+  expect(whole.startsWith(head.text)).toBe(true);
+  expect(whole.endsWith(tail.text)).toBe(true);
+  expect(head.text.length + tail.text.length).toBeLessThanOrEqual(65_536);
+  expect(head.text.length + gap.droppedBytes + tail.text.length).toBe(whole.length);
+});
+
+test('what is displayed is bounded too', () => {
+  const outputs = createOutputs();
+  for (let seq = 1; seq <= 10; seq++) outputs.add({ seq, type: 'display', mime: { 'text/html': 'x'.repeat(250_000) } });
+  const kept = outputs.list();
+  expect(kept.filter(({ type }) => type === 'display')).toHaveLength(3);
+  expect(kept.at(-1)).toMatchObject({ type: 'truncated', droppedEvents: 7 });
+});
