@@ -22,6 +22,14 @@ export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes) => {
       await owner.client.executions.interrupt(boxes.had(await chats.find(owner, id)), execution);
     },
 
+    /** Gives the chat's box fresh kernels, if it has had any. */
+    async restart(owner: Owner, id: string): Promise<void> {
+      const { boxId } = await chats.find(owner, id);
+      if (boxId === null) return;
+      for await (const context of owner.client.contexts.list(boxId))
+        await owner.client.contexts.restart(boxId, context.id);
+    },
+
     async input(owner: Owner, id: string, execution: string, text: string): Promise<void> {
       await owner.client.executions.input(boxes.had(await chats.find(owner, id)), execution, text);
     },

@@ -135,7 +135,7 @@ export const createMaking = (options: MakingOptions) => {
     const lastSeq = record.log.last() + (error ? 2 : 1);
     const { parts } = record;
     const kept = { content: parts.content(), parts: parts.list(), files: parts.files() };
-    const history = [asked, ...outcome.messages];
+    const history = [...(task.asked.earlier ?? []), asked, ...outcome.messages];
     try {
       await write(message, { status, ...kept, tokens, rounds, lastSeq, error, history });
     } finally {

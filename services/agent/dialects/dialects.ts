@@ -3,6 +3,7 @@ import type { Cells } from '../chats/cells.ts';
 import type { Endpoints } from '../http/endpoints.ts';
 import type { Catalog } from '../models/catalog.ts';
 import { addGenerateRoute } from './generate.ts';
+import { addGptCodeUiRoutes } from './gpt-code-ui/routes.ts';
 import { addChatCompletionRoute } from './openai/chat-completions.ts';
 import { addContainerRoutes } from './openai/containers.ts';
 import { addResponseRoutes } from './openai/responses.ts';
@@ -20,7 +21,7 @@ const listMs = 10_000;
 
 /** The same chats in the words of other APIs. */
 export const addDialects = (endpoints: Endpoints, parts: DialectParts): void => {
-  const { chats, files, catalog, log, stopping } = parts;
+  const { chats, files, cells, catalog, log, stopping } = parts;
   const onError = (err: unknown) => log.error({ err }, 'a dialect could not end what it began');
   const listModels = () => catalog.list(AbortSignal.timeout(listMs));
   const turns = createTurns({ ...parts, listModels, onError });
@@ -29,4 +30,5 @@ export const addDialects = (endpoints: Endpoints, parts: DialectParts): void => 
   addContainerRoutes(endpoints, chats, files);
   addGenerateRoute(endpoints, turns, files);
   addPlotRoute(endpoints, turns, files);
+  addGptCodeUiRoutes(endpoints, { turns, files, cells, listModels, onError });
 };

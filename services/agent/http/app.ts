@@ -45,7 +45,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
   app.use(refuseDotSegments());
-  for (const path of ['/v1/*']) {
+  for (const path of ['/v1/*', '/gpt-code-ui/*']) {
     app.use(path, async (c, next) => {
       if (isOpenToAll(c.req.path)) return await next();
       return await options.owners.middleware(c, next);

@@ -1,0 +1,171 @@
+import type { AnswerEvent, ExecutionEvent } from '#contract';
+import type { Cells } from '../../chats/cells.ts';
+import type { Files } from '../../chats/files.ts';
+import type { Owner } from '../../chats/owner.ts';
+import { createAnswerText } from '../answer-markdown.ts';
+import { tokenOf } from '../links.ts';
+import type { Turns } from '../turns.ts';
+import { readWhole } from '../whole-file.ts';
+import { createResults, pictureOf, type Result, textOf } from './results.ts';
+
+export interface DeskOptions {
+  turns: Turns;
+  files: Files;
+  cells: Cells;
+  onError: (error: unknown) => void;
+}
+
+/** What the page shows first: code that it sends back to be run, or the whole answer. */
+export interface Generated {
+  code: string | null;
+  text: string;
+  failure?: string;
+}
+
+const session = 'gpt-code-ui';
+const maxContext = 2000;
+const maxImageBytes = 10 * 1024 * 1024;
+
+/**
+ * One person at the page of gpt-code-ui. An answer waits with its first code until the page sends that back to be run; from then
+ * on it goes by itself, and what it says and prints is to be polled.
+ */
+export const createDesk = ({ turns, files, cells, onError }: DeskOptions) => {
+  const results = createResults();
+  let context = '';
+  let pending: { chat: string; call: string; code: string } | undefined;
+  let leave = new AbortController();
+  let answering: Promise<void> = Promise.resolve();
+
+  const addImage = async (url: string, mime: string): Promise<void> => {
+    if (mime !== 'image/png' && mime !== 'image/jpeg') return results.add('message', `![picture](${url})`);
+    const { body } = await files.openLink(tokenOf(url), undefined, leave.signal);
+    const bytes = await readWhole(body, maxImageBytes);
+    if (bytes) results.add(mime, bytes.toString('base64'));
+  };
+
+  const addOutput = (event: ExecutionEvent): void => {
+    const picture: Result | undefined = pictureOf(event);
+    if (picture) results.add(picture.type, picture.value);
+    else results.add('message', textOf(event));
+  };
+
+  const addFile = (path: string): void => {
+    const name = path.replaceAll(/[[\]\\]/g, '\\$&');
+    results.add('message', `[Download ${name}](/gpt-code-ui/download?file=${encodeURIComponent(path)})`);
+  };
+
+  /** Tells what happens to `show` until something has been answered, and to those who poll after that. */
+  const follow = async (owner: Owner, events: AsyncIterable<AnswerEvent>, show: (what: Generated) => void) => {
+    const toText = createAnswerText('');
+    let said = '';
+    let isShown = false;
+    let before = 0;
+    let failure: string | undefined;
+    let chat = '';
+    const tell = () => {
+      if (isShown) results.add('message', said.trim());
+      said = '';
+    };
+    for await (const event of events) {
+      said += toText(event);
+      if (event.type === 'start') chat = event.chat;
+      if (event.type === 'code' && event.state === 'waiting') {
+        if (isShown) {
+          tell();
+          await turns.approve(owner, chat, { call: event.call, approved: true });
+        } else {
+          pending = { chat, call: event.call, code: event.code };
+          show({ code: event.code, text: said.trim() });
+          isShown = true;
+          said = '';
+        }
+      }
+      if (event.type === 'code' && event.state === 'running') before = results.count();
+      if (event.type === 'output') addOutput(event.event);
+      if (event.type === 'image') await addImage(event.image.url, event.image.mime);
+      if (event.type === 'file') addFile(event.file.path);
+      // The page waits for something to be shown.
+      if (event.type === 'ran' && results.count() === before) results.add('message', 'Done. There is no output.');
+      if (event.type === 'error') failure = event.detail;
+    }
+    pending = undefined;
+    if (!isShown) return show({ code: null, text: said.trim(), ...(failure !== undefined && { failure }) });
+    tell();
+    if (failure !== undefined) results.add('message', `Error from API: ${failure}`);
+  };
+
+  /** Ends what is being answered. */
+  const settle = async (): Promise<void> => {
+    leave.abort();
+    await answering;
+    pending = undefined;
+  };
+
+  return {
+    drain: () => results.drain(),
+
+    /** Comes with the next prompt. */
+    inject(text: string): void {
+      context = `${context}${text}\n`.slice(-maxContext);
+    },
+
+    chat: (owner: Owner) => turns.chatOf(owner, session),
+
+    async generate(owner: Owner, prompt: string, model: string | undefined, modelKey: string | undefined) {
+      await settle();
+      leave = new AbortController();
+      const turn = await turns.begin(owner, {
+        asked: {
+          notes: context === '' ? [] : [`The reader's page has told: ${context}`],
+          earlier: [],
+          question: prompt,
+          files: [],
+          earlierFiles: [],
+        },
+        session,
+        keep: 'always',
+        approval: 'always',
+        model,
+        modelKey,
+        signal: leave.signal,
+      });
+      context = '';
+      return await new Promise<Generated>((show, fail) => {
+        answering = follow(owner, turn.events, show).catch((error: unknown) => {
+          onError(error);
+          fail(error);
+        });
+      });
+    },
+
+    /** Runs code: that of the answer, which then goes on, or any other, which ends the answer. */
+    async run(owner: Owner, code: string): Promise<void> {
+      if (pending && pending.code.trim() === code.trim()) {
+        const { chat, call } = pending;
+        pending = undefined;
+        return await turns.approve(owner, chat, { call, approved: true });
+      }
+      await settle();
+      leave = new AbortController();
+      const { events } = await cells.stream(owner, await turns.chatOf(owner, session), { code }, leave.signal);
+      const before = results.count();
+      const print = async () => {
+        for await (const event of events) {
+          addOutput(event);
+          if (event.type === 'done') for (const path of event.files?.created ?? []) addFile(path);
+        }
+        if (results.count() === before) results.add('message', 'Done. There is no output.');
+      };
+      answering = print().catch(onError);
+    },
+
+    async restart(owner: Owner): Promise<void> {
+      await settle();
+      await cells.restart(owner, await turns.chatOf(owner, session));
+      results.add('message', 'Kernel is ready.');
+    },
+  };
+};
+
+export type Desk = ReturnType<typeof createDesk>;

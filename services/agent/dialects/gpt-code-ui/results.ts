@@ -1,0 +1,65 @@
+import { stripVTControlCharacters } from 'node:util';
+import type { ExecutionEvent } from '#contract';
+
+/** What is shown as one message of the page. */
+export interface Result {
+  type: 'message' | 'image/png' | 'image/jpeg';
+  value: string;
+}
+
+const maxResults = 1000;
+const maxValue = 100_000;
+
+/** What waits to be polled: the oldest goes when nobody polls. */
+export const createResults = () => {
+  let waiting: Result[] = [{ type: 'message', value: 'Kernel is ready.' }];
+  let added = 0;
+  return {
+    /** How many there were ever, to tell whether something has printed anything. */
+    count: () => added,
+    add(type: Result['type'], value: string): void {
+      if (value === '') return;
+      added += 1;
+      waiting.push({ type, value: type === 'message' ? value.slice(0, maxValue) : value });
+      if (waiting.length > maxResults) waiting.shift();
+    },
+    drain(): Result[] {
+      const drained = waiting;
+      waiting = [];
+      return drained;
+    },
+  };
+};
+
+export type Results = ReturnType<typeof createResults>;
+
+/** An output of code as text; pictures and what says nothing are empty. */
+export const textOf = (event: ExecutionEvent): string => {
+  switch (event.type) {
+    case 'stdout':
+    case 'stderr':
+      return stripVTControlCharacters(event.text);
+    case 'result':
+    case 'display': {
+      const text = event.mime['text/plain'];
+      return typeof text === 'string' && !hasPicture(event.mime) ? text : '';
+    }
+    case 'error':
+      return stripVTControlCharacters(event.traceback.join('\n') || `${event.name}: ${event.value}`);
+    default:
+      return '';
+  }
+};
+
+/** The picture of an output that is not taken out of it, as base64. */
+export const pictureOf = (event: ExecutionEvent): Result | undefined => {
+  if (event.type !== 'result' && event.type !== 'display') return undefined;
+  for (const type of ['image/png', 'image/jpeg'] as const) {
+    const value = event.mime[type];
+    if (typeof value === 'string') return { type, value: value.replaceAll(/\s/g, '') };
+  }
+  return undefined;
+};
+
+const hasPicture = (mime: Record<string, unknown>): boolean =>
+  Object.keys(mime).some((type) => type.startsWith('image/'));

@@ -1,0 +1,192 @@
+import { z } from 'zod';
+import { boxPathSchema, type Model, type Uploaded } from '#contract';
+import { readMultipart } from '../../../http/multipart.ts';
+import { openUpload } from '../../../http/uploads.ts';
+import type { Owner } from '../../chats/owner.ts';
+import { readRange, sendFile } from '../../http/downloads.ts';
+import type { Endpoints } from '../../http/endpoints.ts';
+import { createDesk, type Desk, type DeskOptions } from './desk.ts';
+
+export interface GptCodeUiParts extends DeskOptions {
+  listModels: () => Promise<Model[]>;
+}
+
+const tag = 'gpt-code-ui';
+const maxDesks = 10_000;
+const success = { result: 'success' } as const;
+const successSchema = z.object({ result: z.literal('success') }).meta({ id: 'GptCodeUiSuccess' });
+const generatedSchema = z.object({ code: z.string().nullable(), text: z.string() }).meta({ id: 'GptCodeUiGenerated' });
+const resultsSchema = z
+  .object({ results: z.array(z.object({ type: z.string(), value: z.string() })) })
+  .meta({ id: 'GptCodeUiResults' });
+const uploadedSchema = z.object({ message: z.string() }).meta({ id: 'GptCodeUiUploaded' });
+
+/** What the page of gpt-code-ui calls, below /gpt-code-ui: for each person a chat, a box and results of their own. */
+export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): void => {
+  const desks = new Map<string, Desk>();
+  const deskOf = ({ tenant, user }: Owner): Desk => {
+    const id = JSON.stringify([tenant, user]);
+    const desk = desks.get(id) ?? createDesk(parts);
+    // The one that was used last goes last.
+    desks.delete(id);
+    desks.set(id, desk);
+    const [oldest] = desks.keys();
+    if (desks.size > maxDesks && oldest !== undefined) desks.delete(oldest);
+    return desk;
+  };
+
+  add(
+    {
+      method: 'get',
+      path: '/gpt-code-ui/models',
+      summary: 'The models to choose from',
+      tag,
+      responses: {
+        200: {
+          description: 'They.',
+          schema: z.array(z.object({ displayName: z.string(), name: z.string() })),
+        },
+      },
+    },
+    async ({ c }) => c.json((await parts.listModels()).map(({ id }) => ({ displayName: id, name: id }))),
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/gpt-code-ui/generate',
+      summary: 'Code for a prompt, which waits for api/api to run it; or an answer without any',
+      tag,
+      body: z
+        .looseObject({
+          prompt: z.string().min(1).max(200_000),
+          model: z.string().max(200).nullish(),
+          openAIKey: z.string().max(1000).nullish().meta({ description: 'For this request only.' }),
+        })
+        .meta({ id: 'GptCodeUiGenerate' }),
+      responses: {
+        200: { description: 'What the page shows.', schema: generatedSchema },
+        500: { description: 'The model has failed.', schema: generatedSchema },
+      },
+    },
+    async ({ c, owner, body }) => {
+      const { prompt, model, openAIKey } = body;
+      const { failure, ...generated } = await deskOf(owner).generate(
+        owner,
+        prompt,
+        model || undefined,
+        openAIKey || c.req.header('x-model-key'),
+      );
+      return failure === undefined
+        ? c.json(generated)
+        : c.json({ code: null, text: `Error from API: ${failure}` }, 500);
+    },
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/gpt-code-ui/inject-context',
+      summary: 'Something that the next prompt should know',
+      tag,
+      body: z.looseObject({ prompt: z.string().max(100_000) }).meta({ id: 'GptCodeUiContext' }),
+      responses: { 200: { description: 'It will.', schema: successSchema } },
+    },
+    ({ c, owner, body }) => {
+      deskOf(owner).inject(body.prompt);
+      return c.json(success);
+    },
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/gpt-code-ui/upload',
+      summary: 'Put a file into the box',
+      tag,
+      rawBody: { 'multipart/form-data': z.object({ file: z.string().meta({ format: 'binary' }) }) },
+      responses: { 200: { description: 'It is there; of a table its columns are told.', schema: uploadedSchema } },
+    },
+    async ({ c, owner }) => {
+      const chat = await deskOf(owner).chat(owner);
+      const type = c.req.header('content-type') ?? '';
+      if (!/^multipart\/form-data\b/i.test(type)) return c.json({ error: 'No file part in the request' }, 400);
+      using upload = openUpload(c);
+      const written: Uploaded[] = [];
+      await readMultipart(
+        upload.body,
+        type,
+        async (path, content) => {
+          written.push(await parts.files.put(owner, chat, path, content, upload.signal));
+        },
+        upload.signal,
+      );
+      const told = written.map(({ name, preview }) => {
+        const columns = preview?.replace('Columns:', '\nThe file contains the following columns:');
+        return `File ${name} uploaded successfully.${columns ?? ''}`;
+      });
+      return c.json({ message: told.join('\n') });
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/gpt-code-ui/download',
+      summary: 'A file of the box',
+      tag,
+      query: z.object({ file: boxPathSchema }),
+      responses: {
+        200: {
+          description: 'The bytes.',
+          types: { 'application/octet-stream': z.string().meta({ format: 'binary' }) },
+        },
+      },
+    },
+    async ({ c, owner, query }) => {
+      const file = await parts.files.open(owner, await deskOf(owner).chat(owner), query.file, readRange(c));
+      return sendFile(c, file, file.name);
+    },
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/gpt-code-ui/api/api',
+      summary: 'What was printed and said since this was asked last',
+      tag,
+      responses: { 200: { description: 'It is told once.', schema: resultsSchema } },
+    },
+    ({ c, owner }) => c.json({ results: deskOf(owner).drain() }),
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/gpt-code-ui/api/api',
+      summary: 'Run code: that of the answer, which then goes on, or any other',
+      tag,
+      body: z.looseObject({ command: z.string().min(1).max(1_000_000) }).meta({ id: 'GptCodeUiCommand' }),
+      responses: { 200: { description: 'It runs; api/api tells what it prints.', schema: successSchema } },
+    },
+    async ({ c, owner, body }) => {
+      await deskOf(owner).run(owner, body.command);
+      return c.json(success);
+    },
+  );
+
+  add(
+    {
+      method: 'post',
+      path: '/gpt-code-ui/api/restart',
+      summary: 'A fresh kernel: variables are gone, files stay',
+      tag,
+      body: z.looseObject({}).meta({ id: 'GptCodeUiRestart' }),
+      responses: { 200: { description: 'It is there.', schema: successSchema } },
+    },
+    async ({ c, owner }) => {
+      await deskOf(owner).restart(owner);
+      return c.json(success);
+    },
+  );
+};
