@@ -67,8 +67,18 @@ describe('hostile output', () => {
   };
   const cookies = async () => (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`);
 
+  /** What the agent was asked of its chats, by its log. */
+  const asked = () =>
+    running.agent
+      .output()
+      .split('\n')
+      .filter((line) => /"route":"\/v1\/chats"|terminal"/.test(line));
+
   test('runs its scripts in a frame, from which it reaches nothing', async () => {
-    const url = page.url();
+    await show(1, 'harmless');
+    await page.getByText('Done in').waitFor();
+    await eventually(async () => asked().some((line) => line.includes('"POST"')));
+    const [url, before] = [page.url(), asked()];
     const frame = await show(1, attack);
     const seen = frame.contentFrame().locator('#seen');
     await eventually(async () => (await seen.textContent())?.startsWith('{'), 60_000);
@@ -89,6 +99,7 @@ describe('hostile output', () => {
       popup: 'null',
     });
     expect(answers).toEqual([]);
+    expect(asked()).toEqual(before);
     expect(new URL(page.url()).search).toBe(new URL(url).search);
     expect((await frame.boundingBox())?.height).toBeLessThan(600);
   });

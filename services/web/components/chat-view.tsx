@@ -1,4 +1,4 @@
-import { type DragEvent, useCallback, useLayoutEffect, useRef, useState } from 'react';
+import { type DragEvent, useCallback, useEffect, useRef, useState } from 'react';
 import type { AgentInfo, Model } from '#contract';
 import { keptModelKey } from '../api/kept.ts';
 import { useStore } from '../state/store.ts';
@@ -27,10 +27,22 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
   const [isDropping, setDropping] = useState(false);
   const [hasKey, setHasKey] = useState(keptModelKey.get() !== null);
 
-  useLayoutEffect(() => {
-    const { current } = list;
-    if (current !== null && isAtEnd.current) current.scrollTop = current.scrollHeight;
-  });
+  const toEnd = useCallback(() => list.current?.scrollTo({ top: list.current.scrollHeight }), []);
+  // Pictures and frames grow after they were drawn: whoever is at the end stays there.
+  useEffect(() => {
+    const content = list.current?.firstElementChild;
+    if (!content) return;
+    const watcher = new ResizeObserver(() => isAtEnd.current && toEnd());
+    watcher.observe(content);
+    return () => watcher.disconnect();
+  }, [toEnd]);
+  // A question brings its reader to the end.
+  const count = entries.length;
+  useEffect(() => {
+    if (count === 0) return;
+    isAtEnd.current = true;
+    toEnd();
+  }, [count, toEnd]);
 
   const onScroll = () => {
     const { current } = list;
@@ -38,7 +50,6 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
     isAtEnd.current = current.scrollHeight - current.scrollTop - current.clientHeight < nearEnd;
     setAway(!isAtEnd.current);
   };
-  const toEnd = () => list.current?.scrollTo({ top: list.current.scrollHeight });
 
   const decide = useCallback(
     async (call: string, approved: boolean) =>

@@ -36,6 +36,12 @@ export const Shell = ({ client, session, onLeave }: ShellProps) => {
   }, [chat]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: another place closes the drawers.
   useEffect(() => setMenuOpen(false), [route.chat, route.view]);
+  useEffect(() => {
+    if (!isMenuOpen) return;
+    const close = ({ key }: KeyboardEvent) => key === 'Escape' && setMenuOpen(false);
+    addEventListener('keydown', close);
+    return () => removeEventListener('keydown', close);
+  }, [isMenuOpen]);
 
   return (
     <div className="shell" data-menu={isMenuOpen} data-files={isFilesOpen}>

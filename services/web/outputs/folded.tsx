@@ -13,15 +13,26 @@ export const Folded = ({
   const frame = useRef<HTMLDivElement>(null);
   const [isOpen, setOpen] = useState(false);
   const [isLong, setLong] = useState(false);
+  const [isWide, setWide] = useState(false);
   useLayoutEffect(() => {
     const { current } = frame;
-    if (current === null || isOpen) return;
-    setLong(current.scrollHeight > current.clientHeight + 8);
-    current.scrollTop = isTail ? current.scrollHeight : 0;
-  });
+    if (current === null) return;
+    const measure = () => {
+      setWide(current.scrollWidth > current.clientWidth);
+      if (!isOpen) setLong(current.scrollHeight > current.clientHeight + 8);
+      if (isTail) current.scrollTop = current.scrollHeight;
+    };
+    current.scrollTop = 0;
+    measure();
+    // What it holds grows, and the window is made narrower.
+    const watcher = new ResizeObserver(measure);
+    watcher.observe(current);
+    for (const child of current.children) watcher.observe(child);
+    return () => watcher.disconnect();
+  }, [isOpen, isTail]);
   return (
     <div className="folded" data-open={isOpen} data-long={isLong && !isOpen}>
-      <section className="folded-frame" ref={frame} aria-label={label} tabIndex={isLong ? 0 : undefined}>
+      <section className="folded-frame" ref={frame} aria-label={label} tabIndex={isLong || isWide ? 0 : undefined}>
         {children}
       </section>
       {(isLong || isOpen) && (

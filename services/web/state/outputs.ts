@@ -74,8 +74,15 @@ const joined = (stream: Stream, text: string): Stream => {
   };
 };
 
-/** A carriage return begins the line anew, as progress bars do. */
-const withoutOverwritten = (text: string): string => text.replace(/[^\n]*\r(?=[^\n\r])/g, '');
+/** A carriage return begins the line anew, as progress bars do; the last ones wait for what comes. */
+const withoutOverwritten = (text: string): string =>
+  text.includes('\r') ? text.split('\n').map(lastState).join('\n') : text;
+
+const lastState = (line: string): string => {
+  let end = line.length;
+  while (line[end - 1] === '\r') end -= 1;
+  return end === 0 ? line : line.slice(line.lastIndexOf('\r', end - 1) + 1);
+};
 
 /** Where the middle was left out of a stream; null when it is whole. */
 export const cutAt = (stream: Stream): number | null => (stream.droppedCharacters > 0 ? maxHead : null);

@@ -1,0 +1,50 @@
+import { describe, expect, test } from 'vitest';
+import type { AnswerEvent } from '#contract';
+import { applyEvent, emptyAnswer } from './entry.ts';
+
+const start: AnswerEvent = {
+  seq: 1,
+  type: 'start',
+  chat: 'chat',
+  message: 'answer',
+  question: 'question',
+  title: null,
+  model: 'openai/x',
+};
+const events: AnswerEvent[] = [
+  start,
+  { seq: 2, type: 'text', text: 'I ' },
+  { seq: 3, type: 'text', text: 'compute.' },
+  { seq: 4, type: 'code', call: 'one', language: 'python', code: 'print(1)', state: 'waiting' },
+  { seq: 5, type: 'code', call: 'one', language: 'python', code: 'print(1)', state: 'running' },
+  { seq: 6, type: 'output', call: 'one', event: { seq: 2, type: 'stdout', text: '1' } },
+  { seq: 7, type: 'ran', call: 'one', status: 'ok', durationMs: 5 },
+  { seq: 8, type: 'text', text: 'It is 1.' },
+  { seq: 9, type: 'done', status: 'ok', content: 'I compute.It is 1.', files: [], tokens: null, rounds: 2 },
+];
+const told = (list: readonly AnswerEvent[]) => list.reduce(applyEvent, emptyAnswer('', null));
+
+describe('an answer', () => {
+  test('is made of its events: text that goes on, code in its last state with its outputs', () => {
+    const entry = told(events);
+    expect(entry).toMatchObject({ id: 'answer', status: 'ok', content: 'I compute.It is 1.', rounds: 2 });
+    expect(entry.parts).toMatchObject([
+      { type: 'text', text: 'I compute.' },
+      { type: 'code', state: 'done', status: 'ok', durationMs: 5, outputs: { items: [{ text: '1' }] } },
+      { type: 'text', text: 'It is 1.' },
+    ]);
+  });
+
+  test('that is told anew is not there twice', () => {
+    const { createdAt: _, ...again } = told([...events.slice(0, 6), ...events]);
+    const { createdAt: __, ...once } = told(events);
+    expect(again).toEqual(once);
+  });
+
+  test('leaves what it had before as it was: what has not changed is not drawn again', () => {
+    const before = told(events.slice(0, 7));
+    const after = applyEvent(before, { seq: 8, type: 'text', text: 'It' });
+    expect(after.parts[1]).toBe(before.parts[1]);
+    expect(before.parts).toHaveLength(2);
+  });
+});
