@@ -10,6 +10,7 @@ import { createBackground } from '../waiting/background.ts';
 import { readApiKey } from './api-key.ts';
 import { createChatBoxes } from './box/chat-boxes.ts';
 import { createFacts } from './box/facts.ts';
+import { createLanguages } from './box/languages.ts';
 import { createAnswers } from './chats/answers.ts';
 import { createCells } from './chats/cells.ts';
 import { createChats } from './chats/chats.ts';
@@ -116,6 +117,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   });
   const telling = createTelling(links);
   const catalog = createCatalog(config.models);
+  const languages = createLanguages(clientFor());
   const owners = createOwners({ clientFor, isOpen: config.isOpen, hosts: config.hosts });
 
   const { app, endpoints } = createApp({
@@ -142,17 +144,13 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
       await store.secrets.ping();
       await clientFor().caller({ deadlineSeconds: 5 });
     },
-    info: async () => {
-      const { value: template } = await clientFor().templates.list().next();
-      const languages = template?.languages ?? [];
-      return {
-        name: 'codebox-agent',
-        isOpen: config.isOpen,
-        hasModel: catalog.hint() === null,
-        hint: catalog.hint(),
-        languages,
-      };
-    },
+    info: async () => ({
+      name: 'codebox-agent',
+      isOpen: config.isOpen,
+      hasModel: catalog.hint() === null,
+      hint: catalog.hint(),
+      languages: await languages(),
+    }),
     stopping: stopping.signal,
     leaving: leaving.signal,
   });

@@ -267,3 +267,29 @@ test('an answer that another agent makes is followed, approved, stopped', async 
     await other.dispose();
   }
 });
+
+test('messages come page by page, and large ones in shorter pages', async () => {
+  const chat = await newChat();
+  const noise = 'import random\nfrom IPython.display import HTML, display\n';
+  const show = 'display(HTML("".join(chr(random.randrange(0x4e00, 0x9fff)) for _ in range(240_000))))\n';
+  for (let question = 1; question <= 4; question++) {
+    model.say(runs(noise + show.repeat(4)), { text: `Answer ${question}.` });
+    expect(await whole(chat, `Question ${question}`)).toMatchObject({ status: 'ok' });
+  }
+  const seen: string[] = [];
+  const sizes: number[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const query: string = cursor === '' ? '' : `&cursor=${cursor}`;
+    const page = (await agent.send<Page<Message>>('GET', `/v1/chats/${chat}/messages?limit=7${query}`)).body;
+    seen.push(...page.items.map(({ content }) => content));
+    sizes.push(page.items.length);
+    cursor = page.nextCursor;
+  }
+  expect(seen).toEqual([1, 2, 3, 4].flatMap((question) => [`Question ${question}`, `Answer ${question}.`]));
+  expect(sizes[0]).toBeLessThan(7);
+  expect((await agent.send('GET', `/v1/chats/${chat}/messages?cursor=x`)).status).toBe(400);
+  const metrics = await (await agent.call('/metrics')).text();
+  expect(metrics).toMatch(/codebox_answers_total\{status="ok"\} \d/);
+  expect(metrics).toMatch(/codebox_answers_running 0/);
+  expect(metrics).toMatch(/codebox_model_rounds_total \d/);
+});

@@ -56,3 +56,14 @@ test('without a model the agent says what to set, and what it has', async () => 
   expect((await agent.call('/docs')).status).toBe(200);
   expect(await (await agent.call('/metrics')).text()).toContain('codebox_http_request_duration_seconds');
 });
+
+test('while the gateway is away the agent says so, and is itself again when it is back', async () => {
+  const chat = await agent.createChat();
+  await agent.gateway.kill('SIGKILL');
+  expect((await agent.send('GET', '/v1/info')).body).toMatchObject({ name: 'codebox-agent' });
+  expect((await agent.call('/readyz')).status).toBe(503);
+  const refused = await agent.send('POST', `/v1/chats/${chat.id}/cells`, { code: '1' });
+  expect(refused).toMatchObject({ status: 503, body: { code: 'unavailable' } });
+  await agent.gateway.restart();
+  expect((await agent.send('POST', `/v1/chats/${chat.id}/cells`, { code: '1 + 1' })).body.text).toBe('2');
+});

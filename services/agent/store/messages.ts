@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, gt, lt, ne, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, getTableColumns, gt, lt, ne, sql } from 'drizzle-orm';
 import type { PageQuery } from '#contract';
 import { CodeBoxError, toPlain } from '#contract';
 import { foreignCursor } from '../../postgres/page.ts';
@@ -32,6 +32,8 @@ const until = (seconds: number) => sql`now() + make_interval(secs => ${seconds})
 const isRunning = eq(messages.status, 'running');
 /** What the model is given again is bounded once more by its tokens. */
 const maxAnswersBefore = 100;
+/** Of the parts of the messages of one page, as they are stored. */
+const pageBytes = 4 * 1024 * 1024;
 
 /** Questions and answers. Whose chat they are in is for the caller to have asked. */
 export const createMessageStore = (db: Database) => ({
@@ -135,18 +137,26 @@ export const createMessageStore = (db: Database) => ({
     return row;
   },
 
-  /** A page of a chat, the oldest first. */
+  /** A page of a chat, the oldest first; shorter than asked for where the messages are large. */
   async list(chat: string, { limit, cursor }: PageQuery): Promise<{ items: MessageRow[]; nextCursor: string | null }> {
     const after = cursor === undefined ? 0 : readPosition(cursor);
-    const rows = await db
-      .select()
+    const size = sql`pg_column_size(${messages.parts})`;
+    const page = db
+      .select({
+        ...getTableColumns(messages),
+        sizeBefore: sql<number>`sum(${size}) over (order by ${messages.position}) - ${size}`.as('size_before'),
+        left: sql<number>`count(*) over ()`.mapWith(Number).as('left_over'),
+      })
       .from(messages)
       .where(and(eq(messages.chatId, chat), gt(messages.position, after)))
       .orderBy(asc(messages.position))
-      .limit(limit + 1);
-    const items = rows.slice(0, limit);
+      .limit(limit)
+      .as('page');
+    const rows = await db.select().from(page).where(lt(page.sizeBefore, pageBytes)).orderBy(asc(page.position));
+    const items = rows.map(({ sizeBefore: _, left: __, ...row }) => row);
     const last = items.at(-1);
-    return { items, nextCursor: rows.length > limit && last ? String(last.position) : null };
+    const hasMore = last !== undefined && (rows[0]?.left ?? 0) > items.length;
+    return { items, nextCursor: hasMore ? String(last.position) : null };
   },
 
   /** The ids of the answers of a chat, the oldest first. */
