@@ -110,6 +110,9 @@ test('a copy that is kept is there when the box is not, and goes with its chat',
   const box = (await agent.send('GET', `/v1/chats/${other}`)).body.box;
   await agent.gateway.client.boxes.delete(String(box));
   expect(await (await follow(kept.url)).text()).toBe('a\n1\n');
+  expect((await agent.send('GET', `/v1/chats/${other}/files`)).body.items).toEqual([]);
+  expect((await agent.call(`/v1/chats/${other}/files/out.csv`)).status).toBe(410);
+  expect((await agent.send('GET', `/v1/chats/${other}`)).body.box).toBe(box);
   await agent.call(`/v1/chats/${other}`, { method: 'DELETE' });
   expect((await follow(kept.url)).status).toBe(404);
 });

@@ -5,6 +5,8 @@ import type { ChatRow, ChatStore } from '../store/chats.ts';
 /** As long as the gateway lets a box be: its files are the chat's. */
 const maxLifetimeSeconds = 2_592_000;
 
+const ended = new Set<Box['state']>(['deleting', 'deleted', 'failed', 'lost']);
+
 /** What of a chat its box is made from. */
 export type BoxedChat = Pick<ChatRow, 'id' | 'template' | 'boxId' | 'boxRestoredAt'>;
 
@@ -40,6 +42,17 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
   had(chat: Pick<ChatRow, 'boxId'>): string {
     if (chat.boxId === null) throw new CodeBoxError('not_found', 'There is no such file: the chat has no box yet.');
     return chat.boxId;
+  },
+
+  /** Whether the box that it has had is still there, with its files. */
+  async isThere({ client }: Owner, chat: Pick<ChatRow, 'boxId'>): Promise<boolean> {
+    if (chat.boxId === null) return false;
+    try {
+      return !ended.has((await client.boxes.read(chat.boxId)).state);
+    } catch (error) {
+      if (error instanceof CodeBoxError && error.code === 'not_found') return false;
+      throw error;
+    }
   },
 
   /** Ends it with its files; nothing when there is none. */

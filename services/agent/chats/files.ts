@@ -82,9 +82,11 @@ export const createFiles = ({ chats, store, boxes, kept, links, clientFor }: Fil
     async list(owner: Owner, id: string, folder: string, limit: number): Promise<ChatEntry[]> {
       const chat = await chats.find(owner, id);
       const entries: ChatEntry[] = [];
-      if (chat.boxId === null) return entries;
-      const { id: box } = await boxes.open(owner, chat);
-      for await (const { path, name, type, sizeBytes, modifiedAt } of owner.client.files.list(box, folder)) {
+      if (!(await boxes.isThere(owner, chat))) return entries;
+      for await (const { path, name, type, sizeBytes, modifiedAt } of owner.client.files.list(
+        boxes.had(chat),
+        folder,
+      )) {
         if (path === own) continue;
         const url = type === 'file' ? links.path(owner, id, path).url : null;
         entries.push({ path, name, type, sizeBytes, modifiedAt, url });
