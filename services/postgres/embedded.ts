@@ -193,7 +193,12 @@ const answers = (url: string): Promise<boolean> =>
   );
 
 const ask = async (url: string, question: string): Promise<unknown[]> => {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2000, query_timeout: 2000 });
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: askerName,
+    connectionTimeoutMillis: 2000,
+    query_timeout: 2000,
+  });
   // A connection cut during start-up is reported twice: by connect() and by this event.
   client.on('error', () => {});
   try {
@@ -204,11 +209,20 @@ const ask = async (url: string, question: string): Promise<unknown[]> => {
   }
 };
 
-/** The next gateway on this folder may have joined the database while this one was still stopping. */
+/** By this name those who leave at the same moment know each other: who only asks does not use it. */
+const askerName = 'codebox-asks';
+/** A connection is listed for a moment after its end. */
+const [looks, betweenLooksMs] = [5, 200];
+
+/** Others may use it too: the agent beside the gateway, or the next gateway, which joined while this one was still stopping. */
 const stopUnlessUsed = async (url: string, pid: number, data: string): Promise<void> => {
-  const others = "select 1 from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()";
-  const used = await ask(url, others).catch(() => []);
-  if (used.length === 0) await stopPostmaster(pid, data);
+  const others = `select 1 from pg_stat_activity
+    where backend_type = 'client backend' and pid <> pg_backend_pid() and application_name <> '${askerName}'`;
+  for (let look = 0; look < looks; look++) {
+    if (look > 0) await sleep(betweenLooksMs);
+    const used = await ask(url, others).catch(() => []);
+    if (used.length === 0) return await stopPostmaster(pid, data);
+  }
 };
 
 const freePort = (): Promise<number> =>
