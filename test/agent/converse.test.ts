@@ -169,6 +169,8 @@ print(df.sales.sum())`;
       expect(stopped).toMatchObject({ status: 'stopped', rounds: 1, error: null });
       expect(statesOf(stopped)).toEqual(['running', 'stopped']);
       expect(stopped.messages.map(({ role }) => role)).toEqual(['assistant', 'tool']);
+      expect(stopped.events).toContainEqual(expect.objectContaining({ type: 'ran', status: 'interrupted' }));
+      expect(results(stopped)).toEqual(['The reader stopped it. Variables are kept.']);
       server.say(runs('print(kept + 1)'), { text: 'It is 42.' });
       const history = [{ role: 'user' as const, content: 'Sleep.' }, ...stopped.messages];
       const next = await ask({ gateway, box, model }, 'And now?', {
