@@ -77,6 +77,19 @@ describe('a chat in the page', () => {
     await page.getByRole('navigation', { name: 'Your chats' }).getByText('Draw the first squares').waitFor();
   });
 
+  test('has fresh links when it stays open for longer than they are good', async () => {
+    const chat = page.url();
+    const other = await page.context().newPage();
+    await other.clock.install();
+    await other.goto(chat);
+    const picture = other.getByRole('img', { name: 'Picture 1' });
+    const before = await picture.getAttribute('src');
+    await other.clock.fastForward('59:00');
+    await eventually(async () => (await picture.getAttribute('src')) !== before);
+    await eventually(() => picture.evaluate((image) => 'naturalWidth' in image && Number(image.naturalWidth) > 100));
+    await other.close();
+  });
+
   test('folds a traceback below its short error, and shows long tables in a frame', async () => {
     model.say(
       runs("raise ValueError('the cause')"),

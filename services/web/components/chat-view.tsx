@@ -10,6 +10,7 @@ import { Welcome } from './welcome.tsx';
 
 /** So near to the end counts as there. */
 const nearEnd = 80;
+const freshenMs = 30_000;
 
 export interface ChatViewProps {
   workspace: Workspace;
@@ -36,6 +37,10 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
     watcher.observe(content);
     return () => watcher.disconnect();
   }, [toEnd]);
+  useEffect(() => {
+    const timer = setInterval(() => void workspace.freshen(), freshenMs);
+    return () => clearInterval(timer);
+  }, [workspace]);
   // A question brings its reader to the end.
   const count = entries.length;
   useEffect(() => {

@@ -16,6 +16,16 @@ export interface ConversationState {
 }
 
 const paceMs = 40;
+const expiryMarginMs = 5 * 60_000;
+
+/** When the first link of these messages stops working, in ms since 1970; Infinity without any. */
+const firstExpiry = (entries: readonly Entry[]): number => {
+  const links = entries.flatMap(({ files, parts }) => [
+    ...files,
+    ...parts.flatMap((part) => (part.type === 'code' ? [...part.images, ...part.files] : [])),
+  ]);
+  return Math.min(...links.map(({ expiresAt }) => Date.parse(expiresAt)));
+};
 
 /**
  * The conversation of a chat: it goes on in the background while another one is shown. `onChange` is told when the chat itself is
@@ -67,6 +77,15 @@ export const createConversation = (client: AgentClient, onChange: () => void) =>
       const last = store.get().entries.at(-1);
       if (last?.role === 'assistant' && last.status === 'running')
         await take(client.answers.follow(chat.id, last.id, signal));
+    },
+
+    /** Reads the messages again when links in them are about to expire: a page may stay open for days. */
+    async freshen(chat: string): Promise<void> {
+      const { entries, isAnswering } = store.get();
+      if (isAnswering || firstExpiry(entries) - Date.now() > expiryMarginMs) return;
+      const messages = await client.chats.messages(chat).catch(() => []);
+      const isSame = store.get().entries === entries && messages.length === entries.length;
+      if (isSame) change({ entries: messages.map(toEntry) });
     },
 
     async ask(chat: string, question: CreateMessage, shown: Pick<Entry, 'files'>, signal: AbortSignal): Promise<void> {

@@ -80,6 +80,12 @@ export const createWorkspace = (client: AgentClient, id: string | null, { onCrea
       }
     },
 
+    /** To be called now and then while it is looked at. */
+    async freshen(): Promise<void> {
+      const known = await creating;
+      if (known !== undefined) await conversation.freshen(known);
+    },
+
     /** Asks what stands in the composer, with the files that came. */
     async ask(): Promise<void> {
       const content = text.get().trim();
