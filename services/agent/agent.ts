@@ -5,6 +5,7 @@ import { createClient } from '#contract';
 import { openBlobs } from '../blobs/open-blobs.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import { startEmbeddedPostgres } from '../postgres/embedded.ts';
+import { errorSerializers } from '../postgres/error-log.ts';
 import { newId } from '../postgres/id.ts';
 import { createBackground } from '../waiting/background.ts';
 import { readApiKey } from './api-key.ts';
@@ -51,7 +52,8 @@ const limits: Limits = { rounds: 12, sameMistake: 3, outputCharacters: 8000, his
  * Disposing it stops in order: no new requests, running ones get time, streams end with a reason, then the database is closed.
  */
 export const createAgent = async (config: Config, overrides: Overrides = {}) => {
-  const log = overrides.log ?? pino({ level: config.logLevel, base: { service: 'agent' } });
+  const log =
+    overrides.log ?? pino({ level: config.logLevel, base: { service: 'agent' }, serializers: errorSerializers });
   await using stack = new AsyncDisposableStack();
   const apiKey = await readApiKey(config);
   const clientFor = (key = apiKey) => createClient({ url: config.gatewayUrl, key, retries: 2, fetch: gatewayFetch });

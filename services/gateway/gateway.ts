@@ -4,6 +4,7 @@ import { openBlobs } from '../blobs/open-blobs.ts';
 import { createBlobProbe } from '../blobs/probe.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import { startEmbeddedPostgres } from '../postgres/embedded.ts';
+import { errorSerializers } from '../postgres/error-log.ts';
 import { newId } from '../postgres/id.ts';
 import { createBackground } from '../waiting/background.ts';
 import { createBoxConnections } from './box-server/connections.ts';
@@ -74,7 +75,9 @@ const sweepsPerSocketCheck = 3;
  * requests, running ones get time, streams end with a reason, then the database is closed. Boxes stay.
  */
 export const createGateway = async (config: Config, overrides: Overrides = {}) => {
-  const log = overrides.log ?? pino({ level: config.logLevel, ...(config.tracing && { mixin: traceFields }) });
+  const log =
+    overrides.log ??
+    pino({ level: config.logLevel, serializers: errorSerializers, ...(config.tracing && { mixin: traceFields }) });
   await using stack = new AsyncDisposableStack();
   if (config.tracing) {
     const { startTracing } = await import('./tracing/tracing.ts');

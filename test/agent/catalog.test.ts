@@ -73,8 +73,14 @@ describe('the catalog of models', () => {
       ['openai/gpt-5', true, false],
       ['anthropic/claude-sonnet-4-5', true, false],
     ]);
-    expect((await refusal(catalog.open(null))).code).toBe('unauthorized');
-    expect((await refusal(catalog.open('anthropic/x'))).message).toContain('ANTHROPIC_API_KEY');
+    expect(await refusal(catalog.open(null))).toMatchObject({
+      code: 'invalid_request',
+      errors: [{ pointer: '/model' }],
+    });
+    expect(await refusal(catalog.open('anthropic/x'))).toMatchObject({
+      message: expect.stringContaining('ANTHROPIC_API_KEY'),
+      errors: [{ pointer: '/headers/X-Model-Key' }],
+    });
   });
 
   test('lists what a server serves, once a minute, and no secret', async () => {

@@ -135,19 +135,18 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
 
     /**
      * The model of that name, or the default one. A `key` is used for this one alone and never kept. Rejects with
-     * `invalid_request` for a model that there is not, `unauthorized` where a key is missing.
+     * `invalid_request` for a model that there is not, and where a key is missing: the caller of the agent is known all the same.
      */
     async open(id: string | null, key?: string): Promise<LanguageModel> {
       const name = await find(id);
-      if (name === undefined && id === null) throw new CodeBoxError('unauthorized', howToConfigure);
+      if (name === undefined && id === null) throw refused('/model', 'needs a configured model', howToConfigure);
       if (name === undefined)
-        throw new CodeBoxError('invalid_request', 'There is no such model.', {
-          errors: [{ pointer: '/model', detail: 'must be one that GET /v1/models lists' }],
-        });
+        throw refused('/model', 'must be one that GET /v1/models lists', 'There is no such model.');
       if (key !== undefined) return build(name, key);
       if (needsKey(name.provider)) {
         const variable = keyVariables[name.provider];
-        throw new CodeBoxError('unauthorized', `${name.id} needs a key: set ${variable}, or send one as X-Model-Key.`);
+        const text = `${name.id} needs a key: set ${variable}, or send one as X-Model-Key.`;
+        throw refused('/headers/X-Model-Key', `is required for ${name.id}`, text);
       }
       const model = opened.get(name.id) ?? build(name, settings[name.provider]?.key);
       // Names that nobody listed come from requests.
@@ -159,3 +158,6 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
 };
 
 export type Catalog = ReturnType<typeof createCatalog>;
+
+const refused = (pointer: string, detail: string, text: string) =>
+  new CodeBoxError('invalid_request', text, { errors: [{ pointer, detail }] });
