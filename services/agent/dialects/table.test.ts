@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import { tableSchema, toCsv } from './table.ts';
 
 test('rows and columns become the same CSV, whatever stands in their cells', () => {
@@ -16,4 +17,20 @@ test('rows and columns become the same CSV, whatever stands in their cells', () 
 test('what is no table is refused', () => {
   for (const data of ['', [], {}, 7, [[1]], { a: 1 }, [{ a: { b: 1 } }]])
     expect(tableSchema.safeParse(data).success).toBe(false);
+});
+
+test('a small body that would fill up to a huge table is refused with the place where it is', () => {
+  const raggedRows = Array.from({ length: 3000 }, (_, n) => ({ [`k${n}`]: 1 }));
+  const raggedColumns = { long: Array(200_000).fill(1), ...Object.fromEntries(raggedRows.map((_, n) => [n, []])) };
+  const wide = Object.fromEntries(Array.from({ length: 10_001 }, (_, n) => [n, []]));
+  for (const [data, detail] of [
+    [raggedRows, /at most 5000000 cells/],
+    [raggedColumns, /at most 5000000 cells/],
+    [wide, /at most 10000 columns/],
+  ] as const)
+    expect(z.object({ data: tableSchema }).safeParse({ data }).error?.issues).toMatchObject([
+      { path: ['data'], message: expect.stringMatching(detail) },
+    ]);
+  const row = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [n, 1]));
+  expect(tableSchema.safeParse([row]).success).toBe(true);
 });

@@ -2,8 +2,11 @@ import { z } from 'zod';
 
 const cell = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 const maxRows = 200_000;
+const maxColumns = 10_000;
+/** Rows with keys of their own, and columns of unequal length, are filled up: a small body may be a huge table. */
+const maxCells = 5_000_000;
 
-/** A table as CSV text, as rows (objects with the same keys), or as columns. */
+/** A table as CSV text, as rows (objects with the same keys), or as columns, within bounds of its columns and cells. */
 export const tableSchema = z
   .union(
     [
@@ -15,17 +18,36 @@ export const tableSchema = z
     ],
     { error: 'must be CSV text, a list of rows, or lists of values by column' },
   )
+  .superRefine((table, { addIssue }) => {
+    if (typeof table === 'string') return;
+    const columns = namesOf(table).size;
+    if (columns > maxColumns) addIssue({ code: 'custom', message: `must have at most ${maxColumns} columns` });
+    else if (columns * lengthOf(table) > maxCells)
+      addIssue({
+        code: 'custom',
+        message: `must have at most ${maxCells} cells, with those that rows or columns lack`,
+      });
+  })
   .meta({ id: 'Table' });
 
 export type Table = z.infer<typeof tableSchema>;
 
+type Cells = Exclude<Table, string>;
+
+const namesOf = (table: Cells): Set<string> =>
+  new Set(Array.isArray(table) ? table.flatMap((row) => Object.keys(row)) : Object.keys(table));
+
+const lengthOf = (table: Cells): number =>
+  Array.isArray(table) ? table.length : Object.values(table).reduce((most, { length }) => Math.max(most, length), 0);
+
 /** The table as CSV: text as it came, all else with the columns in the order in which they first stand there. */
 export const toCsv = (table: Table): string => {
   if (typeof table === 'string') return table;
-  const names = Array.isArray(table) ? [...new Set(table.flatMap((row) => Object.keys(row)))] : Object.keys(table);
-  const length = Array.isArray(table) ? table.length : Math.max(...Object.values(table).map(({ length }) => length));
+  const names = [...namesOf(table)];
   const valueAt = (name: string, row: number) => (Array.isArray(table) ? table[row]?.[name] : table[name]?.[row]);
-  const rows = Array.from({ length }, (_, row) => names.map((name) => quoted(valueAt(name, row))).join(','));
+  const rows = Array.from({ length: lengthOf(table) }, (_, row) =>
+    names.map((name) => quoted(valueAt(name, row))).join(','),
+  );
   return `${[names.map(quoted).join(','), ...rows].join('\n')}\n`;
 };
 
