@@ -1,0 +1,29 @@
+// Messengers take messages of a bounded length.
+const fence = /^```\w*$/;
+
+/** Cuts Markdown into pieces of at most `limit` characters, at ends of lines where there are any; a code block stays one. */
+export const splitText = (text: string, limit: number): string[] => {
+  const pieces: string[] = [];
+  let piece = '';
+  let open = '';
+  // Room for the fence that closes a block which goes on in the next piece.
+  const room = limit - 8;
+  const flush = () => {
+    if (piece.trim() !== '') pieces.push(open ? `${piece}\`\`\`` : piece);
+    piece = open && `${open}\n`;
+  };
+  for (const whole of text.split('\n')) {
+    let line = whole;
+    if (piece.length + line.length + 1 > room) flush();
+    while (piece.length + line.length + 1 > room) {
+      const fits = room - piece.length - 1;
+      piece += `${line.slice(0, fits)}\n`;
+      line = line.slice(fits);
+      flush();
+    }
+    piece += `${line}\n`;
+    if (fence.test(whole.trim())) open = open ? '' : whole.trim();
+  }
+  if (piece.trim() !== '' && piece !== `${open}\n`) pieces.push(piece);
+  return pieces.map((each) => each.trimEnd());
+};
