@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Chat, Message, Page, Uploaded } from '#contract';
+import { isOwnCookie } from '../../services/gateway/http/ports/cookie.ts';
 import { databaseUrl } from '../api/harness.ts';
 import { type RunningAgent, startAgent } from './agent-harness.ts';
 
@@ -116,12 +117,25 @@ test('whoever asks sees the own chats only, in lists, by id, in files, answers a
 test('a key of nobody is refused, and a visitor is known by a cookie that no script reads', async () => {
   expect((await agent.call('/v1/chats', { key: 'cbx_wrong' })).status).toBe(401);
   const first = await agent.call('/v1/chats', { key: '' });
-  expect(first.headers.get('set-cookie')).toMatch(/^codebox_visitor=[\w-]{43};.*HttpOnly; SameSite=Strict/);
+  expect(first.headers.get('set-cookie')).toMatch(/^codebox-visitor=[\w-]{43};.*HttpOnly; SameSite=Lax$/);
   const visitor = await newVisitor();
   expect((await as(visitor)('/v1/chats')).headers.get('set-cookie')).toBeNull();
   const named = { key: '', headers: { ...visitor.headers, 'x-codebox-user': 'ann' } };
   await as(visitor)('/v1/chats', { method: 'POST', body: '{}' });
   expect(((await (await as(named)('/v1/chats')).json()) as Page<Chat>).items).toHaveLength(1);
+});
+
+test('the cookie of a visitor is kept from servers in boxes, and by TLS from other hosts of the domain', async () => {
+  const byTls = { 'x-forwarded-proto': 'https' };
+  const cookieOf = async (headers: Record<string, string>) =>
+    (await raw('/v1/chats', headers, 'GET')).headers['set-cookie']?.[0] ?? '';
+  const [plain, secure] = [await cookieOf({}), await cookieOf(byTls)];
+  expect(secure).toMatch(/^__Host-codebox-visitor=[\w-]{43};.*Path=\/;.*Secure/);
+  for (const cookie of [plain, secure]) expect(isOwnCookie(cookie)).toBe(true);
+  const pairOf = (cookie: string) => cookie.split(';')[0] ?? '';
+  expect(await cookieOf({ ...byTls, cookie: pairOf(secure) })).toBe('');
+  // A sibling host could have set this one.
+  expect(await cookieOf({ ...byTls, cookie: pairOf(plain) })).toMatch(/^__Host-/);
 });
 
 test('another site, and a name that was let point here, get nothing done', async () => {

@@ -263,6 +263,6 @@ describe('a chat in the page', () => {
     expect(running.faults).toEqual([]);
     expect(
       await page.evaluate('JSON.stringify([{ ...sessionStorage }, { ...localStorage }, document.cookie])'),
-    ).not.toMatch(/cbx_|key-of-a-test|codebox_visitor/);
+    ).not.toMatch(/cbx_|key-of-a-test|codebox-visitor/);
   });
 });

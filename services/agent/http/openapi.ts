@@ -10,8 +10,9 @@ export const openApiDocument = ({ registry }: Endpoints) => {
   registry.registerComponent('securitySchemes', 'visitor', {
     type: 'apiKey',
     in: 'cookie',
-    name: 'codebox_visitor',
-    description: 'Of a browser without a key, where the agent is open: it is given one at its first request.',
+    name: 'codebox-visitor',
+    description:
+      'Of a browser without a key, where the agent is open: it is given one at its first request. By TLS its name is `__Host-codebox-visitor`.',
   });
   // No answer refers to it: it is behind the chartUrl of a picture.
   const chart = { type: 'schema' as const, schema: chartSchema };

@@ -18,7 +18,8 @@ export interface OwnerOptions {
 /** So long the gateway is not asked again whose a key is. */
 const freshMs = 5000;
 const maxKnown = 10_000;
-const cookieName = 'codebox_visitor';
+/** The prefix keeps it from servers in boxes, which share a host with the agent: the gateway hands them no cookie of CodeBox. */
+const cookieName = 'codebox-visitor';
 const cookieSeconds = 400 * 86_400;
 const cookiePattern = /^[\w-]{43}$/;
 const userSchema = plainText().min(1).max(256);
@@ -81,11 +82,19 @@ export const createOwners = ({ clientFor, isOpen, hosts, now = Date.now }: Owner
 
   /** The cookie of a visitor; a new one for whoever has none yet. */
   const visitorOf = (c: Context<Env>): string => {
-    const given = getCookie(c, cookieName) ?? '';
+    // By TLS with a name that browsers take from this very host only: no other of its domain can give a visitor away.
+    const isSecure = c.req.header('x-forwarded-proto') === 'https';
+    const given = (isSecure ? getCookie(c, cookieName, 'host') : getCookie(c, cookieName)) ?? '';
     if (cookiePattern.test(given)) return given;
     const fresh = randomBytes(32).toString('base64url');
-    const secure = c.req.header('x-forwarded-proto') === 'https';
-    setCookie(c, cookieName, fresh, { path: '/', httpOnly: true, sameSite: 'Strict', secure, maxAge: cookieSeconds });
+    setCookie(c, cookieName, fresh, {
+      path: '/',
+      httpOnly: true,
+      // What changes something is guarded by its origin; without the cookie a link that is followed would make a new visitor.
+      sameSite: 'Lax',
+      maxAge: cookieSeconds,
+      ...(isSecure && { prefix: 'host', secure: true }),
+    });
     return fresh;
   };
 
