@@ -7,6 +7,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { eventually } from '../api/harness.ts';
 import { freePort } from '../free-port.ts';
 import { type RunningAgent, startAgent } from './agent-harness.ts';
+import { startDiscord } from './discord.ts';
 import { type ModelServer, runs, startModelServer } from './model-server.ts';
 import { startSlack } from './slack.ts';
 
@@ -86,6 +87,35 @@ test('the console stops an answer in the middle of its code', async () => {
   await shows('[stopped]');
   child.stdin.end();
   await once(child, 'exit');
+});
+
+test('the bot for Discord answers everybody in a chat of their own, with typing, long answers and files', async () => {
+  const discord = await startDiscord();
+  try {
+    const long = Array.from({ length: 300 }, (_, at) => `line ${at} of many`).join('\n');
+    models.say(runs(makesFile), { text: long });
+    run('discord-bot.ts', { DISCORD_BOT_TOKEN: 'token', DISCORD_API_URL: discord.api });
+    await eventually(async () => discord.isJoined());
+    discord.write('7', '70', 'Add these.', { 'numbers.csv': 'a\n1\n2\n' });
+    const file = await eventually(async () => discord.sent.find(({ files }) => files.length > 0));
+    expect(file).toMatchObject({ channel: '70', files: [{ name: 'sum.csv', bytes: Buffer.from('sum\n3\n') }] });
+    expect(discord.typing).toContain('70');
+    const texts = discord.sent.map(({ content }) => content).filter((text) => text !== '');
+    expect(texts.join('\n')).toBe(long);
+    expect(Math.max(...texts.map(({ length }) => length))).toBeLessThanOrEqual(2000);
+    expect(JSON.stringify(models.requests[0]?.messages)).toContain('numbers.csv');
+
+    models.say(runs('print(sorted(__import__("os").listdir(".")))'), { text: 'Nothing is here.' });
+    discord.write('8', '80', 'What is here?');
+    await eventually(async () => discord.sent.find(({ channel }) => channel === '80'));
+    expect(JSON.stringify(models.requests[1]?.messages)).not.toContain('sum.csv');
+    models.say({ text: 'As I said.' });
+    discord.write('7', '70', 'Again?');
+    await eventually(async () => discord.sent.find(({ content }) => content === 'As I said.'));
+    expect(JSON.stringify(models.requests[0]?.messages)).toContain('Add these.');
+  } finally {
+    await discord.close();
+  }
 });
 
 test('the app for Slack answers in the thread, once, and only what Slack has signed', async () => {
