@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Box } from '#contract';
+import { type Box, createClient } from '#contract';
 import { createBoxWorkspace } from '../../services/agent/box/box-workspace.ts';
 import { createFacts } from '../../services/agent/box/facts.ts';
 import { converse } from '../../services/agent/loop/converse.ts';
@@ -45,7 +45,7 @@ describe.each(anyDriver)('what a model is told of runs on the %s driver', (drive
 
   test('of 50 MB of output a part, in memory that does not grow with it', async () => {
     server.say(runs('for i in range(500): print("x" * 100_000)'), { text: 'Done.' });
-    const workspace = createBoxWorkspace({ client: gateway.client, box, facts: createFacts() });
+    const workspace = createBoxWorkspace({ client: gateway.client, tenant: 'default', box, facts: createFacts() });
     let seen = 0;
     let most = 0;
     globalThis.gc?.();
@@ -103,7 +103,13 @@ plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()
   });
 
   test('of code that takes too long that it was ended', async () => {
-    const workspace = createBoxWorkspace({ client: gateway.client, box, facts: createFacts(), executionSeconds: 1 });
+    const workspace = createBoxWorkspace({
+      client: gateway.client,
+      tenant: 'default',
+      box,
+      facts: createFacts(),
+      executionSeconds: 1,
+    });
     server.say(runs('import time\ntime.sleep(60)'), { text: 'Done.' });
     const answer = await ask({ gateway, box, model }, 'Go.', { workspace });
     expect(results(answer)[0]).toContain('It ended with timeout');
@@ -129,5 +135,26 @@ plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()
     expect(content).toContain('pandas 3.1.1');
     expect(content).toContain('It has no network');
     expect(content).toContain(`${box.limits.memoryMb} MiB of memory`);
+  });
+
+  test('what the box of one tenant says of its packages is not told to another', async () => {
+    const asked: string[] = [];
+    const { url, key } = gateway;
+    const client = createClient({
+      url,
+      key,
+      fetch: (input, init) => {
+        asked.push(new URL(String(input)).pathname);
+        return fetch(input, init);
+      },
+    });
+    const facts = createFacts();
+    const isAsked = async (tenant: string) => {
+      asked.length = 0;
+      const workspace = createBoxWorkspace({ client, tenant, box, facts });
+      expect((await workspace.facts(AbortSignal.timeout(60_000))).packages).toContain('pandas 3.1.1');
+      return asked.some((path) => path.endsWith('/packages'));
+    };
+    expect([await isAsked('ada'), await isAsked('ada'), await isAsked('eve')]).toEqual([true, false, true]);
   });
 });

@@ -43,7 +43,7 @@ export const ask = async (
   const events: LoopEvent[] = [];
   const outcome = await converse({
     model,
-    workspace: createBoxWorkspace({ client: gateway.client, box, facts }),
+    workspace: createBoxWorkspace({ client: gateway.client, tenant: 'default', box, facts }),
     messages: [{ role: 'user', content: question }],
     notes: [],
     approve: undefined,

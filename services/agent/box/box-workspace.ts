@@ -13,6 +13,7 @@ const nobodyTypes = '\n[The code waits for input, but nobody can type here. It w
 interface BoxWorkspace {
   /** Of the tenant whose box it is. */
   client: Client;
+  tenant: string;
   box: Box;
   facts: FactsOfBoxes;
   /** Wall time of one run. */
@@ -23,7 +24,7 @@ interface BoxWorkspace {
 const toBoxPath = (path: string): string => path.replace(/^(sandbox:)?\/+mnt\/data\/?|^\.\/+|\/+$/g, '');
 
 /** The box of a chat for the loop, over the public API. Code runs in the default context of its language. */
-export const createBoxWorkspace = ({ client, box, facts, executionSeconds = 120 }: BoxWorkspace): Workspace => {
+export const createBoxWorkspace = ({ client, tenant, box, facts, executionSeconds = 120 }: BoxWorkspace): Workspace => {
   const interrupt = (execution: string) => client.executions.interrupt(box.id, execution).catch(() => {});
 
   const start = async (code: { language: string; code: string }, late: AbortSignal, signal: AbortSignal) => {
@@ -39,7 +40,7 @@ export const createBoxWorkspace = ({ client, box, facts, executionSeconds = 120 
   };
 
   return {
-    facts: (signal) => facts.read(client, box, executionSeconds, signal),
+    facts: (signal) => facts.read({ client, tenant, box }, executionSeconds, signal),
 
     async run(code, onEvent, signal) {
       signal.throwIfAborted();

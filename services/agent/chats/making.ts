@@ -83,7 +83,7 @@ export const createMaking = (options: MakingOptions) => {
     const earlier = asked.earlier ?? toConversation(await store.history(chat.id));
     const outcome = await converse({
       model,
-      workspace: createBoxWorkspace({ client: owner.client, box, facts }),
+      workspace: createBoxWorkspace({ client: owner.client, tenant: owner.tenant, box, facts }),
       messages: [...earlier, { role: 'user', content: question }],
       notes: [...(asked.notes ?? []), ...(lost ? [lost.note] : [])],
       approve:
