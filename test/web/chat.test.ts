@@ -163,6 +163,9 @@ describe('a chat in the page', () => {
     await answer().getByText('As you like.').waitFor();
     expect(await answer().getByText('never 42').count()).toBe(0);
     await isDone();
+    // The chat keeps what its reader has chosen.
+    await page.reload();
+    await eventually(() => page.getByRole('checkbox', { name: 'Ask before running' }).isChecked());
     await page.getByText('Ask before running').click();
   });
 
@@ -212,6 +215,22 @@ describe('a chat in the page', () => {
     await answer().getByText('From the second.').waitFor();
     expect(model.requests.map(({ model }) => model)).toEqual(['second']);
     await isDone();
+  });
+
+  test("sends a reader's own key to its provider, and to no other", async () => {
+    const sent: (string | undefined)[] = [];
+    page.on('request', (request) => {
+      if (/\/messages$/.test(request.url()) && request.method() === 'POST') sent.push(request.headers()['x-model-key']);
+    });
+    for (const provider of ['anthropic', 'openai']) {
+      await page.evaluate(`sessionStorage.setItem('codebox-model-key ${provider}', 'own-key-for-${provider}')`);
+      model.say({ text: `Asked ${provider}.` });
+      await ask('Who pays?');
+      await answer().getByText(`Asked ${provider}.`).waitFor();
+      await isDone();
+    }
+    expect(sent).toEqual([undefined, 'own-key-for-openai']);
+    await page.evaluate('sessionStorage.clear()');
   });
 
   test('hostile Markdown is text and loads nothing from elsewhere', async () => {

@@ -10,5 +10,5 @@ export const kept = (name: string) => ({
 /** The CodeBox key, where the agent asks for one. */
 export const keptKey = kept('codebox-key');
 
-/** The reader's own key of a model; it goes with a question and nowhere else. */
-export const keptModelKey = kept('codebox-model-key');
+/** The reader's own key for the models of one provider; it goes with questions to these and nowhere else. */
+export const keptModelKey = (provider: string) => kept(`codebox-model-key ${provider}`);

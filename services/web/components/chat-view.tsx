@@ -1,6 +1,6 @@
 import { type DragEvent, useCallback, useEffect, useRef, useState } from 'react';
 import type { AgentInfo, Model } from '#contract';
-import { keptModelKey } from '../api/kept.ts';
+import { canBeAsked, chosenModel } from '../state/chosen-model.ts';
 import { useStore } from '../state/store.ts';
 import type { Workspace } from '../state/workspace.ts';
 import { Composer } from './composer.tsx';
@@ -26,7 +26,8 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
   const isAtEnd = useRef(true);
   const [isAway, setAway] = useState(false);
   const [isDropping, setDropping] = useState(false);
-  const [hasKey, setHasKey] = useState(keptModelKey.get() !== null);
+  const model = chosenModel(models, useStore(workspace.manner).model);
+  const [, setKeys] = useState(0);
 
   const toEnd = useCallback(() => list.current?.scrollTo({ top: list.current.scrollHeight }), []);
   // Pictures and frames grow after they were drawn: whoever is at the end stays there.
@@ -68,7 +69,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
     workspace.uploads.add(event.dataTransfer.files);
   };
 
-  const canAsk = info === null || info.hasModel || hasKey;
+  const canAsk = info === null || (model === undefined ? info.hasModel : canBeAsked(model));
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: dropping files has a button beside it.
     <div
@@ -89,7 +90,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
           {isLoading && <p className="hint">Loading …</p>}
           {entries.length === 0 && !isLoading && (
             <Welcome
-              hint={canAsk ? null : (info.hint ?? 'No model is configured.')}
+              hint={canAsk ? null : (info.hint ?? 'This model needs a key of your own.')}
               text={workspace.text}
               onNotebook={onNotebook}
             />
@@ -120,7 +121,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
         models={models}
         canAsk={canAsk}
         isAnswering={isAnswering}
-        onModelKey={() => setHasKey(keptModelKey.get() !== null)}
+        onModelKey={() => setKeys((count) => count + 1)}
       />
       {isDropping && <div className="drop-note">Drop files to put them into this chat</div>}
     </div>

@@ -11,6 +11,7 @@ export interface ComposerProps {
   models: readonly Model[];
   canAsk: boolean;
   isAnswering: boolean;
+  /** A key of the reader's own was given or taken away. */
   onModelKey: () => void;
 }
 
@@ -93,16 +94,14 @@ export const Composer = ({ workspace, models, canAsk, isAnswering, onModelKey }:
         <ModelPicker
           models={models}
           chosen={manner.model}
-          onChoose={(model) => workspace.manner.set((was) => ({ ...was, model }))}
+          onChoose={(model) => void workspace.choose({ model })}
           onKey={onModelKey}
         />
         <label className="toggle" title="Code waits until you approve it">
           <input
             type="checkbox"
             checked={manner.approval === 'always'}
-            onChange={(event) =>
-              workspace.manner.set((was) => ({ ...was, approval: event.target.checked ? 'always' : 'never' }))
-            }
+            onChange={(event) => void workspace.choose({ approval: event.target.checked ? 'always' : 'never' })}
           />
           <Icon name="shield" />
           <span>Ask before running</span>

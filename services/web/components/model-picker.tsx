@@ -1,6 +1,7 @@
 import { type FormEvent, useState } from 'react';
 import type { Model } from '#contract';
 import { keptModelKey } from '../api/kept.ts';
+import { canBeAsked, chosenModel, ownKeyFor, providerOf } from '../state/chosen-model.ts';
 import { Dialog } from './dialog.tsx';
 import { Icon } from './icon.tsx';
 
@@ -13,18 +14,19 @@ export interface ModelPickerProps {
   onKey: () => void;
 }
 
-const ModelKey = ({ onClose }: { onClose: () => void }) => {
-  const [key, setKey] = useState(keptModelKey.get() ?? '');
+const ModelKey = ({ provider, onClose }: { provider: string; onClose: () => void }) => {
+  const kept = keptModelKey(provider);
+  const [key, setKey] = useState(kept.get() ?? '');
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    keptModelKey.set(key.trim());
+    kept.set(key.trim());
     onClose();
   };
   return (
-    <Dialog title="Your own key for a model" onClose={onClose}>
+    <Dialog title={`Your own key for ${provider}`} onClose={onClose}>
       <form onSubmit={submit}>
-        <p>It is kept in this tab, sent with your questions, and never stored.</p>
-        <label htmlFor="model-key">Key of the model’s provider</label>
+        <p>It is kept in this tab, sent with your questions to these models, and never stored.</p>
+        <label htmlFor="model-key">Key</label>
         <input
           id="model-key"
           type="password"
@@ -49,25 +51,25 @@ const ModelKey = ({ onClose }: { onClose: () => void }) => {
 /** Which model is asked, and with whose key. */
 export const ModelPicker = ({ models, chosen, onChoose, onKey }: ModelPickerProps) => {
   const [isOpen, setOpen] = useState(false);
-  if (models.length === 0) return null;
-  const current = models.find(({ id, isDefault }) => (chosen === null ? isDefault : id === chosen)) ?? models[0];
-  const hasKey = keptModelKey.get() !== null;
+  const current = chosenModel(models, chosen);
+  if (current === undefined) return null;
+  const hasKey = ownKeyFor(current) !== null;
   return (
     <>
       <select
         className="model-select"
         aria-label="Model"
-        value={current?.id}
+        value={current.id}
         onChange={(event) => onChoose(event.target.value)}
       >
-        {models.map(({ id, needsKey }) => (
-          <option key={id} value={id}>
-            {id.slice(id.indexOf('/') + 1)}
-            {needsKey && !hasKey ? ' (needs your key)' : ''}
+        {models.map((model) => (
+          <option key={model.id} value={model.id}>
+            {model.id.slice(model.id.indexOf('/') + 1)}
+            {canBeAsked(model) ? '' : ' (needs your key)'}
           </option>
         ))}
       </select>
-      {(current?.needsKey || hasKey) && (
+      {(current.needsKey || hasKey) && (
         <button
           type="button"
           className="icon-button"
@@ -81,6 +83,7 @@ export const ModelPicker = ({ models, chosen, onChoose, onKey }: ModelPickerProp
       )}
       {isOpen && (
         <ModelKey
+          provider={providerOf(current.id)}
           onClose={() => {
             setOpen(false);
             onKey();

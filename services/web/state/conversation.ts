@@ -1,6 +1,5 @@
 import type { AnswerEvent, Chat, CreateMessage } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
-import { keptModelKey } from '../api/kept.ts';
 import { applyEvent, type Entry, emptyAnswer, toEntry } from './entry.ts';
 import { faultText } from './fault.ts';
 import { createStore } from './store.ts';
@@ -88,16 +87,21 @@ export const createConversation = (client: AgentClient, onChange: () => void) =>
       if (isSame) change({ entries: messages.map(toEntry) });
     },
 
-    async ask(chat: string, question: CreateMessage, shown: Pick<Entry, 'files'>, signal: AbortSignal): Promise<void> {
+    async ask(
+      chat: string,
+      question: CreateMessage,
+      { files, modelKey }: Pick<Entry, 'files'> & { modelKey: string | null },
+      signal: AbortSignal,
+    ): Promise<void> {
       const asked: Entry = {
         ...emptyAnswer(crypto.randomUUID(), null),
         role: 'user',
         status: 'ok',
         content: question.content ?? '',
-        files: shown.files,
+        files,
       };
       store.set((was) => ({ ...was, entries: [...was.entries, asked, emptyAnswer('', question.model ?? null)] }));
-      await take(client.answers.ask(chat, question, { modelKey: keptModelKey.get(), signal }));
+      await take(client.answers.ask(chat, question, { modelKey, signal }));
     },
 
     async stop(chat: string): Promise<void> {

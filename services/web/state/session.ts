@@ -43,7 +43,8 @@ export const createSession = (client: AgentClient, onCreated: (chat: string) => 
       change({ chats: items, nextCursor });
     });
 
-  const news = (of: () => Workspace | undefined) => ({
+  const keeper = (of: () => Workspace | undefined) => ({
+    models: () => store.get().models,
     onCreated: (chat: Chat) => {
       const workspace = of();
       if (workspace !== undefined) workspaces.set(chat.id, workspace);
@@ -80,7 +81,7 @@ export const createSession = (client: AgentClient, onCreated: (chat: string) => 
       const workspace: Workspace = createWorkspace(
         client,
         id,
-        news(() => workspace),
+        keeper(() => workspace),
       );
       if (id === null) fresh = workspace;
       else workspaces.set(id, workspace);

@@ -1,5 +1,6 @@
-import type { Approval, Chat } from '#contract';
+import type { Approval, Chat, Model } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
+import { chosenModel, ownKeyFor } from './chosen-model.ts';
 import { createConversation } from './conversation.ts';
 import { createNotebook } from './notebook.ts';
 import { createStore } from './store.ts';
@@ -11,14 +12,19 @@ export interface Manner {
   approval: Approval;
 }
 
-/** Whoever keeps the workspaces: is told of a chat that came to be, and of one that has changed. */
-export interface WorkspaceNews {
+/** Whoever keeps the workspaces: knows the models, is told of a chat that came to be, and of one that has changed. */
+export interface WorkspaceKeeper {
+  models: () => readonly Model[];
   onCreated: (chat: Chat) => void;
   onChange: () => void;
 }
 
 /** One chat with all that belongs to it: its conversation, its cells, its files. Without an id it is created at its first use. */
-export const createWorkspace = (client: AgentClient, id: string | null, { onCreated, onChange }: WorkspaceNews) => {
+export const createWorkspace = (
+  client: AgentClient,
+  id: string | null,
+  { models, onCreated, onChange }: WorkspaceKeeper,
+) => {
   const life = new AbortController();
   const chat = createStore<Chat | null>(null);
   const manner = createStore<Manner>({ model: null, approval: 'never' });
@@ -80,6 +86,17 @@ export const createWorkspace = (client: AgentClient, id: string | null, { onCrea
       }
     },
 
+    /** From now on; a chat that is there keeps it. */
+    async choose(change: Partial<Manner>): Promise<void> {
+      manner.set((was) => ({ ...was, ...change }));
+      const known = await creating;
+      if (known === undefined) return;
+      await client.chats.update(known, change).then(
+        (now) => chat.set(() => now),
+        (error: unknown) => conversation.fail(error),
+      );
+    },
+
     /** To be called now and then while it is looked at. */
     async freshen(): Promise<void> {
       const known = await creating;
@@ -91,14 +108,15 @@ export const createWorkspace = (client: AgentClient, id: string | null, { onCrea
       const content = text.get().trim();
       const files = uploads.store.get().flatMap(({ done }) => (done === null ? [] : [done]));
       if (content === '' && files.length === 0) return;
-      const { model, approval } = manner.get();
+      const { model: chosen, approval } = manner.get();
+      const model = chosenModel(models(), chosen);
       try {
         const to = await ensureChat();
         text.set(() => '');
         uploads.clear();
         const paths = files.map(({ path }) => path);
-        const question = { content, approval, files: paths, ...(model !== null && { model }) };
-        await conversation.ask(to, question, { files }, life.signal);
+        const question = { content, approval, files: paths, ...(model !== undefined && { model: model.id }) };
+        await conversation.ask(to, question, { files, modelKey: ownKeyFor(model) }, life.signal);
       } catch (error) {
         conversation.fail(error);
       }
