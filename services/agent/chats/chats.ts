@@ -72,6 +72,14 @@ export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
       await store.remove(owner, id);
       onRemove();
     },
+
+    /** Removes it with its box, unless something was asked in it. */
+    async removeUnasked(owner: Owner, id: string): Promise<void> {
+      const row = await store.removeUnasked(owner, id);
+      if (!row) return;
+      await boxes.end(owner, row);
+      onRemove();
+    },
   };
 };
 

@@ -149,7 +149,8 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
         const stop = () => void answers.stop(owner, chat).catch(onError);
         return { chat, message, model, isKept, outcome, events: follow(events, outcome, signal, { stop, end }) };
       } catch (error) {
-        if (isNew) await chats.remove(owner, chat);
+        // A chat that has a name may have been found by another request meanwhile, which goes on in it.
+        if (isNew) await chats.removeUnasked(owner, chat);
         throw error;
       }
     },

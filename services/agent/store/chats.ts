@@ -1,4 +1,4 @@
-import { and, desc, eq, getTableColumns, isNotNull, isNull, sql } from 'drizzle-orm';
+import { and, desc, eq, getTableColumns, isNotNull, isNull, notExists, sql } from 'drizzle-orm';
 import type { Approval, PageQuery } from '#contract';
 import { behind, toPage } from '../../postgres/page.ts';
 import type { Database } from './database.ts';
@@ -89,6 +89,21 @@ export const createChatStore = (db: Database) => {
         .where(and(eq(chats.id, id), isNotNull(before.lost)))
         .returning({ lost: before.lost });
       return row?.lost ?? null;
+    },
+
+    /** Removes one in which nothing was asked; answers what it was, if it was removed. */
+    async removeUnasked(owner: ChatOwner, id: string): Promise<typeof chats.$inferSelect | undefined> {
+      const isIt = and(ownedBy(owner), eq(chats.id, id));
+      return await db.transaction(async (tx) => {
+        // A question that is just being noted holds the row: what is asked below sees it.
+        await tx.select({ id: chats.id }).from(chats).where(isIt).for('update');
+        const asked = tx.select({ one: sql`1` }).from(messages).where(eq(messages.chatId, chats.id));
+        const [row] = await tx
+          .delete(chats)
+          .where(and(isIt, notExists(asked)))
+          .returning();
+        return row;
+      });
     },
 
     /** Removes it with its messages. */
