@@ -82,6 +82,8 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const kept = createKept(blobs, store.blobs);
   const boxes = createChatBoxes(store.chats);
   const sweep = background.oneAtATime('sweep', async () => {
+    // After a pause of the database the answers that are made here are not lost.
+    await making.renew();
     const lost = await store.messages.endLost();
     if (lost > 0) log.warn({ count: lost }, 'answers were lost with the agents that made them');
     while (!(await kept.sweep(background.signal)));

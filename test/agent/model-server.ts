@@ -5,7 +5,7 @@ import type { ToolCall } from '../../services/agent/models/model.ts';
 
 /** What the model answers next. */
 export type Reply =
-  | { text: string; finishReason?: 'stop' | 'length' }
+  | { text: string; finishReason?: 'stop' | 'length'; usage?: Record<string, number>; after?: Promise<unknown> }
   | { text?: string; calls: (Omit<ToolCall, 'id'> & { id?: string })[]; finishReason?: 'length' }
   /** Refused with this status. */
   | { status: number; retryAfter?: number; message?: string }
@@ -39,7 +39,11 @@ const toFixture = (reply: Exclude<Reply, { fault: string }>, number: number): Fi
     const more = { toolCalls, usage, ...(reply.finishReason && { finishReason: reply.finishReason }) };
     return reply.text === undefined ? more : { content: reply.text, ...more };
   }
-  return { content: reply.text, usage, ...(reply.finishReason && { finishReason: reply.finishReason }) };
+  return {
+    content: reply.text,
+    usage: { ...usage, ...reply.usage },
+    ...(reply.finishReason && { finishReason: reply.finishReason }),
+  };
 };
 
 const startOf = (wire: Wire, text: string): string => {
@@ -92,8 +96,13 @@ export const startModelServer = async () => {
     asked += 1;
     const reply = script.shift() ?? { text: 'The script is at its end.' };
     if (!('fault' in reply)) {
-      next = reply;
-      return pass(req, res);
+      const say = () => {
+        next = reply;
+        pass(req, res);
+      };
+      if ('after' in reply) reply.after?.then(say);
+      else say();
+      return;
     }
     req.resume();
     if (reply.fault === 'hang') return;

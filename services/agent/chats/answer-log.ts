@@ -49,14 +49,14 @@ export const createAnswerLog = (retell: () => NewEvent[]) => {
     async *follow(after: number, signal: AbortSignal): AsyncGenerator<StoredEvent, void, undefined> {
       let seen = after > last ? 0 : after;
       for (;;) {
-        for (const event of events.slice()) {
-          if (event.seq <= seen) continue;
-          if (event.seq < (events[0]?.seq ?? 0)) break;
-          seen = event.seq;
-          yield event;
+        // The numbers are without gaps; one before the first means that what it was is told anew.
+        const next = events[Math.max(0, seen + 1 - (events[0]?.seq ?? 1))];
+        if (next) {
+          seen = next.seq;
+          yield next;
+          continue;
         }
-        if (signal.aborted || (isOver && seen >= last)) return;
-        if (seen < last) continue;
+        if (signal.aborted || isOver) return;
         await orAborted(changed.promise, signal).catch(() => {});
       }
     },

@@ -81,7 +81,7 @@ export const createAnswers = (options: AnswersOptions) => {
     async follow(owner: Owner, id: string, message: string, after: number, signal: AbortSignal) {
       const row = await find(owner, id, message);
       if (row.role === 'user') throw new CodeBoxError('not_found', 'This message is a question: it has no events.');
-      if (row.status !== 'running' && after > 0 && after >= (row.lastSeq ?? 0)) return undefined;
+      if (row.status !== 'running' && after > 0 && after === row.lastSeq) return undefined;
       return following.follow(owner, id, message, after, signal);
     },
 

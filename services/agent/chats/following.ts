@@ -15,6 +15,8 @@ export interface FollowingOptions {
 }
 
 const lookEveryMs = 1000;
+/** Above all numbers that the agent gives which makes the answer: it knows none of these, and tells anew who comes with one. */
+const firstRetold = 500_000_000;
 
 /** Everything that is known of an answer, as events. */
 const retold = (row: MessageRow): NewEvent[] => {
@@ -29,6 +31,10 @@ const retold = (row: MessageRow): NewEvent[] => {
   return [...events, { type: 'done', status, content, files, tokens, rounds: rounds ?? 0 }];
 };
 
+/** Another text whenever a step of an answer has begun or come to its end. */
+const stepsOf = ({ parts }: MessageRow): string =>
+  parts.map((part) => (part.type === 'code' ? `${part.call} ${part.state}` : part.type)).join('\n');
+
 /** Numbered so that the last one has the number that it had. */
 const numbered = (events: readonly NewEvent[], last: number): StoredEvent[] => {
   const before = Math.max(0, last - events.length);
@@ -37,18 +43,21 @@ const numbered = (events: readonly NewEvent[], last: number): StoredEvent[] => {
 
 /** Answers as they are made, and again afterwards. */
 export const createFollowing = ({ store, liveLog, telling }: FollowingOptions) => {
-  /** One that another agent makes is told when it has ended; until then what it has. */
+  /** One that another agent makes is told anew after each of its steps, and when it has ended. */
   async function* fromStore(chat: string, message: string, signal: AbortSignal): AsyncGenerator<StoredEvent> {
     let told = 0;
-    for (let isFirst = true; ; isFirst = false) {
+    let steps: string | undefined;
+    for (;;) {
       const row = await store.find(chat, message);
       // It went with its chat.
       if (!row) return;
-      if (row.status !== 'running') return yield* numbered(retold(row), Math.max(row.lastSeq ?? 0, told));
-      if (isFirst) {
-        const events = numbered(retold(row), 0);
-        told = 2 * events.length;
-        yield* events;
+      const events = retold(row);
+      if (row.status !== 'running')
+        return yield* numbered(events, told === 0 ? (row.lastSeq ?? 0) : told + events.length);
+      if (steps !== stepsOf(row)) {
+        steps = stepsOf(row);
+        told = Math.max(told, firstRetold) + events.length;
+        yield* numbered(events, told);
       }
       await sleep(lookEveryMs, undefined, { signal }).catch(() => {});
       if (signal.aborted) return;

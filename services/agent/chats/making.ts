@@ -8,7 +8,7 @@ import type { FactsOfBoxes } from '../box/facts.ts';
 import { converse, type Limits, type Outcome } from '../loop/converse.ts';
 import type { LanguageModel, ModelMessage } from '../models/model.ts';
 import type { ChatRow, ChatStore } from '../store/chats.ts';
-import type { MessageStore } from '../store/messages.ts';
+import type { AnswerEnd, MessageStore } from '../store/messages.ts';
 import type { AnswerLog } from './answer-log.ts';
 import { type AnswerRecord, createAnswerRecord } from './answer-record.ts';
 import { createApprovals, type Decision } from './approvals.ts';
@@ -53,7 +53,6 @@ interface Live {
 const saveEveryMs = 1000;
 /** An answer that has ended is told from here for so long: its last readers may just be coming back. */
 const rememberedMs = 30_000;
-const endTries = 5;
 const none = { messages: [], tokens: { input: 0, output: 0 }, rounds: 0 };
 
 /** Makes answers: asks the model, runs its code in the box of the chat, notes what happens. */
@@ -61,6 +60,8 @@ export const createMaking = (options: MakingOptions) => {
   const { agent, leaseSeconds, limits, store, chats, boxes, facts, kept, background, log } = options;
   const live = new Map<string, Live>();
   const running = new Map<string, Live>();
+  /** Ends that could not be written because the database was away. */
+  const unwritten = new Map<string, AnswerEnd>();
 
   /** Writes down what there is, one write at a time. */
   const createSaver = (message: string, record: () => AnswerRecord) => {
@@ -110,33 +111,37 @@ export const createMaking = (options: MakingOptions) => {
     }
   };
 
-  /** Tries again while the database is away; after that the sweep tells that the answer is lost. */
-  const write = async (message: string, end: Parameters<MessageStore['end']>[2]): Promise<void> => {
-    for (let tried = 1; ; tried++) {
-      try {
-        await store.end(message, agent, end);
-        return;
-      } catch (error) {
-        if (tried === endTries) throw error;
-        await sleep(1000 * tried);
-      }
+  /** What the database refuses it would refuse again: the sweep tells that such an answer is lost. */
+  const write = async (message: string, end: AnswerEnd): Promise<void> => {
+    try {
+      await store.end(message, agent, end);
+      unwritten.delete(message);
+    } catch (error) {
+      if (isAway(error)) unwritten.set(message, end);
+      else unwritten.delete(message);
+      throw error;
     }
+  };
+
+  const writeAgain = async (): Promise<void> => {
+    for (const [message, end] of unwritten)
+      await background.attempt('write the end of an answer', () => write(message, end));
   };
 
   const make = async (task: Task, record: AnswerRecord, one: Live): Promise<void> => {
     const { message } = task.start;
     const startedAt = performance.now();
     const { question, ...outcome } = await attempt(task, record, one);
-    record.settle();
     const { status, tokens, rounds } = outcome;
     // Whoever stops it knows why; when the agent does, its reader does not.
     const error = outcome.error ?? (status === 'stopped' ? reasonOf(one.stop.signal) : null);
-    const asked: ModelMessage = { role: 'user', content: question ?? task.asked.content };
-    const lastSeq = record.log.last() + (error ? 2 : 1);
-    const { parts } = record;
-    const kept = { content: parts.content(), parts: parts.list(), files: parts.files() };
-    const history = [...(task.asked.earlier ?? []), asked, ...outcome.messages];
     try {
+      record.settle();
+      const asked: ModelMessage = { role: 'user', content: question ?? task.asked.content };
+      const lastSeq = record.log.last() + (error ? 2 : 1);
+      const { parts } = record;
+      const kept = { content: parts.content(), parts: parts.list(), files: parts.files() };
+      const history = [...(task.asked.earlier ?? []), asked, ...outcome.messages];
       await write(message, { status, ...kept, tokens, rounds, lastSeq, error, history });
     } finally {
       running.delete(message);
@@ -181,9 +186,10 @@ export const createMaking = (options: MakingOptions) => {
 
     /** Tells that the answers made here still are, and does what others have asked of them. */
     async renew(): Promise<void> {
+      await writeAgain();
       if (running.size === 0) return;
       const asked = [...running.keys()];
-      const rows = new Map((await store.renew(agent, leaseSeconds)).map((row) => [row.id, row]));
+      const rows = new Map((await store.renew(agent, asked, leaseSeconds)).map((row) => [row.id, row]));
       for (const message of asked) {
         const row = rows.get(message);
         // It was given up for lost, or has gone with its chat.
@@ -198,6 +204,7 @@ export const createMaking = (options: MakingOptions) => {
       const all = [...running.values()];
       for (const one of all) one.stop.abort(agentStops);
       await Promise.all(all.map(({ ended }) => ended));
+      await writeAgain();
     },
   };
 };
@@ -205,6 +212,11 @@ export const createMaking = (options: MakingOptions) => {
 export type Making = ReturnType<typeof createMaking>;
 
 const agentStops = new CodeBoxError('unavailable', 'The agent was stopped in the middle of this answer. Ask again.');
+
+const isAway = (error: unknown): boolean =>
+  [error, error instanceof Error && error.cause].some(
+    (cause) => cause instanceof CodeBoxError && cause.code === 'unavailable',
+  );
 
 const reasonOf = ({ reason }: AbortSignal): { code: string; detail: string } | null =>
   reason === agentStops ? { code: agentStops.code, detail: agentStops.message } : null;

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, getTableColumns, gt, lt, ne, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, getTableColumns, gt, inArray, lt, ne, sql } from 'drizzle-orm';
 import type { PageQuery } from '#contract';
 import { CodeBoxError, toPlain } from '#contract';
 import { foreignCursor } from '../../postgres/page.ts';
@@ -52,7 +52,7 @@ export const createMessageStore = (db: Database) => ({
           .where(eq(chats.id, chat));
       });
     } catch (cause) {
-      throw toConflict(cause);
+      throw toRefusal(cause);
     }
   },
 
@@ -71,8 +71,8 @@ export const createMessageStore = (db: Database) => ({
         .update(messages)
         .set({
           ...toPlainJson(end),
-          inputTokens: tokens?.input ?? null,
-          outputTokens: tokens?.output ?? null,
+          inputTokens: tokens && toCount(tokens.input),
+          outputTokens: tokens && toCount(tokens.output),
           leaseUntil: null,
         })
         .where(and(eq(messages.id, id), eq(messages.agentId, agent), isRunning))
@@ -81,8 +81,8 @@ export const createMessageStore = (db: Database) => ({
       await tx
         .update(chats)
         .set({
-          inputTokens: sql`${chats.inputTokens} + ${tokens?.input ?? 0}`,
-          outputTokens: sql`${chats.outputTokens} + ${tokens?.output ?? 0}`,
+          inputTokens: sql`${chats.inputTokens} + ${toCount(tokens?.input ?? 0)}`,
+          outputTokens: sql`${chats.outputTokens} + ${toCount(tokens?.output ?? 0)}`,
           updatedAt: sql`now()`,
         })
         .where(eq(chats.id, row.chat));
@@ -90,15 +90,16 @@ export const createMessageStore = (db: Database) => ({
     });
   },
 
-  /** Puts off the end of the leases of an agent; answers what it still makes, with what others have asked of it. */
+  /** Puts off the end of the leases of these; answers those that are still the agent's, with what others have asked of it. */
   async renew(
     agent: string,
+    ids: readonly string[],
     leaseSeconds: number,
   ): Promise<{ id: string; isStopAsked: boolean; asked: Asked | null }[]> {
     return await db
       .update(messages)
       .set({ leaseUntil: until(leaseSeconds) })
-      .where(and(eq(messages.agentId, agent), isRunning))
+      .where(and(inArray(messages.id, [...ids]), eq(messages.agentId, agent), isRunning))
       .returning({ id: messages.id, isStopAsked: messages.isStopAsked, asked: messages.asked });
   },
 
@@ -183,18 +184,25 @@ export const createMessageStore = (db: Database) => ({
 
 export type MessageStore = ReturnType<typeof createMessageStore>;
 
+/** What a model says of its tokens may be anything; the columns hold whole numbers of 31 bits. */
+const toCount = (tokens: number): number => Math.trunc(Math.min(Math.max(tokens || 0, 0), 2 ** 31 - 1));
+
 const readPosition = (cursor: string): number => {
   if (!/^\d{1,15}$/.test(cursor)) throw foreignCursor();
   return Number(cursor);
 };
 
-/** What the index says that allows each chat one answer in the making. */
-const toConflict = (thrown: unknown): unknown => {
-  for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++)
-    if ('constraint' in error && error.constraint === 'messages_one_running')
+/** What the index says that allows each chat one answer in the making, and the key that wants a chat for it. */
+const toRefusal = (thrown: unknown): unknown => {
+  for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
+    const constraint = 'constraint' in error ? error.constraint : undefined;
+    if (constraint === 'messages_one_running')
       return new CodeBoxError('conflict', 'The chat is still being answered: wait for that, or stop it.', {
         cause: thrown,
         retryAfterSeconds: 1,
       });
+    if (constraint === 'messages_chat_id_chats_id_fk')
+      return new CodeBoxError('not_found', 'The chat is gone.', { cause: thrown });
+  }
   return thrown;
 };

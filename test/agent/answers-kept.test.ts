@@ -1,0 +1,138 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { AnswerEvent, Chat, Message, Page } from '#contract';
+import { collect, databaseUrl, eventually } from '../api/harness.ts';
+import { type RunningAgent, readAnswer, serveAgent, startAgent } from './agent-harness.ts';
+import { type ModelServer, runs, startModelServer } from './model-server.ts';
+
+let model: ModelServer;
+let agent: RunningAgent;
+let env: Record<string, string>;
+beforeAll(async () => {
+  model = await startModelServer();
+  env = { CODEBOX_MODEL_URL: `${model.url}/v1`, CODEBOX_MODEL: 'compatible/scripted' };
+  agent = await startAgent(env);
+});
+afterAll(async () => {
+  await agent?.dispose();
+  await model?.[Symbol.asyncDispose]();
+});
+
+const post = (chat: string, content: string, accept = 'application/json') =>
+  agent.call(`/v1/chats/${chat}/messages`, { method: 'POST', body: JSON.stringify({ content }), headers: { accept } });
+const stream = async (chat: string, content: string) => readAnswer(await post(chat, content, 'application/x-ndjson'));
+const whole = async (chat: string, content: string) => (await (await post(chat, content)).json()) as Message;
+const lastOf = async (chat: string): Promise<Message | undefined> =>
+  (await agent.send<Page<Message>>('GET', `/v1/chats/${chat}/messages`)).body.items.at(-1);
+const settled = (chat: string) =>
+  eventually(async () => {
+    const last = await lastOf(chat);
+    return last && last.status !== 'running' && last;
+  });
+const isWaiting = (event: AnswerEvent): boolean => event.type === 'code' && event.state === 'waiting';
+/** Reads until an event fits so many times, then leaves. */
+const until = async (events: AsyncIterable<AnswerEvent>, fits: (event: AnswerEvent) => boolean) => {
+  const seen: AnswerEvent[] = [];
+  for await (const event of events) {
+    seen.push(event);
+    if (fits(event)) return seen;
+  }
+  throw new Error(`it did not come: ${JSON.stringify(seen)}`);
+};
+const callOf = (event: AnswerEvent | undefined): string => (event?.type === 'code' ? event.call : '');
+const messageOf = (event: AnswerEvent | undefined): string => (event?.type === 'start' ? event.message : '');
+
+test('an answer ends and its chat goes on whatever the model says of its tokens', async () => {
+  const { id } = await agent.createChat();
+  model.say({ text: 'Cheap.', usage: { prompt_tokens: 2.5, completion_tokens: 9e12 } }, { text: 'Again.' });
+  expect(await whole(id, 'go')).toMatchObject({
+    status: 'ok',
+    content: 'Cheap.',
+    tokens: { input: 2, output: 2 ** 31 - 1 },
+  });
+  expect(await whole(id, 'and?')).toMatchObject({ status: 'ok', content: 'Again.' });
+});
+
+test('an answer that ends while the database is away is kept, and its chat goes on', async () => {
+  const { id } = await agent.createChat();
+  const { promise: after, resolve } = Promise.withResolvers<void>();
+  model.say({ text: 'I was made meanwhile.', after });
+  const answer = post(id, 'go').catch(() => {});
+  await eventually(async () => model.asked() > 0 || undefined);
+  const url = new URL(await databaseUrl(agent.gateway.dataDir));
+  url.pathname = '/template1';
+  const db = new pg.Client({ connectionString: url.href });
+  await db.connect();
+  await db.query('alter database postgres with allow_connections false');
+  await db.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = 'postgres'`);
+  resolve();
+  // Longer than the lease of the answer.
+  await sleep(20_000);
+  await db.query('alter database postgres with allow_connections true');
+  await db.end();
+  await answer;
+  const last = await eventually(async () => {
+    const read = await lastOf(id).catch(() => undefined);
+    return read && read.status !== 'running' && read;
+  });
+  expect(last).toMatchObject({ status: 'ok', content: 'I was made meanwhile.', error: null });
+  model.say({ text: 'Going on.' });
+  expect(await whole(id, 'and?')).toMatchObject({ content: 'Going on.' });
+});
+
+test('who comes back for an answer that was lost is told how it ended, however much was heard', async () => {
+  const { id } = await agent.createChat();
+  model.say(runs('import time\nprint("begun", flush=True)\ntime.sleep(120)'));
+  const seen = await until(await stream(id, 'go'), ({ type }) => type === 'output');
+  await agent.kill('SIGKILL');
+  await agent.restart();
+  await settled(id);
+  const at = `/v1/chats/${id}/messages/${messageOf(seen[0])}/events?after=57`;
+  const told = await collect(readAnswer(await agent.call(at)));
+  expect(told[0]?.type).toBe('start');
+  expect(told.at(-1)).toMatchObject({ type: 'done', status: 'error' });
+});
+
+test('an answer that another agent makes is followed step by step, and told anew to who changes the agent', async () => {
+  const other = await serveAgent(agent.gateway, env);
+  try {
+    const { id } = await agent.createChat({ approval: 'always' });
+    model.say(runs('print("one")', 'python', 'First. '), runs('print("two")', 'python', 'Then. '), { text: 'Done.' });
+    const first = await until(await stream(id, 'go'), isWaiting);
+    const at = `/v1/chats/${id}/messages/${messageOf(first[0])}/events`;
+    const approve = (event: AnswerEvent | undefined) =>
+      other.send('POST', `/v1/chats/${id}/approvals`, { call: callOf(event), approved: true });
+    const following = readAnswer(await other.call(at));
+    const one = await until(following, isWaiting);
+    expect((await approve(one.at(-1))).status).toBe(204);
+    const again = readAnswer(await other.call(`${at}?after=${one.at(-1)?.seq}`));
+    const two = await until(again, (event) => isWaiting(event) && callOf(event) !== callOf(one.at(-1)));
+    expect(two.map(({ seq }) => seq)).toEqual([...two.map(({ seq }) => seq)].sort((a, b) => a - b));
+    const back = readAnswer(await agent.call(`${at}?after=${two.at(-1)?.seq}`));
+    const [start] = await until(back, isWaiting);
+    expect(start).toMatchObject({ type: 'start', seq: 1 });
+    await approve(two.at(-1));
+    expect(await settled(id)).toMatchObject({ status: 'ok', content: 'First. Then. Done.' });
+    expect((await agent.call(`${at}?after=${two.at(-1)?.seq}`)).status).toBe(200);
+  } finally {
+    await other.dispose();
+  }
+});
+
+test('a request that is refused leaves the chat of its session to another one that answers in it', async () => {
+  const ask = (message: string, more = {}) =>
+    agent.send<{ content: string; session: string }>('POST', '/v1/generate', { message, session: 'shared', ...more });
+  const chats = async () => (await agent.send<Page<Chat>>('GET', '/v1/chats?limit=100')).body.items;
+  const before = new Set((await chats()).map(({ id }) => id));
+  model.say(runs('import time\ntime.sleep(3)\nopen("kept.txt", "w").write("k")'), { text: 'Kept.' });
+  const files = Array.from({ length: 20 }, (_, index) => ({ name: `in-${index}.txt`, text: 'x' }));
+  const refused = ask('first', { model: 'nobody/nothing', files });
+  const made = await eventually(async () => (await chats()).find(({ id }) => !before.has(id)));
+  const answer = await ask('second');
+  expect((await refused).status).toBe(400);
+  expect(answer).toMatchObject({ status: 200, body: { content: 'Kept.' } });
+  expect((await agent.call(`/v1/chats/${made.id}/files/kept.txt`)).status).toBe(200);
+  expect((await ask('third', { session: 'unasked', model: 'nobody/nothing' })).status).toBe(400);
+  expect((await chats()).filter(({ id }) => !before.has(id))).toHaveLength(1);
+});
