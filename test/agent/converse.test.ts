@@ -97,12 +97,18 @@ print(df.sales.sum())`;
       expect(notices(answer, 'installed')).toEqual([expect.stringMatching(/^Installed cowsay \d/)]);
     });
 
-    test('a module that is missed in the middle of work is installed too', async () => {
+    test('a module that is missed in the middle of work is installed, and nothing runs twice', async () => {
       const fresh = await gateway.createBox();
-      server.say(runs('print("one")\nimport serial\nprint(serial.__name__)'), { text: 'Done.' });
-      const answer = await ask({ gateway, box: fresh, model }, 'Moo.');
-      expect(answer).toMatchObject({ status: 'ok', rounds: 2 });
-      expect(results(answer)).toEqual(['one\nserial']);
+      const once = 'print("one")\nopen("ran.txt", "a").write("x")\nimport serial';
+      server.say(runs(once), runs('import serial\nprint(serial.__name__)'), { text: 'Done.' });
+      const strict = { ...limits, rounds: 3, sameMistake: 1 };
+      const answer = await ask({ gateway, box: fresh, model }, 'Moo.', { limits: strict });
+      expect(answer).toMatchObject({ status: 'ok', rounds: 3 });
+      expect(await gateway.client.files.readText(fresh.id, 'ran.txt')).toBe('x');
+      const [first, second] = results(answer);
+      expect(first).toMatch(/^one\n[\s\S]*Installed pyserial \S+\. What stands before the import has run/);
+      expect(first).not.toContain('do it without');
+      expect(second).toBe('serial');
       expect(notices(answer, 'installed')).toEqual([expect.stringMatching(/^Installed pyserial \d/)]);
     });
 

@@ -70,6 +70,8 @@ export interface Outcome {
 
 /** More calls in one round are a model that has lost its way. */
 const maxCalls = 8;
+/** So often an answer may go on without it being counted, when a package was missing in the middle of its code. */
+const maxSpared = 3;
 
 /** Why an answer ends before its model has ended it, in words for the reader and for the model. */
 interface Bound {
@@ -90,6 +92,8 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
   const prompt: ModelMessage = { role: 'system', content: promptOf(facts, notes) };
   const named = createCallNames(conversation.messages);
   let rounds = 0;
+  /** Of them, those that only went on where a package was missing. */
+  let spared = 0;
 
   const ask = async (mayCall: boolean, more: readonly ModelMessage[] = []): Promise<Reply> => {
     rounds += 1;
@@ -106,42 +110,45 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
     return { ...reply, calls: reply.calls.map(named) };
   };
 
-  /** Answers how often this call's mistake has been made by now: 0 for none. */
-  const carryOutOne = async (call: ToolCall, isCut: boolean): Promise<number> => {
+  /** Answers how often this call's mistake has been made by now, 0 for none, and whether it lacked a package that it has now. */
+  const carryOutOne = async (call: ToolCall, isCut: boolean): Promise<{ times: number; wasInstalling: boolean }> => {
     const answer = (content: string) => grown.push({ role: 'tool', call: call.id, content });
     const read = isCut
       ? { fault: 'The call was cut off because the answer became too long: write less at once, or in several steps.' }
       : readTask(call, facts.languages);
     if ('fault' in read) {
       answer(read.fault);
-      return mistakes.noteFault(read.fault);
+      return { times: mistakes.noteFault(read.fault), wasInstalling: false };
     }
     if (read.isRepaired) {
       const text = `The model wrote the arguments of ${read.task.name} wrongly; they were repaired.`;
       await onEvent({ type: 'notice', kind: 'repaired', text });
     }
-    const { result, error, fault } = await carryOut(call.id, read.task, conversation);
+    const { result, error, fault, wasInstalling } = await carryOut(call.id, read.task, conversation);
     answer(result);
-    if (error) return mistakes.noteError(error);
-    return fault === null ? 0 : mistakes.noteFault(fault);
+    const times = error ? mistakes.noteError(error) : fault === null ? 0 : mistakes.noteFault(fault);
+    return { times, wasInstalling };
   };
 
   /** Uses the tools one after the other; answers the bound that was met. */
   const carryOutAll = async ({ text, calls, end }: Reply): Promise<Bound | undefined> => {
     grown.push({ role: 'assistant', content: text, calls: calls.map(toKept) });
+    let isSpared = false;
     for (const [index, call] of calls.entries()) {
       signal.throwIfAborted();
       if (index >= maxCalls) {
         grown.push({ role: 'tool', call: call.id, content: `Refused: at most ${maxCalls} calls at once.` });
         continue;
       }
-      const times = await carryOutOne(call, end === 'length' && index === calls.length - 1);
+      const { times, wasInstalling } = await carryOutOne(call, end === 'length' && index === calls.length - 1);
+      isSpared ||= wasInstalling;
       signal.throwIfAborted();
       if (times >= limits.sameMistake) {
         const notice = `Stopped: the same mistake was made ${times} times.`;
         return { notice, told: `The same mistake was made ${times} times.` };
       }
     }
+    if (isSpared && spared < maxSpared) spared += 1;
     return undefined;
   };
 
@@ -155,7 +162,7 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
   return {
     /** Goes on until the model has answered, or a bound is met. */
     async make(): Promise<'ok' | 'limit'> {
-      while (rounds < limits.rounds - 1) {
+      while (rounds - spared < limits.rounds - 1) {
         const reply = await ask(true);
         if (reply.calls.length === 0) {
           grown.push({ role: 'assistant', content: reply.text, calls: [] });

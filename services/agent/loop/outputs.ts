@@ -41,6 +41,9 @@ const coachOf = ({ hint }: RunError): string =>
     ? `${hint.detail} If it cannot be installed, do it without ${hint.module}, or say that it cannot be done.`
     : 'Find the cause first, then change the code; do not run the same code again.';
 
+const afterInstalling = (installed: string): string =>
+  `${installed} What stands before the import has run: do not run that again, go on from the import.`;
+
 const nudge = 'It printed nothing: print what you want to see.';
 
 const filesOf = ({ files: { created, modified } }: Ran): string[] => {
@@ -65,17 +68,19 @@ export interface TellOptions {
   budget: number;
   /** Where the whole text is kept in the box, when it is longer than the budget. */
   savedAs: string | undefined;
+  /** What was installed because the code lacked it, in words. */
+  installed?: string | undefined;
 }
 
 /** What the model is told of a run. */
-export const tellRan = (ran: Ran, { budget, savedAs }: TellOptions): string => {
+export const tellRan = (ran: Ran, { budget, savedAs, installed }: TellOptions): string => {
   const text = withoutAnsi(ran.text).trimEnd();
   const lines: string[] = [];
   if (text !== '') lines.push(headAndTail(text, budget));
   if (savedAs) lines.push(`[All that was kept of the output is in /mnt/data/${savedAs}: read the part that you need.]`);
   if (ran.images > 0)
     lines.push(`[${ran.images} ${ran.images === 1 ? 'figure was' : 'figures were'} shown to the reader.]`);
-  if (ran.error) lines.push(tracebackOf(ran.error), coachOf(ran.error));
+  if (ran.error) lines.push(tracebackOf(ran.error), installed ? afterInstalling(installed) : coachOf(ran.error));
   lines.push(...endOf(ran), ...filesOf(ran));
   if (lines.length === 0) lines.push(ran.status === 'ok' ? nudge : `It ended with ${ran.status}.`);
   return lines.join('\n');

@@ -25,7 +25,11 @@ export interface Done {
   error: Ran['error'];
   /** What went wrong without an error of code: the box refused it, or ended it. */
   fault: string | null;
+  /** Whether a package that the code lacked was installed after part of it had run: no mistake, and not to be run again. */
+  wasInstalling: boolean;
 }
+
+const told = (result: string): Done => ({ result, error: null, fault: null, wasInstalling: false });
 
 type Runner = Pick<Conversation, 'workspace' | 'onEvent' | 'approve' | 'limits' | 'signal'>;
 
@@ -33,11 +37,11 @@ const outputFolder = '.codebox/outputs';
 
 const fileNameOf = (call: string): string => `${outputFolder}/${call.replace(/[^\w.-]/g, '_').slice(0, 100)}.txt`;
 
-const tell = async (call: string, ran: Ran, { workspace, limits, signal }: Runner): Promise<string> => {
+const tell = async (call: string, { ran, installed }: Run, { workspace, limits, signal }: Runner): Promise<string> => {
   const isLong = withoutAnsi(ran.text).trimEnd().length > limits.outputCharacters;
   const savedAs = isLong ? fileNameOf(call) : undefined;
   const isSaved = savedAs !== undefined && (await save(savedAs, ran.text, workspace, signal));
-  return tellRan(ran, { budget: limits.outputCharacters, savedAs: isSaved ? savedAs : undefined });
+  return tellRan(ran, { budget: limits.outputCharacters, savedAs: isSaved ? savedAs : undefined, installed });
 };
 
 /** Whether it could be saved: a full disk is no reason to tell the model nothing. */
@@ -50,34 +54,41 @@ const save = (path: string, text: string, workspace: Runner['workspace'], signal
     },
   );
 
-/** Runs the code, and once more when all that it lacked was a package that could be installed. */
+interface Run {
+  ran: Ran;
+  /** What was installed because the code lacked it, in words. */
+  installed: string | undefined;
+}
+
+/**
+ * Runs the code. The gateway installs what it lacks and runs it again while nothing but imports has run; what is missed later is
+ * installed here, and the code is left to the model: what stands before the import has run, and must not run twice.
+ */
 const runInstalling = async (
   call: string,
   code: RunCode['arguments'] & { language: string },
   runner: Runner,
-): Promise<Ran> => {
+): Promise<Run> => {
   const { workspace, onEvent, signal } = runner;
   let wasInstalling = false;
-  const run = () =>
-    workspace.run(
-      code,
-      async (event) => {
-        if (event.type === 'install') {
-          wasInstalling = true;
-          const names = event.packages.map(({ name, version }) => `${name} ${version}`).join(', ');
-          if (event.exitCode === 0) await onEvent({ type: 'notice', kind: 'installed', text: `Installed ${names}.` });
-        }
-        await onEvent({ type: 'output', call, event });
-      },
-      signal,
-    );
-  const ran = await run();
+  const ran = await workspace.run(
+    code,
+    async (event) => {
+      if (event.type === 'install') {
+        wasInstalling = true;
+        const names = event.packages.map(({ name, version }) => `${name} ${version}`).join(', ');
+        if (event.exitCode === 0) await onEvent({ type: 'notice', kind: 'installed', text: `Installed ${names}.` });
+      }
+      await onEvent({ type: 'output', call, event });
+    },
+    signal,
+  );
   const hint = ran.error?.hint;
-  if (hint === undefined || wasInstalling || signal.aborted) return ran;
+  if (hint === undefined || wasInstalling || signal.aborted) return { ran, installed: undefined };
   const { ok, text } = await workspace.install([hint.package], hint.manager, signal);
-  if (!ok) return ran;
+  if (!ok) return { ran, installed: undefined };
   await onEvent({ type: 'notice', kind: 'installed', text });
-  return await run();
+  return { ran, installed: text };
 };
 
 const runCode = async (call: string, { arguments: given }: RunCode, runner: Runner): Promise<Done> => {
@@ -94,22 +105,25 @@ const runCode = async (call: string, { arguments: given }: RunCode, runner: Runn
     if (!approved) {
       await tellState('declined');
       const result = `The reader declined to run this code${reason ? `: ${reason}` : '.'}\nDo not run it in other words: ask, or do it differently.`;
-      return { result, error: null, fault: null };
+      return told(result);
     }
   }
   await tellState('running');
-  let ran: Ran;
+  let run: Run;
   try {
-    ran = await runInstalling(call, code, runner);
+    run = await runInstalling(call, code, runner);
   } catch (error) {
     await tellState(signal.aborted ? 'stopped' : 'done');
     throw error;
   }
   await tellState(signal.aborted ? 'stopped' : 'done');
+  const { ran, installed } = run;
   await onEvent({ type: 'ran', call, status: ran.status, durationMs: ran.durationMs, files: ran.files });
-  if (signal.aborted) return { result: 'The reader stopped it. Variables are kept.', error: null, fault: null };
+  if (signal.aborted) return told('The reader stopped it. Variables are kept.');
   const fault = ran.error === null && ran.status !== 'ok' ? ran.status : null;
-  return { result: await tell(call, ran, runner), error: ran.error, fault };
+  const result = await tell(call, run, runner);
+  if (installed !== undefined) return { ...told(result), wasInstalling: true };
+  return { ...told(result), error: ran.error, fault };
 };
 
 const handleFiles = async (task: Exclude<Task, RunCode>, { workspace, limits, signal }: Runner): Promise<string> => {
@@ -148,13 +162,13 @@ export const carryOut = async (call: string, task: Task, runner: Runner): Promis
     if (task.name === 'run_code') return await runCode(call, task, runner);
     const result = await handleFiles(task, runner);
     await runner.onEvent({ type: 'tool', call, name: task.name, arguments: task.arguments, result, ok: true });
-    return { result, error: null, fault: null };
+    return told(result);
   } catch (error) {
     if (runner.signal.aborted || !isMendable(error)) throw error;
     const details = error.errors.map(({ detail }) => detail);
     const result = [error.message, ...details].join(' ');
     if (task.name !== 'run_code')
       await runner.onEvent({ type: 'tool', call, name: task.name, arguments: task.arguments, result, ok: false });
-    return { result: `It failed: ${result}`, error: null, fault: result };
+    return { ...told(`It failed: ${result}`), fault: result };
   }
 };
