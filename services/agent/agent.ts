@@ -81,11 +81,21 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const links = createLinks(seal, config.linkSeconds);
   const kept = createKept(blobs, store.blobs);
   const boxes = createChatBoxes(store.chats);
+  let awayAt = Number.NEGATIVE_INFINITY;
+  const endLost = async () => {
+    try {
+      // After a pause of the database no lease has been renewed: neither these are lost, nor those of others that are alive.
+      await making.renew();
+      if (performance.now() - awayAt < leaseSeconds * 1000) return;
+      const lost = await store.messages.endLost();
+      if (lost > 0) log.warn({ count: lost }, 'answers were lost with the agents that made them');
+    } catch (error) {
+      awayAt = performance.now();
+      throw error;
+    }
+  };
   const sweep = background.oneAtATime('sweep', async () => {
-    // After a pause of the database the answers that are made here are not lost.
-    await making.renew();
-    const lost = await store.messages.endLost();
-    if (lost > 0) log.warn({ count: lost }, 'answers were lost with the agents that made them');
+    await endLost();
     while (!(await kept.sweep(background.signal)));
   });
   // A new one at each start: answers of an earlier life are lost.

@@ -136,3 +136,16 @@ test('a request that is refused leaves the chat of its session to another one th
   expect((await ask('third', { session: 'unasked', model: 'nobody/nothing' })).status).toBe(400);
   expect((await chats()).filter(({ id }) => !before.has(id))).toHaveLength(1);
 });
+
+test('what was lost with a box is known to the model after an answer that has failed', async () => {
+  const { id } = await agent.createChat();
+  model.say(runs('x = 1'), { text: 'Set.' });
+  await whole(id, 'set x');
+  const { box } = (await agent.send<Chat>('GET', `/v1/chats/${id}`)).body;
+  await agent.gateway.client.boxes.hibernate(box ?? '');
+  model.say({ status: 401, message: 'bad key' }, { text: 'It is gone.' });
+  expect(await whole(id, 'first')).toMatchObject({ status: 'error' });
+  expect(await whole(id, 'second')).toMatchObject({ content: 'It is gone.' });
+  const told = JSON.stringify(model.requests.at(-1)?.messages);
+  expect(told.split('all variables and imports are gone')).toHaveLength(2);
+});

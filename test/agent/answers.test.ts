@@ -235,7 +235,7 @@ test('a chat goes on after its box has hibernated or has ended, and says what is
   await agent.gateway.client.boxes.hibernate(box ?? '');
   model.say(runs('print(open("kept.txt").read(), "x" in globals())'), { text: 'ok' });
   expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*files are here/)]);
-  expect(JSON.stringify(model.requests[0]?.messages[0])).toContain('all variables and imports are gone');
+  expect(JSON.stringify(model.requests[0]?.messages.at(-1))).toContain('all variables and imports are gone');
   model.say({ text: 'ok' });
   expect(await notices()).toEqual([]);
   await agent.gateway.client.boxes.delete(box ?? '');

@@ -78,15 +78,17 @@ export const createMaking = (options: MakingOptions) => {
     const { signal } = one.stop;
     const files = asked.files ?? [];
     const box = await boxes.open(owner, chat, signal);
+    const previews = await withPreviews(owner.client, box.id, files);
+    const earlier = asked.earlier ?? toConversation(await store.history(chat.id));
     const lost = continuityOf(await chats.takeLost(chat.id));
     if (lost) record.tell({ type: 'notice', kind: 'continuity', text: lost.told });
-    const question = toQuestion(asked.content, await withPreviews(owner.client, box.id, files));
-    const earlier = asked.earlier ?? toConversation(await store.history(chat.id));
+    // It is kept with the question: whatever becomes of this answer, later ones know from where on the box is another.
+    const question = [toQuestion(asked.content, previews), ...(lost ? [`[${lost.note}]`] : [])].join('\n\n');
     const outcome = await converse({
       model,
       workspace: createBoxWorkspace({ client: owner.client, tenant: owner.tenant, box, facts }),
       messages: [...earlier, { role: 'user', content: question }],
-      notes: [...(asked.notes ?? []), ...(lost ? [lost.note] : [])],
+      notes: asked.notes ?? [],
       approve:
         (asked.approval ?? chat.approval) === 'always' ? (call, stop) => one.approvals.wait(call, stop) : undefined,
       limits,

@@ -36,3 +36,13 @@ test('what is displayed is bounded too', () => {
   expect(kept.filter(({ type }) => type === 'display')).toHaveLength(3);
   expect(kept.at(-1)).toMatchObject({ type: 'truncated', droppedEvents: 7 });
 });
+
+test('what all runs of one answer display is bounded together', () => {
+  const room = { room: 300_000 };
+  const kept = [1, 2].map(() => {
+    const outputs = createOutputs(room);
+    outputs.add({ seq: 1, type: 'display', mime: { 'text/html': 'x'.repeat(200_000) } });
+    return outputs.list().map(({ type }) => type);
+  });
+  expect(kept).toEqual([['display'], ['truncated']]);
+});

@@ -2,7 +2,7 @@ import type { ExecutionEvent } from '#contract';
 
 const headCharacters = 32_768;
 const tailCharacters = 32_768;
-/** What is displayed, beside text. */
+/** What one run displays, beside text. */
 const richCharacters = 1_000_000;
 
 type TextEvent = Extract<ExecutionEvent, { type: 'stdout' | 'stderr' }>;
@@ -17,8 +17,11 @@ const append = (events: ExecutionEvent[], event: ExecutionEvent): void => {
   else events.push(event);
 };
 
-/** What is kept of the outputs of one run: of long text the head and the tail, of what is displayed so much; `truncated` stands for the rest. */
-export const createOutputs = () => {
+/**
+ * What is kept of the outputs of one run: of long text the head and the tail, of what is displayed so much, and of all that one answer
+ * displays as much as `ofAnswer` has room for; `truncated` stands for the rest.
+ */
+export const createOutputs = (ofAnswer = { room: richCharacters }) => {
   const head: ExecutionEvent[] = [];
   const tail: ExecutionEvent[] = [];
   let [headSize, tailSize, richSize] = [0, 0, 0];
@@ -64,9 +67,10 @@ export const createOutputs = () => {
         return;
       }
       const size = JSON.stringify(event).length;
-      if (richSize + size > richCharacters) drop(event.seq, size, 1);
+      if (richSize + size > richCharacters || size > ofAnswer.room) drop(event.seq, size, 1);
       else {
         richSize += size;
+        ofAnswer.room -= size;
         (tailSize > 0 ? tail : head).push(event);
       }
     },

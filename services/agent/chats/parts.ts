@@ -7,11 +7,15 @@ interface CodeBuilder {
   outputs: Outputs;
 }
 
+/** What the code of one answer displays, beside text: it is written down again and again while the answer is made. */
+const richCharacters = 8_000_000;
+
 /** Puts together what the events of an answer come to. */
 export const createParts = () => {
   const parts: (Exclude<StoredPart, StoredCode> | CodeBuilder)[] = [];
   const byCall = new Map<string, CodeBuilder>();
   const files = new Map<string, StoredFile>();
+  const rich = { room: richCharacters };
   let content = '';
 
   const addText = (text: string) => {
@@ -29,7 +33,7 @@ export const createParts = () => {
       const empty = { status: null, durationMs: null, outputs: [], images: [], files: [] };
       const builder: CodeBuilder = {
         part: { type: 'code', call, language, code, state, ...empty },
-        outputs: createOutputs(),
+        outputs: createOutputs(rich),
       };
       byCall.set(call, builder);
       parts.push(builder);

@@ -1,4 +1,5 @@
-import { and, desc, eq, getTableColumns, isNotNull, isNull, notExists, sql } from 'drizzle-orm';
+import { and, desc, eq, getTableColumns, isNotNull, isNull, notExists, or, sql } from 'drizzle-orm';
+import type { PgColumn } from 'drizzle-orm/pg-core';
 import type { Approval, PageQuery } from '#contract';
 import { behind, toPage } from '../../postgres/page.ts';
 import type { Database } from './database.ts';
@@ -23,6 +24,8 @@ export type ChatRow = typeof chats.$inferSelect & { running: string | null };
 
 const ownedBy = ({ tenant, user }: ChatOwner) =>
   and(eq(chats.tenantId, tenant), user === null ? isNull(chats.userId) : eq(chats.userId, user));
+
+const differs = (column: PgColumn, value: unknown) => sql`${column} is distinct from ${sql.param(value, column)}`;
 
 /** Chats, each seen by its owner only. */
 export const createChatStore = (db: Database) => {
@@ -70,12 +73,15 @@ export const createChatStore = (db: Database) => {
         .where(eq(chats.id, id));
     },
 
-    /** Notes the box that it has now, and what was lost with the one before, if anything was. */
+    /**
+     * Notes the box that it has now, and what was lost with the one before, if anything was. Nothing when it is noted already: two
+     * requests may come upon the same one.
+     */
     async setBox(id: string, boxId: string, boxRestoredAt: Date | null, lost: ChatRow['lost']): Promise<void> {
       await db
         .update(chats)
         .set({ boxId, boxRestoredAt, ...(lost && { lost }) })
-        .where(eq(chats.id, id));
+        .where(and(eq(chats.id, id), or(differs(chats.boxId, boxId), differs(chats.boxRestoredAt, boxRestoredAt))));
     },
 
     /** What was lost since this was asked last. */
