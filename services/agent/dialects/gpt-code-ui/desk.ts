@@ -15,6 +15,11 @@ export interface DeskOptions {
   onError: (error: unknown) => void;
 }
 
+interface DeskParts extends DeskOptions {
+  /** Told by how many characters its results have grown or shrunk. */
+  onSize: (by: number) => void;
+}
+
 /** What the page shows first: code that it sends back to be run, or the whole answer. */
 export interface Generated {
   code: string | null;
@@ -30,8 +35,8 @@ const maxImageBytes = 10 * 1024 * 1024;
  * One person at the page of gpt-code-ui. An answer waits with its first code until the page sends that back to be run; from then
  * on it goes by itself, and what it says and prints is to be polled.
  */
-export const createDesk = ({ turns, files, cells, onError }: DeskOptions) => {
-  const results = createResults();
+export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) => {
+  const results = createResults({ onSize });
   let context = '';
   let pending: { chat: string; call: string; code: string } | undefined;
   let leave = new AbortController();
@@ -104,6 +109,7 @@ export const createDesk = ({ turns, files, cells, onError }: DeskOptions) => {
 
   return {
     drain: () => results.drain(),
+    settle,
 
     /** Comes with the next prompt. */
     inject(text: string): void {

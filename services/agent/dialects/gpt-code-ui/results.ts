@@ -9,26 +9,47 @@ export interface Result {
 
 const maxResults = 1000;
 const maxValue = 100_000;
+const maxSize = 32 * 1024 * 1024;
 
-/** What waits to be polled: the oldest goes when nobody polls. */
-export const createResults = () => {
-  let waiting: Result[] = [{ type: 'message', value: 'Kernel is ready.' }];
+/** A copy, so that the whole is not kept for its first part. */
+const firstPart = (text: string): string =>
+  text.length > maxValue ? Buffer.from(text.slice(0, maxValue)).toString() : text;
+
+/**
+ * What waits to be polled: the oldest goes when nobody polls. `onSize` is told by how many characters it has grown or shrunk.
+ */
+export const createResults = ({ onSize = () => {} }: { onSize?: (by: number) => void } = {}) => {
+  let waiting: Result[] = [];
   let added = 0;
-  return {
+  let size = 0;
+  const grow = (by: number) => {
+    size += by;
+    onSize(by);
+  };
+  const results = {
     /** How many there were ever, to tell whether something has printed anything. */
     count: () => added,
     add(type: Result['type'], value: string): void {
       if (value === '') return;
       added += 1;
-      waiting.push({ type, value: type === 'message' ? value.slice(0, maxValue) : value });
-      if (waiting.length > maxResults) waiting.shift();
+      const result = { type, value: type === 'message' ? firstPart(value) : value };
+      waiting.push(result);
+      while (waiting.length > maxResults || size + result.value.length > maxSize) {
+        const oldest = waiting.shift();
+        if (oldest === undefined || oldest === result) return;
+        grow(-oldest.value.length);
+      }
+      grow(result.value.length);
     },
     drain(): Result[] {
       const drained = waiting;
       waiting = [];
+      grow(-size);
       return drained;
     },
   };
+  results.add('message', 'Kernel is ready.');
+  return results;
 };
 
 export type Results = ReturnType<typeof createResults>;

@@ -6,13 +6,13 @@ import type { Owner } from '../../chats/owner.ts';
 import { readRange, sendFile } from '../../http/downloads.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
 import { createDesk, type Desk, type DeskOptions } from './desk.ts';
+import { createDesks } from './desks.ts';
 
 export interface GptCodeUiParts extends DeskOptions {
   listModels: () => Promise<Model[]>;
 }
 
 const tag = 'gpt-code-ui';
-const maxDesks = 10_000;
 const success = { result: 'success' } as const;
 const successSchema = z.object({ result: z.literal('success') }).meta({ id: 'GptCodeUiSuccess' });
 const generatedSchema = z.object({ code: z.string().nullable(), text: z.string() }).meta({ id: 'GptCodeUiGenerated' });
@@ -23,17 +23,8 @@ const uploadedSchema = z.object({ message: z.string() }).meta({ id: 'GptCodeUiUp
 
 /** What the page of gpt-code-ui calls, below /gpt-code-ui: for each person a chat, a box and results of their own. */
 export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): void => {
-  const desks = new Map<string, Desk>();
-  const deskOf = ({ tenant, user }: Owner): Desk => {
-    const id = JSON.stringify([tenant, user]);
-    const desk = desks.get(id) ?? createDesk(parts);
-    // The one that was used last goes last.
-    desks.delete(id);
-    desks.set(id, desk);
-    const [oldest] = desks.keys();
-    if (desks.size > maxDesks && oldest !== undefined) desks.delete(oldest);
-    return desk;
-  };
+  const desks = createDesks({ open: (onSize) => createDesk({ ...parts, onSize }) });
+  const deskOf = (owner: Owner): Desk => desks.of(owner);
 
   add(
     {
