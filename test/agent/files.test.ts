@@ -117,6 +117,13 @@ test('a copy that is kept is there when the box is not, and goes with its chat',
   expect((await follow(kept.url)).status).toBe(404);
 });
 
+test('a copy of a huge file is not kept', async () => {
+  const other = (await agent.createChat()).id;
+  await agent.send('POST', `/v1/chats/${other}/cells`, { code: 'open("huge", "wb").truncate(101 * 2**20)' });
+  expect((await agent.send('POST', `/v1/chats/${other}/artifacts`, { path: 'huge' })).status).toBe(413);
+  await agent.send('DELETE', `/v1/chats/${other}`);
+});
+
 test('a link that was changed opens nothing, and one that has expired says so', async () => {
   const { url } = await put('linked.txt', 'x');
   const [, , , token = ''] = url.split('/');

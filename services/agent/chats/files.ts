@@ -36,6 +36,7 @@ export interface Range {
 
 /** What the agent itself puts into a box. */
 const own = '.codebox';
+const maxKeptBytes = 100 * 1024 * 1024;
 const passedOn = ['content-length', 'content-range', 'accept-ranges', 'etag', 'last-modified'];
 
 /** Files of chats: in their box, or kept beside it. Bytes pass through as they come. */
@@ -127,8 +128,12 @@ export const createFiles = ({ chats, store, boxes, kept, links, clientFor }: Fil
     async keep(owner: Owner, id: string, path: string): Promise<Attachment> {
       const file = await open(owner, id, path);
       const sizeBytes = Number(file.headers['content-length'] ?? Number.NaN);
+      if (!(sizeBytes <= maxKeptBytes)) {
+        file.body.destroy();
+        throw new CodeBoxError('too_large', 'Files of up to 100 MiB can be kept.');
+      }
       const blob = await kept.keep(id, file.body);
-      const copy = { path, name: file.name, mime: file.mime, sizeBytes: Number.isNaN(sizeBytes) ? null : sizeBytes };
+      const copy = { path, name: file.name, mime: file.mime, sizeBytes };
       return links.file(owner, id, { ...copy, blob });
     },
   };

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { CodeBoxError } from '#contract';
 import type { BlobStore } from '../../blobs/blob-store.ts';
 import { newId } from '../../postgres/id.ts';
 import type { BlobRows } from '../store/blobs.ts';
@@ -12,8 +13,12 @@ export const createKept = (blobs: BlobStore, rows: BlobRows) => {
   const keep = async (chat: string, content: Readable): Promise<string> => {
     const name = `${chat}/${newId('file')}`;
     await rows.add(name, chat);
-    await blobs.put(name, content, AbortSignal.timeout(keepMs));
-    return name;
+    const signal = AbortSignal.timeout(keepMs);
+    await blobs.put(name, content, signal);
+    if (await rows.has(name)) return name;
+    // Its chat was removed meanwhile, and the sweep came before the bytes.
+    await blobs.delete(name, signal);
+    throw new CodeBoxError('not_found', 'The chat is gone.');
   };
 
   return {

@@ -8,6 +8,10 @@ export const createBlobRows = (db: Database) => ({
     await db.insert(blobs).values({ id, chatId });
   },
 
+  async has(id: string): Promise<boolean> {
+    return (await db.$count(blobs, eq(blobs.id, id))) > 0;
+  },
+
   async forget(ids: readonly string[]): Promise<void> {
     await db.delete(blobs).where(inArray(blobs.id, [...ids]));
   },
