@@ -48,6 +48,14 @@ test('generate takes files and gives text, files, pictures and code; its session
   expect((await agent.send<Generated>('POST', '/v1/generate', again)).body.code_log).toMatchObject([{ output: '3\n' }]);
 });
 
+test('an answer whose code removes one of its files is told with the others', async () => {
+  const make = 'for name in ("tmp.csv", "out.txt"): open(name, "w").write("2")';
+  models.say(runs(make), runs('import os\nos.remove("tmp.csv")'), { text: 'Done.' });
+  const { status, body } = await agent.send<Generated>('POST', '/v1/generate', { message: 'Count.' });
+  expect(status, JSON.stringify(body)).toBe(200);
+  expect(body).toMatchObject({ content: 'Done.', files: [{ name: 'out.txt' }] });
+});
+
 test('generate tells what cannot be, as everywhere', async () => {
   const post = (body: unknown) => agent.send('POST', '/v1/generate', body);
   expect((await post({ message: '' })).status).toBe(400);

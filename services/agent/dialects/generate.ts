@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
-import { boxPathSchema, modelNameSchema, plainText, wellFormedText } from '#contract';
+import { boxPathSchema, CodeBoxError, modelNameSchema, plainText, wellFormedText } from '#contract';
 import type { Files } from '../chats/files.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { Endpoints } from '../http/endpoints.ts';
@@ -57,6 +57,11 @@ const responseSchema = z
   })
   .meta({ id: 'Generated' });
 
+/** A file that later code has removed, or made a folder of, is no reason to lose the answer. */
+const unlessGone = (error: unknown): undefined => {
+  if (!(error instanceof CodeBoxError) || !['not_found', 'invalid_request'].includes(error.code)) throw error;
+};
+
 /** `POST /v1/generate`: a question with its files in, an answer with its files and its code out, in one call. */
 export const addGenerateRoute = ({ add }: Endpoints, turns: Turns, files: Files): void => {
   const bytesOf = async (body: Readable, room: number) => await readWhole(body, Math.min(maxFileBytes, room));
@@ -75,8 +80,8 @@ export const addGenerateRoute = ({ add }: Endpoints, turns: Turns, files: Files)
       all.push({ name, mime, sizeBytes: bytes?.length ?? size, base64, url: absolute(url, origin) });
     };
     for (const { path, name, mime, url } of made.slice(0, maxFiles)) {
-      const file = await files.open(owner, chat, path);
-      await add(name, mime, url, file.body, Number(file.headers['content-length'] ?? 0) || null);
+      const file = await files.open(owner, chat, path).catch(unlessGone);
+      if (file) await add(name, mime, url, file.body, Number(file.headers['content-length'] ?? 0) || null);
     }
     for (const { image } of images.slice(0, maxFiles)) {
       const { body } = await files.openLink(tokenOf(image.url), undefined, signal);
