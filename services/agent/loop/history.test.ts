@@ -68,3 +68,11 @@ test('then the oldest messages are left out, the budget is kept', () => {
   expect(kept.at(-2)).toEqual(said('a99'));
   expect(kept.length).toBeGreaterThan(10);
 });
+
+test('what was just computed is told whole while old talk is left out for it', () => {
+  const talk = Array.from({ length: 100 }, (_, turn) => [user(`q${turn} ${'w '.repeat(50)}`), said(`a${turn}`)]).flat();
+  const computed = [user('now'), said('', 'a', 'b'), result('a', 'x'.repeat(2000)), result('b', 'y'.repeat(2000))];
+  const kept = fitHistory([...talk, ...computed], 2000);
+  expect(kept.slice(-4)).toEqual(computed);
+  expect(kept.length).toBeLessThan(talk.length);
+});

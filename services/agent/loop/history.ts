@@ -50,24 +50,30 @@ const shorten = (message: ModelMessage): ModelMessage =>
   message.role === 'tool' ? { ...message, content: headAndTail(message.content, shortCharacters) } : message;
 
 /**
- * What of a conversation fits into `budget` tokens: old outputs are shortened first, the oldest first; then the oldest messages are
- * left out. A call and its result stay together, the last question and what comes after it stay, and it begins with a question.
+ * What of a conversation fits into `budget` tokens. Of what comes before the last question outputs are shortened first, the oldest
+ * first, then the oldest messages are left out; only then outputs behind that question are shortened, but for the newest. A call and
+ * its result stay together, the last question and what comes after it stay, and it begins with a question.
  */
 export const fitHistory = (messages: readonly ModelMessage[], budget: number): ModelMessage[] => {
   const all = pairCalls(messages);
   let excess = tokensOf(all) - budget;
-  const fitted = all.map((message, index) => {
-    if (excess <= 0 || message.role !== 'tool' || index === all.length - 1) return message;
-    const short = shorten(message);
-    excess -= estimateTokens(message) - estimateTokens(short);
-    return short;
-  });
-  const units = unitsOf(fitted);
-  const question = units.findLastIndex(([first]) => first?.role === 'user');
+  const shortenOldest = (some: readonly ModelMessage[]): ModelMessage[] =>
+    some.map((message) => {
+      if (excess <= 0 || message.role !== 'tool') return message;
+      const short = shorten(message);
+      excess -= estimateTokens(message) - estimateTokens(short);
+      return short;
+    });
+
+  const question = Math.max(
+    0,
+    all.findLastIndex(({ role }) => role === 'user'),
+  );
+  const earlier = unitsOf(shortenOldest(all.slice(0, question)));
   let from = 0;
-  while (from < question && (excess > 0 || units[from]?.[0]?.role !== 'user')) {
-    excess -= tokensOf(units[from] ?? []);
+  while (from < earlier.length && (excess > 0 || earlier[from]?.[0]?.role !== 'user')) {
+    excess -= tokensOf(earlier[from] ?? []);
     from += 1;
   }
-  return units.slice(from).flat();
+  return [...earlier.slice(from).flat(), ...shortenOldest(all.slice(question, -1)), ...all.slice(question).slice(-1)];
 };
