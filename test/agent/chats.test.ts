@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Chat, Page } from '#contract';
 import { eventually } from '../api/harness.ts';
@@ -46,6 +47,19 @@ test('removing a chat ends its box', async () => {
   expect(box).toMatch(/^box-/);
   await agent.call(`/v1/chats/${chat.id}`, { method: 'DELETE' });
   await eventually(async () => (await agent.gateway.client.boxes.read(box ?? '')).state === 'deleted');
+});
+
+test('a chat that is removed while its box is being made leaves none', async () => {
+  for (const waitMs of [0, 20, 60, 150]) {
+    const chat = await agent.createChat();
+    const running = agent.call(`/v1/chats/${chat.id}/cells`, { method: 'POST', body: '{"code": "1"}' });
+    await sleep(waitMs);
+    expect((await agent.call(`/v1/chats/${chat.id}`, { method: 'DELETE' })).status).toBe(204);
+    await (await running).text();
+    await eventually(
+      async () => (await Array.fromAsync(agent.gateway.client.boxes.list({ user: chat.id }))).length === 0,
+    );
+  }
 });
 
 test('without a model the agent says what to set, and what it has', async () => {

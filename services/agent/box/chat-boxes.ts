@@ -33,7 +33,12 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
     const isRestored = restoredAt !== null && restoredAt.getTime() !== chat.boxRestoredAt?.getTime();
     if (isOther || isRestored) {
       const lost = isOther ? 'files' : 'variables';
-      await chats.setBox(chat.id, box.id, restoredAt, chat.boxId === null ? null : lost);
+      const isThere = await chats.setBox(chat.id, box.id, restoredAt, chat.boxId === null ? null : lost);
+      if (!isThere) {
+        // Removed meanwhile: nobody would ever end this one.
+        await client.boxes.delete(box.id);
+        throw new CodeBoxError('not_found', 'There is no such chat.');
+      }
     }
     return box;
   },
@@ -55,12 +60,14 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
     }
   },
 
-  /** Ends it with its files; nothing when there is none. */
-  async end({ client }: Owner, chat: Pick<ChatRow, 'boxId'>): Promise<void> {
-    if (chat.boxId === null) return;
-    await client.boxes.delete(chat.boxId).catch((error: unknown) => {
-      if (!(error instanceof CodeBoxError && (error.code === 'not_found' || error.code === 'gone'))) throw error;
-    });
+  /** Ends all that a chat has, with their files. One that is still being made is ended by who makes it, and finds no chat then. */
+  async end({ client }: Owner, chat: string): Promise<void> {
+    for await (const { id, state } of client.boxes.list({ user: chat })) {
+      if (state === 'creating') continue;
+      await client.boxes.delete(id).catch((error: unknown) => {
+        if (!(error instanceof CodeBoxError && (error.code === 'not_found' || error.code === 'gone'))) throw error;
+      });
+    }
   },
 });
 

@@ -68,16 +68,17 @@ export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
       const row = await store.find(owner, id);
       if (!row) return;
       await stop(row);
-      await boxes.end(owner, row);
+      // Before, so that what cannot be ended is asked for again; and after, for what began meanwhile.
+      await boxes.end(owner, id);
       await store.remove(owner, id);
+      await boxes.end(owner, id);
       onRemove();
     },
 
     /** Removes it with its box, unless something was asked in it. */
     async removeUnasked(owner: Owner, id: string): Promise<void> {
-      const row = await store.removeUnasked(owner, id);
-      if (!row) return;
-      await boxes.end(owner, row);
+      if (!(await store.removeUnasked(owner, id))) return;
+      await boxes.end(owner, id);
       onRemove();
     },
   };

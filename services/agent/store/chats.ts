@@ -75,13 +75,16 @@ export const createChatStore = (db: Database) => {
 
     /**
      * Notes the box that it has now, and what was lost with the one before, if anything was. Nothing when it is noted already: two
-     * requests may come upon the same one.
+     * requests may come upon the same one. Answers whether the chat is still there.
      */
-    async setBox(id: string, boxId: string, boxRestoredAt: Date | null, lost: ChatRow['lost']): Promise<void> {
-      await db
+    async setBox(id: string, boxId: string, boxRestoredAt: Date | null, lost: ChatRow['lost']): Promise<boolean> {
+      const set = await db
         .update(chats)
         .set({ boxId, boxRestoredAt, ...(lost && { lost }) })
-        .where(and(eq(chats.id, id), or(differs(chats.boxId, boxId), differs(chats.boxRestoredAt, boxRestoredAt))));
+        .where(and(eq(chats.id, id), or(differs(chats.boxId, boxId), differs(chats.boxRestoredAt, boxRestoredAt))))
+        .returning({ id: chats.id });
+      if (set.length > 0) return true;
+      return (await db.select({ id: chats.id }).from(chats).where(eq(chats.id, id))).length > 0;
     },
 
     /** What was lost since this was asked last. */
