@@ -1,6 +1,14 @@
 import type { Anthropic } from '@anthropic-ai/sdk';
 import { toModelError } from './failures.ts';
-import type { LanguageModel, ModelEvent, ModelMessage, ModelRequest, ToolCall } from './model.ts';
+import {
+  endlessCall,
+  type LanguageModel,
+  type ModelEvent,
+  type ModelMessage,
+  type ModelRequest,
+  maxArgumentCharacters,
+  type ToolCall,
+} from './model.ts';
 import { listen } from './silence.ts';
 
 type Block = Anthropic.Messages.ContentBlockParam;
@@ -120,6 +128,7 @@ async function* toEvents(
         const call = calls.get(event.index);
         if (event.delta.type === 'text_delta') yield { type: 'text', text: event.delta.text };
         if (event.delta.type === 'input_json_delta' && call) call.arguments += event.delta.partial_json;
+        if (call && call.arguments.length > maxArgumentCharacters) throw endlessCall();
         break;
       }
       case 'message_delta':

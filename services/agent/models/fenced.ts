@@ -112,24 +112,28 @@ export const createFencedModel = (model: LanguageModel): LanguageModel => ({
 const refusals =
   /does not support tools|tools param requires|tool choice requires|no endpoints found that support tool/i;
 
-/** A model that is asked with tools until it refuses them, and from then on without. */
-export const createWillingModel = (model: LanguageModel): LanguageModel => {
+/** One refusal may be of a moment, such as of the one server of many that was asked. */
+const refusedMs = 600_000;
+
+/** A model that is asked with tools until it refuses them, and then without for ten minutes. */
+export const createWillingModel = (model: LanguageModel, now = () => performance.now()): LanguageModel => {
   const fenced = createFencedModel(model);
-  let takesTools = true;
+  let refusedUntil = 0;
+  const takesTools = () => now() >= refusedUntil;
   return {
     id: model.id,
     get takesTools() {
-      return takesTools;
+      return takesTools();
     },
     async *ask(request) {
-      if (takesTools) {
+      if (takesTools()) {
         try {
           return yield* model.ask(request);
         } catch (error) {
           // It is refused before anything is said.
           if (!(error instanceof CodeBoxError && error.code === 'invalid_request' && refusals.test(error.message)))
             throw error;
-          takesTools = false;
+          refusedUntil = now() + refusedMs;
         }
       }
       yield* fenced.ask(request);

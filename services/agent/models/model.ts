@@ -1,3 +1,5 @@
+import { CodeBoxError } from '#contract';
+
 /** A tool that a model may call; `parameters` is a JSON Schema of an object. */
 export interface ToolSpec {
   name: string;
@@ -11,6 +13,11 @@ export interface ToolCall {
   name: string;
   arguments: string;
 }
+
+/** A call that is longer comes from a model that has lost its way. */
+export const maxArgumentCharacters = 2_000_000;
+
+export const endlessCall = () => new CodeBoxError('bad_gateway', 'The model does not come to the end of a call.');
 
 /** One message of a conversation, in no provider's wire. */
 export type ModelMessage =

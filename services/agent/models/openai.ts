@@ -1,6 +1,14 @@
 import type { OpenAI } from 'openai';
 import { toModelError } from './failures.ts';
-import type { LanguageModel, ModelEvent, ModelMessage, ModelRequest, ToolCall } from './model.ts';
+import {
+  endlessCall,
+  type LanguageModel,
+  type ModelEvent,
+  type ModelMessage,
+  type ModelRequest,
+  maxArgumentCharacters,
+  type ToolCall,
+} from './model.ts';
 import { listen } from './silence.ts';
 
 type Chunk = OpenAI.Chat.Completions.ChatCompletionChunk;
@@ -60,6 +68,7 @@ const createCalls = () => {
       }
       if (part?.name && call.name !== part.name) call.name += part.name;
       call.arguments += part?.arguments ?? '';
+      if (call.arguments.length > maxArgumentCharacters) throw endlessCall();
     },
     all: (): ToolCall[] => calls.map(({ id, name, arguments: text }) => ({ id, name, arguments: text })),
   };

@@ -1,5 +1,8 @@
 import { CodeBoxError } from '#contract';
 
+/** However much is said, also where nothing of it is shown: reasoning, arguments of calls. */
+const maxSeconds = 900;
+
 interface Listening<T> {
   open: (signal: AbortSignal) => PromiseLike<AsyncIterable<T>>;
   /** How long nothing may come. */
@@ -11,12 +14,14 @@ interface Listening<T> {
 
 /**
  * Reads what a provider sends, piece by piece. A stream in which nothing comes for `seconds`, also before its first piece, is
- * closed and ends with `unavailable`; time that the reader takes does not count. Rejects with the reason of `signal` when that fires.
+ * closed and ends with `unavailable`, as does one that goes on for a quarter of an hour; time that the reader takes does not count. Rejects with the reason of `signal` when that fires.
  */
 export async function* listen<T>({ open, seconds, signal, explain }: Listening<T>): AsyncGenerator<T, void, undefined> {
   const silence = new AbortController();
   const either = AbortSignal.any([signal, silence.signal]);
   const give = () => silence.abort(new CodeBoxError('unavailable', `The model said nothing for ${seconds} seconds.`));
+  const tooLong = () => silence.abort(new CodeBoxError('unavailable', 'The model did not come to an end.'));
+  const whole = setTimeout(tooLong, maxSeconds * 1000);
   let timer = setTimeout(give, seconds * 1000);
   let wasOpen = false;
   try {
@@ -33,6 +38,7 @@ export async function* listen<T>({ open, seconds, signal, explain }: Listening<T
     either.throwIfAborted();
     throw explain(thrown, wasOpen);
   } finally {
+    clearTimeout(whole);
     clearTimeout(timer);
   }
 }
