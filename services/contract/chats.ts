@@ -6,9 +6,11 @@ import { pageSchema, queryInteger } from './page.ts';
 import { plainText, wellFormedText } from './text.ts';
 
 /** Whether code that a model wrote waits for its reader before it runs. */
-export const approvalSchema = z
-  .enum(['never', 'always'])
-  .meta({ id: 'Approval', description: '`always`: code waits for POST …/approvals before it runs.' });
+export const approvalSchema = z.enum(['never', 'always']).meta({
+  id: 'Approval',
+  description:
+    '`always`: code waits for POST …/approvals before it runs, and so do packages and files that the model would bring.',
+});
 
 export type Approval = z.infer<typeof approvalSchema>;
 

@@ -158,9 +158,28 @@ print(df.sales.sum())`;
       const approve = async () => ({ approved: false, reason: 'not now' });
       const answer = await ask({ gateway, box, model }, 'Write.', { approve });
       expect(statesOf(answer)).toEqual(['waiting', 'declined']);
-      expect(results(answer)[0]).toContain('declined to run this code: not now');
+      expect(results(answer)[0]).toContain('declined this: not now');
       const { error } = await gateway.run(box.id, 'open("forbidden")');
       expect(error?.name).toBe('FileNotFoundError');
+    });
+
+    test('where code waits for its reader, packages and files of the model wait too', async () => {
+      const write = JSON.stringify({ path: 'json.py', content: 'print("shadowed")' });
+      const answers = [false, false, true];
+      server.say(
+        calls('write_file', write),
+        calls('install_packages', '{"packages": ["cowsay"]}'),
+        calls('write_file', write),
+        { text: 'Done.' },
+      );
+      const approve = async () => ({ approved: answers.shift() ?? true });
+      const fresh = await gateway.createBox();
+      const answer = await ask({ gateway, box: fresh, model }, 'Write.', { approve });
+      expect(statesOf(answer)).toEqual(['waiting', 'declined', 'waiting', 'declined', 'waiting', 'running', 'done']);
+      const tools = answer.events.flatMap((event) => (event.type === 'tool' ? [event.name] : []));
+      expect(tools).toEqual(['write_file']);
+      expect(await gateway.client.files.readText(fresh.id, 'json.py')).toBe('print("shadowed")');
+      expect((await gateway.run(fresh.id, 'import cowsay')).error?.name).toBe('ModuleNotFoundError');
     });
 
     test('stopping interrupts the code, keeps its variables, and the next question goes on from there', async () => {

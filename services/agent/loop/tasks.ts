@@ -91,23 +91,34 @@ const runInstalling = async (
   return { ran, installed: text };
 };
 
+type CodeState = 'waiting' | 'running' | 'declined' | 'stopped' | 'done';
+type Code = { language: string; code: string };
+
+const telling = (call: string, code: Code, { onEvent }: Runner) => ({
+  tell: (state: CodeState) => onEvent({ type: 'code', call, ...code, state }),
+});
+
+/** Waits for the reader where nothing is to happen unasked. Answers what the model is told when it is declined. */
+const askReader = async (call: string, code: Code, runner: Runner): Promise<string | undefined> => {
+  const { approve, signal } = runner;
+  if (!approve) return undefined;
+  const { tell: tellState } = telling(call, code, runner);
+  await tellState('waiting');
+  const { approved, reason } = await approve(call, signal).catch(async (error: unknown) => {
+    await tellState('stopped');
+    throw error;
+  });
+  if (approved) return undefined;
+  await tellState('declined');
+  return `The reader declined this${reason ? `: ${reason}` : '.'}\nDo not do it in other words: ask, or do it differently.`;
+};
+
 const runCode = async (call: string, { arguments: given }: RunCode, runner: Runner): Promise<Done> => {
-  const { onEvent, approve, signal } = runner;
+  const { onEvent, signal } = runner;
   const code = { code: given.code, language: given.language ?? '' };
-  const tellState = (state: 'waiting' | 'running' | 'declined' | 'stopped' | 'done') =>
-    onEvent({ type: 'code', call, ...code, state });
-  if (approve) {
-    await tellState('waiting');
-    const { approved, reason } = await approve(call, signal).catch(async (error: unknown) => {
-      await tellState('stopped');
-      throw error;
-    });
-    if (!approved) {
-      await tellState('declined');
-      const result = `The reader declined to run this code${reason ? `: ${reason}` : '.'}\nDo not run it in other words: ask, or do it differently.`;
-      return told(result);
-    }
-  }
+  const { tell: tellState } = telling(call, code, runner);
+  const declined = await askReader(call, code, runner);
+  if (declined !== undefined) return told(declined);
   await tellState('running');
   let run: Run;
   try {
@@ -126,7 +137,31 @@ const runCode = async (call: string, { arguments: given }: RunCode, runner: Runn
   return { ...told(result), error: ran.error, fault };
 };
 
-const handleFiles = async (task: Exclude<Task, RunCode>, { workspace, limits, signal }: Runner): Promise<string> => {
+type FileTask = Exclude<Task, RunCode>;
+
+/** What changes the box as code would, in the words of code: an installer runs what it installs, a file may be a module. */
+const asCode = (task: FileTask): Code | undefined => {
+  if (task.name === 'install_packages') {
+    const { manager, packages } = task.arguments;
+    return { language: 'bash', code: `${manager} install ${packages.join(' ')}` };
+  }
+  if (task.name !== 'write_file') return undefined;
+  const { path, content } = task.arguments;
+  return { language: 'text', code: `Write /mnt/data/${path}:\n\n${content}` };
+};
+
+const useTool = async (call: string, task: FileTask, runner: Runner): Promise<Done> => {
+  const code = runner.approve && asCode(task);
+  const declined = code && (await askReader(call, code, runner));
+  if (declined !== undefined) return told(declined);
+  const { tell: tellState } = code ? telling(call, code, runner) : { tell: (_: CodeState) => {} };
+  await tellState('running');
+  const result = await handleFiles(task, runner).finally(() => tellState(runner.signal.aborted ? 'stopped' : 'done'));
+  await runner.onEvent({ type: 'tool', call, name: task.name, arguments: task.arguments, result, ok: true });
+  return told(result);
+};
+
+const handleFiles = async (task: FileTask, { workspace, limits, signal }: Runner): Promise<string> => {
   switch (task.name) {
     case 'install_packages': {
       const { ok, text } = await workspace.install(task.arguments.packages, task.arguments.manager, signal);
@@ -160,9 +195,7 @@ const handleFiles = async (task: Exclude<Task, RunCode>, { workspace, limits, si
 export const carryOut = async (call: string, task: Task, runner: Runner): Promise<Done> => {
   try {
     if (task.name === 'run_code') return await runCode(call, task, runner);
-    const result = await handleFiles(task, runner);
-    await runner.onEvent({ type: 'tool', call, name: task.name, arguments: task.arguments, result, ok: true });
-    return told(result);
+    return await useTool(call, task, runner);
   } catch (error) {
     if (runner.signal.aborted || !isMendable(error)) throw error;
     const details = error.errors.map(({ detail }) => detail);
