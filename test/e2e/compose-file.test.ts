@@ -37,7 +37,13 @@ test('a variable without a default fails', async () => {
 
 test('without variables the file is the one that the README describes', async () => {
   const { services, networks } = await readComposeFile(path, {});
-  expect(Object.keys(services)).toEqual(['box', 'prepare', 'postgres', 'gateway']);
+  const started = Object.entries(services).flatMap(([name, { profiles }]) => (profiles.length === 0 ? [name] : []));
+  expect(started).toEqual(['box', 'prepare', 'postgres', 'gateway']);
+  expect(services.agent).toMatchObject({
+    profiles: ['agent'],
+    ports: ['127.0.0.1:8090:8090'],
+    cap_add: [],
+  });
   expect(services.gateway?.ports).toEqual(['127.0.0.1:8080:8080']);
   expect(services.gateway?.environment.CODEBOX_DATA_DIR).toBe('/var/lib/codebox');
   expect(services.postgres?.networks).toEqual(['database']);
