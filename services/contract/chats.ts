@@ -127,6 +127,22 @@ export type Image = z.infer<typeof imageSchema>;
 
 export const codeStates = ['waiting', 'running', 'done', 'declined', 'stopped'] as const;
 
+/** The use of a tool that runs no code, as a part and as an event. */
+const toolFields = {
+  type: z.literal('tool'),
+  call: z.string(),
+  name: z.string(),
+  arguments: z.record(z.string(), z.unknown()),
+  result: z.string(),
+  ok: z.boolean(),
+};
+
+const noticeFields = {
+  type: z.literal('notice'),
+  kind: z.enum(['continuity', 'installed', 'repaired', 'limit']),
+  text: z.string(),
+};
+
 /** What a message is made of, in order. */
 export const partSchema = z
   .discriminatedUnion('type', [
@@ -145,19 +161,8 @@ export const partSchema = z
       images: z.array(imageSchema),
       files: z.array(attachmentSchema).meta({ description: 'That this run made or changed.' }),
     }),
-    z.object({
-      type: z.literal('tool'),
-      call: z.string(),
-      name: z.string(),
-      arguments: z.record(z.string(), z.unknown()),
-      result: z.string(),
-      ok: z.boolean(),
-    }),
-    z.object({
-      type: z.literal('notice'),
-      kind: z.enum(['continuity', 'installed', 'repaired', 'limit']),
-      text: z.string(),
-    }),
+    z.object(toolFields),
+    z.object(noticeFields),
   ])
   .meta({ id: 'MessagePart' });
 
@@ -247,21 +252,8 @@ export const answerEventSchema = z
         durationMs: z.number(),
       })
       .meta({ description: 'Code has ended.' }),
-    z.object({
-      seq,
-      type: z.literal('tool'),
-      call: z.string(),
-      name: z.string(),
-      arguments: z.record(z.string(), z.unknown()),
-      result: z.string(),
-      ok: z.boolean(),
-    }),
-    z.object({
-      seq,
-      type: z.literal('notice'),
-      kind: z.enum(['continuity', 'installed', 'repaired', 'limit']),
-      text: z.string(),
-    }),
+    z.object({ seq, ...toolFields }),
+    z.object({ seq, ...noticeFields }),
     z
       .object({ seq, type: z.literal('error'), code: z.string(), detail: z.string() })
       .meta({ description: 'Why there is no (whole) answer. Errors of code are outputs.' }),

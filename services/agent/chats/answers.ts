@@ -66,7 +66,7 @@ export const createAnswers = (options: AnswersOptions) => {
   return {
     /**
      * Begins an answer and answers as soon as it has begun. Rejects with `conflict` while the chat has one that is being made, with
-     * `invalid_request` for a model that there is not, and with `unauthorized` when it has no key.
+     * `invalid_request` for a model that there is not, or that has no key.
      */
     async ask(owner: Owner, id: string, asked: Question, signal: AbortSignal = never): Promise<Asked> {
       const chat = await chats.find(owner, id);

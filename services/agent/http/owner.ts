@@ -3,6 +3,7 @@ import type { Context, MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import { type Caller, type Client, CodeBoxError, plainText } from '#contract';
 import { checkInput } from '../../http/endpoint.ts';
+import { givenKey } from '../../http/given-key.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { Env } from './env.ts';
 
@@ -25,10 +26,6 @@ const cookiePattern = /^[\w-]{43}$/;
 const userSchema = plainText().min(1).max(256);
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
-
-/** The key that a request gives in `Authorization: Bearer` or `X-API-Key`. */
-const givenKey = (c: Context<Env>): string | undefined =>
-  /^Bearer +(\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? c.req.header('x-api-key');
 
 /** Asks the gateway whose keys are, each once in a while. */
 const createCallers = (clientFor: OwnerOptions['clientFor'], now: () => number) => {

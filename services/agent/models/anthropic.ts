@@ -1,5 +1,5 @@
 import type { Anthropic } from '@anthropic-ai/sdk';
-import { toModelError } from './failures.ts';
+import { hear } from './hearing.ts';
 import {
   endlessCall,
   type LanguageModel,
@@ -9,7 +9,6 @@ import {
   maxArgumentCharacters,
   type ToolCall,
 } from './model.ts';
-import { listen } from './silence.ts';
 
 type Block = Anthropic.Messages.ContentBlockParam;
 type Turn = { role: 'user' | 'assistant'; content: Block[] };
@@ -164,13 +163,6 @@ export const createAnthropicModel = ({ id, name, server, silenceSeconds }: Anthr
     id,
     takesTools: true,
     ask: (request) =>
-      toEvents(
-        listen({
-          open: (signal) => open(request, signal),
-          seconds: silenceSeconds,
-          signal: request.signal,
-          explain: (thrown, wasOpen) => toModelError(thrown, { model: id, key: server.key, wasOpen }),
-        }),
-      ),
+      toEvents(hear({ id, key: server.key, silenceSeconds }, request, (signal) => open(request, signal))),
   };
 };

@@ -1,5 +1,5 @@
 import type { OpenAI } from 'openai';
-import { toModelError } from './failures.ts';
+import { hear } from './hearing.ts';
 import {
   endlessCall,
   type LanguageModel,
@@ -9,7 +9,6 @@ import {
   maxArgumentCharacters,
   type ToolCall,
 } from './model.ts';
-import { listen } from './silence.ts';
 
 type Chunk = OpenAI.Chat.Completions.ChatCompletionChunk;
 type Params = OpenAI.Chat.Completions.ChatCompletionCreateParamsStreaming;
@@ -129,13 +128,6 @@ export const createOpenAiModel = ({ id, name, server, silenceSeconds }: OpenAiMo
     id,
     takesTools: true,
     ask: (request) =>
-      toEvents(
-        listen({
-          open: (signal) => open(request, signal),
-          seconds: silenceSeconds,
-          signal: request.signal,
-          explain: (thrown, wasOpen) => toModelError(thrown, { model: id, key: server.key, wasOpen }),
-        }),
-      ),
+      toEvents(hear({ id, key: server.key, silenceSeconds }, request, (signal) => open(request, signal))),
   };
 };

@@ -1,9 +1,9 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
+import { givenKey } from '../../http/given-key.ts';
 import type { Caller } from '../store/keys.ts';
 import type { AddressOf } from './address.ts';
-import { givenKey } from './auth.ts';
 import type { Env } from './env.ts';
 import type { Failures } from './failures.ts';
 import type { KeyCheck, KnownCaller } from './key-check.ts';

@@ -1,7 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
-import type { Context } from 'hono';
-import type { Env } from './env.ts';
 
 /** A key as it is handed out, and what is kept of it. */
 export interface NewKey {
@@ -48,7 +46,3 @@ export const keyId = (key: string): string | undefined => {
   const [, id, secret, sum] = keyPattern.exec(key) ?? [];
   return id && secret && sum === checksum(`${id}_${secret}`) ? id : undefined;
 };
-
-/** The key that a request gives in `Authorization: Bearer` or `X-API-Key`. */
-export const givenKey = (c: Context<Env>): string | undefined =>
-  /^Bearer +(\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? c.req.header('x-api-key');

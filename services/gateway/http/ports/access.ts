@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
+import { givenKey } from '../../../http/given-key.ts';
 import { type PortSessions, portSessionSeconds } from '../../boxes/port-sessions.ts';
 import type { Tickets } from '../../boxes/tickets.ts';
 import { type Admission, admit } from '../admission.ts';
-import { givenKey, keyId } from '../auth.ts';
+import { keyId } from '../auth.ts';
 import type { Env } from '../env.ts';
 import type { KeyCheck, KnownCaller } from '../key-check.ts';
 import { requireScope } from '../scopes.ts';
