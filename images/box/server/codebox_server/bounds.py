@@ -132,6 +132,8 @@ SMALL_FILE_BYTES = 256 * KIB
 # Jobs on many files: copy, archive, extract, fetch, search.
 JOBS_RUNNING = 8
 JOB_SECONDS = 600.0
+# How long the removal of a folder is waited for; it goes on without anybody waiting.
+REMOVE_SECONDS = 10.0
 JOB_ANSWER_BYTES = 4 * MIB
 JOB_ERROR_BYTES = 64 * KIB
 FETCH_SECONDS_MAX = 3600

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from codebox_server.files.removal import remove_tree
 from codebox_server.packages.sources import Sources, read_sources, user_site
 
 
@@ -83,7 +83,7 @@ def prepare(settings: Settings) -> None:
         # Code of the box can write here too: what it does not let go is its own affair.
         with contextlib.suppress(OSError):
             if leftover.is_dir() and not leftover.is_symlink():
-                shutil.rmtree(leftover)
+                remove_tree(str(leftover))
             else:
                 leftover.unlink()
     places = {"JUPYTER_RUNTIME_DIR": "k", "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "share"}

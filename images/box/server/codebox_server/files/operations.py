@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
-from codebox_server.bounds import JOB_SECONDS
+from codebox_server.bounds import JOB_SECONDS, REMOVE_SECONDS
 from codebox_server.errors import BoxError
 from codebox_server.files.entry import entry, etag
 from codebox_server.files.paths import resolve
 from codebox_server.files.relocation import Trash, check_source, put_in_place
 from codebox_server.files.workers import Workers
+
+_CLEARING = 2
 
 
 class FileOperations:
@@ -23,6 +26,8 @@ class FileOperations:
         self._data = data
         self._upload = upload
         self._workers = workers
+        # Apart from the threads that requests wait for: a folder of a million files takes a minute.
+        self._clearing = ThreadPoolExecutor(_CLEARING, "clear")
 
     async def make_folder(self, path: str) -> tuple[dict[str, Any], bool]:
         """The folder with its parents, and whether it is new. Raises conflict when a file is in the way."""
@@ -76,6 +81,13 @@ class FileOperations:
             await asyncio.to_thread(put_in_place, temporary.path, target, True, trash, "/path")
         return self._entry(path)
 
+    async def remove_folder(self, target: str) -> None:
+        """Remove a folder by its absolute path: it is gone at once, and what it takes of the disk soon."""
+        trash = Trash(self._upload)
+        await asyncio.to_thread(trash.take, target)
+        clearing = self._clear(trash)
+        await asyncio.wait([clearing], timeout=REMOVE_SECONDS)
+
     def _resolve(self, path: str, pointer: str, allow_root: bool = False) -> str:
         if not path and not allow_root:
             raise BoxError("invalid_request", "the working folder itself cannot be used here", pointer)
@@ -95,4 +107,7 @@ class FileOperations:
             yield trash
         finally:
             # Large folders take their time, and whoever left must not leave them behind.
-            await asyncio.shield(asyncio.to_thread(trash.clear))
+            await asyncio.shield(self._clear(trash))
+
+    def _clear(self, trash: Trash) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().run_in_executor(self._clearing, trash.clear)

@@ -6,11 +6,11 @@ import contextlib
 import ctypes
 import errno
 import os
-import shutil
 import stat
 import uuid
 
 from codebox_server.errors import BoxError
+from codebox_server.files.removal import remove_tree
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _AT_FDCWD = -100
@@ -23,25 +23,22 @@ class Trash:
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, uuid.uuid4().hex)
 
+    def take(self, path: str) -> None:
+        """Move a file, link or folder here. Raises OSError."""
+        try:
+            os.rename(path, self.path)
+        except PermissionError:
+            # A folder that its owner must not write to cannot get another parent.
+            os.chmod(path, stat.S_IRWXU)
+            os.rename(path, self.path)
+
     def clear(self) -> None:
         """Remove what is there. Blocks, so it belongs in a thread."""
         with contextlib.suppress(OSError):
-            if not stat.S_ISDIR(os.lstat(self.path).st_mode):
+            if stat.S_ISDIR(os.lstat(self.path).st_mode):
+                remove_tree(self.path)
+            else:
                 os.unlink(self.path)
-                return
-            shutil.rmtree(self.path, ignore_errors=True)
-            if os.path.lexists(self.path):
-                self._open_up()
-                shutil.rmtree(self.path, ignore_errors=True)
-
-    def _open_up(self) -> None:
-        # What is in a folder that must not be written to cannot be removed.
-        os.chmod(self.path, 0o700)
-        for folder, names, _ in os.walk(self.path):
-            for name in names:
-                path = os.path.join(folder, name)
-                if not os.path.islink(path):
-                    os.chmod(path, 0o700)
 
 
 def check_source(source: str, target: str) -> os.stat_result:

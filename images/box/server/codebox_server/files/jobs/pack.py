@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 
 from codebox_server.bounds import JOB_ERROR_BYTES, PACK_HEAD_BYTES, PACK_MODES
 from codebox_server.errors import BoxError
+from codebox_server.files.removal import remove_tree
 
 _MAGIC = b"CODEBOX1"
 # Uploads in transfer are nobody's files yet; the other is the file system's own.
@@ -137,7 +137,7 @@ def _clear(root: str) -> None:
             continue
         for inner in list(os.scandir(entry.path)):
             if inner.is_dir(follow_symlinks=False):
-                shutil.rmtree(inner.path)
+                remove_tree(inner.path)
             else:
                 os.unlink(inner.path)
 

@@ -1,0 +1,76 @@
+"""Removal of a folder however deep it is and however its owner has closed it, with a bounded number of descriptors."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+import uuid
+
+from codebox_server.bounds import JOB_SECONDS
+
+_OPEN_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Folders below this many levels are moved up to the first one, where they are no longer deep.
+_LEVELS = 64
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder with all that is in it; links are not followed. Blocks, so it belongs in a thread.
+
+    Raises OSError, ENOTEMPTY when code goes on putting things there for `JOB_SECONDS`.
+    """
+    deadline = time.monotonic() + JOB_SECONDS
+    top = _open(path, None)
+    try:
+        while _empty(top, top, _LEVELS) and time.monotonic() < deadline:
+            pass
+    finally:
+        os.close(top)
+    os.rmdir(path)
+
+
+def _empty(folder: int, top: int, levels: int) -> bool:
+    """Remove what is in an open folder, one by one. Returns whether there is something left to do."""
+    left = False
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.name, dir_fd=folder)
+                elif levels == 0:
+                    os.rename(entry.name, uuid.uuid4().hex, src_dir_fd=folder, dst_dir_fd=top)
+                    left = True
+                else:
+                    left = _remove(entry.name, folder, top, levels - 1) or left
+    return left
+
+
+def _remove(name: str, folder: int, top: int, levels: int) -> bool:
+    inner = _open(name, folder)
+    try:
+        left = _empty(inner, top, levels)
+    finally:
+        os.close(inner)
+    try:
+        os.rmdir(name, dir_fd=folder)
+    except OSError as error:
+        # Code of the box has put something there, or the listing has missed what changed beneath it.
+        if error.errno != errno.ENOTEMPTY:
+            raise
+        return True
+    return left
+
+
+def _open(name: str, folder: int | None) -> int:
+    """Open a folder so that its entries can be removed: what its owner has closed is opened up."""
+    with contextlib.suppress(PermissionError):
+        fd = os.open(name, _OPEN_FLAGS, dir_fd=folder)
+        mode = stat.S_IMODE(os.fstat(fd).st_mode)
+        if mode & stat.S_IRWXU == stat.S_IRWXU:
+            return fd
+        os.close(fd)
+    # A link that takes its place meanwhile leads to what belongs to the same box.
+    os.chmod(name, stat.S_IRWXU, dir_fd=folder)
+    return os.open(name, _OPEN_FLAGS, dir_fd=folder)
