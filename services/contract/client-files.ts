@@ -5,6 +5,7 @@ import type { FileOperation } from './file-operations.ts';
 import { searchPageSchema } from './file-search.ts';
 import { type WatchEvent, watchEventSchema } from './file-watch.ts';
 import { type FileEntry, fileEntrySchema, folderSchema } from './files.ts';
+import { encodePath } from './path-bytes.ts';
 
 /** Bytes of a file that are asked for, both ends included; without `end` to its end. */
 export interface ByteRange {
@@ -75,8 +76,7 @@ export interface WriteOptions extends CallOptions {
 const transferSeconds = 3600;
 const uploadSchema = z.object({ items: z.array(fileEntrySchema) });
 
-const filePath = (box: string, path: string): string =>
-  `${pathOf('boxes', box, 'files')}/${path.split('/').map(encodeURIComponent).join('/')}`;
+const filePath = (box: string, path: string): string => `${pathOf('boxes', box, 'files')}/${encodePath(path)}`;
 
 const readCall = (box: string, path: string, { range, ifMatch, ...options }: ReadOptions) => ({
   path: filePath(box, path),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { boxPathSchema } from './files.ts';
+import { boxPathSchema, encodedPathSchema } from './files.ts';
 import { pageQuerySchema } from './page.ts';
 import { plainText } from './text.ts';
 
@@ -32,6 +32,7 @@ export const searchPageSchema = z
     items: z.array(
       z.object({
         path: z.string().max(16_384),
+        encodedPath: encodedPathSchema.optional(),
         type: z.enum(['file', 'directory', 'symlink', 'other']).optional(),
         line: z.int().min(1).optional(),
         column: z.int().min(1).optional().meta({ description: 'Of the first match, in bytes, from 1.' }),

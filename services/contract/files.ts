@@ -3,8 +3,8 @@ import { fetchUrlSchema } from './fetch-url.ts';
 import { pageSchema, queryInteger } from './page.ts';
 import { toPlain, wellFormedText } from './text.ts';
 
-const segmentFault = (path: string): string | undefined => {
-  if (!path.isWellFormed()) return 'must not have lone surrogates';
+const pathFault = (path: string): string | undefined => {
+  if (path === '') return 'must not be empty';
   if (path.includes('\0')) return 'must not contain NUL';
   if (new TextEncoder().encode(path).length > 4096) return 'must be at most 4096 bytes';
   if (path.startsWith('/')) return 'must be relative to /mnt/data, so without a leading /';
@@ -16,7 +16,13 @@ const segmentFault = (path: string): string | undefined => {
 
 /** A path below `/mnt/data`, the working folder of a box: relative, `/`-separated, without `.` and `..`, at most 4096 bytes. */
 export const boxPathSchema = z.string().superRefine((path, ctx) => {
-  const fault = path === '' ? 'must not be empty' : segmentFault(path);
+  const fault = path.isWellFormed() ? pathFault(path) : 'must not have lone surrogates';
+  if (fault) ctx.addIssue({ code: 'custom', message: fault });
+});
+
+/** The same in a URL, where it may have bytes that are not UTF-8: see `decodePath`. */
+export const urlPathSchema = z.string().superRefine((path, ctx) => {
+  const fault = pathFault(path);
   if (fault) ctx.addIssue({ code: 'custom', message: fault });
 });
 
@@ -40,11 +46,21 @@ export const inlineFileSchema = z
 
 export type InlineFile = z.infer<typeof inlineFileSchema>;
 
+/** What stands in the URL of a file whose name is not UTF-8. */
+export const encodedPathSchema = z
+  .string()
+  .max(3 * 4096)
+  .meta({
+    description:
+      'Only of a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as they stand in the URL of the file.',
+  });
+
 /** One entry of a folder, or what became of an upload. */
 export const fileEntrySchema = z
   .object({
     name: z.string(),
     path: z.string().meta({ description: 'Relative to /mnt/data.' }),
+    encodedPath: encodedPathSchema.optional(),
     type: z.enum(['file', 'directory', 'symlink', 'other']),
     sizeBytes: z.int().nonnegative(),
     modifiedAt: z.iso.datetime(),

@@ -23,6 +23,7 @@ export * from './files.ts';
 export * from './limits.ts';
 export * from './packages.ts';
 export * from './page.ts';
+export * from './path-bytes.ts';
 export * from './ports.ts';
 export * from './problem.ts';
 export * from './run.ts';

@@ -1,7 +1,7 @@
 import { OpenAPIRegistry } from '@asteasolutions/zod-to-openapi';
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
-import { problemSchema } from '#contract';
+import { decodePath, problemSchema } from '#contract';
 import { readJsonBody } from './body.ts';
 import type { HttpEnv } from './env.ts';
 import { faulty, toFaults } from './fault.ts';
@@ -131,14 +131,15 @@ const toResponse = ([status, response]: [string, ResponseSpec]) => {
 const toRoute = (path: string) =>
   path
     .replace(/[^/{}]+:([^/{}]+)/, ':method{$&}')
-    .replace('{path}', ':path{.*}')
+    .replace('{path}', ':path{[^]*}')
     .replaceAll(/\{(\w+)\}/g, ':$1');
 /** What finds, in a raw URL, the part that `{path}` stands for. */
 const toRest = (path: string): RegExp | undefined => {
   const [before, after] = path.split('{path}');
   return after === undefined ? undefined : new RegExp(`^${before?.replaceAll(/\{\w+\}/g, '[^/]+')}(.*)$`, 's');
 };
-const toPattern = (path: string) => new RegExp(`^${path.replace('{path}', '.*').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+const toPattern = (path: string) =>
+  new RegExp(`^${path.replace('{path}', '.*').replaceAll(/\{\w+\}/g, '[^/]+')}$`, 's');
 
 const readQuery = <E extends HttpEnv>(c: Context<E>): Record<string, string> => {
   const query = Object.entries(c.req.queries()).map(([name, [value = '', ...more]]) => {
@@ -164,9 +165,12 @@ const readParams = <E extends HttpEnv>(c: Context<E>, restOf: RegExp | undefined
   const raw = (c.env?.incoming?.url ?? c.req.path).split('?', 1)[0] ?? '';
   const encoded = restOf.exec(raw)?.[1] ?? '';
   try {
-    params.path = decodeURIComponent(encoded);
+    params.path = decodePath(encoded);
   } catch (cause) {
-    throw faulty([{ pointer: '/path/path', detail: 'is not valid percent-encoded UTF-8' }], cause);
+    throw faulty(
+      [{ pointer: '/path/path', detail: 'is not percent-encoded: % stands before two hexadecimal digits' }],
+      cause,
+    );
   }
   return params;
 };

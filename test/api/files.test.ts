@@ -4,7 +4,7 @@ import { Agent, request } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Box, FileEntry } from '#contract';
+import { type Box, decodePath, encodePath, type FileEntry } from '#contract';
 import { drivers, memoryOf, type RunningGateway, startGateway } from './harness.ts';
 
 const megabyte = 1024 * 1024;
@@ -75,6 +75,35 @@ describe.each(drivers)('files on the %s driver', (driver) => {
     expect(await down.text()).toBe('hello');
     expect(down.headers.get('content-disposition')).toContain(`filename*=UTF-8''`);
     expect(down.headers.get('x-content-type-options')).toBe('nosniff');
+  });
+
+  test('files of any name are listed, read and removed by their paths, and folders of any depth removed', async () => {
+    const code = [
+      'import os',
+      'os.mkdir(b"odd")',
+      'names = [b"a\\nb", b"\\r", "\\u2028".encode(), b"\\xff\\xfe", b"100%"]',
+      'for name in names: open(b"odd/" + name, "wb").write(name)',
+      'os.mkdir("depths"); os.chdir("depths")',
+      'for level in range(3000): os.mkdir("folder"); os.chdir("folder")',
+      'os.chdir("/mnt/data")',
+    ].join('\n');
+    expect((await gateway.run(box.id, code)).status).toBe('ok');
+    const { items } = (await gateway.get<{ items: FileEntry[] }>(at('odd'))).body;
+    const paths = items.map(({ path, encodedPath }) => encodedPath ?? encodePath(path));
+    expect(paths.toSorted()).toEqual(['odd/%0D', 'odd/%E2%80%A8', 'odd/%FF%FE', 'odd/100%25', 'odd/a%0Ab']);
+    for (const path of paths) {
+      const down = await gateway.call(at(path));
+      const content = [...new Uint8Array(await down.arrayBuffer())]
+        .map((byte) => `%${byte.toString(16).padStart(2, '0')}`)
+        .join('');
+      expect([down.status, `odd/${decodePath(content)}`]).toEqual([200, decodePath(path)]);
+      expect((await gateway.call(at(path), { method: 'DELETE' })).status).toBe(204);
+      expect((await gateway.call(at(path), { method: 'HEAD' })).status).toBe(404);
+    }
+    expect((await gateway.get<{ items: FileEntry[] }>(at('odd'))).body.items).toEqual([]);
+    expect((await gateway.call(at('depths'), { method: 'DELETE' })).status).toBe(204);
+    expect((await gateway.call(at('depths'))).status).toBe(404);
+    expect((await gateway.call(at('%zz'))).status).toBe(400);
   });
 
   test('ranges, ETag and conditions hold', async () => {

@@ -1,10 +1,16 @@
 import type { Readable } from 'node:stream';
-import { CodeBoxError, type FileEntry, type FileOperation, type SearchPage, type SearchQuery } from '#contract';
+import {
+  CodeBoxError,
+  encodePath,
+  type FileEntry,
+  type FileOperation,
+  type SearchPage,
+  type SearchQuery,
+} from '#contract';
 import type { RawAnswer } from '../box-server/client.ts';
 import type { UsableBox } from './access.ts';
 import type { Activity } from './activity.ts';
 import { checkReachable } from './fetch-policy.ts';
-import { encodePath } from './inline-files.ts';
 import type { Lifecycle } from './lifecycle.ts';
 
 /** The box ends its work after this, or after what a fetch asks for; the gateway waits a little longer for it to say so. */

@@ -1,10 +1,7 @@
 import { Readable } from 'node:stream';
-import { CodeBoxError, type InlineFile } from '#contract';
+import { CodeBoxError, encodePath, type InlineFile } from '#contract';
 import type { BoxServerClient, SmallFile } from '../box-server/client.ts';
 import { checkReachable } from './fetch-policy.ts';
-
-/** A path as it goes into a URL: each segment percent-encoded. */
-export const encodePath = (path: string): string => path.split('/').map(encodeURIComponent).join('/');
 
 /** Throws `invalid_request` for a file whose URL a box with this network can never reach. */
 export const checkInlineFiles = (files: readonly InlineFile[], network: string): void => {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { boxPathSchema, fileEntrySchema, folderQuerySchema, folderSchema, maxFolderDepth } from '#contract';
+import { fileEntrySchema, folderQuerySchema, folderSchema, maxFolderDepth, urlPathSchema } from '#contract';
 import { downloadHeaders } from '../../../http/downloads.ts';
 import { openUpload } from '../../../http/uploads.ts';
 import { readAnswer } from '../../box-server/answer.ts';
@@ -8,8 +8,8 @@ import { pick, refuseRange, sendRaw } from '../downloads.ts';
 import type { Endpoints, Input } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 
-const params = boxParams.extend({ path: boxPathSchema });
-const folderParams = boxParams.extend({ path: z.union([z.literal(''), boxPathSchema]) });
+const params = boxParams.extend({ path: urlPathSchema });
+const folderParams = boxParams.extend({ path: z.union([z.literal(''), urlPathSchema]) });
 /** What a reader asks for beside a plain file or one page of a folder. */
 const readQuery = folderQuerySchema.extend({
   as: z.enum(['tar', 'zip']).optional().meta({ description: 'A folder as one archive of all that is in it.' }),
@@ -43,7 +43,7 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     if (answer.status === 416) return refuseRange(c, answer);
     const isListing = answer.headers['x-codebox-type'] === 'directory';
     if (isListing && method === 'GET') return c.json(await readAnswer(folderSchema, answer.body));
-    const name = params.path.split('/').at(-1) || 'data';
+    const name = params.path.split('/').at(-1)?.toWellFormed() || 'data';
     const headers = asked.as
       ? downloadHeaders(download ?? `${name}.${asked.as}`, archiveTypes[asked.as])
       : downloadHeaders(download ?? name, isListing ? 'application/json' : undefined);

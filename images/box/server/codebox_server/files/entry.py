@@ -6,6 +6,7 @@ import datetime
 import os
 import stat
 from typing import Any
+from urllib.parse import quote
 
 
 def kind(mode: int) -> str:
@@ -22,12 +23,20 @@ def etag(status: os.stat_result) -> str:
     return f'"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"'
 
 
+def named(path: str) -> dict[str, str]:
+    """`{path}`, and `encodedPath`, as it is asked for, when `path` needs U+FFFD because the name is not UTF-8."""
+    raw = os.fsencode(path)
+    shown = raw.decode("utf-8", "replace")
+    return {"path": shown} if shown == path else {"path": shown, "encodedPath": quote(raw)}
+
+
 def entry(path: str, status: os.stat_result) -> dict[str, Any]:
-    """`{name,path,type,sizeBytes,modifiedAt}`; `path` is relative to the working folder."""
+    """`{name,path,encodedPath?,type,sizeBytes,modifiedAt}`; `path` is relative to the working folder."""
     modified = datetime.datetime.fromtimestamp(max(0, status.st_mtime), datetime.UTC)
+    names = named(path)
     return {
-        "name": os.path.basename(path),
-        "path": path,
+        "name": os.path.basename(names["path"]),
+        **names,
         "type": kind(status.st_mode),
         "sizeBytes": status.st_size,
         "modifiedAt": modified.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

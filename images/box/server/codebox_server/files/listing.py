@@ -22,7 +22,7 @@ def list_folder(folder: str, path: str, limit: int, cursor: str | None, depth: i
     page.add(folder, path + "/" if path else "", depth, _decode(cursor).split("/") if cursor else [])
     more = len(page.items) > limit
     items = page.items[:limit]
-    last = items[-1]["path"] if more else ""
+    last = page.paths[limit - 1] if more else ""
     return {"items": items, "nextCursor": _encode(last[len(path) + 1 if path else 0 :]) if more else None}
 
 
@@ -32,6 +32,8 @@ class _Page:
     def __init__(self, room: int) -> None:
         self._room = room
         self.items: list[dict[str, Any]] = []
+        # As the system knows them.
+        self.paths: list[str] = []
 
     def add(self, folder: str, prefix: str, depth: int, after: list[str]) -> None:
         """The entries of a folder after `after`, the names of a path in it, of which the last was listed already."""
@@ -43,6 +45,7 @@ class _Page:
                 continue
             if name != first:
                 self.items.append(item)
+                self.paths.append(prefix + name)
             if depth > 1 and item["type"] == "directory":
                 self.add(inside, prefix + name + "/", depth - 1, rest if name == first else [])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import stat
 
 from tornado.web import stream_request_body
@@ -33,6 +32,10 @@ class FilesHandler(BoxHandler):
     _upload: Upload | None = None
     _refusal: BaseException | None = None
     _discarded = 0
+
+    def decode_argument(self, value: bytes, name: str | None = None) -> str:
+        """The path may have bytes that are not UTF-8, as names of files may."""
+        return os.fsdecode(value) if name is None else super().decode_argument(value, name)
 
     def prepare(self) -> None:
         """Open the temporary file of an upload, or note why it is refused.
@@ -136,7 +139,7 @@ class FilesHandler(BoxHandler):
             check_unchanged(self.request.headers, status)
             check_absent(self.request.headers, status)
             if stat.S_ISDIR(status.st_mode):
-                await asyncio.to_thread(shutil.rmtree, target)
+                await self.box.files.operations.remove_folder(target)
             else:
                 os.unlink(target)
         self.send_nothing()

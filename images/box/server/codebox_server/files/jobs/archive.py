@@ -38,7 +38,11 @@ class Exactly:
     def read(self, size: int = -1) -> bytes:
         """The next bytes; zeros in place of those that are no longer there."""
         wanted = self._left if size < 0 else min(size, self._left)
-        data = self._file.read(wanted) if wanted else b""
+        try:
+            data = self._file.read(wanted) if wanted else b""
+        except OSError:
+            # Such as one of /proc that a link led to.
+            data = b""
         if len(data) < wanted:
             data += bytes(wanted - len(data))
         self._left -= len(data)
@@ -47,12 +51,13 @@ class Exactly:
 
 def _open(path: str) -> IO[bytes] | None:
     try:
-        file = os.fdopen(os.open(path, _OPEN_FLAGS), "rb", buffering=0)
+        fd = os.open(path, _OPEN_FLAGS)
     except OSError:
         return None
-    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        return file
-    file.close()
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return os.fdopen(fd, "rb", buffering=0)
+    # Something else has taken its place since it was looked at.
+    os.close(fd)
     return None
 
 

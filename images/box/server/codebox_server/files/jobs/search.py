@@ -23,7 +23,7 @@ from codebox_server.bounds import (
     SEARCH_SECONDS,
 )
 from codebox_server.errors import BoxError
-from codebox_server.files.entry import kind
+from codebox_server.files.entry import kind, named
 from codebox_server.files.jobs.glob import Glob, compile_glob
 from codebox_server.files.jobs.lines import Hit, find_with_python, find_with_ripgrep
 from codebox_server.files.jobs.walk import Entry, walk
@@ -40,8 +40,7 @@ def search(fields: dict[str, Any]) -> dict[str, Any]:
     entries = _entries(fields, after, page)
     if fields.get("content") is None:
         for entry in entries:
-            name = entry.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            if not page.add({"path": name, "type": kind(entry.status.st_mode)}, entry.name, 0):
+            if not page.add({**named(entry.name), "type": kind(entry.status.st_mode)}, entry.name, 0):
                 return page.answer()
         page.passed()
     else:
@@ -130,8 +129,7 @@ def _search_content(fields: dict[str, Any], entries: Iterator[Entry], after: Pos
             name = names[path]
             if after is not None and name.split("/") == after[0] and hit.line <= after[1]:
                 continue
-            shown = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            if not page.add({"path": shown, **hit._asdict()}, name, hit.line):
+            if not page.add({**named(name), **hit._asdict()}, name, hit.line):
                 return
         page.passed()
     page.passed()

@@ -44,8 +44,12 @@ def walk(root: str, after: Sequence[str] = ()) -> Iterator[Entry]:
 
 def _names(folder: str, after: Sequence[str]) -> list[str]:
     try:
-        names = sorted(os.listdir(folder))
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            names = sorted(os.listdir(fd))
+        finally:
+            os.close(fd)
     except OSError:
-        # It has vanished, or its owner does not let anybody read it.
+        # It has vanished, a link has taken its place, or its owner does not let anybody read it.
         return []
     return names[bisect_left(names, after[0]) :] if after else names
