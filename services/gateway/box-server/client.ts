@@ -309,8 +309,8 @@ export const createBoxServerClient = (
         {
           method,
           headers,
-          // A body that pauses is the caller's business, which has its own deadline.
-          headersTimeout: body ? 0 : answerMs,
+          // A body that pauses is the caller's business, which has its own deadline; a large folder is counted first.
+          headersTimeout: body ? 0 : /[?&]as=/.test(path) ? packMs : answerMs,
           ...(body && { body }),
           ...(signal && { signal }),
         },
