@@ -48,6 +48,8 @@ interface Probe {
   openFiles: [number, number];
   coreBytes: [number, number];
   setIdFiles: string[];
+  hostFiles: string[];
+  loginUid: 'fixed' | 'free' | 'none';
   environment: Record<string, string>;
 }
 
@@ -99,6 +101,17 @@ export const runDriverContract = (contract: DriverContract): void => {
         });
       });
 
+      onHostKernel('shares no file of /etc with another box that a lock could be seen on', async () => {
+        const other = await start();
+        const hold =
+          'for file in /etc/hosts /etc/passwd /etc/group; do flock --exclusive $file sleep 600 & done; sleep 0.1';
+        await runInBox(box.address, ['bash', '-c', hold.replaceAll(' & ', ' > /dev/null 2>&1 & ')]);
+        const look =
+          'for file in /etc/hosts /etc/passwd /etc/group; do flock --nonblock $file true || echo $file; done';
+        expect((await runInBox(other.address, ['bash', '-c', look])).stdout).toBe('');
+        await end(other.id);
+      });
+
       test('runs as a user of its own, who has a name and no further groups', async () => {
         expect(seen).toMatchObject({ uid: boxUser(box.id), user: 'user', setuid: 'EPERM' });
         expect(seen.groups.filter((group) => group !== boxUser(box.id))).toEqual([]);
@@ -146,6 +159,11 @@ export const runDriverContract = (contract: DriverContract): void => {
         if (contract.kernel === 'host') forbidden.push('fuse');
         expect(seen.devices.filter((name) => forbidden.includes(name))).toEqual([]);
         expect(seen.processes).toBeLessThan(20);
+      });
+
+      onHostKernel('learns nothing of the host from its files, and cannot spoil its audit trail', () => {
+        expect(seen.hostFiles).toEqual([]);
+        expect(seen.loginUid).not.toBe('free');
       });
 
       test('inherits nothing from the environment of the gateway', () => {

@@ -43,6 +43,7 @@ FAMILIES = {
     "AF_BLUETOOTH": (31, socket.SOCK_RAW),
     "AF_XDP": (44, socket.SOCK_RAW),
 }
+HOST_FILES = ["/proc/cmdline", "/proc/config.gz", "/proc/key-users", "/proc/version", "/sys/block"]
 WRITE_PATHS = ["/", "/etc", "/usr", "/usr/bin", "/opt/codebox", "/opt/codebox-server", "/var", "/dev", "/run"]
 
 
@@ -73,6 +74,30 @@ def call(number: int, arguments: tuple[object, ...]) -> str:
 def status() -> dict[str, str]:
     with open("/proc/self/status", encoding="ascii") as file:
         return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
+
+
+def tells(path: str) -> bool:
+    """Whether there is something to read at a path."""
+    try:
+        if os.path.isdir(path):
+            return bool(os.listdir(path))
+        with open(path, "rb") as file:
+            return bool(file.read(1))
+    except OSError:
+        return False
+
+
+def login_uid() -> str:
+    """`fixed`, when there is one that cannot be changed; `free` for another; `none` where the kernel knows of none."""
+    path = "/proc/self/loginuid"
+    if not os.path.exists(path):
+        return "none"
+    return "free" if refusal(lambda: set_login_uid(path)) == "allowed" else "fixed"
+
+
+def set_login_uid(path: str) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write("12345")
 
 
 def set_id_files() -> list[str]:
@@ -111,6 +136,8 @@ def main() -> None:
                 "openFiles": resource.getrlimit(resource.RLIMIT_NOFILE),
                 "coreBytes": resource.getrlimit(resource.RLIMIT_CORE),
                 "setIdFiles": set_id_files(),
+                "hostFiles": [path for path in HOST_FILES if tells(path)],
+                "loginUid": login_uid(),
                 "environment": dict(os.environ),
             }
         )

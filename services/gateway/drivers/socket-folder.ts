@@ -12,13 +12,18 @@ export type SocketFolderKind = 'tmpfs' | 'plain';
 /** The longest path of a Unix socket is 107 bytes; `/<id of 40>/run/box.sock` comes on top of the folder. */
 const maxFolderBytes = 50;
 
+const hosts = '127.0.0.1 localhost box\n::1 localhost box\n';
+
 export interface SocketFolder {
   /** Belongs to this process's user alone and shares the bound of the folder; for what the sandbox prints. */
   log: string;
   /** On the host; bound to `/run/codebox` in the box, which makes its socket there. */
   run: string;
+  /** One for each box: through a lock on a file that they share two boxes could talk to each other. */
   passwd: string;
   group: string;
+  /** For boxes without a network: the Docker daemon makes this file only for those with one. */
+  hosts: string;
   /** `unix:` and the path of the socket. */
   address: string;
 }
@@ -77,6 +82,7 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
     run: `${parent}/${id}/run`,
     passwd: `${parent}/${id}/passwd`,
     group: `${parent}/${id}/group`,
+    hosts: `${parent}/${id}/hosts`,
     address: `unix:${parent}/${id}/run/box.sock`,
   });
 
@@ -89,6 +95,7 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
     const accounts = boxAccounts(uid);
     await writeFile(folder.passwd, accounts.passwd);
     await writeFile(folder.group, accounts.group);
+    await writeFile(folder.hosts, hosts);
     await mkdir(folder.run, { mode: 0o700 });
     if (process.getuid?.() === 0) {
       await chown(folder.run, uid, uid);

@@ -10,15 +10,20 @@ const MiB = 1024 * 1024;
 const maskedPaths = [
   '/proc/acpi',
   '/proc/asound',
+  '/proc/cmdline',
+  '/proc/config.gz',
   '/proc/interrupts',
   '/proc/kallsyms',
   '/proc/kcore',
+  '/proc/key-users',
   '/proc/keys',
   '/proc/latency_stats',
   '/proc/sched_debug',
   '/proc/scsi',
   '/proc/timer_list',
   '/proc/timer_stats',
+  '/proc/version',
+  '/sys/block',
   '/sys/devices/virtual/powercap',
   '/sys/firmware',
 ];
@@ -135,7 +140,7 @@ const mounts = ({
       { Type: 'bind', Source: sockets.group, Target: '/etc/group', ReadOnly: true },
       ...readOnly(packages.wheelsDir, wheelsTarget),
       ...readOnly(systemFiles.certificates, bundleTarget),
-      ...(network === 'none' ? readOnly(systemFiles.hosts, '/etc/hosts') : []),
+      ...(network === 'none' ? readOnly(sockets.hosts, '/etc/hosts') : []),
     ],
   };
 };

@@ -28,7 +28,7 @@ export const containerRevision = async (
     dockerLabels: {},
     uid: 1000,
     volume: undefined,
-    sockets: { log: '', run: '', passwd: '', group: '', address: '' },
+    sockets: { log: '', run: '', passwd: '', group: '', hosts: '', address: '' },
   };
   return createHash('sha256')
     .update(JSON.stringify([found?.Id, containerOptions(any, 'any')]))

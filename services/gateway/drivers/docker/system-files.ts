@@ -4,8 +4,6 @@ import { hostCertificates } from '../host-certificates.ts';
 
 /** Files of the host that take the place of files of the image. */
 export interface SystemFiles {
-  /** For boxes without a network: the daemon makes this file only for those with one, and `localhost` is in it. */
-  hosts: string;
   /** All certificates that a box trusts; undefined when those of the image are enough. */
   certificates: string | undefined;
 }
@@ -25,7 +23,6 @@ export const writeSystemFiles = async (folder: string, certificates: readonly st
     return path;
   };
   return {
-    hosts: await write('127.0.0.1 localhost box\n::1 localhost box\n'),
     certificates:
       certificates.length === 0 ? undefined : await write([await hostCertificates(), ...certificates].join('\n')),
   };

@@ -16,7 +16,18 @@ export const environmentRevision = async (
   etc: string,
 ): Promise<string> => {
   const { hash } = await readBuildContext(boxFolder, {});
-  const files = { venv, etc, server: '', start: '', passwd: '', group: '', run: '', disk: undefined, cgroups: [] };
+  const files = {
+    venv,
+    etc,
+    server: '',
+    start: '',
+    passwd: '',
+    group: '',
+    hosts: '',
+    run: '',
+    disk: undefined,
+    cgroups: [],
+  };
   const limits = { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 };
   return createHash('sha256')
     .update(JSON.stringify([hash, sandboxOptions({ ...files, limits, uid: undefined, packages }, true)]))

@@ -7,6 +7,7 @@ const MiB = 1024 * 1024;
 /** Files of /proc that tell about the host. Those of them that this kernel has are covered. */
 const coveredFiles = [
   'cmdline',
+  'config.gz',
   'interrupts',
   'kallsyms',
   'kcore',
@@ -48,6 +49,7 @@ export interface SandboxSpec {
   etc: string;
   passwd: string;
   group: string;
+  hosts: string;
   run: string;
   /** The folder where the box's disk is mounted, or undefined for a tmpfs. */
   disk: string | undefined;
@@ -151,6 +153,9 @@ const system = (spec: SandboxSpec): string[] => [
   '--ro-bind',
   spec.group,
   '/etc/group',
+  '--ro-bind',
+  spec.hosts,
+  '/etc/hosts',
   '--ro-bind',
   spec.venv,
   '/opt/codebox',

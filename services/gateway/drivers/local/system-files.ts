@@ -7,7 +7,7 @@ import { hostCertificates } from '../host-certificates.ts';
 const files: Record<string, string> = {
   passwd: '',
   group: '',
-  hosts: '127.0.0.1 localhost box\n::1 localhost\n',
+  hosts: '',
   hostname: 'box\n',
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
   'resolv.conf': '',
