@@ -16,7 +16,8 @@ from typing import Any
 
 import httpx
 
-UID = 23456
+# A user of each process of tests, as boxes have: a bound on the processes of a user, and `kill -1`, reach no other's.
+UID = 100_000 + os.getpid() % 1_000_000
 PACKAGE = Path(__file__).parent.parent
 START_SECONDS = 60
 
