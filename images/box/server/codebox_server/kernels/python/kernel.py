@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
@@ -13,8 +19,52 @@ from codebox_server.kernels.python.inspection import inspect
 from codebox_server.kernels.variables import VariablesMixin, page_of
 
 
+class _NoSubshells:
+    """Stands where ipykernel has the thread of its subshells: false, and it knows the thread that runs cells."""
+
+    def __init__(self) -> None:
+        self.parent_thread = threading.main_thread()
+
+    def __bool__(self) -> bool:
+        return False
+
+
 class PythonKernel(VariablesMixin, EnvironmentMixin, IPythonKernel):
     """IPython."""
+
+    _supports_kernel_subshells = False
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # A cell that awaits is interrupted in this thread.
+        self.shell_channel_thread = _NoSubshells()
+
+    @contextmanager
+    def _cancel_on_sigint(self, future: asyncio.Task[Any]) -> Iterator[None]:
+        """As stock, SIGINT cancels the cell that awaits; and code that computes in the event loop ends where it is."""
+        loop = asyncio.get_running_loop()
+
+        def on_sigint(_number: int, frame: FrameType | None) -> None:
+            computes = self._runs_code_of_cells(frame)
+            if computes and asyncio.current_task(loop) is future:
+                raise KeyboardInterrupt
+            loop.call_soon_threadsafe(future.cancel)
+            if computes:
+                # Another task or a callback: KeyboardInterrupt would leave the event loop, and end the kernel.
+                raise asyncio.CancelledError
+
+        before = signal.signal(signal.SIGINT, on_sigint)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _runs_code_of_cells(self, frame: FrameType | None) -> bool:
+        while frame is not None:
+            if frame.f_globals is self.shell.user_ns:
+                return True
+            frame = frame.f_back
+        return False
 
     def _publish_execute_input(self, code: str, parent: Any, execution_count: int) -> None:
         # As stock, and known too when the code ends the kernel before this has left it.
