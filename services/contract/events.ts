@@ -22,7 +22,9 @@ const exitCode = z.int().min(-0x8000_0000).max(0x7fff_ffff);
 export const contextIdSchema = plainText().min(1).max(64);
 
 /** The name of a language. A template may bring others than those that are asked for by name. */
-export const languageNameSchema = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/);
+export const languageNameSchema = z
+  .string()
+  .regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be the name of a language in lower case, such as python');
 
 const mime = z.record(z.string(), z.unknown()).meta({
   description: 'By MIME type; binary ones are base64. `application/vnd.codebox.chart+json` is a Chart.',

@@ -14,7 +14,9 @@ import { plainText, wellFormedText } from './text.ts';
 
 export const languageSchema = languageNameSchema.meta({
   id: 'Language',
-  description: "One of the languages of the box's template, such as python, javascript, typescript, bash.",
+  description:
+    "One of the languages of the box's template, such as python, javascript, typescript, bash; py, python3, js, node, ts and sh " +
+    'are taken as what they stand for.',
 });
 
 /** Source text: at most 1 MiB of characters. */

@@ -5,6 +5,7 @@ import { decodePath, problemSchema } from '#contract';
 import { readJsonBody } from './body.ts';
 import type { HttpEnv } from './env.ts';
 import { faulty, toFaults } from './fault.ts';
+import { createKnownRoutes } from './known-routes.ts';
 import { wording } from './wording.ts';
 
 /** One response of an endpoint, for the OpenAPI document: JSON by default. */
@@ -53,7 +54,7 @@ const noInput = z.strictObject({});
 export const createEndpoints = <E extends HttpEnv>() => {
   const app = new Hono<E>();
   const registry = new OpenAPIRegistry();
-  const known: { method: string; pattern: RegExp }[] = [];
+  const routes = createKnownRoutes();
 
   const document = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(
     spec: EndpointSpec<P, Q, B>,
@@ -81,6 +82,7 @@ export const createEndpoints = <E extends HttpEnv>() => {
   return {
     app,
     registry,
+    routes,
 
     /** Only describes an endpoint, for what is served otherwise. */
     document,
@@ -96,7 +98,7 @@ export const createEndpoints = <E extends HttpEnv>() => {
       handler: (input: Input<E, z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,
     ): void {
       document(spec, admission);
-      known.push({ method: spec.method.toUpperCase(), pattern: toPattern(spec.path) });
+      routes.add(spec.method, spec.path);
       const restOf = toRest(spec.path);
       app.on(spec.method.toUpperCase(), toRoute(spec.path), async (c) => {
         c.set('route', spec.path);
@@ -109,10 +111,6 @@ export const createEndpoints = <E extends HttpEnv>() => {
         return await handler({ c, params, query, body, bytes });
       });
     },
-
-    /** The methods that a path has, for 405. */
-    methodsOf: (path: string): string[] =>
-      known.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method),
   };
 };
 
@@ -138,8 +136,6 @@ const toRest = (path: string): RegExp | undefined => {
   const [before, after] = path.split('{path}');
   return after === undefined ? undefined : new RegExp(`^${before?.replaceAll(/\{\w+\}/g, '[^/]+')}(.*)$`, 's');
 };
-const toPattern = (path: string) =>
-  new RegExp(`^${path.replace('{path}', '.*').replaceAll(/\{\w+\}/g, '[^/]+')}$`, 's');
 
 const readQuery = <E extends HttpEnv>(c: Context<E>): Record<string, string> => {
   const query = Object.entries(c.req.queries()).map(([name, [value = '', ...more]]) => {
@@ -179,5 +175,5 @@ const readParams = <E extends HttpEnv>(c: Context<E>, restOf: RegExp | undefined
 export const checkInput = <S extends z.ZodType>(schema: S, value: unknown, root: string): z.output<S> => {
   const parsed = schema.safeParse(value, { error: wording });
   if (parsed.success) return parsed.data;
-  throw faulty(parsed.error.issues.flatMap((issue) => toFaults(issue, root)));
+  throw faulty(parsed.error.issues.flatMap((issue) => toFaults(schema, issue, root)));
 };

@@ -1,15 +1,16 @@
 import type { z } from 'zod';
 import { CodeBoxError, type InputFault } from '#contract';
+import { unknownKey } from './known-keys.ts';
 
-/** What zod found wrong, with JSON pointers below `root`. */
-export const toFaults = (issue: z.core.$ZodIssue, root: string): InputFault[] => {
+/** What zod found wrong with input for `schema`, with JSON pointers below `root`. */
+export const toFaults = (schema: z.ZodType, issue: z.core.$ZodIssue, root: string): InputFault[] => {
   const pointer = [root, ...issue.path.map((part) => String(part).replaceAll('~', '~0').replaceAll('/', '~1'))].join(
     '/',
   );
   if (issue.code !== 'unrecognized_keys') return [{ pointer, detail: issue.message }];
   return issue.keys
     .slice(0, 20)
-    .map((key) => ({ pointer: `${pointer}/${key.slice(0, 100)}`, detail: 'is not a known key' }));
+    .map((key) => ({ pointer: `${pointer}/${key.slice(0, 100)}`, detail: unknownKey(schema, issue.path, key) }));
 };
 
 /** The refusal of bad input. */

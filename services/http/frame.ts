@@ -19,5 +19,5 @@ export const readFrame = <T>(schema: z.ZodType<T>, text: Buffer): { value: T } |
   const parsed = schema.safeParse(value, { error: wording });
   if (parsed.success) return { value: parsed.data };
   const id = frameIdSchema.safeParse((value as { id?: unknown } | null)?.id);
-  return { faults: parsed.error.issues.flatMap((issue) => toFaults(issue, '')), id: id.data ?? null };
+  return { faults: parsed.error.issues.flatMap((issue) => toFaults(schema, issue, '')), id: id.data ?? null };
 };

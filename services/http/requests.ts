@@ -3,6 +3,7 @@ import type { Context, MiddlewareHandler } from 'hono';
 import type { Logger } from 'pino';
 import { CodeBoxError } from '#contract';
 import type { HttpEnv } from './env.ts';
+import type { KnownRoutes } from './known-routes.ts';
 import { isProbe } from './probe.ts';
 import { problemResponse } from './problem.ts';
 import { sentStatus } from './status.ts';
@@ -36,15 +37,21 @@ export const refuseDotSegments =
     throw new CodeBoxError('invalid_request', `The path ${detail}.`, { errors: [{ pointer: '/path', detail }] });
   };
 
-/** 404, or 405 with what a path does take. */
+/** 404 with the route that was probably meant, or 405 with what a path does take. */
 export const answerUnknown =
   <E extends HttpEnv>(
-    methodsOf: (path: string) => string[],
+    routes: Pick<KnownRoutes, 'methodsOf' | 'nearestTo'>,
     respond: (c: Context<E>, error: CodeBoxError) => Response = problemResponse,
   ) =>
   (c: Context<E>): Response => {
-    const methods = methodsOf(c.req.path);
-    if (methods.length === 0) return respond(c, new CodeBoxError('not_found', 'There is nothing at this path.'));
+    const { method, path } = c.req;
+    const methods = routes.methodsOf(path);
+    if (methods.length === 0) {
+      const meant = routes.nearestTo(method, path);
+      const question = meant === undefined ? '' : ` Did you mean ${meant}?`;
+      const detail = `There is nothing at this path.${question} All calls are described at /docs.`;
+      return respond(c, new CodeBoxError('not_found', detail));
+    }
     c.header('Allow', methods.join(', '));
     return respond(c, new CodeBoxError('method_not_allowed', `This path takes ${methods.join(', ')}.`));
   };

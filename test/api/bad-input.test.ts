@@ -95,6 +95,13 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     [{}, '/code', 'is required'],
     [{ code: 5 }, '/code', 'must be a string'],
     [{ code: '1', language: 'cobol' }, '/language'],
+    [{ code: '1', language: 'Python' }, '/language', 'must be the name of a language in lower case, such as python'],
+    [
+      { code: '1', language: 'pyhton' },
+      '/language',
+      'is not a language of this box; it has python, javascript, typescript, bash; did you mean python?',
+    ],
+    [{ code: '1', timeout: 10 }, '/timeout', 'is not a known key; did you mean timeoutSeconds?'],
     [{ code: '1', timeoutSeconds: 0 }, '/timeoutSeconds', 'must be at least 0.1'],
     [{ code: '1', timeoutSeconds: 1e9 }, '/timeoutSeconds'],
     [{ code: '1', context: 'x', language: 'python' }, '/language'],
@@ -173,7 +180,6 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     ['%2fetc%2fpasswd', '/path/path'],
     ['a%00b', '/path/path'],
     ['a//b', '/path/path'],
-    ['%ff%fe', '/path/path'],
     ['%zz', '/path/path'],
     ['a'.repeat(4097), '/path/path'],
   ])('the file path %.40s is a 400 for every method', async (path, pointer) => {
@@ -287,6 +293,30 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     expect(await ask({ 'x-api-key': 'cbx_' })).toEqual(none);
     expect(await ask({}, `?api_key=${gateway.key}`)).toEqual(none);
     expect((await ask({ 'x-api-key': gateway.key })).status).toBe(200);
+  });
+
+  test('a path that leads nowhere is told with the call that was probably meant', async () => {
+    const detailOf = async (method: string, path: string) => (await raw(method, path)).problem.detail;
+    expect(await detailOf('POST', '/boxes')).toContain('Did you mean POST /v1/boxes?');
+    expect(await detailOf('POST', '/v1/boxes/')).toContain('Did you mean POST /v1/boxes?');
+    const execute = await detailOf('POST', `/v1/boxes/${box.id}/execute`);
+    expect(execute).toContain(`Did you mean POST /v1/boxes/${box.id}/executions?`);
+    expect(await detailOf('GET', '/v2/anything')).toMatch(/^There is nothing at this path\. All calls are/);
+  });
+
+  test('a template that is not there is told with the one that was probably meant', async () => {
+    const { body } = await gateway.post('/v1/boxes', { template: 'pyton' });
+    expect(body).toMatchObject({ errors: [{ detail: 'is not a template; there are python; did you mean python?' }] });
+  });
+
+  test.each([
+    ['py', 'python', '6 * 7'],
+    ['python3', 'python', '6 * 7'],
+    ['js', 'javascript', '6 * 7'],
+    ['sh', 'bash', 'echo 42'],
+  ])('the language %s is %s', async (alias, language, code) => {
+    const { body } = await gateway.post(`/v1/boxes/${box.id}/executions`, { language: alias, code });
+    expect(body).toMatchObject({ status: 'ok', language });
   });
 
   test('what is not there is 404, a wrong method 405 with Allow, an unknown query 400', async () => {

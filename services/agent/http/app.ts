@@ -41,7 +41,7 @@ const respond = (c: Context<Env>, error: CodeBoxError): Response =>
 /** The HTTP application: request ids, logs, metrics, errors, owners, and all routes. */
 export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: Endpoints } => {
   const endpoints = createEndpoints();
-  const { app, methodsOf } = endpoints;
+  const { app, routes } = endpoints;
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
   app.use(refuseDotSegments());
@@ -57,7 +57,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
     if (error.code === 'internal' || error.code === 'unavailable') c.get('log').error({ err: thrown }, error.message);
     return respond(c, error);
   });
-  app.notFound(answerUnknown(methodsOf, respond));
+  app.notFound(answerUnknown(routes, respond));
   addRoutes(endpoints, options);
   return { app, endpoints };
 };

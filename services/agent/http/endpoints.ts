@@ -22,11 +22,11 @@ const owners: Record<string, string[]>[] = [{ apiKey: [] }, { apiKeyHeader: [] }
 
 /** The routes of the agent: those that are not public belong to whoever asks. */
 export const createEndpoints = () => {
-  const { app, registry, methodsOf, add } = createBareEndpoints<Env>();
+  const { app, registry, routes, add } = createBareEndpoints<Env>();
   return {
     app,
     registry,
-    methodsOf,
+    routes,
 
     /** Serves one endpoint: path, query and body are checked against their schemas, then the handler runs. */
     add<P extends z.ZodType = NoInput, Q extends z.ZodType = NoInput, B extends z.ZodType = NoInput>(

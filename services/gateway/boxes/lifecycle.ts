@@ -8,6 +8,7 @@ import {
   type UpdateBox,
 } from '#contract';
 import { newId } from '../../postgres/id.ts';
+import { didYouMean, nearest } from '../../suggestions/nearest.ts';
 import type { BoxConnection } from '../box-server/connections.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { notActive } from '../store/active-tenant.ts';
@@ -82,7 +83,8 @@ export const createLifecycle = (options: LifecycleOptions) => {
   const templateNamed = (name: string): Template => {
     const template = templates.get(name);
     if (template) return template;
-    const detail = `is not a template; there are ${[...templates.keys()].join(', ')}`;
+    const names = [...templates.keys()];
+    const detail = `is not a template; there are ${names.join(', ')}${didYouMean(nearest(name, names))}`;
     throw new CodeBoxError('invalid_request', `There is no template ${name}.`, {
       errors: [{ pointer: '/template', detail }],
     });

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { CodeBoxError, type Limits, languageNameSchema, limitsSchema, networkPolicySchema } from '#contract';
+import { didYouMean, nearest } from '../../suggestions/nearest.ts';
 
 const programSchema = z.strictObject({ file: z.string().min(1), argv: z.array(z.string()).min(1) });
 
@@ -90,11 +91,30 @@ const complete = (given: { [K in keyof Limits]?: Limits[K] | undefined }, fallba
 /** A template without a budget sets none. */
 const cpuBudget = (cpuSeconds: number | undefined) => (cpuSeconds === undefined ? {} : { cpuSeconds });
 
-/** The language that is meant, the first one when none was named; `invalid_request` for one that is not among them. */
+/** Other names that a language is asked for by. */
+const languageAliases = new Map([
+  ['py', 'python'],
+  ['python3', 'python'],
+  ['ipython', 'python'],
+  ['js', 'javascript'],
+  ['node', 'javascript'],
+  ['nodejs', 'javascript'],
+  ['ts', 'typescript'],
+  ['sh', 'bash'],
+  ['shell', 'bash'],
+]);
+
+/**
+ * The language that is meant, by its name or a usual other one; the first one when none was named. `invalid_request` for one that
+ * is not among them.
+ */
 export const resolveLanguage = (languages: string[], asked: string | undefined): string => {
   const language = asked ?? languages[0] ?? '';
   if (languages.includes(language)) return language;
-  const detail = `is not a language of this box; it has ${languages.join(', ')}`;
+  const alias = languageAliases.get(language);
+  if (alias !== undefined && languages.includes(alias)) return alias;
+  const meant = didYouMean(nearest(language, languages));
+  const detail = `is not a language of this box; it has ${languages.join(', ')}${meant}`;
   throw new CodeBoxError('invalid_request', 'The box does not have this language.', {
     errors: [{ pointer: '/language', detail }],
   });

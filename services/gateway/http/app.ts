@@ -127,7 +127,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   const { idempotency } = store;
   const bounds = createKeyBounds({ idempotency, background, ...keptKeys });
   const endpoints = createEndpoints(createKeyClaims({ idempotency, bounds, background }));
-  const { app, methodsOf } = endpoints;
+  const { app, routes } = endpoints;
 
   // First, so that the log of the request tells its trace.
   if (options.isTraced) app.use(traceRequests());
@@ -154,7 +154,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
     if (error.code === 'internal' || error.code === 'unavailable') c.get('log').error({ err: thrown }, error.message);
     return problemResponse(c, error);
   });
-  app.notFound(answerUnknown(methodsOf));
+  app.notFound(answerUnknown(routes));
 
   addRoutes(endpoints, { ...options, webSockets: createWebSockets(openSockets) });
   return { app, endpoints };

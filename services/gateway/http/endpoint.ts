@@ -41,7 +41,7 @@ const headers = z.object({ 'Idempotency-Key': idempotencyKeySchema.optional() })
 
 /** The routes of the gateway: those that are not public ask for a key, and some take an Idempotency-Key. */
 export const createEndpoints = (claims: KeyClaims) => {
-  const { app, registry, methodsOf, ...bare } = createBareEndpoints<Env>();
+  const { app, registry, routes, ...bare } = createBareEndpoints<Env>();
 
   const admissionOf = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(spec: EndpointSpec<P, Q, B>) => ({
     security: securityOf(spec),
@@ -51,7 +51,7 @@ export const createEndpoints = (claims: KeyClaims) => {
   return {
     app,
     registry,
-    methodsOf,
+    routes,
 
     /** Only describes an endpoint, for what is served otherwise. */
     document: <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(spec: EndpointSpec<P, Q, B>): void =>
