@@ -5,6 +5,7 @@ export * from './charts.ts';
 export * from './chats.ts';
 export * from './client.ts';
 export { bySeq, followEvents, readLines } from './client-events.ts';
+export type { ListOptions } from './client-files.ts';
 export type { EventStream } from './client-runs.ts';
 export type { Session } from './client-session.ts';
 export { openSocket, type Socket } from './client-socket.ts';

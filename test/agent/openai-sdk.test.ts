@@ -160,6 +160,31 @@ test('a response has its code with output, and cites the file, whose bytes the c
   expect(listed.data.map(({ id }) => id)).toEqual([citation.file_id]);
 });
 
+test('the files of a container are listed page by page and read by their ids, beside thousands of folders', async () => {
+  const { id } = await agent.createChat();
+  const container = id.replace('chat-', 'cntr_');
+  const makes = [
+    'import os',
+    'for n in range(3000): os.mkdir(f"folder-{n}")',
+    'for n in range(5): open(f"folder-{n}/file-{n}.txt", "w").write(str(n)); os.utime(f"folder-{n}/file-{n}.txt", (n, n))',
+    'open(b"folder-0/n\\xe4me \\xe6\\x96\\x87.txt", "w").write("odd")',
+  ];
+  const made = await agent.send('POST', `/v1/chats/${id}/cells`, { code: makes.join('\n') });
+  expect(made.body.status).toBe('ok');
+  const names: string[] = [];
+  for await (const { path } of openai.containers.files.list(container, { limit: 2, order: 'asc' })) names.push(path);
+  const numbered = [0, 1, 2, 3, 4].map((n) => `/mnt/data/folder-${n}/file-${n}.txt`);
+  expect(names).toEqual([...numbered, '/mnt/data/folder-0/n\ufffdme 文.txt']);
+  const [odd, last] = (await openai.containers.files.list(container, { limit: 2 })).data;
+  const where = { container_id: container };
+  expect(last?.path).toBe(numbered[4]);
+  expect(await (await openai.containers.files.content.retrieve(odd?.id ?? '', where)).text()).toBe('odd');
+  await openai.containers.files.delete(odd?.id ?? '', where);
+  await expect(openai.containers.files.retrieve(odd?.id ?? '', where)).rejects.toThrow(NotFoundError);
+  const behind = openai.containers.files.list(container, { after: odd?.id ?? '' });
+  await expect(behind).rejects.toThrow(NotFoundError);
+});
+
 test('a streamed response tells the code, then the text, and ends with the whole', async () => {
   models.say(runs(plots), { text: 'There it is.' });
   const events: ResponseStreamEvent[] = [];

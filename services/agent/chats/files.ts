@@ -1,6 +1,14 @@
 import { Readable } from 'node:stream';
 import type { ReadableStream as NodeStream } from 'node:stream/web';
-import { type Attachment, type ChatEntry, type Client, CodeBoxError, type FileEntry, type Uploaded } from '#contract';
+import {
+  type Attachment,
+  type ChatEntry,
+  type Client,
+  CodeBoxError,
+  type FileEntry,
+  type ListOptions,
+  type Uploaded,
+} from '#contract';
 import type { ChatBoxes } from '../box/chat-boxes.ts';
 import { previewTable } from '../box/preview.ts';
 import type { ChatRow, ChatStore } from '../store/chats.ts';
@@ -54,7 +62,7 @@ export const createFiles = ({ chats, store, boxes, kept, links, clientFor }: Fil
       return value === null ? [] : [[name, value] as const];
     });
     return {
-      name: path.split('/').at(-1) ?? path,
+      name: (path.split('/').at(-1) ?? path).toWellFormed(),
       mime: mimeOf(path),
       status: response.status,
       headers: Object.fromEntries(headers),
@@ -78,23 +86,38 @@ export const createFiles = ({ chats, store, boxes, kept, links, clientFor }: Fil
     ...links.path(owner, chat, path),
   });
 
+  /** The first `limit` entries of a folder by name; none while the chat has no box. */
+  const entriesOf = async (
+    owner: Owner,
+    id: string,
+    folder: string,
+    limit: number,
+    options: ListOptions = {},
+  ): Promise<FileEntry[]> => {
+    const chat = await chats.find(owner, id);
+    const entries: FileEntry[] = [];
+    if (!(await boxes.isThere(owner, chat))) return entries;
+    for await (const entry of owner.client.files.list(boxes.had(chat), folder, options)) {
+      if (entry.path.split('/')[0] === own) continue;
+      entries.push(entry);
+      if (entries.length === limit) break;
+    }
+    return entries;
+  };
+
   return {
     /** The entries of a folder by name, `limit` at most; none while the chat has no box. */
     async list(owner: Owner, id: string, folder: string, limit: number): Promise<ChatEntry[]> {
-      const chat = await chats.find(owner, id);
-      const entries: ChatEntry[] = [];
-      if (!(await boxes.isThere(owner, chat))) return entries;
-      for await (const { path, name, type, sizeBytes, modifiedAt } of owner.client.files.list(
-        boxes.had(chat),
-        folder,
-      )) {
-        if (path === own) continue;
+      const entries = await entriesOf(owner, id, folder, limit);
+      return entries.map(({ path, name, type, sizeBytes, modifiedAt }) => {
         const url = type === 'file' ? links.path(owner, id, path).url : null;
-        entries.push({ path, name, type, sizeBytes, modifiedAt, url });
-        if (entries.length === limit) break;
-      }
-      return entries;
+        return { path, name, type, sizeBytes, modifiedAt, url };
+      });
     },
+
+    /** The first `limit` entries of all folders, each folder before what is in it; none while the chat has no box. */
+    all: (owner: Owner, id: string, limit: number, signal: AbortSignal): Promise<FileEntry[]> =>
+      entriesOf(owner, id, '', limit, { recursive: true, signal }),
 
     /** Throws `not_found` for what is not there, `invalid_request` for a folder. */
     open,

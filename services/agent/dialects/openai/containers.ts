@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { boxPathSchema, type Chat, type ChatEntry, CodeBoxError, queryInteger } from '#contract';
+import { type Chat, CodeBoxError, decodePath, type FileEntry, queryInteger, urlPathSchema } from '#contract';
 import { readMultipart } from '../../../http/multipart.ts';
 import { openUpload } from '../../../http/uploads.ts';
 import type { Chats } from '../../chats/chats.ts';
@@ -7,12 +7,13 @@ import type { Files } from '../../chats/files.ts';
 import type { Owner } from '../../chats/owner.ts';
 import { readRange, sendFile } from '../../http/downloads.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
-import { containerFileId, containerId, fromContainerId } from './ids.ts';
+import { containerFileId, containerId, fromContainerFileId, fromContainerId } from './ids.ts';
 
 const tag = 'OpenAI';
 const params = z.object({ container: z.string().max(64) });
-const fileParams = params.extend({ file: z.string().max(64) });
-const maxFiles = 1000;
+const fileParams = params.extend({ file: z.string().max(8192) });
+/** Of a container's files and folders so many are looked at: those that come first by their paths. */
+const maxEntries = 10_000;
 
 const containerSchema = z
   .object({
@@ -50,30 +51,21 @@ const fileListSchema = z
 const listQuery = z.object({
   limit: queryInteger().min(1).max(100).default(20),
   order: z.enum(['asc', 'desc']).default('desc'),
-  after: z.string().max(64).optional(),
+  after: z.string().max(8192).optional().meta({ description: 'The id of the last file of the page before.' }),
 });
 const binary = z.string().meta({ format: 'binary' });
 
+type FileFacts = Pick<FileEntry, 'path' | 'sizeBytes' | 'modifiedAt'>;
+
 /** `/v1/containers`, as OpenAI's clients read what code of a response has made. */
 export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: Files): void => {
-  /** All files of the box, folders after those before them. */
-  const filesOf = async (owner: Owner, chat: string): Promise<ChatEntry[]> => {
-    const found: ChatEntry[] = [];
-    const folders = [''];
-    for (let folder = folders.shift(); folder !== undefined && found.length < maxFiles; folder = folders.shift()) {
-      for (const entry of await files.list(owner, chat, folder, maxFiles - found.length)) {
-        if (entry.type === 'directory') folders.push(entry.path);
-        else if (entry.type === 'file') found.push(entry);
-      }
-    }
-    return found;
-  };
-
-  const findFile = async (owner: Owner, container: string, id: string): Promise<ChatEntry> => {
-    const all = await filesOf(owner, chatOf(container));
-    const found = all.find(({ path }) => containerFileId(path) === id);
-    if (!found) throw new CodeBoxError('not_found', 'There is no such file in the container.');
-    return found;
+  /** What a file is like; throws for a folder. */
+  const read = async (owner: Owner, { container, file }: z.infer<typeof fileParams>): Promise<FileFacts> => {
+    const path = pathIn(file);
+    const { headers, body } = await files.open(owner, chatOf(container), path);
+    body.destroy();
+    const modifiedAt = headers['last-modified'] ?? new Date().toISOString();
+    return { path, sizeBytes: Number(headers['content-length'] ?? 0), modifiedAt };
   };
 
   add(
@@ -107,7 +99,7 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     {
       method: 'get',
       path: '/v1/containers/{container}/files',
-      summary: 'The files of a container, by time of their last change',
+      summary: `The files of a container, by time of their last change: those among its first ${maxEntries} entries by path`,
       tag,
       params,
       query: listQuery,
@@ -115,10 +107,15 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     },
     async ({ c, owner, params, query }) => {
       const chat = chatOf(params.container);
-      const all = (await filesOf(owner, chat)).sort((a, b) => Date.parse(a.modifiedAt) - Date.parse(b.modifiedAt));
+      const entries = await files.all(owner, chat, maxEntries, c.req.raw.signal);
+      const all = entries.filter(({ type }) => type === 'file').sort(byTime);
       if (query.order === 'desc') all.reverse();
-      const at = all.findIndex(({ path }) => containerFileId(path) === query.after);
-      const data = all.slice(at + 1, at + 1 + query.limit).map((entry) => toFile(chat, entry));
+      const after = query.after === undefined ? undefined : pathIn(query.after);
+      const at = all.findIndex((entry) => pathOf(entry) === after);
+      if (after !== undefined && at === -1) throw noFile();
+      const data = all
+        .slice(at + 1, at + 1 + query.limit)
+        .map((entry) => toFile(chat, { ...entry, path: pathOf(entry) }));
       const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
       return c.json({ object: 'list', data, ...ids, has_more: at + 1 + data.length < all.length });
     },
@@ -137,17 +134,10 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     async ({ c, owner, params }) => {
       const chat = chatOf(params.container);
       using upload = openUpload(c);
-      const written: ChatEntry[] = [];
+      const written: FileFacts[] = [];
       const write = async (path: string, content: Parameters<Files['put']>[3]) => {
-        const { name, sizeBytes, url } = await files.put(
-          owner,
-          chat,
-          boxPathSchema.parse(path),
-          content,
-          upload.signal,
-        );
-        const modifiedAt = new Date().toISOString();
-        written.push({ path, name, type: 'file', sizeBytes: sizeBytes ?? 0, modifiedAt, url });
+        const { sizeBytes } = await files.put(owner, chat, path, content, upload.signal);
+        written.push({ path, sizeBytes: sizeBytes ?? 0, modifiedAt: new Date().toISOString() });
       };
       await readMultipart(upload.body, c.req.header('content-type') ?? '', write, upload.signal);
       const [first] = written;
@@ -165,8 +155,7 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
       params: fileParams,
       responses: { 200: { description: 'It.', schema: fileSchema } },
     },
-    async ({ c, owner, params }) =>
-      c.json(toFile(chatOf(params.container), await findFile(owner, params.container, params.file))),
+    async ({ c, owner, params }) => c.json(toFile(chatOf(params.container), await read(owner, params))),
   );
 
   add(
@@ -179,8 +168,8 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
       responses: { 200: { description: 'The bytes.', types: { 'application/octet-stream': binary } } },
     },
     async ({ c, owner, params }) => {
-      const { path, name } = await findFile(owner, params.container, params.file);
-      return sendFile(c, await files.open(owner, chatOf(params.container), path, readRange(c)), name);
+      const file = await files.open(owner, chatOf(params.container), pathIn(params.file), readRange(c));
+      return sendFile(c, file, file.name);
     },
   );
 
@@ -194,7 +183,7 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
       responses: { 204: { description: 'It is gone.' } },
     },
     async ({ c, owner, params }) => {
-      const { path } = await findFile(owner, params.container, params.file);
+      const { path } = await read(owner, params);
       await files.remove(owner, chatOf(params.container), path);
       return c.body(null, 204);
     },
@@ -207,6 +196,22 @@ const chatOf = (container: string): string => {
   return chat;
 };
 
+/** The path that the id of a file stands for. */
+const pathIn = (file: string): string => {
+  const path = fromContainerFileId(file);
+  if (path === undefined || !urlPathSchema.safeParse(path).success) throw noFile();
+  return path;
+};
+
+const noFile = () => new CodeBoxError('not_found', 'There is no such file in the container.');
+
+/** Its path with all bytes of its name. */
+const pathOf = ({ path, encodedPath }: FileEntry): string =>
+  encodedPath === undefined ? path : decodePath(encodedPath);
+
+const byTime = (a: FileEntry, b: FileEntry): number =>
+  a.modifiedAt < b.modifiedAt ? -1 : Number(a.modifiedAt !== b.modifiedAt);
+
 const seconds = (time: string): number => Math.floor(Date.parse(time) / 1000);
 
 const toContainer = ({ id, title, createdAt, updatedAt }: Chat): z.infer<typeof containerSchema> => ({
@@ -218,11 +223,11 @@ const toContainer = ({ id, title, createdAt, updatedAt }: Chat): z.infer<typeof 
   status: 'running',
 });
 
-const toFile = (chat: string, { path, sizeBytes, modifiedAt }: ChatEntry): z.infer<typeof fileSchema> => ({
+const toFile = (chat: string, { path, sizeBytes, modifiedAt }: FileFacts): z.infer<typeof fileSchema> => ({
   id: containerFileId(path),
   object: 'container.file',
   container_id: containerId(chat),
-  path: `/mnt/data/${path}`,
+  path: `/mnt/data/${path.toWellFormed()}`,
   bytes: sizeBytes,
   created_at: seconds(modifiedAt),
   source: 'assistant',

@@ -1,8 +1,10 @@
-import { createHash } from 'node:crypto';
+import { decodePath, encodePath } from '#contract';
 
 const suffix = /^[a-z]+-([a-z2-7]{26})$/;
 const response = /^resp_([a-z2-7]{26})_([a-z2-7]{26})$/;
 const container = /^cntr_([a-z2-7]{26})$/;
+
+const file = /^cfile_([\w-]+)$/;
 
 const suffixOf = (id: string): string => suffix.exec(id)?.[1] ?? id;
 
@@ -23,6 +25,14 @@ export const fromContainerId = (id: string): string | undefined => {
   return chat && `chat-${chat}`;
 };
 
-/** A file of a container, by its path: the same path is the same file. */
-export const containerFileId = (path: string): string =>
-  `cfile_${createHash('sha256').update(path).digest('hex').slice(0, 40)}`;
+/** A file of a container, by the bytes of its path: the same path is the same file. */
+export const containerFileId = (path: string): string => {
+  const bytes = encodePath(path).replace(/%(..)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return `cfile_${Buffer.from(bytes, 'latin1').toString('base64url')}`;
+};
+
+/** The path that the id of a file names; undefined for what is none. */
+export const fromContainerFileId = (id: string): string | undefined => {
+  const bytes = file.exec(id)?.[1];
+  return bytes && decodePath(Buffer.from(bytes, 'base64url').toString('hex').replace(/../g, '%$&'));
+};
