@@ -1,5 +1,6 @@
 import { createRoot } from 'react-dom/client';
 import { App } from './components/app.tsx';
+import { refuseStrayFiles } from './state/drops.ts';
 import { applyTheme } from './state/theme.ts';
 import './styles/base.css';
 import './styles/sidebar.css';
@@ -13,6 +14,7 @@ import './styles/output.css';
 import './styles/notebook.css';
 
 applyTheme();
+refuseStrayFiles();
 const root = document.getElementById('root');
 if (root === null) throw new Error('The document has no root.');
 createRoot(root).render(<App />);

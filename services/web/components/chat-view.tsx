@@ -8,7 +8,8 @@ import { Icon } from './icon.tsx';
 import { MessageView } from './message.tsx';
 import { Welcome } from './welcome.tsx';
 
-/** So near to the end counts as there. */
+/** So near to the end, in pixels, is there; and so near arrives there by scrolling down. */
+const atEnd = 2;
 const nearEnd = 80;
 const freshenMs = 30_000;
 
@@ -23,18 +24,25 @@ export interface ChatViewProps {
 export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps) => {
   const { entries, isLoading, isAnswering, fault } = useStore(workspace.conversation.store);
   const list = useRef<HTMLDivElement>(null);
-  const isAtEnd = useRef(true);
+  const input = useRef<HTMLTextAreaElement>(null);
+  /** Whether the end is followed, and where the list stood when that was last decided. */
+  const follow = useRef({ isAtEnd: true, top: 0 });
   const [isAway, setAway] = useState(false);
   const [isDropping, setDropping] = useState(false);
   const model = chosenModel(models, useStore(workspace.manner).model);
   const [, setKeys] = useState(0);
 
-  const toEnd = useCallback(() => list.current?.scrollTo({ top: list.current.scrollHeight }), []);
+  const toEnd = useCallback(() => {
+    const { current } = list;
+    if (current === null) return;
+    current.scrollTo({ top: current.scrollHeight });
+    follow.current = { isAtEnd: true, top: current.scrollTop };
+  }, []);
   // Pictures and frames grow after they were drawn: whoever is at the end stays there.
   useEffect(() => {
     const content = list.current?.firstElementChild;
     if (!content) return;
-    const watcher = new ResizeObserver(() => isAtEnd.current && toEnd());
+    const watcher = new ResizeObserver(() => follow.current.isAtEnd && toEnd());
     watcher.observe(content);
     return () => watcher.disconnect();
   }, [toEnd]);
@@ -45,16 +53,18 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
   // A question brings its reader to the end.
   const count = entries.length;
   useEffect(() => {
-    if (count === 0) return;
-    isAtEnd.current = true;
-    toEnd();
+    if (count > 0) toEnd();
   }, [count, toEnd]);
 
   const onScroll = () => {
     const { current } = list;
     if (current === null) return;
-    isAtEnd.current = current.scrollHeight - current.scrollTop - current.clientHeight < nearEnd;
-    setAway(!isAtEnd.current);
+    const { isAtEnd, top } = follow.current;
+    const away = current.scrollHeight - current.scrollTop - current.clientHeight;
+    // What grows moves the end away before a scroll to it is told: only who scrolls up leaves it.
+    const next = current.scrollTop < top ? away < atEnd : isAtEnd || away < nearEnd;
+    follow.current = { isAtEnd: next, top: current.scrollTop };
+    setAway(!next);
   };
 
   const decide = useCallback(
@@ -91,7 +101,10 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
           {entries.length === 0 && !isLoading && (
             <Welcome
               hint={canAsk ? null : (info.hint ?? 'This model needs a key of your own.')}
-              text={workspace.text}
+              onIdea={(idea) => {
+                workspace.text.set(() => idea);
+                input.current?.focus();
+              }}
               onNotebook={onNotebook}
             />
           )}
@@ -117,6 +130,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
         </button>
       )}
       <Composer
+        ref={input}
         workspace={workspace}
         models={models}
         canAsk={canAsk}

@@ -1,4 +1,4 @@
-import { type ClipboardEvent, type KeyboardEvent, useEffect, useRef } from 'react';
+import { type ClipboardEvent, type KeyboardEvent, type RefObject, useEffect, useRef } from 'react';
 import type { Model } from '#contract';
 import { useStore } from '../state/store.ts';
 import type { Workspace } from '../state/workspace.ts';
@@ -7,6 +7,8 @@ import { ModelPicker } from './model-picker.tsx';
 import { UploadList } from './upload-list.tsx';
 
 export interface ComposerProps {
+  /** Where is written. */
+  ref: RefObject<HTMLTextAreaElement | null>;
   workspace: Workspace;
   models: readonly Model[];
   canAsk: boolean;
@@ -16,11 +18,10 @@ export interface ComposerProps {
 }
 
 /** Where questions are written. Enter sends, Shift+Enter begins a line, Escape stops the answer. */
-export const Composer = ({ workspace, models, canAsk, isAnswering, onModelKey }: ComposerProps) => {
+export const Composer = ({ ref: input, workspace, models, canAsk, isAnswering, onModelKey }: ComposerProps) => {
   const text = useStore(workspace.text);
   const manner = useStore(workspace.manner);
   const uploads = useStore(workspace.uploads.store);
-  const input = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   const isUploading = uploads.some(({ done, fault }) => done === null && fault === null);
   const hasFiles = uploads.some(({ done }) => done !== null);
@@ -29,7 +30,7 @@ export const Composer = ({ workspace, models, canAsk, isAnswering, onModelKey }:
   // A phone would put its keyboard before everything.
   useEffect(() => {
     if (matchMedia('(pointer: fine)').matches) input.current?.focus();
-  }, []);
+  }, [input]);
 
   const send = () => {
     if (!canSend) return;

@@ -1,4 +1,4 @@
-import { memo } from 'react';
+import { type MouseEvent, memo, type ReactNode } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
 import remarkGfm from 'remark-gfm';
 import { CodeText } from './code-text.tsx';
@@ -11,26 +11,45 @@ const isOwn = (url: string): boolean => url.startsWith('/v1/files/');
 
 const languageOf = (className: string | undefined): string => /language-([\w-]+)/.exec(className ?? '')?.[1] ?? 'text';
 
+const Outward = ({ href, children }: { href: string; children: ReactNode }) =>
+  isOwn(href) ? (
+    <a href={href} download>
+      {children}
+    </a>
+  ) : (
+    <a href={href} target="_blank" rel="noopener noreferrer">
+      {children}
+    </a>
+  );
+
+/** To a footnote and back, in the same text: the address of the page names a chat, so it stays. */
+const goWithin = (event: MouseEvent<HTMLAnchorElement>) => {
+  event.preventDefault();
+  const link = event.currentTarget;
+  const id = decodeURIComponent(link.hash.slice(1));
+  const target = link.closest('.markdown')?.querySelector<HTMLElement>(`#${CSS.escape(id)}`);
+  target?.scrollIntoView({ block: 'center' });
+  const next = target?.matches('a') ? target : target?.querySelector<HTMLElement>('a');
+  next?.focus({ preventScroll: true });
+};
+
 const components: Components = {
-  a: ({ href = '', children }) =>
-    isOwn(href) ? (
-      <a href={href} download>
-        {children}
-      </a>
-    ) : (
-      <a href={href} target="_blank" rel="noopener noreferrer">
-        {children}
-      </a>
-    ),
+  a: ({ node: _, href = '', children, ...rest }) => {
+    // What is refused as an address has none left.
+    if (href === '') return children;
+    if (href.startsWith('#'))
+      return (
+        <a {...rest} href={href} onClick={goWithin}>
+          {children}
+        </a>
+      );
+    return <Outward href={href}>{children}</Outward>;
+  },
   // A picture from elsewhere would tell its server who reads: it is a link.
   img: ({ src, alt }) => {
     const url = typeof src === 'string' ? src : '';
     if (isOwn(url)) return <img src={url} alt={alt ?? ''} />;
-    return (
-      <a href={url} target="_blank" rel="noopener noreferrer">
-        {alt || url}
-      </a>
-    );
+    return url === '' ? alt : <Outward href={url}>{alt || url}</Outward>;
   },
   pre: ({ children }) => children,
   code: ({ className, children }) => {

@@ -1,4 +1,3 @@
-import type { Store } from '../state/store.ts';
 import { Icon } from './icon.tsx';
 
 const ideas = [
@@ -10,11 +9,11 @@ const ideas = [
 /** What stands where there are no messages yet. `hint` tells what to set when there is no model to ask. */
 export const Welcome = ({
   hint,
-  text,
+  onIdea,
   onNotebook,
 }: {
   hint: string | null;
-  text: Store<string>;
+  onIdea: (idea: string) => void;
   onNotebook: () => void;
 }) => (
   <section className="welcome">
@@ -25,7 +24,7 @@ export const Welcome = ({
         <ul className="ideas">
           {ideas.map((idea) => (
             <li key={idea}>
-              <button type="button" className="idea" onClick={() => text.set(() => idea)}>
+              <button type="button" className="idea" onClick={() => onIdea(idea)}>
                 {idea}
               </button>
             </li>

@@ -34,8 +34,8 @@ export const RichOutput = ({ mime }: { mime: Record<string, unknown> }) => {
   if (markdown !== null) return <Markdown text={markdown} />;
   const json = mime['application/json'];
   const text =
-    textOf(mime['text/plain']) ??
-    (json === undefined ? textOf(mime['text/latex']) : JSON.stringify(json, undefined, 2)) ??
+    textOf(mime['text/latex']) ??
+    (json === undefined ? textOf(mime['text/plain']) : JSON.stringify(json, undefined, 2)) ??
     `A value that cannot be shown here (${Object.keys(mime).join(', ')}).`;
   return (
     <Folded label="Value">

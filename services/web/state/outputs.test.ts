@@ -17,6 +17,7 @@ describe('outputs', () => {
   test('a carriage return writes its line anew, also across pieces, and its last state stays', () => {
     const { items } = toOutputs([out('first\n10 %\r'), out('20 %\r'), out('100 %'), out('\r\nend\r')]);
     expect(items).toMatchObject([{ text: 'first\n100 %\r\nend\r' }]);
+    expect(toOutputs([out('\r10 %'), out('\r20 %'), out('\r30 %')]).items).toMatchObject([{ text: '30 %' }]);
   });
 
   test('of endless text the head and the tail are kept, and what is left out is counted', () => {

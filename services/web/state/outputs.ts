@@ -28,9 +28,10 @@ export const addOutput = (outputs: Outputs, event: ExecutionEvent): Outputs => {
   if (output === undefined) return outputs;
   const before = outputs.clearsNext ? [] : outputs.items;
   const last = before.at(-1);
-  if (output.type === 'stream' && last?.type === 'stream' && last.name === output.name)
-    return { items: [...before.slice(0, -1), joined(last, output.text)], clearsNext: false };
-  return { items: [...before, output], clearsNext: false };
+  if (output.type !== 'stream') return { items: [...before, output], clearsNext: false };
+  const isMore = last?.type === 'stream' && last.name === output.name;
+  const stream = joined(isMore ? last : { ...output, text: '' }, output.text);
+  return { items: [...(isMore ? before.slice(0, -1) : before), stream], clearsNext: false };
 };
 
 /** All of them at once. */
@@ -38,11 +39,12 @@ export const toOutputs = (events: readonly ExecutionEvent[]): Outputs => events.
 
 type Stream = Extract<Output, { type: 'stream' }>;
 
+/** What one event tells, as it came: a carriage return at its start is about the text before it. */
 const toOutput = (event: ExecutionEvent): Output | undefined => {
   switch (event.type) {
     case 'stdout':
     case 'stderr':
-      return joined({ type: 'stream', name: event.type, text: '', droppedCharacters: 0 }, event.text);
+      return { type: 'stream', name: event.type, text: event.text, droppedCharacters: 0 };
     case 'result':
       return { type: 'rich', mime: event.mime };
     case 'display':
