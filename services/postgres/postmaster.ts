@@ -1,14 +1,9 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { open, readFile, rm } from 'node:fs/promises';
+import { link, open, readFile, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-
-/** The server process of a PostgreSQL in a folder. */
-export interface Postmaster {
-  pid: number;
-  port: number;
-}
+import { port, socketName } from './address.ts';
 
 const stopDeadlineMs = 10_000;
 
@@ -18,43 +13,68 @@ export const asOrdinaryUser = (command: string, args: string[]): [string, string
     ? ['unshare', ['--user', '--map-user=1000', '--map-group=1000', '--', command, ...args]]
     : [command, args];
 
-/** Starts the server, detached, so that neither Ctrl-C nor the death of the gateway takes the database with it. */
-export const launchPostmaster = async (
-  binary: string,
-  { folder, data, port, socketFolder }: { folder: string; data: string; port: number; socketFolder: string },
-): Promise<Postmaster> => {
+/** Where a server keeps what: its log and its notes beside its data, and the path by which its socket is reached. */
+export interface Place {
+  folder: string;
+  data: string;
+  socketFolder: string;
+}
+
+/**
+ * Starts the server, detached, so that neither Ctrl-C nor the death of the gateway takes the database with it. Answers its process
+ * id.
+ */
+export const launchPostmaster = async ({
+  postgres,
+  folder,
+  data,
+  socketFolder,
+}: Place & { postgres: string }): Promise<number> => {
   const settings = [
-    'listen_addresses=127.0.0.1',
-    `unix_socket_directories=${socketFolder}`,
+    'listen_addresses=',
+    `unix_socket_directories=${quoted(socketFolder)}`,
     'max_connections=60',
     'log_min_messages=warning',
   ];
   const flags = settings.flatMap((setting) => ['-c', setting]);
-  const [command, args] = asOrdinaryUser(binary, ['-D', data, '-p', String(port), ...flags]);
+  const [command, args] = asOrdinaryUser(postgres, ['-D', data, '-p', String(port), ...flags]);
   const log = await open(join(folder, 'log'), 'w', 0o600);
   const child = spawn(command, args, { detached: true, stdio: ['ignore', log.fd, log.fd] });
   await new Promise((started, failed) => child.once('spawn', started).once('error', failed));
   child.unref();
   await log.close();
   if (child.pid === undefined) throw new Error('The embedded PostgreSQL has no process id.');
-  return { pid: child.pid, port };
+  return child.pid;
 };
 
+/** One item of a list in a setting. */
+const quoted = (path: string): string => `"${path.replaceAll('"', '""')}"`;
+
 /**
- * The server that runs on a data folder, started by whomever. The note of one that has ended, and whose exit status nobody
- * has taken, is removed: PostgreSQL takes it for a living one and would not start beside it.
+ * The process id of the server that runs on a data folder, started by whomever. The notes of one that has ended are removed when
+ * its process id is another process's now, or nobody has taken its exit status: PostgreSQL takes them for those of a living one,
+ * and would not start.
  */
-export const findPostmaster = async (data: string): Promise<Postmaster | undefined> => {
+export const findPostmaster = async ({ folder, data }: Pick<Place, 'folder' | 'data'>): Promise<number | undefined> => {
   const note = join(data, 'postmaster.pid');
-  const lines = await readFile(note, 'utf8').then(
-    (text) => text.split('\n'),
-    () => [],
-  );
-  const [pid, port] = [Number(lines[0]), Number(lines[3])];
-  if (!(pid > 0 && port > 0) || !isAlive(pid)) return undefined;
-  if (await isPostmaster(pid, data)) return { pid, port };
-  if ((await commandLine(pid)) === '') await rm(note, { force: true });
+  const pid = Number((await textOf(note)).split('\n')[0]);
+  if (pid > 0 && (await isPostmaster(pid, data))) return pid;
+  for (const stale of [note, join(folder, `${socketName}.lock`)]) await removeStale(stale, data);
   return undefined;
+};
+
+const textOf = (file: string): Promise<string> => readFile(file, 'utf8').catch(() => '');
+
+/** Removes a note that names a process which lives and is no server of that folder. */
+const removeStale = async (note: string, data: string): Promise<void> => {
+  const text = await textOf(note);
+  const pid = Number(text.split('\n')[0]);
+  if (!(pid > 0 && isAlive(pid)) || (await isPostmaster(pid, data))) return;
+  // Another server may have begun meanwhile: its note goes back to its place.
+  const aside = `${note}.${process.pid}`;
+  await rename(note, aside).catch(() => {});
+  if (![text, ''].includes(await textOf(aside))) await link(aside, note).catch(() => {});
+  await rm(aside, { force: true });
 };
 
 /** Whether this process is the server of that folder. */

@@ -17,6 +17,7 @@ import {
 import gatewayFlags from '../../scripts/node-flags.json' with { type: 'json' };
 import { makeKey } from '../../services/gateway/http/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
+import { addressOf } from '../../services/postgres/address.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { freePort } from '../free-port.ts';
 import { placeDatabase } from '../prepared-database.ts';
@@ -207,11 +208,7 @@ const serve = async (driver: string, env: Record<string, string>, dataDir: strin
 };
 
 /** Where the embedded database of a data folder listens. */
-export const databaseUrl = async (dataDir: string): Promise<string> => {
-  const password = (await readFile(join(dataDir, 'postgres/password'), 'utf8')).trim();
-  const port = (await readFile(join(dataDir, 'postgres/data/postmaster.pid'), 'utf8')).split('\n')[3];
-  return `postgresql://codebox:${password}@127.0.0.1:${port}/postgres`;
-};
+export const databaseUrl = async (dataDir: string): Promise<string> => (await addressOf(join(dataDir, 'postgres'))).url;
 
 /** All items of a list or a stream. */
 export const collect = async <T>(items: AsyncIterable<T>): Promise<T[]> => {

@@ -132,6 +132,27 @@ describe('the embedded PostgreSQL', () => {
   });
 });
 
+test('whoever brings the embedded PostgreSQL up, all who used it before are served again', async () => {
+  const first = await startGateway(driver);
+  try {
+    const killed = await postmasterOf(join(first.dataDir, 'postgres'));
+    // So that the other one is the first to find it gone.
+    process.kill(first.pid(), 'SIGSTOP');
+    signalAll(await familyOf(killed), 'SIGKILL');
+    const second = await startGateway(driver, { CODEBOX_DATA_DIR: first.dataDir }).finally(() =>
+      process.kill(first.pid(), 'SIGCONT'),
+    );
+    try {
+      for (const gateway of [first, second]) await eventually(() => isReady(gateway), 30_000);
+      expect(await postmasterOf(join(first.dataDir, 'postgres'))).not.toBe(killed);
+    } finally {
+      await second.kill('SIGTERM');
+    }
+  } finally {
+    await first.dispose();
+  }
+});
+
 describe('a PostgreSQL at DATABASE_URL', () => {
   let folder: string;
   let server: EmbeddedPostgres;

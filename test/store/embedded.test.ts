@@ -1,7 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { lstat, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { addressOf, socketName } from '../../services/postgres/address.ts';
 import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { createPool } from '../../services/postgres/pool.ts';
 import { findPostmaster } from '../../services/postgres/postmaster.ts';
@@ -24,7 +26,7 @@ const joined = async () => {
 };
 
 test('it ends with the last of those who use it, also when all leave at once', async () => {
-  const isThere = async () => (await findPostmaster(join(folder, 'data'))) !== undefined;
+  const isThere = async () => (await findPostmaster({ folder, data: join(folder, 'data') })) !== undefined;
   for (let round = 0; round < 3; round++) {
     const leaveFirst = await joined();
     const others = await Promise.all(Array.from({ length: 8 }, joined));
@@ -32,5 +34,34 @@ test('it ends with the last of those who use it, also when all leave at once', a
     expect(await isThere()).toBe(true);
     await Promise.all(others.map((leave) => leave()));
     expect(await isThere()).toBe(false);
+  }
+});
+
+test('it starts beside the notes of one that was killed, although its process id is somebody else’s now', async () => {
+  const notes = [join(folder, 'data/postmaster.pid'), join(folder, `${socketName}.lock`)];
+  const leave = await joined();
+  const left = await Promise.all(notes.map((note) => readFile(note, 'utf8')));
+  await leave();
+  for (const [index, note] of notes.entries())
+    await writeFile(note, left[index]?.replace(/^\d+/, String(process.pid)) ?? '', { mode: 0o600 });
+  await (await joined())();
+});
+
+test('it is reached in a folder whose path no Unix socket can have, and by nobody over TCP', async () => {
+  const long = join(folder, 'long'.repeat(30));
+  await mkdir(long);
+  const postgres = await startEmbeddedPostgres(long);
+  const { url, socketFolder } = await addressOf(long);
+  const client = new pg.Client({ connectionString: url });
+  try {
+    expect(postgres.url).toBe(url);
+    await client.connect();
+    const { rows } = await client.query('show listen_addresses');
+    expect(rows).toEqual([{ listen_addresses: '' }]);
+    expect((await lstat(socketFolder)).isSymbolicLink()).toBe(true);
+  } finally {
+    await client.end();
+    await postgres.stop();
+    await rm(socketFolder);
   }
 });
