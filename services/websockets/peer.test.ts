@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { createPeer, type Peer, type PeerOptions } from './peer.ts';
@@ -106,5 +106,47 @@ describe('the other end of a WebSocket', () => {
     (client as unknown as { _socket: Socket })._socket.resetAndDestroy();
     await flood;
     while (!peer.closed.aborted) await sleep(10);
+  });
+
+  test('messages that come at once are handled in pieces, in order, with all else in between', async () => {
+    const pieces: number[] = [0];
+    const seen: number[] = [];
+    const connected = await Promise.all(Array.from({ length: 4 }, () => connect({})));
+    const count = 200;
+    for (const { peer } of connected)
+      peer.receive((data) => {
+        const until = performance.now() + 1;
+        while (performance.now() < until);
+        seen.push(data.readUInt16BE());
+        pieces.push((pieces.pop() ?? 0) + 1);
+        return undefined;
+      });
+    const message = Buffer.alloc(2);
+    for (let n = 0; n < count; n++) {
+      message.writeUInt16BE(n);
+      for (const { client } of connected) client.send(Buffer.from(message));
+    }
+    while (seen.length < count * connected.length) {
+      await nextTurn();
+      pieces.push(0);
+    }
+    expect(Math.max(...pieces)).toBeLessThan(40);
+    for (let n = 0; n < count; n++) expect(seen.filter((value) => value === n)).toHaveLength(connected.length);
+    expect(seen.filter((value) => value === 0).length).toBe(4);
+    expect(seen.indexOf(count - 1)).toBeGreaterThan(seen.lastIndexOf(0));
+  });
+
+  test('one whose messages bring nothing is closed, and what it sent behind them is not handled', async () => {
+    const { peer, client } = await connect({});
+    let handled = 0;
+    peer.receive(async () => {
+      handled += 1;
+      peer.tolerate();
+    });
+    const closed = once(client, 'close');
+    for (let n = 0; n < 5000; n++) client.send('{}');
+    const [code, reason] = (await closed) as [number, Buffer];
+    expect([code, reason.toString()]).toEqual([1008, 'Too many messages brought nothing.']);
+    expect(handled).toBe(1001);
   });
 });

@@ -1,4 +1,5 @@
 import { type RawData, WebSocket } from 'ws';
+import { createTurns } from './turns.ts';
 
 /** The other end of a WebSocket, with bounds on time and memory in both directions. */
 export interface Peer {
@@ -11,10 +12,12 @@ export interface Peer {
   send(data: string | Uint8Array): Promise<void> | undefined;
   /**
    * `handle` is called for one message after the other; while its promise is pending no more is read. When it rejects, the
-   * connection is closed.
+   * connection is closed. Messages that come without pause are handled piece by piece, beside what else the process does.
    */
   receive(handle: (data: Buffer, isBinary: boolean) => Promise<void> | undefined): void;
-  /** Closes with a code and a reason, behind what was sent. A peer that does not answer that is cut off. */
+  /** Counts a message that brings nothing. Past 1000 of them in a minute the connection is closed with 1008, and this false. */
+  tolerate(): boolean;
+  /** Closes with a code and a reason, behind what was sent; no more is handled. A peer that does not answer that is cut off. */
   close(code: number, reason: string): void;
 }
 
@@ -30,6 +33,11 @@ const highWaterBytes = 256 * 1024;
 const lowWaterBytes = highWaterBytes / 4;
 const slowestBytesPerMs = 64;
 const maxReasonBytes = 120;
+const maxTolerated = 1000;
+const toleratedMs = 60_000;
+
+/** For the messages of all connections. One that is handled takes far less. */
+const turns = createTurns(10);
 
 /** WebSocket close codes that are used here (RFC 6455 and its registry). */
 export const closeCodes = {
@@ -48,6 +56,9 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
   let room: PromiseWithResolvers<void> | undefined;
   let stall: NodeJS.Timeout | undefined;
   let isAlive = true;
+  let isClosing = false;
+  let tolerated = 0;
+  let toleratedUntil = 0;
 
   const makeRoom = () => {
     clearTimeout(stall);
@@ -55,6 +66,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
     room = undefined;
   };
   const close = (code: number, reason: string) => {
+    isClosing = true;
     if (ws.readyState === WebSocket.OPEN) ws.close(code, toReason(reason));
   };
   const whenSent = () => {
@@ -101,25 +113,49 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
       return room.promise;
     },
     receive(handle) {
-      let last: Promise<void> | undefined;
-      let waiting = 0;
-      const settle = () => {
-        waiting -= 1;
-        if (waiting > 0) return;
-        last = undefined;
+      const waiting: { data: Buffer; isBinary: boolean }[] = [];
+      let isBusy = false;
+      const workOff = async (first: Promise<void>) => {
+        isBusy = true;
+        // What has been read already still comes: at most one chunk of the connection.
+        ws.pause();
+        try {
+          await first;
+          for (const { data, isBinary } of waiting) {
+            await turns.next();
+            if (isClosing) break;
+            await handle(data, isBinary);
+          }
+        } catch {
+          close(closeCodes.failed, 'Something went wrong inside the service.');
+        }
+        waiting.length = 0;
+        isBusy = false;
         ws.resume();
       };
       ws.on('message', (raw, isBinary) => {
         isAlive = true;
+        if (isClosing) return;
         const data = toBuffer(raw);
-        const busy = last ? last.then(() => handle(data, isBinary)) : handle(data, isBinary);
-        if (!busy) return;
-        // What has been read already still comes: at most one chunk of the connection.
-        ws.pause();
-        waiting += 1;
-        last = busy.catch(() => close(closeCodes.failed, 'Something went wrong inside the service.')).then(settle);
+        if (isBusy) {
+          waiting.push({ data, isBinary });
+          return;
+        }
+        const busy = turns.next()?.then(() => handle(data, isBinary)) ?? handle(data, isBinary);
+        if (busy) void workOff(busy);
       });
       ws.resume();
+    },
+    tolerate() {
+      const now = performance.now();
+      if (now >= toleratedUntil) {
+        tolerated = 0;
+        toleratedUntil = now + toleratedMs;
+      }
+      tolerated += 1;
+      if (tolerated <= maxTolerated) return true;
+      close(closeCodes.refused, 'Too many messages brought nothing.');
+      return false;
     },
   };
 };

@@ -267,3 +267,11 @@ export const memoryOf = async (pid: number): Promise<{ now: number; peak: number
   const kibibytes = (name: string) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) * 1024;
   return { now: kibibytes('VmRSS'), peak: kibibytes('VmHWM') };
 };
+
+/** CPU time that a process has used so far, in milliseconds, to one hundredth of a second. */
+export const cpuMsOf = async (pid: number): Promise<number> => {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
+  // The name of the program, which stands in parentheses, may hold spaces.
+  const [user = 0, system = 0] = stat.slice(stat.lastIndexOf(')')).split(' ').slice(12, 14).map(Number);
+  return (user + system) * 10;
+};

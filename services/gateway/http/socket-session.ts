@@ -19,7 +19,7 @@ export interface SessionOptions {
   box: string;
   requestId: string;
   log: Logger;
-  /** Counts an operation as a request; throws when there may be none now. */
+  /** Counts a message as a request; throws when there may be none now. */
   count: () => Promise<void>;
 }
 
@@ -45,6 +45,16 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
     const error = asCodeBoxError(thrown);
     if (error.code === 'internal' || error.code === 'unavailable') log.error({ err: thrown }, error.message);
     await tell({ id, type: 'problem', problem: toProblem(error, requestId) });
+  };
+
+  /** What is refused before it is begun counts all the same, and too much of it ends the connection. */
+  const refuseFrame = async (id: string | null, error: CodeBoxError) => {
+    if (!peer.tolerate()) return;
+    const over = await count().then(
+      () => undefined,
+      (cause: unknown) => cause,
+    );
+    await refuse(id, over ?? error);
   };
 
   const pass = async (id: string, execution: string, events: AsyncIterable<ExecutionEvent>): Promise<boolean> => {
@@ -93,10 +103,10 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
 
   const begin = (operation: Operation): Promise<void> | undefined => {
     const { id } = operation;
-    if (open.has(id)) return refuse(id, new CodeBoxError('conflict', 'This id is in use.'));
+    if (open.has(id)) return refuseFrame(id, new CodeBoxError('conflict', 'This id is in use.'));
     if (open.size >= maxOperations) {
       const text = `${maxOperations} operations are in progress on this connection.`;
-      return refuse(id, new CodeBoxError('too_many_requests', text, { retryAfterSeconds: 1 }));
+      return refuseFrame(id, new CodeBoxError('too_many_requests', text, { retryAfterSeconds: 1 }));
     }
     open.add(id);
     // Beside the others; what it throws is told to the client, who may have gone by then.
@@ -112,7 +122,8 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
       return undefined;
     }
     const frame = readFrame(socketRequestSchema, data);
-    if (!('value' in frame)) return refuse(frame.id, faulty(frame.faults));
-    return frame.value.op === 'ping' ? tell({ type: 'pong' }) : begin(frame.value);
+    if (!('value' in frame)) return refuseFrame(frame.id, faulty(frame.faults));
+    if (frame.value.op !== 'ping') return begin(frame.value);
+    return peer.tolerate() ? tell({ type: 'pong' }) : undefined;
   });
 };

@@ -32,6 +32,7 @@ export const bridgeTerminal = (client: Peer, attached: AttachedTerminal, onError
   const control = async (text: Buffer) => {
     const frame = readFrame(terminalControlSchema, text);
     if ('value' in frame) return await box.send(JSON.stringify(frame.value));
+    if (!client.tolerate()) return;
     await tell({
       type: 'error',
       code: 'invalid_request',

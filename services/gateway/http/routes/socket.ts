@@ -30,7 +30,7 @@ export const addSocketRoute = (endpoints: Endpoints, { lifecycle, executions, we
         101: {
           description:
             'Text frames are JSON: SocketRequest from the client, SocketMessage from the server. Closing it stops nothing: `attach` on ' +
-            'another connection, or read over HTTP.',
+            'another connection, or read over HTTP. Closed with 1008 when more than 1000 messages in a minute are pings or make no sense.',
           types: { 'application/json': z.union([socketRequestSchema, socketMessageSchema]) },
         },
       },

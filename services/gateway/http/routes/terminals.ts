@@ -26,7 +26,7 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webS
             'Binary frames are bytes of the terminal, both ways. Text frames are JSON: `{"type":"resize","cols","rows"}` from the client; ' +
             '`{"type":"ready","terminal","cols","rows","replayedBytes"}`, `{"type":"exit","exitCode","signal"}` and ' +
             '`{"type":"error","code","detail"}` from the server. Closed with 1012 when the gateway restarts and with 1013 for a reader that ' +
-            'is too slow: connect again with `?terminal=`.',
+            'is too slow: connect again with `?terminal=`. With 1008 after more than 1000 text frames in a minute that make no sense.',
         },
       },
     },

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box } from '#contract';
+import { anyDriver, cpuMsOf, type RunningGateway, startGateway } from './harness.ts';
+import { connect, type TestSocket } from './websocket.ts';
+
+/** CPU time of the gateway while one small request of another caller is answered. */
+const mostMs = 200;
+const frames = 50_000;
+
+describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let box: Box;
+  beforeAll(async () => {
+    gateway = await startGateway(driver);
+    box = await gateway.createBox();
+  });
+  afterAll(() => gateway?.dispose());
+
+  /** The most CPU time that the gateway uses before it answers anybody else, until `isOver`. */
+  const mostCpuMs = async (isOver: () => boolean): Promise<number> => {
+    let most = 0;
+    while (!isOver()) {
+      const before = await cpuMsOf(gateway.pid());
+      expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
+      most = Math.max(most, (await cpuMsOf(gateway.pid())) - before);
+    }
+    return most;
+  };
+  const isClosed = ({ ws }: TestSocket) => ws.readyState === ws.CLOSED;
+
+  test.each([
+    ['executions', 'an unknown op', () => '{"op":"zzz"}'],
+    ['executions', 'no JSON', () => '{'],
+    ['executions', 'pings', () => '{"op":"ping"}'],
+    ['executions', 'interrupts', (n: number) => `{"id":"${n}","op":"interrupt","execution":"exe-${'a'.repeat(26)}"}`],
+    ['executions', 'inputs', (n: number) => `{"id":"${n}","op":"input","execution":"exe-${'a'.repeat(26)}","text":""}`],
+    ['terminal', 'no JSON', () => '{'],
+    ['terminal', 'an absurd size', () => '{"type":"resize","cols":1e9,"rows":-1,"x":1}'],
+  ])('%s: %s end the connection, and hold up nobody else', async (kind, _, frame) => {
+    const socket = await connect(gateway, `/v1/boxes/${box.id}/${kind === 'terminal' ? 'terminal' : 'ws'}`);
+    for (let n = 0; n < frames; n++) socket.ws.send(frame(n));
+    expect(await mostCpuMs(() => isClosed(socket))).toBeLessThan(mostMs);
+    expect(await socket.closed).toEqual({ code: 1008, reason: 'Too many messages brought nothing.' });
+  });
+
+  test('keys of a terminal, one message each, all arrive and hold up nobody else', async () => {
+    const socket = await connect(gateway, `/v1/boxes/${box.id}/terminal`);
+    await socket.json(({ type }) => type === 'ready');
+    socket.sendBytes('stty -echo -icanon; echo re""ady; head -c 50000 | wc -c\r');
+    await socket.text('ready');
+    for (let n = 0; n < frames; n++) socket.sendBytes('x');
+    let isOver = false;
+    const counted = socket.text(/\b50000\b/).finally(() => {
+      isOver = true;
+    });
+    expect(await mostCpuMs(() => isOver)).toBeLessThan(mostMs);
+    await counted;
+    socket.ws.terminate();
+  });
+});
