@@ -43,6 +43,7 @@ const causeCodes = [
   'oom (process tells whose)',
   'disk_full (usedBytes and limitBytes of the volume)',
   'pids_limit (what the run left running was ended)',
+  'kernel_start (the kernel did not start or did not answer in time: no code has run)',
   'restarted, context_deleted (the context went)',
   'box_… (the box is gone: box_deleted, box_idle, box_lost, …)',
   'journal_lost, protocol_error, no_end (the box does not tell)',

@@ -77,7 +77,10 @@ TERMINAL_INPUT_SECONDS = 10.0
 TERMINAL_NUDGE_SECONDS = 0.1
 
 # Deadlines.
+# What a kernel has to answer for the first time, and how often one run waits for that. The gateway waits for a run that
+# long in all.
 KERNEL_START_SECONDS = 60.0
+KERNEL_WAITS = 2
 # How often a kernel that ends by itself is started anew for one run.
 KERNEL_ATTEMPTS = 3
 VARIABLES_SECONDS = 6.0

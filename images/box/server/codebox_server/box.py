@@ -125,6 +125,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
     environment = Environment()
     manager.kernel_env = environment.merged
     manager.kernel_logs = settings.log_level == "DEBUG"
+    manager.kernel_start_seconds = settings.kernel_start_seconds
     cgroup = Cgroup(settings.cgroup)
 
     def may_fork() -> bool:

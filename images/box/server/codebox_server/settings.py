@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from codebox_server.bounds import KERNEL_START_SECONDS
 from codebox_server.files.removal import remove_tree
 from codebox_server.packages.sources import Sources, read_sources, user_site
 
@@ -29,6 +30,8 @@ class Settings:
     sources: Sources
     # Kernel specs that the image brings, one folder per language.
     kernels: Path
+    # How long a kernel has to answer for the first time.
+    kernel_start_seconds: float
 
     @property
     def data(self) -> Path:
@@ -52,7 +55,7 @@ _SOCKET_PATH_BYTES = 107
 
 
 def read_settings(env: Mapping[str, str]) -> Settings:
-    """Settings from CODEBOX_SOCKET, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS, _LOG_LEVEL and _WATCH."""
+    """Settings from CODEBOX_SOCKET, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS, _LOG_LEVEL, _WATCH, _KERNEL_START_SECONDS."""
     return Settings(
         socket=env.get("CODEBOX_SOCKET") or "/run/codebox/box.sock",
         root=Path(env.get("CODEBOX_ROOT") or "/mnt"),
@@ -63,6 +66,7 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         polls=env.get("CODEBOX_WATCH") == "polling",
         sources=read_sources(env),
         kernels=Path(env.get("CODEBOX_KERNELS") or "/opt/codebox/share/kernels"),
+        kernel_start_seconds=float(env.get("CODEBOX_KERNEL_START_SECONDS") or KERNEL_START_SECONDS),
     )
 
 

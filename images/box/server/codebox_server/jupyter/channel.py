@@ -59,15 +59,14 @@ class KernelChannel:
         self._sockets[name] = socket
         self._loop.add_reader(socket.fileno(), self._drain, name)
 
-    async def ready(self, seconds: float) -> None:
-        """Wait until the kernel answers and our subscription is known to it. Raises TimeoutError."""
+    async def ready(self) -> None:
+        """Wait until the kernel answers and knows our subscription. Raises CancelledError when this is closed."""
         request = self._session.msg("kernel_info_request")
         self._send("shell", request)
-        async with asyncio.timeout(seconds):
-            await self._info
-            # A kernel that does not welcome subscribers has had ours by now.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(self._welcome), _WELCOME_SECONDS)
+        await self._info
+        # A kernel that does not welcome subscribers has had ours by now.
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._welcome), _WELCOME_SECONDS)
 
     def execute(self, code: str, env: dict[str, str]) -> str:
         """Send an execute request; returns its message id, by which its outputs are known."""

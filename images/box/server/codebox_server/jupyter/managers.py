@@ -13,6 +13,7 @@ from tornado import web
 from traitlets import Any as AnyTrait
 from traitlets import Unicode, default, observe
 
+from codebox_server.bounds import KERNEL_START_SECONDS
 from codebox_server.errors import BoxError
 from codebox_server.forks.client import ForkServer
 from codebox_server.forks.provisioner import register_provisioner
@@ -101,6 +102,8 @@ class BoxMappingKernelManager(AsyncMappingKernelManager):
     last_kernel_activity: datetime.datetime | None = None  # type: ignore[assignment]
     kernel_env: Callable[[], dict[str, str]] = AnyTrait()
     kernel_logs = AnyTrait(False)
+    # How long a kernel has to answer for the first time.
+    kernel_start_seconds = AnyTrait(KERNEL_START_SECONDS)
     # Makes Python kernels; without one they are started as stock.
     forks: ForkServer | None = AnyTrait(None)
 

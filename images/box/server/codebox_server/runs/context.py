@@ -30,6 +30,7 @@ from codebox_server.runs.outcome import (
     says_full,
     stopped,
     told_loss,
+    unknown,
 )
 from codebox_server.runs.probe import Events, Probe, Reading
 from codebox_server.runs.translation import take_begin, take_error, take_output, take_question
@@ -173,7 +174,7 @@ class Context:
                     await self._run(self._running)
                 except Exception:
                     _log.exception("an execution failed in the box server")
-                    self._finish(self._running, not_started("the box server failed; see its log"), None)
+                    self._finish(self._running, unknown("the box server failed; see its log"), None)
                 finally:
                     self._running = None
         finally:
@@ -325,7 +326,7 @@ class Context:
             return replied(execution.reply, execution.reply_metadata, oom).losing(lost)
         if death is not None:
             return died(death, oom)
-        return not_started("the kernel lost the run")
+        return unknown("the kernel lost the run")
 
     def _finish(self, execution: Execution, outcome: Outcome, fields: dict[str, Any] | None) -> None:
         execution.finish(outcome.to_json(), fields)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from codebox_server.bounds import KERNEL_START_SECONDS
+from codebox_server.bounds import EXIT_AFTER_SECONDS, KERNEL_WAITS
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.channel import KernelChannel
 from codebox_server.jupyter.managers import BoxMappingKernelManager
@@ -17,6 +16,7 @@ from codebox_server.jupyter.message import Message
 from codebox_server.kernels.environment import Changes, difference
 from codebox_server.kernels.last_words import LastWords
 from codebox_server.runs.idle_cpu import IdleCpu
+from codebox_server.runs.kernel_start import KernelStart
 from codebox_server.runs.probe import is_wrapped
 from codebox_server.system.process import Death, children, reap, signal_group, watch_exit
 
@@ -53,19 +53,20 @@ class LiveKernel:
         self.exited = asyncio.Event()
         # Set while no request of another client runs.
         self.calm = asyncio.Event()
-        self._ready = False
         self._channel: KernelChannel | None = None
+        self._start: KernelStart
+        # Held by whoever sees to it that there is a process that answers.
+        self._ensuring = asyncio.Lock()
         # What the process says at its end, and the last request that it had from here.
         self._last_words: LastWords | None = None
         self._request = ""
-        self._becoming_ready: asyncio.Task[None] | None = None
         self._idle_cpu = IdleCpu()
         self._unwatch: Callable[[], None] = lambda: None
         self.open()
 
     def open(self) -> None:
         """Watch the process that is there now and connect to it."""
-        self.death, self.loss_told, self._ready = None, False, False
+        self.death, self.loss_told = None, False
         self.exited = asyncio.Event()
         self.calm.set()
         self._last_words = getattr(self._jupyter.provisioner, "last_words", None)
@@ -79,7 +80,7 @@ class LiveKernel:
         )
         self._jupyter.execution_state = "starting"
         self.touch()
-        self._becoming_ready = asyncio.ensure_future(self._wait_ready(self._channel))
+        self._start = KernelStart(self._channel, self.pid, self._manager.kernel_start_seconds, self._on_answer)
 
     def close(self) -> None:
         """Stop listening; the kernel is restarted or removed by somebody else."""
@@ -88,20 +89,35 @@ class LiveKernel:
         self.calm.set()
 
     async def ensure(self) -> None:
-        """Have a kernel that answers, with a new process when the last one has gone. Raises TimeoutError, OSError."""
-        if self.death is not None:
-            self._close_channel()
-            await self._manager.renew(self.id)
-            self.open()
-        if self._ready or self._becoming_ready is None:
+        """Have a kernel that answers, with a new process when the last one has gone or says and does nothing.
+
+        Raises TimeoutError, OSError.
+        """
+        if self.death is None and self._start.answered:
             return
-        exited = asyncio.ensure_future(self.exited.wait())
-        await asyncio.wait((self._becoming_ready, exited), return_when=asyncio.FIRST_COMPLETED)
-        exited.cancel()
-        if self.death is not None:
-            raise TimeoutError("the kernel ended while it started")
-        if not self._ready:
-            raise TimeoutError("the kernel did not answer")
+        async with self._ensuring:
+            for _ in range(KERNEL_WAITS):
+                if self.death is not None:
+                    self._close_channel()
+                    await self._manager.renew(self.id)
+                    self.open()
+                start = self._start
+                hopeful = await start.wait(self.exited)
+                if self.death is not None:
+                    raise TimeoutError("the kernel ended while it started")
+                if start.closed:
+                    raise TimeoutError("the kernel was restarted or removed")
+                if start.answered:
+                    return
+                if not hopeful:
+                    await self._give_up()
+        raise TimeoutError("the kernel did not answer in time")
+
+    async def _give_up(self) -> None:
+        """End a process that has never answered, and so has lost nothing."""
+        self.loss_told = True
+        self.kill()
+        await asyncio.wait_for(self.exited.wait(), EXIT_AFTER_SECONDS)
 
     @property
     def pid(self) -> int:
@@ -196,19 +212,14 @@ class LiveKernel:
 
     def end_burning(self, runs_nothing: bool) -> None:
         """Kill it when it `runs_nothing` and has used CPU time before each of the last calls of this."""
-        starting = self._becoming_ready is not None and not self._becoming_ready.done()
-        if not runs_nothing or starting or self.death is not None:
+        if not runs_nothing or self._start.has_time or self.death is not None:
             self._idle_cpu.forget()
         elif self._idle_cpu.look(self.processes()):
             self.kill()
 
-    async def _wait_ready(self, channel: KernelChannel) -> None:
-        # Failures show when something is to be run: the kernel is dead then, or still not ready.
-        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
-            await channel.ready(KERNEL_START_SECONDS)
-            self._ready = True
-            if self._jupyter.execution_state == "starting":
-                self._jupyter.execution_state = "idle"
+    def _on_answer(self) -> None:
+        if self._jupyter.execution_state == "starting":
+            self._jupyter.execution_state = "idle"
 
     def _close_channel(self) -> None:
         if self._channel is not None:
@@ -216,8 +227,7 @@ class LiveKernel:
         if self._last_words is not None:
             self._last_words.close()
             self._last_words = None
-        if self._becoming_ready is not None:
-            self._becoming_ready.cancel()
+        self._start.close()
 
     def _on_exit(self) -> None:
         self.death = reap(self.pid) or Death(-int(signal.SIGKILL))

@@ -58,7 +58,12 @@ def ended_outside(code: str) -> Outcome:
 
 
 def not_started(detail: str) -> Outcome:
-    """The kernel of the context could not be started."""
+    """The kernel of the context could not be started: no code has run."""
+    return Outcome("killed", {"code": "kernel_start", "detail": detail}, True)
+
+
+def unknown(detail: str) -> Outcome:
+    """Nobody can tell what became of it."""
     return Outcome("killed", {"code": "exit", "detail": detail}, True)
 
 
