@@ -55,7 +55,7 @@ _SOCKET_PATH_BYTES = 107
 
 
 def read_settings(env: Mapping[str, str]) -> Settings:
-    """Settings from CODEBOX_SOCKET, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS, _LOG_LEVEL, _WATCH, _KERNEL_START_SECONDS."""
+    """Settings from CODEBOX_SOCKET, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS, _KERNEL_START_SECONDS and so on."""
     return Settings(
         socket=env.get("CODEBOX_SOCKET") or "/run/codebox/box.sock",
         root=Path(env.get("CODEBOX_ROOT") or "/mnt"),
