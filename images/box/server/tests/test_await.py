@@ -20,7 +20,7 @@ def forked(box: Box) -> str | None:
 
 
 @pytest.fixture(scope="module", params=["forked", "started"])
-def context(box: Box, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def context(box: Box, request: pytest.FixtureRequest) -> Iterator[str]:
     """A Python context. In a folder with a module that hides a library of the fork server, a kernel is started."""
     if request.param == "forked":
         made: list[str | None] = []
@@ -115,6 +115,22 @@ def test_a_loop_in_a_loop_runs_where_it_is_allowed(box: Box, context: str) -> No
         code + "asyncio.run(one()), asyncio.get_event_loop().run_until_complete(one()), await one()", context=context
     )
     assert result(events) == "(1, 1, 1)"
+
+
+def test_times_of_an_await_are_told(box: Box, context: str) -> None:
+    cell = box.run("%%time\nimport asyncio  # é\nx = await asyncio.sleep(0.01, 8)\nprint(x)\nx + 1", context=context)
+    assert text(cell).startswith("8\nCPU times: user ")
+    assert (text(cell).count("Wall time: "), result(cell), cell[-1]["status"]) == (1, "9", "ok")
+    lines = box.run(
+        "for i in range(2):\n  y = %time await asyncio.sleep(0.01, 'é')\n%time (await asyncio.sleep(0.01, i), y);",
+        context=context,
+    )
+    assert (text(lines).count("Wall time: "), of(lines, "result"), lines[-1]["status"]) == (3, [], "ok")
+    failed = box.run("%time await asyncio.sleep(1 / 0)", context=context)
+    assert (text(failed).count("Wall time: "), of(failed, "error")[0]["name"]) == (1, "ZeroDivisionError")
+    box.run("x = 3", context=context)
+    done = box.run("%%time\nawait asyncio.sleep(600)", context=context, timeoutMs=300)[-1]
+    assert (done["status"], done["stateLost"], result(box.run("x", context=context))) == ("timeout", False, "3")
 
 
 def test_a_client_of_http_awaits_its_answers(box: Box, context: str) -> None:
