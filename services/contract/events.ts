@@ -47,6 +47,7 @@ const causeCodes = [
   'restarted, context_deleted (the context went)',
   'box_… (the box is gone: box_deleted, box_idle, box_lost, …)',
   'journal_lost, protocol_error, no_end (the box does not tell)',
+  'internal (the kernel or the box server itself failed, at no fault of the code; the status is killed)',
 ];
 
 /**

@@ -102,3 +102,31 @@ def test_a_run_that_ends_before_its_code_does_not_hide_what_later_ones_leave(fre
     for one in left:
         os.kill(one["pid"], signal.SIGKILL)
     assert len(left) == 1
+
+
+@pytest.mark.parametrize(
+    ("breaks", "mends", "detail"),
+    [
+        (
+            "kernel.finish_metadata = lambda *_: 1 / 0",
+            "del kernel.finish_metadata",
+            "ZeroDivisionError: division by zero",
+        ),
+        ("import sys\ndel sys.stdout", "print('back')", "has no attribute 'stdout'"),
+        ("kernel.shell_handlers['execute_request'] = None", None, "the kernel did not answer"),
+    ],
+)
+def test_a_kernel_that_fails_is_told_at_once_and_as_no_time_limit(
+    box: Box, breaks: str, mends: str | None, detail: str
+) -> None:
+    context = box.context()
+    box.run("kernel = get_ipython().kernel", context=context)
+    done = box.run(breaks, context=context)[-1]
+    if mends is None:
+        done = box.run("1", context=context)[-1]
+    assert (done["status"], done["cause"]["code"], done["stateLost"]) == ("killed", "internal", False)
+    assert detail in done["cause"]["detail"]
+    assert done["durationMs"] < 20_000
+    if mends is not None:
+        assert box.run(mends, context=context)[-1]["status"] == "ok"
+    box.http.delete(f"/api/kernels/{context}")

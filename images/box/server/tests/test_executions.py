@@ -149,6 +149,25 @@ def test_input_is_asked_and_answered(box: Box) -> None:
     assert result(run.wait()) == "'secret'"
 
 
+def test_the_begin_is_told_before_what_the_code_asks(box: Box) -> None:
+    late = """import time
+kernel = get_ipython().kernel
+publish = kernel._publish_execute_input
+def late(*args):
+    kernel.iopub_thread.schedule(lambda: time.sleep(0.5))
+    publish(*args)
+kernel._publish_execute_input = late"""
+    context = box.context()
+    box.run(late, context=context)
+    run = box.start("input('who? ')", context=context)
+    assert run.until("input_request")["prompt"] == "who? "
+    assert [event["type"] for event in run.events] == ["started", "input_request"]
+    assert run.get()["waitingForInput"] is True
+    run.post("input", text="Ann")
+    assert result(run.wait()) == "'Ann'"
+    box.http.delete(f"/api/kernels/{context}")
+
+
 def test_input_that_was_not_asked_for_is_refused(box: Box) -> None:
     run = box.start("import time; time.sleep(1)")
     run.until("started")

@@ -14,6 +14,7 @@ from typing import Any
 from ipykernel.kernelbase import Kernel
 
 from codebox_server.kernels.environment import Changes, EnvironmentMixin, change
+from codebox_server.kernels.replies import RepliesMixin
 from codebox_server.kernels.variables import VariablesMixin, page_of
 
 _READ_BYTES = 64 * 1024
@@ -23,7 +24,7 @@ _VARIABLES_SECONDS = 3.0
 _CHANGE_SECONDS = 3.0
 
 
-class ChildKernel(VariablesMixin, EnvironmentMixin, Kernel):
+class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
     """Base of the Bash and JavaScript kernels. The child shares our process group, so what ends us ends it."""
 
     implementation_version = "1"

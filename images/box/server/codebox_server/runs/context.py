@@ -11,7 +11,6 @@ from typing import Any
 
 from codebox_server.bounds import IDLE_GRACE_SECONDS, KERNEL_ATTEMPTS, QUEUE_WAITING, VARIABLES_SECONDS
 from codebox_server.errors import BoxError
-from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.variables import REQUEST as VARIABLES
@@ -19,21 +18,21 @@ from codebox_server.packages.lack import FAILED, Lack, Lacks
 from codebox_server.runs.binding import change_environment, prove
 from codebox_server.runs.cpu_clock import CpuClock
 from codebox_server.runs.execution import Execution
+from codebox_server.runs.hearing import Hearing
 from codebox_server.runs.ladder import Ladder
 from codebox_server.runs.live_kernel import LiveKernel, now
 from codebox_server.runs.outcome import (
     Outcome,
     died,
     ended_outside,
+    failed,
     not_started,
     replied,
     says_full,
     stopped,
     told_loss,
-    unknown,
 )
 from codebox_server.runs.probe import Events, Probe, Reading
-from codebox_server.runs.translation import take_begin, take_error, take_output, take_question
 from codebox_server.runs.trouble import trouble
 
 _log = logging.getLogger(__name__)
@@ -50,6 +49,7 @@ class Context:
         # Set to end the installer that runs for an execution; None while there is none.
         self._installing: asyncio.Event | None = None
         self._kernel = LiveKernel(kernel_id, manager, self._on_message, self._on_exit)
+        self._hearing = Hearing(self._kernel, lacks, self._on_begin)
         self.language = self._kernel.language
         self._created_at = now()
         self._queue: deque[Execution] = deque()
@@ -174,7 +174,8 @@ class Context:
                     await self._run(self._running)
                 except Exception:
                     _log.exception("an execution failed in the box server")
-                    self._finish(self._running, unknown("the box server failed; see its log"), None)
+                    outcome = failed("the box server failed; see its log")
+                    self._finish(self._running, outcome.losing(self._kernel.death is not None), None)
                 finally:
                     self._running = None
         finally:
@@ -326,14 +327,14 @@ class Context:
             return replied(execution.reply, execution.reply_metadata, oom).losing(lost)
         if death is not None:
             return died(death, oom)
-        return unknown("the kernel lost the run")
+        return failed("the kernel did not answer")
 
     def _finish(self, execution: Execution, outcome: Outcome, fields: dict[str, Any] | None) -> None:
         execution.finish(outcome.to_json(), fields)
         self._kernel.touch()
 
     def _interrupt(self) -> None:
-        # Before the code runs an interrupt would be lost; `_on_iopub` sends it when it does.
+        # Before the code runs an interrupt would be lost; `_on_begin` sends it when it does.
         if self._running is not None and self._running.begun:
             self._kernel.interrupt()
 
@@ -344,57 +345,8 @@ class Context:
             self._running.settle()
 
     def _on_message(self, channel: str, message: Message) -> None:
-        execution = self._running
-        mine = execution is not None and execution.message_id != "" and message.parent_id == execution.message_id
-        if channel == "iopub":
-            self._on_iopub(message, execution if mine else None)
-        elif execution is None or not mine:
-            return
-        elif message.kind == "execute_reply":
-            self._on_reply(execution, message)
-        elif message.kind == "input_request":
-            take_question(execution, message)
+        self._hearing.hear(channel, message, self._running)
 
-    def _on_iopub(self, message: Message, execution: Execution | None) -> None:
-        if message.kind == "status":
-            self._on_status(message, execution)
-        elif execution is None:
-            return
-        elif message.kind == "execute_input" and not execution.begun:
-            take_begin(execution, message)
-            if execution.stop is not None:
-                self._interrupt()
-        elif message.kind == "error" and execution.lack is None:
-            take_error(execution, message, self._lacks)
-        else:
-            # What comes after it is a sign of more than a failed import.
-            execution.show_lack()
-            take_output(execution, message)
-
-    def _on_status(self, message: Message, execution: Execution | None) -> None:
-        idle = wire.text(message.content(), "execution_state") == "idle"
-        if execution is not None and idle:
-            execution.idle = True
-            self._check_ends(execution)
-        elif execution is None and message.parent_kind == "execute_request":
-            if idle:
-                self._kernel.calm.set()
-            else:
-                self._kernel.calm.clear()
-
-    def _on_reply(self, execution: Execution, message: Message) -> None:
-        execution.reply = message.content()
-        execution.reply_metadata = message.metadata()
-        self._check_ends(execution)
-        if not execution.idle:
-            asyncio.get_running_loop().call_later(IDLE_GRACE_SECONDS, self._give_up_idle, execution, execution.settled)
-
-    def _give_up_idle(self, execution: Execution, settled: asyncio.Future[None]) -> None:
-        """The kernel has answered and its last outputs have not come: they never will."""
-        if not settled.done():
-            execution.settle()
-            self._kernel.renew_iopub()
-
-    def _check_ends(self, execution: Execution) -> None:
-        if execution.idle and execution.reply is not None:
-            execution.settle()
+    def _on_begin(self, execution: Execution) -> None:
+        if execution.stop is not None:
+            self._interrupt()

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from codebox_server.jupyter.message import Message
 from codebox_server.packages.lack import HAS_RUN, Lack
 from codebox_server.runs.journal import Journal
 from codebox_server.runs.output import Output
@@ -46,6 +47,8 @@ class Execution:
     started_at: float = 0.0
     execution_count: int | None = None
     waiting_for_input: bool = False
+    # Asked before the begin of the code was told.
+    question: Message | None = None
     stop: str | None = None
     # What whoever ended it says of that: further fields of its cause.
     told: dict[str, Any] | None = None
@@ -70,6 +73,7 @@ class Execution:
         """The same code has been sent once more."""
         self.message_id = message_id
         self.begun = self.idle = False
+        self.question = None
         self.reply, self.reply_metadata = None, {}
         self.settled = asyncio.get_running_loop().create_future()
 

@@ -19,6 +19,8 @@ _ENDS = {
     "restarted": "the context was restarted",
     "context_deleted": "the context was deleted",
 }
+# What is told of a failure.
+_DETAIL_CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,9 @@ def not_started(detail: str) -> Outcome:
     return Outcome("killed", {"code": "kernel_start", "detail": detail}, True)
 
 
-def unknown(detail: str) -> Outcome:
-    """Nobody can tell what became of it."""
-    return Outcome("killed", {"code": "exit", "detail": detail}, True)
+def failed(detail: str) -> Outcome:
+    """The box server or the kernel itself failed, whatever the code did."""
+    return Outcome("killed", {"code": "internal", "detail": detail[:_DETAIL_CHARACTERS]})
 
 
 def out_of_memory(process: str, memory: dict[str, int]) -> dict[str, Any]:
@@ -102,6 +104,9 @@ def replied(reply: dict[str, Any], metadata: dict[str, Any], oom: dict[str, int]
         outcome = died(Death(returncode), oom)
         # A shell or script that ends itself is an ordinary end of the cell, with the variables gone.
         return Outcome("error", outcome.cause, True) if returncode >= 0 else outcome
+    fault = own.get("fault") if isinstance(own, dict) else None
+    if isinstance(fault, str):
+        return failed(f"the kernel itself failed: {fault}")
     status = reply.get("status")
     if status == "ok":
         return Outcome("ok")

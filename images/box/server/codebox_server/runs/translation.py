@@ -64,10 +64,16 @@ def take_begin(execution: Execution, message: Message) -> None:
         execution.execution_count = fields["executionCount"] = count
     if not execution.mended:
         execution.output.announce("started", fields)
+    if execution.question is not None:
+        take_question(execution, execution.question)
 
 
 def take_question(execution: Execution, message: Message) -> None:
-    """The code asks for input."""
+    """The code asks for input. That comes on another channel, and is held back while its begin has not come."""
+    if not execution.begun:
+        execution.question = message
+        return
+    execution.question = None
     content = message.content()
     execution.waiting_for_input = True
     prompt = wire.text(content, "prompt")[:_PROMPT_CHARACTERS]

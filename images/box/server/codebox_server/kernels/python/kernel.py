@@ -16,6 +16,7 @@ from codebox_server.kernels.environment import EnvironmentMixin
 from codebox_server.kernels.outstream import note_begin
 from codebox_server.kernels.python.description import variable_names
 from codebox_server.kernels.python.inspection import inspect
+from codebox_server.kernels.replies import RepliesMixin
 from codebox_server.kernels.variables import VariablesMixin, page_of
 
 
@@ -29,7 +30,7 @@ class _NoSubshells:
         return False
 
 
-class PythonKernel(VariablesMixin, EnvironmentMixin, IPythonKernel):
+class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel):
     """IPython."""
 
     _supports_kernel_subshells = False

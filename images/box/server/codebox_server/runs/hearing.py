@@ -1,0 +1,79 @@
+"""What a kernel says, on its way into the run that it belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from codebox_server.bounds import IDLE_GRACE_SECONDS
+from codebox_server.jupyter import message as wire
+from codebox_server.jupyter.message import Message
+from codebox_server.packages.lack import Lacks
+from codebox_server.runs.execution import Execution
+from codebox_server.runs.live_kernel import LiveKernel
+from codebox_server.runs.translation import take_begin, take_error, take_output, take_question
+
+
+class Hearing:
+    """Takes the messages of one kernel. `on_begin` is called when the code of a run begins."""
+
+    def __init__(self, kernel: LiveKernel, lacks: Lacks, on_begin: Callable[[Execution], None]) -> None:
+        self._kernel = kernel
+        self._lacks = lacks
+        self._on_begin = on_begin
+
+    def hear(self, channel: str, message: Message, running: Execution | None) -> None:
+        """A message has come while this execution, or none, is `running`."""
+        mine = running is not None and running.message_id != "" and message.parent_id == running.message_id
+        execution = running if mine else None
+        if channel == "iopub":
+            self._on_iopub(message, execution)
+        elif execution is None:
+            return
+        elif message.kind == "execute_reply":
+            execution.reply = message.content()
+            execution.reply_metadata = message.metadata()
+            self._check_ends(execution)
+        elif message.kind == "input_request":
+            take_question(execution, message)
+
+    def _on_iopub(self, message: Message, execution: Execution | None) -> None:
+        if message.kind == "status":
+            self._on_status(message, execution)
+        elif execution is None:
+            return
+        elif message.kind == "execute_input" and not execution.begun:
+            take_begin(execution, message)
+            self._on_begin(execution)
+        elif message.kind == "error" and execution.lack is None:
+            take_error(execution, message, self._lacks)
+        else:
+            # What comes after it is a sign of more than a failed import.
+            execution.show_lack()
+            take_output(execution, message)
+
+    def _on_status(self, message: Message, execution: Execution | None) -> None:
+        idle = wire.text(message.content(), "execution_state") == "idle"
+        if execution is not None and idle:
+            execution.idle = True
+            self._check_ends(execution)
+        elif execution is None and message.parent_kind == "execute_request":
+            if idle:
+                self._kernel.calm.set()
+            else:
+                self._kernel.calm.clear()
+
+    def _check_ends(self, execution: Execution) -> None:
+        """A run has ended when the kernel has answered and is idle; the one is not long without the other."""
+        if execution.idle and execution.reply is not None:
+            execution.settle()
+        else:
+            asyncio.get_running_loop().call_later(IDLE_GRACE_SECONDS, self._give_up, execution, execution.settled)
+
+    def _give_up(self, execution: Execution, settled: asyncio.Future[None]) -> None:
+        if settled.done():
+            return
+        execution.settle()
+        if not execution.idle:
+            # Its last outputs have not come, and never will.
+            self._kernel.renew_iopub()
