@@ -51,6 +51,29 @@ export const languageOrContext = <T extends z.ZodType<{ language?: string | unde
     message: 'must be left out with context, which has its own',
   });
 
+export const besideCode = 'Beside a body of code alone; a JSON body has it as a key.';
+
+/** What can be said in the query of a request whose body is code alone. */
+export const codeQueryFields = {
+  timeoutSeconds: z.coerce.number().pipe(timeoutSecondsSchema).optional().meta({ description: besideCode }),
+  cpuSeconds: z.coerce.number().pipe(cpuSecondsSchema).optional().meta({ description: besideCode }),
+};
+
+const flag = () =>
+  z
+    .enum(['true', 'false'])
+    .transform((value) => value === 'true')
+    .optional()
+    .meta({ description: besideCode });
+
+/** The query of an execution whose body is code alone. */
+export const executionCodeQuerySchema = z.strictObject({
+  ...codeQueryFields,
+  context: executionFields.context.meta({ description: besideCode }),
+  autoInstall: flag(),
+  detach: flag(),
+});
+
 export const createExecutionSchema = languageOrContext(
   z.strictObject({
     ...executionFields,

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { networkPolicySchema } from './boxes.ts';
 import { causeSchema, commandEventSchema, executionEventSchema, runErrorSchema, runStatuses } from './events.ts';
-import { codeSchema, languageSchema, timeoutSecondsSchema } from './executions.ts';
+import { besideCode, codeQueryFields, codeSchema, languageSchema, timeoutSecondsSchema } from './executions.ts';
 import { inlineFileSchema } from './files.ts';
 import { cpuSecondsSchema, environmentSchema, limitsSchema } from './limits.ts';
 import { packageSpecsSchema } from './packages.ts';
@@ -33,6 +33,13 @@ export const createRunSchema = z
     message: 'is needed where there are no files',
   })
   .meta({ id: 'CreateRun' });
+
+/** The query of a run whose body is code alone. */
+export const runCodeQuerySchema = z.strictObject({
+  ...codeQueryFields,
+  template: plainText().min(1).max(64).optional().meta({ description: besideCode }),
+  network: networkPolicySchema.optional().meta({ description: besideCode }),
+});
 
 export type CreateRun = z.infer<typeof createRunSchema>;
 

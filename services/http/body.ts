@@ -1,31 +1,47 @@
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
 import type { HttpEnv } from './env.ts';
+import { findJsonFault } from './json-fault.ts';
 
 const maxJsonBytes = 10 * 1024 * 1024;
 const readDeadlineMs = 30_000;
+/** A longer text that is not JSON is refused without looking for the place. */
+const maxExplained = 1024 * 1024;
 
 /**
  * Reads a JSON body whole: at most 10 MiB, within 30 s, valid UTF-8. The Content-Type is not asked for, so that
  * `curl -d '{…}'` works as it is. Answers the value and the bytes; an empty body is `{}`.
- * Throws `timeout` when it is late, `too_large`, and `invalid_request` for one that breaks off or is not JSON.
+ * Throws `timeout` when it is late, `too_large`, and `invalid_request` for one that breaks off or is not JSON, with the place, the
+ * usual cause, and `advice` of the one who reads it.
  */
 export const readJsonBody = async <E extends HttpEnv>(
   c: Context<E>,
+  advice?: string,
 ): Promise<{ value: unknown; bytes: Uint8Array }> => {
-  const bytes = await readBytes(c);
+  const { text, bytes } = await readTextBody(c);
   if (bytes.length === 0) return { value: {}, bytes };
-  let text: string;
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-  } catch (cause) {
-    throw invalid('is not valid UTF-8', cause);
-  }
   try {
     return { value: JSON.parse(text), bytes };
   } catch (cause) {
-    throw invalid('is not valid JSON', cause);
+    throw invalid(`is not valid JSON${whyNot(text)}${advice === undefined ? '' : `. ${advice}`}`, cause);
   }
+};
+
+/** Reads a body of text whole, under the same bounds as one of JSON. */
+export const readTextBody = async <E extends HttpEnv>(c: Context<E>): Promise<{ text: string; bytes: Uint8Array }> => {
+  const bytes = await readBytes(c);
+  try {
+    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), bytes };
+  } catch (cause) {
+    throw invalid('is not valid UTF-8', cause);
+  }
+};
+
+const whyNot = (text: string): string => {
+  const fault = text.length <= maxExplained ? findJsonFault(text) : undefined;
+  if (!fault) return '';
+  const { line, column, offset, cause } = fault;
+  return ` at line ${line}, column ${column} (offset ${offset}): ${cause}`;
 };
 
 const readBytes = async <E extends HttpEnv>(c: Context<E>): Promise<Uint8Array> => {

@@ -2,7 +2,8 @@ import { OpenAPIRegistry } from '@asteasolutions/zod-to-openapi';
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
 import { decodePath, problemSchema } from '#contract';
-import { readJsonBody } from './body.ts';
+import { readJsonBody, readTextBody } from './body.ts';
+import { codeTypes, languageOfType } from './code-body.ts';
 import type { HttpEnv } from './env.ts';
 import { faulty, toFaults } from './fault.ts';
 import { createKnownRoutes } from './known-routes.ts';
@@ -24,6 +25,11 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
   params?: P;
   query?: Q;
   body?: B;
+  /**
+   * Takes code as it stands in a file too, by a Content-Type such as `text/x-python`: the body's `code` and `language`. These are its
+   * other keys that are then given in the query.
+   */
+  codeQuery?: z.ZodObject;
   /** Bodies that are not JSON, for the OpenAPI document only: the handler reads them. */
   rawBody?: Record<string, z.ZodType>;
   responses: Record<number, ResponseSpec>;
@@ -44,11 +50,14 @@ export interface Input<E extends HttpEnv, P, Q, B> {
   params: P;
   query: Q;
   body: B;
-  /** The JSON body as it came. */
+  /** The JSON body as it came, or as it stands for a body of code. */
   bytes: Uint8Array;
 }
 
 const noInput = z.strictObject({});
+const codeAdvice =
+  "`jq -n --rawfile code FILE '{$code}'` writes code as JSON; with a Content-Type such as text/x-python the body is the code itself";
+const codeSchema = z.string().meta({ description: 'The code itself, in UTF-8.' });
 
 /** The routes of a server: each is checked, documented and served from one description. */
 export const createEndpoints = <E extends HttpEnv>() => {
@@ -61,7 +70,9 @@ export const createEndpoints = <E extends HttpEnv>() => {
     { security, headers }: Pick<Admission<E>, 'security' | 'headers'>,
   ): void => {
     const content = spec.body ? { 'application/json': { schema: spec.body } } : {};
-    const raw = Object.fromEntries(Object.entries(spec.rawBody ?? {}).map(([type, schema]) => [type, { schema }]));
+    const code = spec.codeQuery ? Object.fromEntries(codeTypes.map((type) => [type, codeSchema])) : {};
+    const rawBody = Object.entries({ ...code, ...spec.rawBody });
+    const raw = Object.fromEntries(rawBody.map(([type, schema]) => [type, { schema }]));
     const hasBody = spec.body !== undefined || spec.rawBody !== undefined;
     registry.registerPath({
       method: spec.method,
@@ -71,7 +82,7 @@ export const createEndpoints = <E extends HttpEnv>() => {
       security,
       request: {
         ...(spec.params && { params: spec.params as unknown as z.ZodObject }),
-        ...(spec.query && { query: spec.query as unknown as z.ZodObject }),
+        ...((spec.query ?? spec.codeQuery) && { query: (spec.query ?? spec.codeQuery) as unknown as z.ZodObject }),
         ...(headers && { headers }),
         ...(hasBody && { body: { content: { ...content, ...raw } } }),
       },
@@ -105,13 +116,36 @@ export const createEndpoints = <E extends HttpEnv>() => {
         admission.admit?.(c);
         const given = spec.params ? readParams(c, restOf) : {};
         const params = checkInput(spec.params ?? noInput, given, '/path') as z.output<P>;
-        const query = checkInput(spec.query ?? noInput, readQuery(c), '/query') as z.output<Q>;
-        const { value, bytes } = spec.body ? await readJsonBody(c) : { value: {}, bytes: new Uint8Array() };
+        const language = spec.codeQuery && languageOfType(c.req.header('content-type'));
+        const givenQuery = readQuery(c);
+        if (language === undefined && spec.codeQuery) refuseCodeQuery(spec.codeQuery, givenQuery);
+        const querySchema = (language !== undefined && spec.codeQuery) || spec.query || noInput;
+        const query = checkInput(querySchema, givenQuery, '/query') as z.output<Q>;
+        const { value, bytes } = spec.body
+          ? await (language === undefined
+              ? readJsonBody(c, spec.codeQuery && codeAdvice)
+              : readCode(c, language, query))
+          : { value: {}, bytes: new Uint8Array() };
         const body = checkInput(spec.body ?? noInput, value, '') as z.output<B>;
         return await handler({ c, params, query, body, bytes });
       });
     },
   };
+};
+
+/** A body of code with what its query says, as the JSON body that it stands for. A context has its own language. */
+const readCode = async <E extends HttpEnv>(c: Context<E>, language: string, query: unknown) => {
+  const { text: code } = await readTextBody(c);
+  const named = { ...(query as Record<string, unknown>) };
+  const value = { code, ...(named.context === undefined && { language }), ...named };
+  return { value, bytes: Buffer.from(JSON.stringify(value)) };
+};
+
+const refuseCodeQuery = (schema: z.ZodObject, query: Record<string, string>): void => {
+  const detail =
+    'is a key of the JSON body; in the query it stands beside a body of code, as Content-Type: text/x-python says';
+  const misplaced = Object.keys(query).filter((name) => Object.hasOwn(schema.shape, name));
+  if (misplaced.length > 0) throw faulty(misplaced.map((name) => ({ pointer: `/query/${name}`, detail })));
 };
 
 const problemDoc = {

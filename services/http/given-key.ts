@@ -4,3 +4,37 @@ import type { HttpEnv } from './env.ts';
 /** The key that a request gives in `Authorization: Bearer` or `X-API-Key`. */
 export const givenKey = <E extends HttpEnv>(c: Context<E>): string | undefined =>
   /^Bearer +(\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? c.req.header('x-api-key');
+
+/** Where others take a key. */
+const otherHeaders = [
+  'api-key',
+  'apikey',
+  'x-api-token',
+  'x-auth-token',
+  'x-access-token',
+  'x-codebox-key',
+  'token',
+  'key',
+];
+const queryNames = ['api_key', 'apikey', 'api-key', 'key', 'token', 'access_token'];
+
+/**
+ * What is wrong with the form in which a request gives its key, as the rest of a sentence for its caller; '' when the form is right. It
+ * tells nothing of the key itself.
+ */
+export const keyMistake = <E extends HttpEnv>(c: Context<E>): string => {
+  const authorization = c.req.header('authorization')?.trim();
+  if (givenKey(c) !== undefined) return '';
+  if (authorization === 'Bearer') return '; there is nothing behind Bearer: the variable with the key may be empty';
+  if (authorization?.startsWith('cbx_')) return '; the word Bearer is missing before the key';
+  if (/^Bearer\b/i.test(authorization ?? ''))
+    return '; behind Bearer and a space there is the key alone, without spaces';
+  const [scheme] = /^[A-Za-z]{1,20}(?= )/.exec(authorization ?? '') ?? [];
+  if (scheme !== undefined) return `; the Authorization that was sent is of the kind ${scheme}, not Bearer`;
+  if (authorization !== undefined) return '; the Authorization that was sent does not begin with Bearer';
+  const header = otherHeaders.find((name) => c.req.header(name) !== undefined);
+  if (header !== undefined) return `; the header ${header} is not read`;
+  const name = queryNames.find((one) => c.req.query(one) !== undefined);
+  if (name !== undefined) return `; ?${name}= is not read, as an address is written into logs`;
+  return '';
+};

@@ -233,6 +233,56 @@ describe.each(drivers)('executions on the %s driver', (driver) => {
     expect(streamOf(bash.outputs, 'stderr')).toBe('oops\n');
   });
 
+  const sendCode = async (to: string, type: string, body: string, headers: Record<string, string> = {}) => {
+    const response = await gateway.call(to, { method: 'POST', body, headers: { 'content-type': type, ...headers } });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+
+  test('a body of code is run as it stands, in the language of its Content-Type', async () => {
+    const python = 'text = "quotes \' and\\ttabs"\nprint(text)\nlen(text)\n';
+    const told = await sendCode(path(), 'text/x-python; charset=utf-8', python);
+    expect(told).toMatchObject({ status: 200, body: { status: 'ok', language: 'python', text: '17' } });
+    for (const [type, language, code] of [
+      ['text/javascript', 'javascript', '(() => "4" + 2)()'],
+      ['application/typescript', 'typescript', 'const n: number = 42; n'],
+      ['application/x-sh', 'bash', "echo '42'\n"],
+    ] as const)
+      expect(await sendCode(path(), type, code)).toMatchObject({ status: 200, body: { status: 'ok', language } });
+    const once = await sendCode('/v1/run?timeoutSeconds=30', 'text/x-python', '6 * 7');
+    expect(once).toMatchObject({ status: 200, body: { status: 'ok', text: '42' } });
+  });
+
+  test('beside a body of code the query has the other keys, and is checked as they are', async () => {
+    const late = await sendCode(path('?timeoutSeconds=0.3'), 'text/x-python', 'import time\ntime.sleep(30)');
+    expect(late.body).toMatchObject({ status: 'timeout' });
+    const created = await gateway.post(`/v1/boxes/${box.id}/contexts`, { language: 'javascript' });
+    const { id } = created.body as { id: string };
+    const inContext = await sendCode(path(`?context=${id}`), 'text/javascript', '40 + 2');
+    expect(inContext.body).toMatchObject({ status: 'ok', context: id, text: '42' });
+    expect((await sendCode(path('?detach=true'), 'text/x-python', '1')).status).toBe(202);
+    const faultOf = async (query: string, type: string, body: string) => (await sendCode(path(query), type, body)).body;
+    expect(await faultOf('?timeoutSeconds=soon', 'text/x-python', '1')).toMatchObject({
+      errors: [{ pointer: '/query/timeoutSeconds' }],
+    });
+    expect(await faultOf('?timeout=1', 'text/x-python', '1')).toMatchObject({
+      errors: [{ pointer: '/query/timeout', detail: 'is not a known key; did you mean timeoutSeconds?' }],
+    });
+    expect(await faultOf('?timeoutSeconds=1', 'application/json', '{"code": "1"}')).toMatchObject({
+      errors: [{ pointer: '/query/timeoutSeconds', detail: expect.stringContaining('is a key of the JSON body') }],
+    });
+    expect(await faultOf('', 'application/json', 'print(1)')).toMatchObject({
+      detail: expect.stringContaining('text/x-python'),
+    });
+  });
+
+  test('an Idempotency-Key tells a body of code by its language and query too', async () => {
+    const key = { 'idempotency-key': `code-${box.id}` };
+    const first = await sendCode(path('?timeoutSeconds=30'), 'text/x-python', 'import os; os.urandom(8)', key);
+    expect(await sendCode(path('?timeoutSeconds=30'), 'text/x-python', 'import os; os.urandom(8)', key)).toEqual(first);
+    const other = await sendCode(path('?timeoutSeconds=20'), 'text/x-python', 'import os; os.urandom(8)', key);
+    expect(other).toMatchObject({ status: 422, body: { code: 'idempotency_mismatch' } });
+  });
+
   test('env holds for one run', async () => {
     const code = 'import os; os.environ.get("GREETING")';
     expect((await gateway.run(box.id, code, { env: { GREETING: "it's $(id)" } })).text).toBe('"it\'s $(id)"');

@@ -3,7 +3,7 @@ import type { Context, MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
 import { type Caller, type Client, CodeBoxError, plainText } from '#contract';
 import { checkInput } from '../../http/endpoint.ts';
-import { givenKey } from '../../http/given-key.ts';
+import { givenKey, keyMistake } from '../../http/given-key.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { Env } from './env.ts';
 
@@ -107,7 +107,8 @@ export const createOwners = ({ clientFor, isOpen, hosts, now = Date.now }: Owner
   };
 
   const byCookie = async (c: Context<Env>): Promise<Owner> => {
-    if (!isOpen) throw new CodeBoxError('unauthorized', 'Send an API key as Authorization: Bearer or X-API-Key.');
+    if (!isOpen)
+      throw new CodeBoxError('unauthorized', `Send an API key as Authorization: Bearer or X-API-Key${keyMistake(c)}.`);
     expectOwnPage(c);
     const user = `visitor-${sha256(visitorOf(c)).slice(0, 32)}`;
     return { tenant: (await callerOf(undefined)).tenant, user, key: undefined, client: clientFor(undefined) };

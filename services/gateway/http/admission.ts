@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
-import { givenKey } from '../../http/given-key.ts';
+import { givenKey, keyMistake } from '../../http/given-key.ts';
 import type { Caller } from '../store/keys.ts';
 import type { AddressOf } from './address.ts';
 import type { Env } from './env.ts';
@@ -18,7 +18,8 @@ export interface AdmissionOptions {
 /** Under this name the operator's Idempotency-Keys are kept: no tenant has it. */
 const operator = '@admin';
 
-const noKey = () => new CodeBoxError('unauthorized', 'A valid API key is needed: Authorization: Bearer cbx_…');
+const noKey = (mistake = '') =>
+  new CodeBoxError('unauthorized', `A valid API key is needed: Authorization: Bearer cbx_…${mistake}`);
 const noTicket = () =>
   new CodeBoxError('unauthorized', 'The ticket is not valid: it is used, expired, or of another box.');
 
@@ -57,9 +58,9 @@ export const createAdmission = ({ keys, failures, addressOf }: AdmissionOptions)
       if (counts && !keys.isRemembered(key)) refuseBlocked(c);
       const caller = await keys.callerOf(key);
       if (!caller && counts) failures.note(addressOf(c));
-      const found = requireCaller(caller);
-      admit(c, found);
-      return found;
+      if (!caller) throw noKey(keyMistake(c));
+      admit(c, caller);
+      return caller;
     },
 
     /** By what a ticket stood for, while the key that made it is valid. */
@@ -78,7 +79,7 @@ export const createAdmission = ({ keys, failures, addressOf }: AdmissionOptions)
       if (!isSame(key, adminKey)) {
         refuseBlocked(c);
         if (key !== '') failures.note(addressOf(c));
-        throw new CodeBoxError('unauthorized', 'The admin key is needed: Authorization: Bearer …');
+        throw new CodeBoxError('unauthorized', `The admin key is needed: Authorization: Bearer …${keyMistake(c)}`);
       }
       c.set('tenant', operator);
       c.set('log', c.get('log').child({ actor: 'admin' }));

@@ -6,6 +6,7 @@ import {
   type CreateExecution,
   createExecutionSchema,
   type ExecutionEvent,
+  executionCodeQuerySchema,
   executionEventSchema,
   executionInputSchema,
   executionPageSchema,
@@ -78,6 +79,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       tag,
       params: boxParams,
       body: createExecutionSchema,
+      codeQuery: executionCodeQuerySchema,
       idempotent: { replay },
       responses: {
         200: { description: 'The whole execution, or its events by Accept.', types: executionTypes },

@@ -1,4 +1,4 @@
-import { createRunSchema, runSchema } from '#contract';
+import { createRunSchema, runCodeQuerySchema, runSchema } from '#contract';
 import type { RunOnce } from '../../boxes/run.ts';
 import type { Endpoints } from '../endpoint.ts';
 
@@ -11,6 +11,7 @@ export const addRunRoute = ({ add }: Endpoints, run: RunOnce): void => {
       summary: 'Run once in a fresh box that is destroyed afterwards',
       tag: 'Run',
       body: createRunSchema,
+      codeQuery: runCodeQuerySchema,
       idempotent: true,
       responses: { 200: { description: 'Outputs and changed files.', schema: runSchema } },
     },
