@@ -54,12 +54,10 @@ if (!tasks.includes(task)) fail(`Usage: node scripts/run.mjs ${tasks.join('|')} 
 if (Number.parseInt(process.versions.node, 10) < 20) fail(`Node 20 or newer is needed, this is ${process.version}.`);
 install();
 
-// Chunks of streams lie outside of V8's heap and are freed when the small objects that hold them are collected: a young generation
-// that may grow to 64 MB collects them a gigabyte later. Kept small it also makes a fresh gateway 100 MB smaller.
-const flags = task === 'start' ? JSON.parse(readFileSync(join(project, 'scripts', 'node-flags.json'), 'utf8')) : [];
-const child = spawn(pinnedNode, [...flags, join(project, 'scripts', `${task}.ts`), ...args], {
+const child = spawn(pinnedNode, [join(project, 'scripts', `${task}.ts`), ...args], {
   cwd: project,
-  stdio: 'inherit',
+  // By the channel what serves knows when this process has died.
+  stdio: task === 'start' ? ['inherit', 'inherit', 'inherit', 'ipc'] : 'inherit',
 });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 child.on('error', (error) => fail(`${pinnedNode} does not start: ${error.message}`));

@@ -1,68 +1,62 @@
-import { mkdir } from 'node:fs/promises';
-import { resolve } from 'node:path';
-import { readConfig as readAgentConfig } from '../services/agent/config.ts';
-import { readConfig } from '../services/gateway/config.ts';
-import { buildPageAside, runAgent } from './agent-process.ts';
-import { baseImage } from './base-image.ts';
-import { isDockerThere, prepareDockerImage } from './docker-image.ts';
-import { prepareLocalSandbox } from './local-sandbox.ts';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { wrongConfigurationCode } from '../services/configuration-error.ts';
+import { buildPageAside } from './page.ts';
+import { keepRunning, type PartOptions } from './part.ts';
+import type { Prepared } from './prepare.ts';
+import { projectFolder } from './project.ts';
 
+// Keeps the gateway and the agent running, each in a process of its own: with its own memory and its own crashes.
 const log = (line: string) => process.stdout.write(`${line}\n`);
-const signal = new AbortController().signal;
-const env = process.env;
+/** On top of what a part has to stop by itself. */
+const stopGraceMs = 30_000;
 
-/** Makes the image and gives the variables that tell the gateway about it. */
-const prepareDocker = async (): Promise<Record<string, string>> => {
-  if (env.CODEBOX_BOX_IMAGE) return { CODEBOX_DRIVER: 'docker' };
-  await baseImage({ log, signal });
-  return { CODEBOX_DRIVER: 'docker', CODEBOX_BOX_IMAGE: await prepareDockerImage(env, { log, signal }) };
+const stopping = new AbortController();
+const { signal } = stopping;
+const stop = () => stopping.abort();
+for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, stop);
+// Started by another process it goes with that, however that ends.
+process.once('disconnect', stop);
+
+/** Undefined when it was stopped meanwhile. */
+const prepare = async (): Promise<Prepared | undefined> => {
+  const child = spawn(process.execPath, [join(projectFolder, 'scripts/prepare.ts')], {
+    cwd: projectFolder,
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  let prepared: Prepared | undefined;
+  child.once('message', (message) => {
+    prepared = message as Prepared;
+  });
+  signal.addEventListener('abort', () => child.kill('SIGTERM'), { once: true });
+  const [code] = await once(child, 'exit');
+  if (signal.aborted) return undefined;
+  if (prepared === undefined) process.exit(code ?? 1);
+  return prepared;
 };
 
-const prepareLocal = async (): Promise<Record<string, string>> => {
-  await prepareLocalSandbox(env, { log, signal });
-  return { CODEBOX_DRIVER: 'local' };
+const run = async ({ env, dataDir, gatewayUrl, stopMs }: Prepared): Promise<void> => {
+  const common = { signal, stopMs: stopMs + stopGraceMs, log };
+  const keep = (part: Pick<PartOptions, 'name' | 'main' | 'env'>) =>
+    keepRunning({ ...common, ...part }).catch((error: Error) => {
+      process.stderr.write(`${error.message}\n`);
+      process.exitCode = wrongConfigurationCode;
+      stop();
+    });
+  const keepAgent = async () => {
+    const page = process.env.CODEBOX_AGENT_PAGE || (await buildPageAside(dataDir, log));
+    const url = process.env.CODEBOX_URL || gatewayUrl;
+    const agentEnv = { ...process.env, CODEBOX_URL: url, ...(page && { CODEBOX_AGENT_PAGE: page }) };
+    await keep({ name: 'agent', main: 'services/agent/main.ts', env: agentEnv });
+  };
+  await Promise.all([
+    keep({ name: 'gateway', main: 'services/gateway/main.ts', env: { ...process.env, ...env } }),
+    process.env.CODEBOX_AGENT !== '0' && keepAgent(),
+  ]);
 };
 
-/** What is asked for, or else Docker where a daemon answers and an image can be made, else local sandboxes. */
-const prepare = async (): Promise<Record<string, string>> => {
-  const asked = env.CODEBOX_DRIVER || 'auto';
-  if (asked === 'local') return prepareLocal();
-  if (asked === 'docker') return prepareDocker();
-  if (!(await isDockerThere())) {
-    log('No Docker daemon answers here, so boxes will be local sandboxes.');
-    return prepareLocal();
-  }
-  try {
-    return await prepareDocker();
-  } catch (error) {
-    log(
-      `The box image cannot be had, so boxes will be local sandboxes. ${error instanceof Error ? error.message : error}`,
-    );
-    return prepareLocal();
-  }
-};
-
-/** Has the agent beside the gateway, with the page as its sources are now; without one when it cannot be built. */
-const startAgent = (): void => {
-  const { host, port, dataDir } = readConfig(env);
-  const gatewayUrl = `http://${host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host}:${port}`;
-  const page = env.CODEBOX_AGENT_PAGE ? Promise.resolve(env.CODEBOX_AGENT_PAGE) : buildPageAside(dataDir, log);
-  const agent = runAgent(async () => {
-    const folder = await page;
-    return { ...env, CODEBOX_URL: env.CODEBOX_URL || gatewayUrl, ...(folder && { CODEBOX_AGENT_PAGE: folder }) };
-  }, log);
-  for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, agent.stop);
-};
-
-try {
-  // What is wrong with the settings is told before minutes of set-up.
-  readConfig(env);
-  if (env.CODEBOX_AGENT !== '0') readAgentConfig(env);
-  await mkdir(resolve(env.CODEBOX_DATA_DIR || '.codebox'), { recursive: true });
-  Object.assign(process.env, await prepare());
-} catch (error) {
-  process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
-  process.exit(1);
-}
-if (env.CODEBOX_AGENT !== '0') startAgent();
-await import('../services/gateway/main.ts');
+const prepared = await prepare();
+if (prepared) await run(prepared);
+// A page that is still being built is of no use to anybody.
+process.exit();

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import type { BlobsConfig } from '../blobs/open-blobs.ts';
+import { ConfigurationError } from '../configuration-error.ts';
 import { type ModelSettings, modelVariables, toModelSettings } from './models/settings.ts';
 
 const listOf = (text: string): string[] =>
@@ -61,14 +62,14 @@ const loopbackNames = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
  * Reads the configuration from environment variables; an empty one counts as unset.
- * Throws an Error that names every variable that is wrong, and how.
+ * Throws a ConfigurationError that names every variable that is wrong, and how.
  */
 export const readConfig = (env: Record<string, string | undefined>): Config => {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
   const parsed = environmentSchema.safeParse(given);
   if (!parsed.success) {
     const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-    throw new Error(`The configuration of the agent is wrong.\n  ${faults.join('\n  ')}`);
+    throw new ConfigurationError(`The configuration of the agent is wrong.\n  ${faults.join('\n  ')}`);
   }
   const values = parsed.data;
   const dataDir = resolve(values.CODEBOX_AGENT_DATA_DIR ?? values.CODEBOX_DATA_DIR);

@@ -1,8 +1,12 @@
+import { giveUpIfWrong } from '../configuration-error.ts';
 import { createAgent } from './agent.ts';
 import { readConfig } from './config.ts';
 
-const config = readConfig(process.env);
-const agent = await createAgent(config);
+const build = async () => {
+  const config = readConfig(process.env);
+  return { config, agent: await createAgent(config) };
+};
+const { config, agent } = await build().catch(giveUpIfWrong);
 
 let isStopping = false;
 const stop = async (signal: string) => {
@@ -14,7 +18,7 @@ const stop = async (signal: string) => {
 };
 process.on('SIGTERM', stop);
 process.on('SIGINT', stop);
-// Started beside a gateway it goes with that, however that ends.
+// Started by a supervisor it goes with that, however that ends.
 process.once('disconnect', () => stop('disconnect'));
 
 const port = await agent.start().catch(async (error: unknown) => {

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { ConfigurationError } from '../configuration-error.ts';
 import { createAzureBlobs } from './azure-blobs.ts';
 import type { BlobStore } from './blob-store.ts';
 import { createFolderBlobs } from './folder-blobs.ts';
@@ -23,9 +24,9 @@ export const openBlobs = async (
     const url = new URL(place.slice('s3+'.length));
     const [bucket, ...names] = segments(url.pathname);
     const { accessKeyId, secretAccessKey, region } = s3;
-    if (!bucket) throw new Error(`CODEBOX_BLOBS names no bucket: ${place}`);
+    if (!bucket) throw new ConfigurationError(`CODEBOX_BLOBS names no bucket: ${place}`);
     if (!accessKeyId || !secretAccessKey)
-      throw new Error('CODEBOX_BLOBS needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.');
+      throw new ConfigurationError('CODEBOX_BLOBS needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.');
     return createS3Blobs({
       endpoint: `${url.origin}/${bucket}`,
       prefix: prefixOf(names),
@@ -37,8 +38,8 @@ export const openBlobs = async (
 
   if (place.startsWith('azure:')) {
     const [container, ...names] = segments(place.slice('azure:'.length));
-    if (!container) throw new Error(`CODEBOX_BLOBS names no container: ${place}`);
-    if (!azureConnectionString) throw new Error('CODEBOX_BLOBS needs AZURE_STORAGE_CONNECTION_STRING.');
+    if (!container) throw new ConfigurationError(`CODEBOX_BLOBS names no container: ${place}`);
+    if (!azureConnectionString) throw new ConfigurationError('CODEBOX_BLOBS needs AZURE_STORAGE_CONNECTION_STRING.');
     return await createAzureBlobs({ connectionString: azureConnectionString, container, prefix: prefixOf(names) });
   }
 

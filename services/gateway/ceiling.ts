@@ -1,4 +1,5 @@
 import { totalmem } from 'node:os';
+import { ConfigurationError } from '../configuration-error.ts';
 import type { Template } from './boxes/templates.ts';
 import type { Config } from './config.ts';
 import type { Capacity } from './store/capacity.ts';
@@ -10,7 +11,7 @@ const MiB = 1024 * 1024;
 /**
  * How many boxes there may be, and what they may use of memory together: as configured, else what the machine has and as many boxes of
  * the largest default size as that holds. Who configures more boxes than that means it: so many of the default size may be had then.
- * Throws an Error when not even one could be.
+ * Throws a ConfigurationError when not even one could be.
  */
 export const readCeiling = (
   { maxBoxes, maxMemoryMb }: Pick<Config, 'maxBoxes' | 'maxMemoryMb'>,
@@ -21,7 +22,9 @@ export const readCeiling = (
   const shareMb = Math.floor((machineBytes * memoryShare) / MiB);
   const memoryMb = maxMemoryMb ?? Math.max(shareMb, (maxBoxes ?? 1) * largestMb);
   if (memoryMb < largestMb)
-    throw new Error(`CODEBOX_MAX_MEMORY_MB: must be at least ${largestMb}, which a box of the largest template has`);
+    throw new ConfigurationError(
+      `CODEBOX_MAX_MEMORY_MB: must be at least ${largestMb}, which a box of the largest template has`,
+    );
   return { instances: maxBoxes ?? Math.floor(memoryMb / largestMb), memoryMb };
 };
 

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { z } from 'zod';
 import { type Quotas, quotaNames, quotasSchema } from '#contract';
 import type { BlobsConfig } from '../blobs/open-blobs.ts';
+import { ConfigurationError } from '../configuration-error.ts';
 import { type TracingSettings, toTracingSettings, tracingVariables } from './tracing/settings.ts';
 
 const flag = z
@@ -138,14 +139,14 @@ export interface Config {
 
 /**
  * Reads the configuration from environment variables; an empty one counts as unset.
- * Throws an Error that names every variable that is wrong, and how.
+ * Throws a ConfigurationError that names every variable that is wrong, and how.
  */
 export const readConfig = (env: Record<string, string | undefined>): Config => {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
   const parsed = environmentSchema.safeParse(given);
   if (!parsed.success) {
     const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-    throw new Error(`The configuration is wrong.\n  ${faults.join('\n  ')}`);
+    throw new ConfigurationError(`The configuration is wrong.\n  ${faults.join('\n  ')}`);
   }
   const values = parsed.data;
   return {

@@ -1,9 +1,13 @@
+import { giveUpIfWrong } from '../configuration-error.ts';
 import { readConfig } from './config.ts';
 import { ensureDevKey } from './dev-key.ts';
 import { createGateway } from './gateway.ts';
 
-const config = readConfig(process.env);
-const gateway = await createGateway(config);
+const build = async () => {
+  const config = readConfig(process.env);
+  return { config, gateway: await createGateway(config) };
+};
+const { config, gateway } = await build().catch(giveUpIfWrong);
 
 let isStopping = false;
 const stop = async (signal: string) => {
@@ -15,6 +19,8 @@ const stop = async (signal: string) => {
 };
 process.on('SIGTERM', stop);
 process.on('SIGINT', stop);
+// Started by a supervisor it goes with that, however that ends.
+process.once('disconnect', () => stop('disconnect'));
 
 const keyFile = await ensureDevKey(gateway.store.keys, config.dataDir);
 const port = await gateway.start().catch(async (error: unknown) => {

@@ -1,3 +1,4 @@
+import { ConfigurationError } from '../configuration-error.ts';
 import type { Template } from './boxes/templates.ts';
 import type { Config } from './config.ts';
 import type { Capabilities } from './drivers/driver.ts';
@@ -29,6 +30,6 @@ export const unmetIsolation = (
 /** Lets a gateway start only with the isolation that was asked for; `CODEBOX_UNSAFE=1` is the one way round. */
 export const requireIsolation = (unmet: string[], isUnsafe: boolean, warn: (text: string) => void): void => {
   if (unmet.length === 0) return;
-  if (!isUnsafe) throw new Error(`${unmet.join('\n')}\nCODEBOX_UNSAFE=1 serves all the same.`);
+  if (!isUnsafe) throw new ConfigurationError(`${unmet.join('\n')}\nCODEBOX_UNSAFE=1 serves all the same.`);
   for (const text of unmet) warn(`UNSAFE: ${text}`);
 };

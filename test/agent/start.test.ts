@@ -1,11 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { AgentInfo, Chat, Page } from '#contract';
+import { type AgentInfo, type Chat, createClient, type Page } from '#contract';
 import { eventually } from '../api/harness.ts';
+import { familyOf, postmasterOf, signalAll } from '../faults/processes.ts';
 import { freePort } from '../free-port.ts';
 import { placeDatabase } from '../prepared-database.ts';
 
@@ -56,13 +58,13 @@ const isUp = (url: string) => () =>
     () => false,
   );
 const isDown = (url: string) => async () => !(await isUp(url)());
-/** The process that serves the agent, which is the one that is asked for chats. */
-const agentPids = async (): Promise<number[]> => {
+/** The processes of a part of what was started. */
+const pidsOf = async (part: 'gateway' | 'agent'): Promise<number[]> => {
   const pids = await readFile(`/proc/${started?.pid}/task/${started?.pid}/children`, 'utf8');
   const named = await Promise.all(
     pids.split(' ').map(async (pid) => [pid, await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')]),
   );
-  return named.filter(([, line]) => line?.includes('services/agent/main.ts')).map(([pid]) => Number(pid));
+  return named.filter(([, line]) => line?.includes(`services/${part}/main.ts`)).map(([pid]) => Number(pid));
 };
 
 test('npm start serves the gateway, the agent and its page; an agent that dies comes back with its chats, and all end together', async () => {
@@ -78,10 +80,10 @@ test('npm start serves the gateway, the agent and its page; an agent that dies c
   const made = await fetch(`${agent}/v1/chats`, { method: 'POST', body: '{}', headers: { cookie } });
   const { id } = (await made.json()) as Chat;
 
-  const [pid = 0, ...more] = await agentPids();
+  const [pid = 0, ...more] = await pidsOf('agent');
   expect(more).toEqual([]);
   process.kill(pid, 'SIGKILL');
-  await eventually(async () => (await agentPids())[0] !== pid && (await isUp(agent)()));
+  await eventually(async () => (await pidsOf('agent'))[0] !== pid && (await isUp(agent)()));
   const chats = (await (await fetch(`${agent}/v1/chats`, { headers: { cookie } })).json()) as Page<Chat>;
   expect(chats.items.map((chat) => chat.id)).toEqual([id]);
   expect(output).toContain(`The agent serves at http://localhost:${new URL(agent).port}`);
@@ -91,16 +93,52 @@ test('npm start serves the gateway, the agent and its page; an agent that dies c
   await eventually(isDown(agent));
 });
 
-test('an agent does not outlive a gateway that is killed', async () => {
-  const { agent } = await start();
+test('a gateway that dies is told of and comes back; no part outlives the one that started it', async () => {
+  const { gateway, agent } = await start({ CODEBOX_AGENT_PAGE: dataDir });
   await eventually(isUp(agent), 120_000);
+  const [pid = 0] = await pidsOf('gateway');
+  process.kill(pid, 'SIGKILL');
+  await eventually(async () => (await pidsOf('gateway')).some((other) => other !== pid) && (await isUp(gateway)()));
+  expect(output).toMatch(/The gateway was ended by SIGKILL; it is started again in [\d.]+ s\./);
+  const parts = [...(await pidsOf('gateway')), ...(await pidsOf('agent'))];
+  expect(parts).toHaveLength(2);
   started?.kill('SIGKILL');
-  await eventually(isDown(agent));
+  await eventually(async () => parts.every((part) => !existsSync(`/proc/${part}`)));
 });
 
 test('CODEBOX_AGENT=0 starts the gateway alone', async () => {
   const { gateway, agent } = await start({ CODEBOX_AGENT: '0' });
   await eventually(isUp(gateway), 120_000);
-  expect(await agentPids()).toEqual([]);
+  expect(await pidsOf('agent')).toEqual([]);
   expect(await isUp(agent)()).toBe(false);
+});
+
+test.each([
+  ['its settings', { CODEBOX_PORT: 'http' }, 'CODEBOX_PORT: '],
+  ['a file that they name', { CODEBOX_TEMPLATES: '/nowhere/templates.yaml' }, 'The gateway gives up: '],
+])('what is wrong with %s ends it with a sentence and EX_CONFIG, and is not tried again', async (_what, env, said) => {
+  await start({ CODEBOX_AGENT: '0', ...env });
+  await eventually(async () => started?.exitCode !== null);
+  expect(started?.exitCode).toBe(78);
+  expect(output).toContain(said);
+  expect(output).not.toContain('started again');
+});
+
+test('everything killed with -9 is there again after the next start, with what it has kept', async () => {
+  const first = await start();
+  await eventually(isUp(first.agent), 120_000);
+  const key = (await readFile(join(dataDir, 'dev-key'), 'utf8')).trim();
+  const client = createClient({ url: first.gateway, key });
+  const box = await client.boxes.create({});
+  await client.executions.run(box.id, { code: 'x = 41' });
+  const family = await familyOf(started?.pid ?? 0);
+  const database = await familyOf(await postmasterOf(join(dataDir, 'postgres')));
+  const ended = started && once(started, 'exit');
+  signalAll([...family, ...database], 'SIGKILL');
+  await ended;
+  const { gateway, agent } = await start();
+  await Promise.all([eventually(isUp(gateway)), eventually(isUp(agent))]);
+  const again = createClient({ url: gateway, key });
+  expect((await again.executions.run(box.id, { code: 'x + 1' })).text).toBe('42');
+  await again.boxes.delete(box.id);
 });

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { mkdtemp, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,36 +7,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, Problem, Run } from '#contract';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { drivers, eventually, type RunningGateway, startGateway, streamOf } from '../api/harness.ts';
+import { familyOf, postmasterOf, signalAll } from './processes.ts';
 import { startRunning, ticking } from './running.ts';
 
 // What stands behind the boxes makes no difference to a database.
 const driver = drivers.at(-1) ?? 'local';
 const outageMs = 20_000;
-
-const postmasterOf = async (folder: string): Promise<number> =>
-  Number((await readFile(join(folder, 'data/postmaster.pid'), 'utf8').catch(() => '')).split('\n')[0]);
-
-/** Some may be gone already. */
-const signalAll = (pids: number[], signal: NodeJS.Signals): void => {
-  for (const pid of pids) {
-    try {
-      process.kill(pid, signal);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
-    }
-  }
-};
-
-/** A server and its children, which have process groups of their own. */
-const familyOf = async (postmaster: number): Promise<number[]> => {
-  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
-  const parents = await Promise.all(
-    pids.map(async (pid) =>
-      Number((await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')).split(') ')[1]?.split(' ')[1]),
-    ),
-  );
-  return [postmaster, ...pids.filter((_, index) => parents[index] === postmaster)];
-};
 
 const keyed = (key: string) => ({ 'idempotency-key': key });
 

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Background } from '../../waiting/background.ts';
 import type { Driver, Instance } from '../drivers/driver.ts';
 import type { InstanceRow } from '../store/instances.ts';
@@ -42,6 +43,8 @@ const batch = 16;
 const budgetBatch = 16;
 const reconcileEveryMs = 60_000;
 const graceMs = 30_000;
+/** Nobody waits longer for what an earlier life left: it is ended beside the first requests. */
+const firstSweepMs = 3000;
 /** Nothing runs for as long. */
 const noAgeMs = 30 * 86_400_000;
 
@@ -187,12 +190,13 @@ export const createReaper = (options: ReaperOptions) => {
     hasten(): void {
       reconciledAt = Number.NEGATIVE_INFINITY;
     },
-    /** Sweeps once, then again and again. */
+    /** Sweeps once, then again and again; answers when that is done, or in a few seconds when much was left to do. */
     async start(): Promise<void> {
-      await sweep();
+      const first = background.attempt('sweep', sweep);
+      await Promise.race([first, sleep(firstSweepMs, undefined, { ref: false })]);
       // An execution cut off by a crash is not young any more when its gateway is back: no grace at start.
       settle(0);
-      schedule();
+      background.run('sweep', () => first.then(schedule));
     },
     async stop(): Promise<void> {
       isStopped = true;

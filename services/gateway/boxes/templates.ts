@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { CodeBoxError, type Limits, languageNameSchema, limitsSchema, networkPolicySchema } from '#contract';
+import { ConfigurationError } from '../../configuration-error.ts';
 import { didYouMean, nearest } from '../../suggestions/nearest.ts';
 
 const programSchema = z.strictObject({ file: z.string().min(1), argv: z.array(z.string()).min(1) });
@@ -56,14 +57,25 @@ export const defaultTemplate = 'python';
 const defaultLimits: Limits = { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 };
 const defaultMaxLimits: Limits = { cpus: 4, memoryMb: 8192, diskMb: 16_384, pids: 4096 };
 
+const readYaml = (file: string): unknown => {
+  try {
+    return parse(readFileSync(file, 'utf8'));
+  } catch (error) {
+    throw new ConfigurationError(
+      `The templates in ${file} cannot be read: ${error instanceof Error ? error.message : error}`,
+    );
+  }
+};
+
 /**
  * The templates of a YAML file (name → image, languages, limits, …), or the built-in `python`, which keeps `warm` instances.
- * Throws an Error that names the field when the file is wrong.
+ * Throws a ConfigurationError that names the file, and the field when that is wrong.
  */
 export const readTemplates = (file: string | undefined, image: string, warm: number): Map<string, Template> => {
-  const source: unknown = file === undefined ? { [defaultTemplate]: { warm } } : parse(readFileSync(file, 'utf8'));
+  const source = file === undefined ? { [defaultTemplate]: { warm } } : readYaml(file);
   const parsed = templatesSchema.safeParse(source);
-  if (!parsed.success) throw new Error(`The templates in ${file} are wrong: ${z.prettifyError(parsed.error)}`);
+  if (!parsed.success)
+    throw new ConfigurationError(`The templates in ${file} are wrong: ${z.prettifyError(parsed.error)}`);
   return new Map(
     Object.entries(parsed.data).map(([name, template]) => [
       name,

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { ConfigurationError } from '../../configuration-error.ts';
 
 const bundles = ['/etc/ssl/certs/ca-certificates.crt', '/etc/pki/tls/certs/ca-bundle.crt', '/etc/ssl/cert.pem'];
 
@@ -16,9 +17,12 @@ export const splitCertificates = (bundle: string): string[] => [
   ...new Set(bundle.match(/-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g) ?? []),
 ];
 
-/** The certificates of a PEM file. Throws an Error that names it when it cannot be read or holds none. */
+/** The certificates of a PEM file. Throws a ConfigurationError that names it when it cannot be read or holds none. */
 export const readCertificates = async (file: string): Promise<string[]> => {
-  const found = splitCertificates(await readFile(file, 'utf8'));
-  if (found.length === 0) throw new Error(`CODEBOX_CA_BUNDLE: there is no certificate in ${file}.`);
+  const text = await readFile(file, 'utf8').catch((error: Error) => {
+    throw new ConfigurationError(`CODEBOX_CA_BUNDLE: it cannot be read: ${error.message}`);
+  });
+  const found = splitCertificates(text);
+  if (found.length === 0) throw new ConfigurationError(`CODEBOX_CA_BUNDLE: there is no certificate in ${file}.`);
   return found;
 };

@@ -1,0 +1,18 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { projectFolder } from './project.ts';
+
+/**
+ * Builds the page in a process of its own, as the bundler takes more memory than all the rest. Answers its folder; undefined, having
+ * told why, when it cannot be built.
+ */
+export const buildPageAside = async (dataDir: string, log: (line: string) => void): Promise<string | undefined> => {
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [join(projectFolder, 'scripts/web.ts'), dataDir]);
+    return stdout.trim();
+  } catch (error) {
+    log(`The agent serves no page. ${error instanceof Error ? error.message : error}`);
+    return undefined;
+  }
+};
