@@ -13,6 +13,7 @@ import { createChatBoxes } from './box/chat-boxes.ts';
 import { createFacts } from './box/facts.ts';
 import { createLanguages } from './box/languages.ts';
 import { createAnswers } from './chats/answers.ts';
+import { createCallers } from './chats/callers.ts';
 import { createCells } from './chats/cells.ts';
 import { createChats } from './chats/chats.ts';
 import { createFiles } from './chats/files.ts';
@@ -57,6 +58,8 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   await using stack = new AsyncDisposableStack();
   const apiKey = await readApiKey(config);
   const clientFor = (key = apiKey) => createClient({ url: config.gatewayUrl, key, retries: 2, fetch: gatewayFetch });
+
+  const callerOf = createCallers(clientFor);
 
   const onRestart = (event: string, err: unknown) =>
     log.warn({ err, event }, 'the embedded PostgreSQL ended by itself');
@@ -132,7 +135,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const telling = createTelling(links);
   const catalog = createCatalog(config.models);
   const languages = createLanguages(clientFor());
-  const owners = createOwners({ clientFor, isOpen: config.isOpen, hosts: config.hosts });
+  const owners = createOwners({ clientFor, callerOf, isOpen: config.isOpen, hosts: config.hosts });
 
   const { app, endpoints } = createApp({
     log,
@@ -151,7 +154,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
       telling,
       following: createFollowing({ store: store.messages, liveLog: making.log, telling }),
     }),
-    files: createFiles({ chats, store: store.chats, boxes, kept, links, clientFor }),
+    files: createFiles({ chats, store: store.chats, boxes, kept, links, clientFor, callerOf }),
     cells: createCells(chats, boxes),
     terminals: createTerminals({ chats, boxes, seal, gatewayUrl: config.gatewayUrl }),
     checkReady: async () => {

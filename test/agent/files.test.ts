@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto';
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Attachment, ChatEntry, Page, Uploaded } from '#contract';
-import { memoryOf } from '../api/harness.ts';
+import type { Attachment, Chat, ChatEntry, Page, Uploaded } from '#contract';
+import { eventually, memoryOf } from '../api/harness.ts';
+import { adminKey, makeTenant } from '../api/operator.ts';
 import { type RunningAgent, startAgent } from './agent-harness.ts';
 
 const megabyte = 1024 * 1024;
 let agent: RunningAgent;
 let chat: string;
 beforeAll(async () => {
-  agent = await startAgent();
+  agent = await startAgent({}, { CODEBOX_ADMIN_KEY: adminKey });
   chat = (await agent.createChat()).id;
 });
 afterAll(() => agent?.dispose());
@@ -115,6 +116,28 @@ test('a copy that is kept is there when the box is not, and goes with its chat',
   expect((await agent.send('GET', `/v1/chats/${other}`)).body.box).toBe(box);
   await agent.call(`/v1/chats/${other}`, { method: 'DELETE' });
   expect((await follow(kept.url)).status).toBe(404);
+});
+
+test('no link outlives the key it was made with or the tenant, also none to a kept copy', async () => {
+  const makeLinks = async () => {
+    const { admin, tenant, key, client } = await makeTenant(agent.gateway);
+    const as = (path: string, init: RequestInit) => agent.call(path, { ...init, key });
+    const { id } = (await (await as('/v1/chats', { method: 'POST', body: '{}' })).json()) as Chat;
+    const put = await as(`/v1/chats/${id}/files/a.txt`, { method: 'PUT', body: 'mine' });
+    const copy = await as(`/v1/chats/${id}/artifacts`, { method: 'POST', body: '{"path":"a.txt"}' });
+    const urls = [(await put.json()) as Uploaded, (await copy.json()) as Attachment].map(({ url }) => url);
+    const open = async () => await Promise.all(urls.map(async (url) => (await follow(url)).status));
+    expect(await open()).toEqual([200, 200]);
+    for await (const box of client.boxes.list()) await client.boxes.delete(box.id);
+    return { admin, tenant, open };
+  };
+  const [revoked, suspended] = [await makeLinks(), await makeLinks()];
+  for await (const { id } of revoked.admin.keys.list({ tenant: revoked.tenant.id }))
+    await revoked.admin.keys.revoke(id);
+  await suspended.admin.tenants.update(suspended.tenant.id, { state: 'suspended' });
+  await eventually(async () => String(await revoked.open()) === '401,401', 15_000);
+  await eventually(async () => String(await suspended.open()) === '403,403', 15_000);
+  for (const { admin, tenant } of [revoked, suspended]) await admin.tenants.delete(tenant.id);
 });
 
 test('a copy of a huge file is not kept', async () => {

@@ -12,6 +12,7 @@ import {
 import type { ChatBoxes } from '../box/chat-boxes.ts';
 import { previewTable } from '../box/preview.ts';
 import type { ChatRow, ChatStore } from '../store/chats.ts';
+import type { Callers } from './callers.ts';
 import type { Chats } from './chats.ts';
 import type { Kept } from './kept.ts';
 import type { Links } from './links.ts';
@@ -26,6 +27,7 @@ export interface FilesOptions {
   links: Links;
   /** The gateway as seen with a key, or with the agent's own. */
   clientFor: (key: string | undefined) => Client;
+  callerOf: Callers;
 }
 
 /** A file to be sent: its bytes as they come, with the headers of its source. */
@@ -48,7 +50,7 @@ const maxKeptBytes = 100 * 1024 * 1024;
 const passedOn = ['content-length', 'content-range', 'accept-ranges', 'etag', 'last-modified'];
 
 /** Files of chats: in their box, or kept beside it. Bytes pass through as they come. */
-export const createFiles = ({ chats, store, boxes, kept, links, clientFor }: FilesOptions) => {
+export const createFiles = ({ chats, store, boxes, kept, links, clientFor, callerOf }: FilesOptions) => {
   const openIn = async (client: Client, box: string, path: string, range?: Range): Promise<OpenFile> => {
     const response = await client.files.open(box, path, { ...(range && { range }) });
     if (response.headers.get('content-disposition') === null) {
@@ -122,12 +124,13 @@ export const createFiles = ({ chats, store, boxes, kept, links, clientFor }: Fil
     /** Throws `not_found` for what is not there, `invalid_request` for a folder. */
     open,
 
-    /** What is behind the token of a link, whoever asks. */
+    /** What is behind the token of a link, whoever asks; `unauthorized` or `forbidden` when the key it was made with is good no more. */
     async openLink(token: string, range: Range | undefined, signal: AbortSignal): Promise<OpenFile> {
       const { chat, path, blob, mime = 'application/octet-stream', key } = links.open(token);
       const row = await store.findAny(chat);
       if (!row) throw new CodeBoxError('not_found', 'The chat is gone.');
       if (blob !== undefined) {
+        await callerOf(key);
         return { name: '', mime, status: 200, headers: {}, body: await kept.open(blob, signal) };
       }
       return await openIn(clientFor(key), boxes.had(row), path ?? '', range);

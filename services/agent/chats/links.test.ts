@@ -30,3 +30,12 @@ test('what was changed, cut, made by another secret or for something else opens 
   for (const wrong of ['', 'x', token.slice(0, -4), tokenOf(foreign), seal.close('terminal', '{}')])
     expect(() => links.open(wrong)).toThrow(expect.objectContaining({ code: 'not_found' }));
 });
+
+test('a link to a picture, its data or a kept copy carries the key of its owner too', () => {
+  const links = createLinks(createSeal('secret'), 60);
+  const owner = { key: 'cbx_key' };
+  const image = links.image(owner, 'chat-1', { name: 'f.png', mime: 'image/png', blob: 'b', chartBlob: 'c' });
+  const file = links.file(owner, 'chat-1', { path: 'a', name: 'a', sizeBytes: 1, mime: 'text/plain', blob: 'd' });
+  for (const url of [image.url, image.chartUrl ?? '', file.url])
+    expect(links.open(tokenOf(url))).toMatchObject({ chat: 'chat-1', key: 'cbx_key' });
+});

@@ -10,45 +10,47 @@ const targetSchema = z.object({
   path: z.string().optional(),
   blob: z.string().optional(),
   mime: z.string().optional(),
-  /** By which the gateway is asked, unless that is the agent's own. */
+  /** The one it was made with, unless that is the agent's own: it opens as long as that key does. */
   key: z.string().optional(),
   expires: z.number(),
 });
 
 export type LinkTarget = z.infer<typeof targetSchema>;
 
+type KeyOfOwner = Pick<Owner, 'key'>;
+
 const purpose = 'link';
 const nothing = () => new CodeBoxError('not_found', 'There is nothing behind this link.');
 
 /**
- * Addresses that need no key: whoever has one reads that one thing until it expires. They are sealed, so that neither what they open nor
- * with whose key can be read from them or changed.
+ * Addresses that need no key: whoever has one reads that one thing until it expires, or the key with which it was made
+ * does. They are sealed, so that neither what they open nor with whose key can be read from them or changed.
  */
 export const createLinks = (seal: Seal, seconds: number, now: () => number = Date.now) => {
-  const sign = (name: string, target: Omit<LinkTarget, 'expires'>) => {
+  const sign = ({ key }: KeyOfOwner, name: string, target: Omit<LinkTarget, 'key' | 'expires'>) => {
     const expires = now() + seconds * 1000;
-    const token = seal.close(purpose, JSON.stringify({ ...target, expires }));
+    const token = seal.close(purpose, JSON.stringify({ ...target, key, expires }));
     return { url: `/v1/files/${token}/${encodeURIComponent(name)}`, expiresAt: new Date(expires).toISOString() };
   };
-  const blob = (chat: string, name: string, blobName: string, mime: string) =>
-    sign(name, { chat, blob: blobName, mime });
 
-  const inBox = ({ key }: Pick<Owner, 'key'>, chat: string, path: string) =>
-    sign(path.split('/').at(-1) ?? path, { chat, path, ...(key !== undefined && { key }) });
+  const inBox = (owner: KeyOfOwner, chat: string, path: string) =>
+    sign(owner, path.split('/').at(-1) ?? path, { chat, path });
 
   return {
     /** Of a file in the box of a chat, read with the key of its owner. */
     path: inBox,
 
     /** A kept file with its address. */
-    file(owner: Pick<Owner, 'key'>, chat: string, { blob: copy, ...file }: StoredFile) {
-      return { ...file, ...(copy === null ? inBox(owner, chat, file.path) : blob(chat, file.name, copy, file.mime)) };
+    file(owner: KeyOfOwner, chat: string, { blob, ...file }: StoredFile) {
+      if (blob === null) return { ...file, ...inBox(owner, chat, file.path) };
+      return { ...file, ...sign(owner, file.name, { chat, blob, mime: file.mime }) };
     },
 
     /** A kept picture with its address, and that of its data. */
-    image(chat: string, { blob: picture, chartBlob, ...image }: StoredImage) {
-      const chartUrl = chartBlob && blob(chat, `${image.name}.json`, chartBlob, 'application/json').url;
-      return { ...image, ...blob(chat, image.name, picture, image.mime), chartUrl };
+    image(owner: KeyOfOwner, chat: string, { blob, chartBlob, ...image }: StoredImage) {
+      const chart = chartBlob && { chat, blob: chartBlob, mime: 'application/json' };
+      const chartUrl = chart && sign(owner, `${image.name}.json`, chart).url;
+      return { ...image, ...sign(owner, image.name, { chat, blob, mime: image.mime }), chartUrl };
     },
 
     /** What the token of a link opens; throws `not_found` for one that was not made here, `gone` for one that has expired. */

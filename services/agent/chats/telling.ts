@@ -16,7 +16,7 @@ export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat:
     if (part.type !== 'code') return part;
     return {
       ...part,
-      images: part.images.map((image) => links.image(chat, image)),
+      images: part.images.map((image) => links.image(owner, chat, image)),
       files: part.files.map((file) => links.file(owner, chat, file)),
     };
   };
@@ -24,7 +24,7 @@ export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat:
   return {
     event(event: StoredEvent): AnswerEvent {
       if (event.type === 'text') return { ...event, text: addressed(event.text) };
-      if (event.type === 'image') return { ...event, image: links.image(chat, event.image) };
+      if (event.type === 'image') return { ...event, image: links.image(owner, chat, event.image) };
       if (event.type === 'file') return { ...event, file: links.file(owner, chat, event.file) };
       if (event.type !== 'done') return event;
       const files = event.files.map((file) => links.file(owner, chat, file));

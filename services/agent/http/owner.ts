@@ -1,24 +1,22 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
 import { getCookie, setCookie } from 'hono/cookie';
-import { type Caller, type Client, CodeBoxError, plainText } from '#contract';
+import { type Client, CodeBoxError, plainText } from '#contract';
 import { checkInput } from '../../http/endpoint.ts';
 import { givenKey, keyMistake } from '../../http/given-key.ts';
+import type { Callers } from '../chats/callers.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { Env } from './env.ts';
 
 export interface OwnerOptions {
   clientFor: (key: string | undefined) => Client;
+  callerOf: Callers;
   /** Whether a browser may come without a key. */
   isOpen: boolean;
   /** Names by which the agent may be asked without a key; any, when it does not listen on loopback and none are set. */
   hosts: readonly string[];
-  now?: () => number;
 }
 
-/** So long the gateway is not asked again whose a key is. */
-const freshMs = 5000;
-const maxKnown = 10_000;
 /** The prefix keeps it from servers in boxes, which share a host with the agent: the gateway hands them no cookie of CodeBox. */
 const cookieName = 'codebox-visitor';
 const cookieSeconds = 400 * 86_400;
@@ -27,33 +25,11 @@ const userSchema = plainText().min(1).max(256);
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-/** Asks the gateway whose keys are, each once in a while. */
-const createCallers = (clientFor: OwnerOptions['clientFor'], now: () => number) => {
-  const known = new Map<string, { until: number; caller: Promise<Caller> }>();
-  return (key: string | undefined): Promise<Caller> => {
-    const id = sha256(key ?? '');
-    const found = known.get(id);
-    if (found && found.until > now()) return found.caller;
-    known.delete(id);
-    const caller = clientFor(key).caller();
-    known.set(id, { until: now() + freshMs, caller });
-    // What could not be asked is asked again.
-    caller.catch((error: unknown) => {
-      if (!(error instanceof CodeBoxError && error.code === 'unauthorized')) known.delete(id);
-    });
-    const [oldest] = known.keys();
-    if (known.size > maxKnown && oldest !== undefined) known.delete(oldest);
-    return caller;
-  };
-};
-
 /**
  * Finds out who asks: the tenant of the API key that is given, for one of its users when it names one; or, where the agent is open, a visitor
  * known by a cookie, who belongs to the agent's own tenant. Everybody else is `unauthorized`.
  */
-export const createOwners = ({ clientFor, isOpen, hosts, now = Date.now }: OwnerOptions) => {
-  const callerOf = createCallers(clientFor, now);
-
+export const createOwners = ({ clientFor, callerOf, isOpen, hosts }: OwnerOptions) => {
   const refuse = (detail: string) => {
     throw new CodeBoxError('forbidden', detail);
   };
