@@ -89,6 +89,13 @@ test('many files go up at once and are listed with links that work without a key
   expect([part.status, await part.text()]).toEqual([206, 'w']);
 });
 
+test('a file has a link that works however long its path is', async () => {
+  const folders = Array.from({ length: 15 }, () => 'd'.repeat(254));
+  const path = [...folders, `${'"'.repeat(254 - 4)}.txt`].join('/');
+  const { url } = await put(path.replaceAll('"', '%22'), 'far away');
+  expect(await (await follow(url)).text()).toBe('far away');
+});
+
 test('what is uploaded is never shown as a page, whatever its name says', async () => {
   const name = `${encodeURIComponent('"<img src=x onerror=alert(1)>文件')}.html`;
   const page = await put(name, '<script>alert(1)</script>');

@@ -58,3 +58,10 @@ test('however a text is cut into pieces, its links are found and nothing else ch
     { numRuns: 2000 },
   );
 });
+
+test('a link to the longest path that a file can have comes whole', () => {
+  const path = `${'d/'.repeat(2045)}ab.csv`;
+  const whole = createWholeLinks();
+  const pieces = [...`[a](sandbox:/mnt/data/${path})`].map((mark) => whole.next(mark));
+  expect(pieces.map(told).join('') + whole.flush()).toBe(`[a](<${path}>)`);
+});

@@ -3,8 +3,8 @@ import { boxPathSchema } from '#contract';
 /** How models name a file of their box, in a link or bare. */
 const link = /(\]\(\s*<?)?sandbox:(?:\/\/)?\/?mnt\/data\//g;
 const start = 'sandbox:';
-/** A link that is longer is told as it stands. */
-const maxLink = 1000;
+/** A link that is longer is told as it stands: no file has such a path. */
+const maxLink = 4096 + 32;
 
 /** Where the path that begins here ends: in a link of Markdown with its bracket, else with the word. */
 const endOfPath = (text: string, from: number, isInLink: boolean): number => {

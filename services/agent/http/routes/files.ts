@@ -16,7 +16,8 @@ import type { Endpoints } from '../endpoints.ts';
 import { chatParams } from './chats.ts';
 
 const params = chatParams.extend({ path: boxPathSchema });
-const linkParams = z.object({ path: z.string().regex(/^[\w-]{1,2000}\/[^/]{0,1024}$/, 'is no link') });
+/** A token holds a path of up to 4,096 bytes, written as JSON, encrypted and as base64. */
+const linkParams = z.object({ path: z.string().regex(/^[\w-]{1,14000}\/[^/]{0,1024}$/, 'is no link') });
 const artifactSchema = z.strictObject({ path: boxPathSchema }).meta({ id: 'CreateArtifact' });
 const uploadedListSchema = z.object({ items: z.array(uploadedSchema) }).meta({ id: 'UploadedList' });
 const binary = z.string().meta({ format: 'binary' });
