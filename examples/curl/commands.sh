@@ -13,6 +13,10 @@ api "$BOX/commands" -d '{"command": "echo out; echo err >&2; exit 3"}'; echo
 api "$BOX/commands" -d '{"argv": ["printf", "%s\n", "a b", "$HOME"], "cwd": "/tmp"}'; echo
 # → "stdout":"a b\n$HOME\n"
 
+# stdin is what is sent with it, and then its end.
+api "$BOX/commands" -d '{"argv": ["sort", "-n"], "stdin": "10\n9\n"}'; echo
+# → "stdout":"9\n10\n"
+
 # A process that goes on, and reads what it is sent.
 id=$(api "$BOX/commands" -d '{"argv": ["sort", "-n"], "detach": true}' | field id)
 api "$BOX/commands/$id/input" -d '{"text": "10\n9\n"}'

@@ -165,7 +165,7 @@ export const createCommands = (transport: Transport) => ({
   list: (box: string, options?: CallOptions) =>
     transport.items(commandPageSchema, { path: pathOf('boxes', box, 'commands'), options }),
 
-  /** Writes to its stdin, or closes it. */
+  /** Writes to its stdin, or closes it; `conflict` unless it was started, or run with `openStdin`. */
   input: (box: string, command: string, input: CommandInput, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'POST', path: pathOf('boxes', box, 'commands', command, 'input'), json: input, options }),
 

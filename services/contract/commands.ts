@@ -27,6 +27,13 @@ export const createCommandSchema = z
       .optional()
       .meta({ description: 'CPU time of the command and all that it starts; then it ends with cause cpu_limit.' }),
     detach: z.boolean().optional(),
+    stdin: wellFormedText()
+      .max(1_048_576)
+      .optional()
+      .meta({ description: 'Written to its stdin, which is closed behind it. Without it stdin is empty.' }),
+    openStdin: z.boolean().optional().meta({
+      description: 'Keep stdin open for `…/input`. Default true for a detached command without `stdin`, else false.',
+    }),
   })
   .refine((body) => (body.command === undefined) !== (body.argv === undefined), 'must have either command or argv')
   .meta({ id: 'CreateCommand' });

@@ -84,6 +84,18 @@ describe.each(drivers)('commands and one-shot runs on the %s driver', (driver) =
     await eventually(async () => (await gateway.get<Command>(own)).body.status === 'killed');
   });
 
+  test('stdin is what was sent with the command and then its end, unless it shall stay open', async () => {
+    const asking = await command({ argv: ['python3', '-c', 'input()'] });
+    expect(asking).toMatchObject({ status: 'error', exitCode: 1, stderr: expect.stringContaining('EOFError') });
+    expect(await command({ command: 'cat; echo end', stdin: 'é\n' })).toMatchObject({ stdout: 'é\nend\n' });
+    const closed = await gateway.post<Command>(path(), { command: 'cat; sleep 100', stdin: 'x', detach: true });
+    expect((await gateway.post(path(`/${closed.body.id}/input`), { text: 'late' })).status).toBe(409);
+    await gateway.call(path(`/${closed.body.id}`), { method: 'DELETE' });
+    const open = await gateway.post<Command>(path(), { command: 'cat', stdin: 'x', openStdin: true, detach: true });
+    expect((await gateway.post(path(`/${open.body.id}/input`), { text: 'y', eof: true })).status).toBe(204);
+    await eventually(async () => (await gateway.get<Command>(path(`/${open.body.id}`))).body.stdout === 'xy');
+  });
+
   test('a command past its time ends as timeout with its children', async () => {
     const late = await command({ command: 'sleep 321 & sleep 321', timeoutSeconds: 1 });
     expect(late.status).toBe('timeout');

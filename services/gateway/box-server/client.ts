@@ -63,6 +63,8 @@ export interface CommandRequest {
   env?: Environment;
   timeoutMs?: number;
   cpuLimitMs?: number;
+  stdin?: string;
+  openStdin: boolean;
 }
 
 export interface InstallRequest {

@@ -164,7 +164,7 @@ export const createCommands = (options: CommandsOptions) => {
       const { server, ...used } = await lifecycle.use(tenant, box);
       const cpuLimitMs = await budget.ofRun(used, ask.cpuSeconds);
       const id = newId('cmd');
-      const { timeoutSeconds, detach, command, argv, cwd, env } = ask;
+      const { timeoutSeconds, detach, command, argv, cwd, env, stdin } = ask;
       const timeoutMs =
         timeoutSeconds === undefined ? (detach ? undefined : defaultTimeoutMs) : Math.round(timeoutSeconds * 1000);
       const over = new AbortController();
@@ -179,6 +179,8 @@ export const createCommands = (options: CommandsOptions) => {
           ...(env !== undefined && { env }),
           ...(timeoutMs !== undefined && { timeoutMs }),
           ...(cpuLimitMs !== undefined && { cpuLimitMs }),
+          ...(stdin !== undefined && { stdin }),
+          openStdin: ask.openStdin ?? (detach === true && stdin === undefined),
         },
         unread(reading, over),
       );

@@ -43,18 +43,15 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
 
   const runProgram = async (tenant: string, box: string, ask: CreateRun, argv: string[]): Promise<CommandEvent[]> => {
     const timeoutSeconds = ask.timeoutSeconds ?? 60;
-    const { id, events } = await commands.start(tenant, box, {
+    const { events } = await commands.start(tenant, box, {
       argv,
       timeoutSeconds,
       ...(ask.cpuSeconds !== undefined && { cpuSeconds: ask.cpuSeconds }),
       ...(ask.env && { env: ask.env }),
+      ...(ask.stdin !== undefined && { stdin: ask.stdin }),
     });
     const all: CommandEvent[] = [];
-    for await (const event of events ?? []) {
-      all.push(event);
-      if (event.type === 'started')
-        await commands.input(tenant, box, id, { text: ask.stdin ?? '', eof: true }).catch(ignoreEnded);
-    }
+    for await (const event of events ?? []) all.push(event);
     return all;
   };
 
@@ -156,11 +153,6 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
 };
 
 export type RunOnce = ReturnType<typeof createRun>;
-
-/** A program may end before it reads its stdin. */
-const ignoreEnded = (error: unknown): void => {
-  if (!(error instanceof Error && 'code' in error && error.code === 'conflict')) throw error;
-};
 
 /** A changed path may be a dangling link, a pipe, or gone again: the outputs are worth more than its bytes. */
 const ignoreUnreadable = (error: unknown): undefined => {

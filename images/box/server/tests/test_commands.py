@@ -4,6 +4,7 @@ import base64
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from box import Box, of, text
@@ -43,7 +44,7 @@ def test_folder_and_environment_of_a_command(box: Box) -> None:
 
 
 def test_stdin_is_fed_and_closed(box: Box) -> None:
-    run = box.command("cat; echo end")
+    run = box.command("cat; echo end", openStdin=True)
     run.until("started")
     assert run.post("input", text="é\n").status_code == 204
     assert run.until("stdout")["text"] == "é\n"
@@ -53,15 +54,40 @@ def test_stdin_is_fed_and_closed(box: Box) -> None:
 
 
 def test_stdin_that_was_closed_takes_no_more(box: Box) -> None:
-    run = box.command("sleep 1")
+    run = box.command("sleep 1", openStdin=True)
     run.until("started")
     assert run.post("input", eof=True).status_code == 204
     assert run.post("input", text="x").status_code == 409
     run.wait()
 
 
+def test_a_command_reads_the_stdin_that_it_was_given_and_then_its_end(box: Box) -> None:
+    events = box.command(argv=["python3", "-c", "input()"]).wait()
+    assert (events[-1]["status"], events[-1]["exitCode"]) == ("error", 1)
+    assert "EOFError" in text(events, "stderr")
+    assert text(box.command("cat; echo end", stdin="é\n").wait()) == "é\nend\n"
+    large = "x" * 3_000_000
+    assert text(box.command("wc -c", stdin=large).wait()).strip() == "3000000"
+    assert box.command("exit 0", stdin=large).wait()[-1]["status"] == "ok"
+    run = box.command("cat", stdin="first ", openStdin=True)
+    run.until("stdout")
+    assert run.post("input", text="second", eof=True).status_code == 204
+    assert text(run.wait()) == "first second"
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [({"stdin": 1}, "/stdin"), ({"openStdin": "yes"}, "/openStdin"), ({"stdin": "x" * 5_000_000}, "/stdin")],
+)
+def test_a_bad_stdin_is_refused(box: Box, fields: dict[str, Any], pointer: str) -> None:
+    run = box.command("cat", **fields)
+    run.join()
+    assert run.status in (400, 413)
+    assert run.error["pointer"] == pointer
+
+
 def test_stdin_that_is_not_read_is_bounded(box: Box) -> None:
-    run = box.command("sleep 30")
+    run = box.command("sleep 30", openStdin=True)
     run.until("started")
     codes = [run.post("input", text="x" * 1_000_000).status_code for _ in range(8)]
     assert 429 in codes

@@ -6,7 +6,7 @@ import base64
 import binascii
 from typing import Any
 
-from codebox_server.bounds import CPU_LIMIT_MS_MAX, INPUT_BYTES, TIMEOUT_MS_MAX
+from codebox_server.bounds import CPU_LIMIT_MS_MAX, INPUT_BYTES, STDIN_BACKLOG_BYTES, TIMEOUT_MS_MAX
 from codebox_server.errors import BoxError
 from codebox_server.http.base import (
     BoxHandler,
@@ -33,7 +33,7 @@ class CommandHandler(BoxHandler):
 
     async def put(self, command_id: str) -> None:
         """Start a process and stream its events from the first one."""
-        fields = self.body_fields({"command", "argv", "cwd", "env", "timeoutMs", "cpuLimitMs"})
+        fields = self.body_fields({"command", "argv", "cwd", "env", "timeoutMs", "cpuLimitMs", "stdin", "openStdin"})
         request = CommandRequest(
             id=check_id(command_id),
             command=_command(fields),
@@ -42,6 +42,8 @@ class CommandHandler(BoxHandler):
             env=env_field(fields),
             timeout_ms=optional_number(fields, "timeoutMs", 1, TIMEOUT_MS_MAX),
             cpu_limit_ms=optional_number(fields, "cpuLimitMs", 1, CPU_LIMIT_MS_MAX),
+            stdin=_stdin(fields),
+            open_stdin=flag_field(fields, "openStdin"),
         )
         if (request.command is None) == (request.argv is None):
             raise BoxError("invalid_request", "either command or argv is needed", "/command")
@@ -98,6 +100,13 @@ def _argv(fields: dict[str, Any]) -> list[str] | None:
     if not isinstance(argv, list) or not argv or not all(isinstance(part, str) and "\0" not in part for part in argv):
         raise BoxError("invalid_request", "argv has to be a list of strings without NUL", "/argv")
     return argv
+
+
+def _stdin(fields: dict[str, Any]) -> bytes:
+    data = (optional_text(fields, "stdin") or "").encode("utf-8", "replace")
+    if len(data) > STDIN_BACKLOG_BYTES:
+        raise BoxError("too_large", f"stdin has at most {STDIN_BACKLOG_BYTES} bytes", "/stdin")
+    return data
 
 
 def _input(fields: dict[str, Any]) -> bytes:

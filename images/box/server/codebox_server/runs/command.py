@@ -54,6 +54,9 @@ class CommandRequest:
     conclude: Callable[[], Awaitable[dict[str, Any]]] | None = None
     # CPU time of everything that it starts; None means no limit.
     cpu_limit_ms: int | None = None
+    # Written to its stdin, which is closed behind it unless `open_stdin`.
+    stdin: bytes = b""
+    open_stdin: bool = False
 
 
 class Command:
@@ -101,6 +104,7 @@ class Command:
         make_expendable(self.pid)
         self._started_at = time.monotonic()
         self._adopt(process)
+        self.write(request.stdin, not request.open_stdin)
         self.output.announce("started", {"pid": self.pid})
         started = self._probe.follow(self.pid, before)
         watch_exit(self.pid, lambda: self._on_exit(process, files, counts, started))
@@ -123,7 +127,7 @@ class Command:
     def write(self, data: bytes, eof: bool) -> None:
         """Feed stdin. Raises conflict when the process has ended or its stdin is closed, 429 when it does not read."""
         if self._stdin is None or self._eof or self._death is not None:
-            raise BoxError("conflict", "the command has ended or its stdin is closed")
+            raise BoxError("conflict", "the command has ended, or its stdin is closed: openStdin keeps it open")
         if self._backlog_bytes + len(data) > STDIN_BACKLOG_BYTES:
             raise BoxError("too_many_requests", "the command does not read its stdin")
         if data:
