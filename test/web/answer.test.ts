@@ -108,6 +108,96 @@ display(Math(r"\\frac{1}{2}"), JSON({"total": 3}))`),
     expect(await top()).toBe(before);
   });
 
+  test('has tasks, tracebacks and tables that everybody can read', async () => {
+    model.say(
+      runs('def inner(value):\n  return 1 / value\ninner(0)'),
+      runs(`print(''.join(f"\\x1b[38;5;{i}m{i} \\x1b[48;5;{i}m{i}\\x1b[0m" for i in range(16, 256, 5)))
+print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" for i in [*range(30, 38), *range(90, 98)]))`),
+      { text: '- [x] load\n- [ ] plot\n\n| a |\n|---|\n| 1 |\n\n| b |\n|---|\n| 2 |' },
+    );
+    await ask('Fail in colours');
+    await answer().getByRole('checkbox', { name: 'To do' }).waitFor();
+    await isDone();
+    await answer().locator('summary', { hasText: 'ZeroDivisionError' }).click();
+    expect(await violations(page, 'colours')).toEqual([]);
+    expect(await page.getByRole('log').getByRole('region').count()).toBe(0);
+  });
+
+  test('keeps two pictures that are pasted under one name', async () => {
+    await page.evaluate(`for (const text of ['first', 'second!']) {
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(new File([text], 'image.png', { type: 'image/png' }));
+      document.querySelector('textarea').dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true }));
+    }`);
+    const uploads = page.getByRole('list', { name: 'Files of this message' });
+    await uploads.getByText('image-2.png').waitFor();
+    await uploads.getByText('image.png').waitFor();
+    model.say(runs("import os\nprint(sorted(os.path.getsize(f) for f in ('image.png', 'image-2.png')))"), {
+      text: 'Two pictures.',
+    });
+    await ask('How large?');
+    await answer().getByText('[5, 7]').waitFor();
+    await answer().getByText('Two pictures.').waitFor();
+    await isDone();
+  });
+
+  test('that could not be asked for leaves its question and files to be sent again', async () => {
+    await page.getByLabel('Files', { exact: true }).setInputFiles({
+      name: 'kept.csv',
+      mimeType: 'text/csv',
+      buffer: Buffer.from('a\n1\n'),
+    });
+    await page.getByText('4 bytes').waitFor();
+    const questions = await page.getByRole('article', { name: 'You' }).count();
+    await page.context().setOffline(true);
+    await ask('Is it sent?');
+    await page.getByRole('alert').getByText('This was not sent').waitFor();
+    expect(await composer().inputValue()).toBe('Is it sent?');
+    expect(await page.getByRole('article', { name: 'You' }).count()).toBe(questions);
+    await page.getByText('4 bytes').waitFor();
+    await page.getByText('Connection lost').waitFor();
+    expect(await violations(page, 'offline')).toEqual([]);
+    await page.context().setOffline(false);
+    await page.getByText('Connection lost').waitFor({ state: 'detached' });
+    model.say({ text: 'Now it is.' });
+    await composer().press('Enter');
+    await answer().getByText('Now it is.').waitFor();
+    await isDone();
+    expect(await page.getByRole('alert').count()).toBe(0);
+    expect(JSON.stringify(model.requests)).toContain('kept.csv');
+  });
+
+  test('goes on when the agent was away, and its reader is told meanwhile', async () => {
+    model.say(runs('import time\nprint("begun", flush=True)\ntime.sleep(600)'), { text: 'never' });
+    await ask('Take long');
+    await answer().getByText('begun', { exact: true }).waitFor();
+    await running.agent.kill('SIGKILL');
+    await page.getByText('Connection lost').waitFor();
+    await running.agent.restart();
+    await page.getByText('Connection lost').waitFor({ state: 'detached' });
+    await answer().getByRole('alert').waitFor();
+    await isDone();
+  });
+
+  test('leaves older chats in the list', async () => {
+    const chats = page.getByRole('navigation', { name: 'Your chats' });
+    await page.evaluate(`{
+      const headers = { 'content-type': 'application/json' };
+      const create = () => fetch('/v1/chats', { method: 'POST', headers, body: '{}' });
+      Promise.all(Array.from({ length: 52 }, create));
+    }`);
+    await page.reload();
+    await chats.getByRole('button', { name: 'Older chats' }).click();
+    await eventually(async () => (await chats.getByRole('listitem').count()) === 53);
+    await page.getByRole('link', { name: 'New chat' }).click();
+    model.say({ text: 'A new one.' });
+    await ask('Begin anew');
+    await answer().getByText('A new one.').waitFor();
+    await isDone();
+    await chats.getByText('Begin anew').waitFor();
+    expect(await chats.getByRole('listitem').count()).toBe(54);
+  });
+
   test('stays when a file is dropped where nothing takes it', async () => {
     await page.getByRole('button', { name: 'Notebook' }).click();
     await page.getByLabel('Code of cell 1').waitFor();

@@ -136,13 +136,20 @@ export const createFiles = ({ chats, store, boxes, kept, links, clientFor, calle
       return await openIn(clientFor(key), boxes.had(row), path ?? '', range);
     },
 
-    /** Puts a file into the box of the chat, whole or not at all. */
-    async put(owner: Owner, id: string, path: string, body: Readable, signal: AbortSignal): Promise<Uploaded> {
+    /** Puts a file into the box of the chat, whole or not at all; with `create` only where there is none yet. */
+    async put(
+      owner: Owner,
+      id: string,
+      path: string,
+      body: Readable,
+      signal: AbortSignal,
+      create = false,
+    ): Promise<Uploaded> {
       const chat = await chats.find(owner, id);
       const { id: box } = await boxes.open(owner, chat, signal);
       // Not by Readable.toWeb, which reads on while nobody takes it.
       const content = ReadableStream.from<Uint8Array>(body.iterator({ destroyOnReturn: false }));
-      const entry = await owner.client.files.write(box, path, content, { signal });
+      const entry = await owner.client.files.write(box, path, content, { signal, create });
       return await toUploaded(owner, chat, box, entry);
     },
 

@@ -6,8 +6,8 @@ import { createFiles } from './files.ts';
 import { createTerminals } from './terminals.ts';
 
 /** The agent that serves this page. Without a key it knows its visitor by a cookie that no script can read. */
-export const createAgentClient = (key: string | null) => {
-  const transport = createTransport({ url: '', retries: 2, ...(key !== null && { key }) });
+export const createAgentClient = (key: string | null, doFetch: typeof fetch) => {
+  const transport = createTransport({ url: '', retries: 2, fetch: doFetch, ...(key !== null && { key }) });
   return {
     info: () => transport.json(agentInfoSchema, { path: '/v1/info' }),
     models: () => transport.json(modelListSchema, { path: '/v1/models' }),

@@ -25,13 +25,14 @@ export const createFiles = (transport: Transport, key: string | null) => ({
   delete: (chat: string, path: string): Promise<void> =>
     transport.done({ method: 'DELETE', path: filePath(chat, path) }),
 
-  /** Sends one file as it is. `fetch` tells nothing of its progress, so this is an XMLHttpRequest. */
+  /** Sends one file as it is; `precondition_failed` where its name is taken. `fetch` tells nothing of its progress, so this is an XMLHttpRequest. */
   upload: (chat: string, path: string, file: Blob, { signal, onProgress }: UploadOptions): Promise<Uploaded> =>
     new Promise((resolve, reject) => {
       const request = new XMLHttpRequest();
       request.open('PUT', filePath(chat, path));
       if (key !== null) request.setRequestHeader('authorization', `Bearer ${key}`);
       request.setRequestHeader('content-type', 'application/octet-stream');
+      request.setRequestHeader('if-none-match', '*');
       request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0);
       request.onerror = () => reject(new CodeBoxError('unavailable', 'The upload broke off.'));
       request.onabort = () => reject(signal.reason);

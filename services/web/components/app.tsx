@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useState } from 'react';
 import { createAgentClient } from '../api/agent-client.ts';
 import { keptKey } from '../api/kept.ts';
+import { createConnection } from '../state/connection.ts';
 import { currentRoute, replaceRoute } from '../state/route.ts';
 import { createSession } from '../state/session.ts';
 import { useStore } from '../state/store.ts';
@@ -10,11 +11,12 @@ import { Shell } from './shell.tsx';
 /** The whole page: it asks for a key where the agent wants one. */
 export const App = () => {
   const [key, setKey] = useState(keptKey.get);
+  const [connection] = useState(createConnection);
   const { client, session } = useMemo(() => {
-    const client = createAgentClient(key);
+    const client = createAgentClient(key, connection.fetch);
     const onCreated = (chat: string) => replaceRoute({ ...currentRoute(), chat });
-    return { client, session: createSession(client, onCreated) };
-  }, [key]);
+    return { client, session: createSession({ client, connection, onCreated }) };
+  }, [key, connection]);
   useEffect(() => void session.open(), [session]);
   const { phase, fault } = useStore(session.store);
 

@@ -40,21 +40,22 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
   }, []);
   // Pictures and frames grow after they were drawn: whoever is at the end stays there.
   useEffect(() => {
-    const content = list.current?.firstElementChild;
-    if (!content) return;
+    const { current } = list;
+    if (!current?.firstElementChild) return;
     const watcher = new ResizeObserver(() => follow.current.isAtEnd && toEnd());
-    watcher.observe(content);
+    watcher.observe(current);
+    watcher.observe(current.firstElementChild);
     return () => watcher.disconnect();
   }, [toEnd]);
   useEffect(() => {
     const timer = setInterval(() => void workspace.freshen(), freshenMs);
     return () => clearInterval(timer);
   }, [workspace]);
-  // A question brings its reader to the end.
+  // A question brings its reader to the end, and so does why there is none.
   const count = entries.length;
   useEffect(() => {
-    if (count > 0) toEnd();
-  }, [count, toEnd]);
+    if (count > 0 || fault !== null) toEnd();
+  }, [count, fault, toEnd]);
 
   const onScroll = () => {
     const { current } = list;

@@ -18,7 +18,8 @@ const stateText = ({ state, status, durationMs }: CodePart): string => {
 
 /** Code that a model wrote, with what came of it. */
 export const CodeBlock = memo(({ part, onDecide }: { part: CodePart; onDecide: (approved: boolean) => void }) => (
-  <section className="code-block" aria-label={`${languageText(part.language)} code`} data-state={part.state}>
+  // biome-ignore lint/a11y/useSemanticElements: no form fields, which a fieldset is for.
+  <div className="code-block" role="group" aria-label={`${languageText(part.language)} code`} data-state={part.state}>
     <CodeText code={part.code} language={part.language} />
     {part.state === 'waiting' && (
       <fieldset className="approval">
@@ -52,5 +53,5 @@ export const CodeBlock = memo(({ part, onDecide }: { part: CodePart; onDecide: (
       {part.state === 'running' && <span className="spinner" aria-hidden="true" />}
       {stateText(part)}
     </p>
-  </section>
+  </div>
 ));

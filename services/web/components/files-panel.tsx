@@ -109,6 +109,7 @@ export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
           </li>
         ))}
       </ul>
+      {entries === null && fault === null && <p className="hint">Loading …</p>}
       {entries?.length === 0 && fault === null && (
         <p className="hint">
           {path === '' ? 'There are no files yet. Drop some here, or let code make them.' : 'This folder is empty.'}

@@ -51,6 +51,8 @@ const components: Components = {
     if (isOwn(url)) return <img src={url} alt={alt ?? ''} />;
     return url === '' ? alt : <Outward href={url}>{alt || url}</Outward>;
   },
+  // Of a list of tasks; nothing else becomes one.
+  input: ({ checked }) => <input type="checkbox" checked={checked} disabled aria-label={checked ? 'Done' : 'To do'} />,
   pre: ({ children }) => children,
   code: ({ className, children }) => {
     const text = String(children);
@@ -62,10 +64,11 @@ const components: Components = {
     );
   },
   table: ({ children }) => (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard.
-    <section className="table-frame" aria-label="Table" tabIndex={0}>
+    // biome-ignore lint/a11y/useSemanticElements: no form fields, which a fieldset is for.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by keyboard.
+    <div className="table-frame" role="group" aria-label="Table" tabIndex={0}>
       <table>{children}</table>
-    </section>
+    </div>
   ),
 };
 

@@ -1,9 +1,12 @@
-import { memo } from 'react';
+import { memo, useEffect, useState } from 'react';
 import type { Entry, EntryPart } from '../state/entry.ts';
 import { AttachmentList } from './attachment-list.tsx';
 import { CodeBlock } from './code-block.tsx';
 import { Icon } from './icon.tsx';
 import { Markdown } from './markdown.tsx';
+
+/** So long nothing comes of an answer before that is told. */
+const longMs = 15_000;
 
 export interface MessageProps {
   entry: Entry;
@@ -51,6 +54,26 @@ const ends: Partial<Record<Entry['status'], string>> = {
   limit: 'This answer was ended because it came to no end by itself.',
 };
 
+/** Nothing comes at the moment. It says so in words when that takes long. */
+const Thinking = () => {
+  const [isLong, setLong] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLong(true), longMs);
+    return () => clearTimeout(timer);
+  }, []);
+  return (
+    <p className="thinking">
+      <span className="visually-hidden">The answer is being made</span>
+      <span className="dots" aria-hidden="true">
+        <i />
+        <i />
+        <i />
+      </span>
+      {isLong && <span role="status">This takes longer than usual …</span>}
+    </p>
+  );
+};
+
 /** One question or answer. */
 export const MessageView = memo(({ entry, onDecide }: MessageProps) => {
   if (entry.role === 'user')
@@ -77,16 +100,7 @@ export const MessageView = memo(({ entry, onDecide }: MessageProps) => {
           onDecide={onDecide}
         />
       ))}
-      {isThinking && (
-        <p className="thinking">
-          <span className="visually-hidden">The answer is being made</span>
-          <span className="dots" aria-hidden="true">
-            <i />
-            <i />
-            <i />
-          </span>
-        </p>
-      )}
+      {isThinking && <Thinking key={entry.parts.length} />}
       <AttachmentList files={entry.files.filter(({ path }) => !shown.has(path))} label="Files of this answer" />
       {entry.error !== null && (
         <p className="notice" data-kind="error" role="alert">

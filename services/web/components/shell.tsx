@@ -22,6 +22,7 @@ export interface ShellProps {
 /** The frame around everything: chats at the left, the chosen one in the middle, its files at the right. */
 export const Shell = ({ client, session, onLeave }: ShellProps) => {
   const { info, models, fault } = useStore(session.store);
+  const isLost = useStore(session.isLost);
   const route = useRoute();
   const workspace = session.workspace(route.chat);
   const chat = useStore(workspace.chat);
@@ -67,6 +68,12 @@ export const Shell = ({ client, session, onLeave }: ShellProps) => {
           onMenu={() => setMenuOpen(!isMenuOpen)}
           onFiles={() => setFilesOpen(!isFilesOpen)}
         />
+        {isLost && (
+          <p className="connection" role="status">
+            <span className="spinner" aria-hidden="true" />
+            Connection lost. Trying again …
+          </p>
+        )}
         {view === 'chat' && (
           <ChatView
             key={workspace.key}

@@ -32,9 +32,16 @@ export const Folded = ({
   }, [isOpen, isTail]);
   return (
     <div className="folded" data-open={isOpen} data-long={isLong && !isOpen}>
-      <section className="folded-frame" ref={frame} aria-label={label} tabIndex={isLong || isWide ? 0 : undefined}>
+      {/* biome-ignore lint/a11y/useSemanticElements: no form fields, which a fieldset is for. */}
+      <div
+        className="folded-frame"
+        ref={frame}
+        role="group"
+        aria-label={label}
+        tabIndex={isLong || isWide ? 0 : undefined}
+      >
         {children}
-      </section>
+      </div>
       {(isLong || isOpen) && (
         <button type="button" className="link-button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
           {isOpen ? 'Show less' : 'Show all'}

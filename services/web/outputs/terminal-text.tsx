@@ -1,11 +1,24 @@
 import { type CSSProperties, memo } from 'react';
 import { parseAnsi, type Span } from './ansi.ts';
 
+/**
+ * Colours that are read on any ground of the page: those of a program are made for a terminal of another colour. What has a background
+ * is written on it as the page's ground.
+ */
+const coloursOf = ({ color, background, isDim }: Span): CSSProperties => {
+  if (background !== null) return { color: 'var(--ground)', background: readable(background) };
+  if (color !== null) return { color: readable(color) };
+  return isDim ? { color: 'var(--text-soft)' } : {};
+};
+
+const readable = (color: string): string =>
+  color.startsWith('var(')
+    ? color
+    : `light-dark(oklch(from ${color} min(l, 0.47) c h), oklch(from ${color} max(l, 0.75) c h))`;
+
 const styleOf = (span: Span): CSSProperties => ({
-  ...(span.color !== null && { color: span.color }),
-  ...(span.background !== null && { background: span.background }),
+  ...coloursOf(span),
   ...(span.isBold && { fontWeight: 700 }),
-  ...(span.isDim && { opacity: 0.75 }),
   ...(span.isItalic && { fontStyle: 'italic' }),
   ...(span.isUnderlined && { textDecoration: 'underline' }),
 });

@@ -1,5 +1,6 @@
 import type { AnswerEvent, Chat, CreateMessage } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
+import type { Connection } from './connection.ts';
 import { applyEvent, type Entry, emptyAnswer, toEntry } from './entry.ts';
 import { faultText } from './fault.ts';
 import { createStore } from './store.ts';
@@ -30,7 +31,7 @@ const firstExpiry = (entries: readonly Entry[]): number => {
  * The conversation of a chat: it goes on in the background while another one is shown. `onChange` is told when the chat itself is
  * another: a title, a new answer.
  */
-export const createConversation = (client: AgentClient, onChange: () => void) => {
+export const createConversation = (client: AgentClient, connection: Connection, onChange: () => void) => {
   const store = createStore<ConversationState>(
     { entries: [], isLoading: false, isAnswering: false, fault: null },
     { paceMs },
@@ -42,23 +43,42 @@ export const createConversation = (client: AgentClient, onChange: () => void) =>
       entries: was.entries.map((entry, index) => (index === was.entries.length - 1 ? to(entry) : entry)),
     }));
 
-  const take = async (events: AsyncIterable<AnswerEvent>) => {
-    change({ isAnswering: true, fault: null });
+  /** The events of an answer to their end; where the connection is lost, it is taken up when that is there again. */
+  const takeAll = async (chat: string, events: AsyncIterable<AnswerEvent>, signal: AbortSignal): Promise<void> => {
     try {
       for await (const event of events) {
         changeLast((entry) => applyEvent(entry, event));
         if (event.type === 'start') onChange();
       }
     } catch (error) {
+      const answer = store.get().entries.at(-1);
+      if (!answer?.id || !connection.isLost.get()) throw error;
+      await connection.back(signal);
+      await takeAll(chat, client.answers.follow(chat, answer.id, signal), signal);
+    }
+  };
+
+  /** Shows an answer as it comes. Answers whether it has begun: a question that did not arrive is taken away again. */
+  const take = async (chat: string, events: AsyncIterable<AnswerEvent>, signal: AbortSignal): Promise<boolean> => {
+    change({ isAnswering: true, fault: null });
+    try {
+      await takeAll(chat, events, signal);
+    } catch (error) {
+      const detail = faultText(error);
+      if (store.get().entries.at(-1)?.id === '') {
+        store.set((was) => ({ ...was, entries: was.entries.slice(0, -2), fault: `This was not sent: ${detail}` }));
+        return false;
+      }
       changeLast((entry) => ({
         ...entry,
         status: 'error',
-        error: entry.error ?? { code: 'unavailable', detail: faultText(error) },
+        error: entry.error ?? { code: 'unavailable', detail },
       }));
     } finally {
       change({ isAnswering: false });
       onChange();
     }
+    return true;
   };
 
   return {
@@ -75,7 +95,7 @@ export const createConversation = (client: AgentClient, onChange: () => void) =>
       }
       const last = store.get().entries.at(-1);
       if (last?.role === 'assistant' && last.status === 'running')
-        await take(client.answers.follow(chat.id, last.id, signal));
+        await take(chat.id, client.answers.follow(chat.id, last.id, signal), signal);
     },
 
     /** Reads the messages again when links in them are about to expire: a page may stay open for days. */
@@ -87,12 +107,13 @@ export const createConversation = (client: AgentClient, onChange: () => void) =>
       if (isSame) change({ entries: messages.map(toEntry) });
     },
 
+    /** Answers whether the question has arrived. */
     async ask(
       chat: string,
       question: CreateMessage,
       { files, modelKey }: Pick<Entry, 'files'> & { modelKey: string | null },
       signal: AbortSignal,
-    ): Promise<void> {
+    ): Promise<boolean> {
       const asked: Entry = {
         ...emptyAnswer(crypto.randomUUID(), null),
         role: 'user',
@@ -101,7 +122,7 @@ export const createConversation = (client: AgentClient, onChange: () => void) =>
         files,
       };
       store.set((was) => ({ ...was, entries: [...was.entries, asked, emptyAnswer('', question.model ?? null)] }));
-      await take(client.answers.ask(chat, question, { modelKey, signal }));
+      return await take(chat, client.answers.ask(chat, question, { modelKey, signal }), signal);
     },
 
     async stop(chat: string): Promise<void> {

@@ -2,7 +2,10 @@ import { CodeBoxError } from '#contract';
 
 /** What went wrong, in words for the reader. */
 export const faultText = (error: unknown): string => {
-  if (error instanceof CodeBoxError) return error.message;
+  if (error instanceof CodeBoxError) {
+    const isOurs = error.code === 'unavailable' && error.status === undefined;
+    return isOurs ? 'CodeBox could not be reached, or the connection broke.' : error.message;
+  }
   return error instanceof Error && error.message !== '' ? error.message : 'Something went wrong.';
 };
 

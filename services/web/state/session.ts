@@ -1,5 +1,6 @@
 import type { AgentInfo, Chat, Model } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
+import type { Connection } from './connection.ts';
 import { faultText, isUnauthorized } from './fault.ts';
 import { createStore } from './store.ts';
 import { createWorkspace, type Workspace } from './workspace.ts';
@@ -13,8 +14,15 @@ export interface SessionState {
   fault: string | null;
 }
 
-/** What one reader has at the agent: chats and models, and the workspaces that were opened. `onCreated` gets ids of new chats. */
-export const createSession = (client: AgentClient, onCreated: (chat: string) => void) => {
+export interface SessionOptions {
+  client: AgentClient;
+  connection: Connection;
+  /** Gets the ids of new chats. */
+  onCreated: (chat: string) => void;
+}
+
+/** What one reader has at the agent: chats and models, and the workspaces that were opened. */
+export const createSession = ({ client, connection, onCreated }: SessionOptions) => {
   const store = createStore<SessionState>({
     phase: 'loading',
     info: null,
@@ -32,7 +40,8 @@ export const createSession = (client: AgentClient, onCreated: (chat: string) => 
       return await work();
     } catch (error) {
       if (isUnauthorized(error)) change({ phase: 'locked' });
-      else change({ fault: faultText(error) });
+      // A lost connection is told by itself.
+      else if (!connection.isLost.get()) change({ fault: faultText(error) });
       return undefined;
     }
   };
@@ -40,10 +49,22 @@ export const createSession = (client: AgentClient, onCreated: (chat: string) => 
   const readChats = () =>
     guarded(async () => {
       const { items, nextCursor } = await client.chats.list();
-      change({ chats: items, nextCursor });
+      store.set((was) => {
+        const oldest = items.at(-1)?.createdAt ?? '';
+        const known = new Set(items.map(({ id }) => id));
+        // The pages behind the first one stay as they were read.
+        const older =
+          nextCursor === null ? [] : was.chats.filter(({ id, createdAt }) => createdAt <= oldest && !known.has(id));
+        return {
+          ...was,
+          chats: [...items, ...older],
+          nextCursor: older.length > 0 ? was.nextCursor : nextCursor,
+        };
+      });
     });
 
   const keeper = (of: () => Workspace | undefined) => ({
+    connection,
     models: () => store.get().models,
     onCreated: (chat: Chat) => {
       const workspace = of();
@@ -60,6 +81,7 @@ export const createSession = (client: AgentClient, onCreated: (chat: string) => 
 
   return {
     store,
+    isLost: connection.isLost,
 
     async open(): Promise<void> {
       try {

@@ -1,4 +1,4 @@
-import type { Uploaded } from '#contract';
+import { CodeBoxError, type Uploaded } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import { faultText } from './fault.ts';
 import { createStore } from './store.ts';
@@ -17,24 +17,58 @@ export interface Upload {
 /** How many are sent at the same moment. */
 const lanes = 3;
 
+/** How often another name is looked for: others may take it meanwhile. */
+const maxNames = 5;
+
+const inFolder = (folder: string, name: string): string => (folder === '' ? name : `${folder}/${name}`);
+
+/** `image-2.png` for `image.png`: the first of its kind that is not taken. */
+const freeName = (name: string, taken: ReadonlySet<string>): string => {
+  const [, stem = name, ending = ''] = /^(.+?)((?:\.tar)?\.[^.]+)$/.exec(name) ?? [];
+  let number = 2;
+  while (taken.has(`${stem}-${number}${ending}`)) number += 1;
+  return `${stem}-${number}${ending}`;
+};
+
+/** Sends a file under its name, or under the next free one: what is there already is never replaced. */
+const underFreeName = async (
+  name: string,
+  upload: (name: string) => Promise<Uploaded>,
+  namesThere: () => Promise<readonly string[]>,
+): Promise<Uploaded> => {
+  for (let tried = name, count = 1; ; count++) {
+    try {
+      return await upload(tried);
+    } catch (error) {
+      const isTaken = error instanceof CodeBoxError && error.code === 'precondition_failed';
+      if (!isTaken || count === maxNames) throw error;
+      tried = freeName(name, new Set(await namesThere()));
+    }
+  }
+};
+
 /** Files that are put into a chat, a few at a time. */
 export const createUploads = (client: AgentClient, ensureChat: () => Promise<string>) => {
   const store = createStore<readonly Upload[]>([], { paceMs: 60 });
   const stops = new Map<string, AbortController>();
-  const queue: { id: string; path: string; file: File }[] = [];
+  const queue: { id: string; folder: string; file: File }[] = [];
   let sending = 0;
 
   const change = (id: string, part: Partial<Upload>) =>
     store.set((was) => was.map((upload) => (upload.id === id ? { ...upload, ...part } : upload)));
 
-  const send = async ({ id, path, file }: (typeof queue)[number]): Promise<void> => {
+  const send = async ({ id, folder, file }: (typeof queue)[number]): Promise<void> => {
     const stop = stops.get(id);
     if (stop === undefined || stop.signal.aborted) return;
     try {
       const chat = await ensureChat();
       const onProgress = (share: number) => change(id, { share });
-      const done = await client.files.upload(chat, path, file, { signal: stop.signal, onProgress });
-      change(id, { share: 1, done });
+      const options = { signal: stop.signal, onProgress };
+      const upload = (name: string) => client.files.upload(chat, inFolder(folder, name), file, options);
+      const done = await underFreeName(file.name, upload, async () =>
+        (await client.files.list(chat, folder)).items.map(({ name }) => name),
+      );
+      change(id, { share: 1, name: done.name, done });
     } catch (error) {
       if (!stop.signal.aborted) change(id, { fault: faultText(error) });
     } finally {
@@ -63,7 +97,7 @@ export const createUploads = (client: AgentClient, ensureChat: () => Promise<str
         stops.set(id, new AbortController());
         const upload: Upload = { id, name: file.name, sizeBytes: file.size, share: 0, done: null, fault: null };
         store.set((was) => [...was, upload]);
-        queue.push({ id, path: folder === '' ? file.name : `${folder}/${file.name}`, file });
+        queue.push({ id, folder, file });
       }
       pump();
     },
@@ -76,6 +110,9 @@ export const createUploads = (client: AgentClient, ensureChat: () => Promise<str
     },
 
     clear: () => store.set(() => []),
+
+    /** Takes back what was cleared. */
+    restore: (uploads: readonly Upload[]) => store.set((was) => [...uploads, ...was]),
   };
 };
 

@@ -1,6 +1,7 @@
 import type { Approval, Chat, Model } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import { chosenModel, ownKeyFor } from './chosen-model.ts';
+import type { Connection } from './connection.ts';
 import { createConversation } from './conversation.ts';
 import { createNotebook } from './notebook.ts';
 import { createStore } from './store.ts';
@@ -12,8 +13,9 @@ export interface Manner {
   approval: Approval;
 }
 
-/** Whoever keeps the workspaces: knows the models, is told of a chat that came to be, and of one that has changed. */
+/** Whoever keeps the workspaces: has the connection, knows the models, is told of a chat that came to be, and of one that has changed. */
 export interface WorkspaceKeeper {
+  connection: Connection;
   models: () => readonly Model[];
   onCreated: (chat: Chat) => void;
   onChange: () => void;
@@ -23,7 +25,7 @@ export interface WorkspaceKeeper {
 export const createWorkspace = (
   client: AgentClient,
   id: string | null,
-  { models, onCreated, onChange }: WorkspaceKeeper,
+  { connection, models, onCreated, onChange }: WorkspaceKeeper,
 ) => {
   const life = new AbortController();
   const chat = createStore<Chat | null>(null);
@@ -48,7 +50,7 @@ export const createWorkspace = (
     return creating;
   };
 
-  const conversation = createConversation(client, () => {
+  const conversation = createConversation(client, connection, () => {
     onChange();
     void refresh();
   });
@@ -103,10 +105,11 @@ export const createWorkspace = (
       if (known !== undefined) await conversation.freshen(known);
     },
 
-    /** Asks what stands in the composer, with the files that came. */
+    /** Asks what stands in the composer, with the files that came. What does not arrive stands there again. */
     async ask(): Promise<void> {
       const content = text.get().trim();
-      const files = uploads.store.get().flatMap(({ done }) => (done === null ? [] : [done]));
+      const sent = uploads.store.get();
+      const files = sent.flatMap(({ done }) => (done === null ? [] : [done]));
       if (content === '' && files.length === 0) return;
       const { model: chosen, approval } = manner.get();
       const model = chosenModel(models(), chosen);
@@ -116,7 +119,10 @@ export const createWorkspace = (
         uploads.clear();
         const paths = files.map(({ path }) => path);
         const question = { content, approval, files: paths, ...(model !== undefined && { model: model.id }) };
-        await conversation.ask(to, question, { files, modelKey: ownKeyFor(model) }, life.signal);
+        const hasArrived = await conversation.ask(to, question, { files, modelKey: ownKeyFor(model) }, life.signal);
+        if (hasArrived) return;
+        text.set((newer) => [content, newer].filter((part) => part !== '').join('\n\n'));
+        uploads.restore(sent);
       } catch (error) {
         conversation.fail(error);
       }

@@ -88,7 +88,7 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     {
       method: 'put',
       path: '/v1/chats/{chat}/files/{path}',
-      summary: 'Upload a file: whole or not at all, parents are made',
+      summary: 'Upload a file: whole or not at all, parents are made; with `If-None-Match: *` only where there is none',
       tag,
       params,
       rawBody: bytes,
@@ -96,7 +96,8 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     },
     async ({ c, owner, params }) => {
       using upload = openUpload(c);
-      return c.json(await files.put(owner, params.chat, params.path, upload.body, upload.signal));
+      const create = c.req.header('if-none-match') === '*';
+      return c.json(await files.put(owner, params.chat, params.path, upload.body, upload.signal, create));
     },
   );
 

@@ -1,0 +1,50 @@
+import { createStore } from './store.ts';
+
+const probePauseMs = 1000;
+const probeMs = 10_000;
+
+/** Whether requests reach the agent: `isLost` while they do not. It is asked again and again then, until it answers. */
+export const createConnection = () => {
+  const isLost = createStore(false);
+  const found = () => isLost.get() && isLost.set(() => false);
+  const probe = () => fetch('/v1/info', { signal: AbortSignal.timeout(probeMs) }).then(found, probeLater);
+  const probeLater = () => setTimeout(() => void probe(), probePauseMs);
+  const lose = () => {
+    if (isLost.get()) return;
+    isLost.set(() => true);
+    probeLater();
+  };
+  addEventListener('offline', lose);
+
+  return {
+    isLost,
+
+    /** The global one, which tells whether it got through. */
+    fetch: async (...[input, init]: Parameters<typeof fetch>): Promise<Response> => {
+      try {
+        const response = await fetch(input, init);
+        found();
+        return response;
+      } catch (error) {
+        if (!init?.signal?.aborted) lose();
+        throw error;
+      }
+    },
+
+    /** Waits until it is there; rejects with the signal's reason. */
+    back: (signal: AbortSignal): Promise<void> =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          if (isLost.get() && !signal.aborted) return;
+          stop();
+          if (signal.aborted) reject(signal.reason);
+          else resolve();
+        };
+        const stop = isLost.subscribe(look);
+        signal.addEventListener('abort', look, { once: true });
+        look();
+      }),
+  };
+};
+
+export type Connection = ReturnType<typeof createConnection>;
