@@ -8,6 +8,7 @@ import { addRoutes, type RouteParts } from '../services/gateway/http/app.ts';
 import { createEndpoints } from '../services/gateway/http/endpoint.ts';
 import type { KeyClaims } from '../services/gateway/http/key-claims.ts';
 import { openApiDocument } from '../services/gateway/http/openapi.ts';
+import { problemsMarkdown } from '../services/http/problem-pages.ts';
 
 const toYaml = (document: object): string => stringify(document, { lineWidth: 0, aliasDuplicateObjects: false });
 
@@ -29,8 +30,11 @@ export const openApiFiles = {
   'openapi.agent.yaml': () => toYaml(describeAgent()),
 };
 
+/** Every file that is written from the code, by its name. */
+export const writtenFiles = { ...openApiFiles, 'docs/errors.md': problemsMarkdown };
+
 if (import.meta.main) {
-  for (const [name, describe] of Object.entries(openApiFiles)) {
+  for (const [name, describe] of Object.entries(writtenFiles)) {
     const file = join(import.meta.dirname, '..', name);
     await writeFile(file, describe());
     process.stdout.write(`wrote ${file}\n`);

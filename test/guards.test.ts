@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { openApiFiles } from '../scripts/openapi.ts';
+import { openApiFiles, writtenFiles } from '../scripts/openapi.ts';
 
 const project = resolve(import.meta.dirname, '..');
 const run = promisify(execFile);
@@ -27,8 +27,17 @@ describe.each([
   ['openapi.yaml', 'post /v1/boxes/{box}/executions'],
   ['openapi.agent.yaml', 'post /v1/chats/{chat}/cells'],
 ] as const)('%s', (name, call) => {
-  test('is what the routes describe', async () => {
-    expect(await readFile(join(project, name), 'utf8')).toBe(openApiFiles[name]());
+  test('has no pattern that JSON Schema would read as something else', () => {
+    const patterns: string[] = [];
+    JSON.stringify(parse(openApiFiles[name]()), (key, value: unknown) => {
+      if (key === 'pattern' && typeof value === 'string') patterns.push(value);
+      return value;
+    });
+    expect(patterns.length).toBeGreaterThan(0);
+    for (const pattern of patterns) {
+      expect(pattern).not.toMatch(/\/[a-z]*$/);
+      expect(() => new RegExp(pattern, 'u')).not.toThrow();
+    }
   });
 
   test('has every call of the API with its errors', () => {
@@ -44,6 +53,24 @@ describe.each([
       for (const operation of Object.values(methods)) expect(operation.responses).toHaveProperty('default');
     }
   });
+});
+
+test.each(Object.entries(writtenFiles))('%s is what the code writes', async (name, write) => {
+  expect(await readFile(join(project, name), 'utf8')).toBe(write());
+});
+
+test('the OpenAPI document of the agent has the errors that its routes answer with', () => {
+  const { paths } = parse(openApiFiles['openapi.agent.yaml']()) as {
+    paths: Record<string, Record<string, { responses: { default: { content: object } } }>>;
+  };
+  for (const [path, methods] of Object.entries(paths)) {
+    const isOpenAi = /^\/v1\/(chat\/|responses|containers)/.test(path);
+    for (const { responses } of Object.values(methods))
+      expect([path, Object.keys(responses.default.content)]).toEqual([
+        path,
+        [isOpenAi ? 'application/json' : 'application/problem+json'],
+      ]);
+  }
 });
 
 describe('the layers', () => {

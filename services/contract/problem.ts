@@ -4,7 +4,7 @@ import { errorCodes } from './errors.ts';
 /** RFC 9457 problem details, the body of every answer with a status of 400 and above. */
 export const problemSchema = z
   .object({
-    type: z.string().meta({ description: 'A URI reference that names the kind of problem.' }),
+    type: z.string().meta({ description: 'The path of the page about this kind of problem, at the same server.' }),
     title: z.string(),
     status: z.int(),
     detail: z.string(),

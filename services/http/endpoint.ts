@@ -1,4 +1,4 @@
-import { OpenAPIRegistry } from '@asteasolutions/zod-to-openapi';
+import { OpenAPIRegistry, type ResponseConfig } from '@asteasolutions/zod-to-openapi';
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
 import { decodePath, problemSchema } from '#contract';
@@ -33,6 +33,8 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
   /** Bodies that are not JSON, for the OpenAPI document only: the handler reads them. */
   rawBody?: Record<string, z.ZodType>;
   responses: Record<number, ResponseSpec>;
+  /** What every refusal is, for the OpenAPI document: problem+json unless said. */
+  refusal?: ResponseSpec;
 }
 
 /** What an endpoint asks of its callers besides its input. */
@@ -73,6 +75,7 @@ export const createEndpoints = <E extends HttpEnv>() => {
     const code = spec.codeQuery ? Object.fromEntries(codeTypes.map((type) => [type, codeSchema])) : {};
     const rawBody = Object.entries({ ...code, ...spec.rawBody });
     const raw = Object.fromEntries(rawBody.map(([type, schema]) => [type, { schema }]));
+    const [, refusal] = toResponse(['default', spec.refusal ?? problem]);
     const hasBody = spec.body !== undefined || spec.rawBody !== undefined;
     registry.registerPath({
       method: spec.method,
@@ -86,7 +89,7 @@ export const createEndpoints = <E extends HttpEnv>() => {
         ...(headers && { headers }),
         ...(hasBody && { body: { content: { ...content, ...raw } } }),
       },
-      responses: { ...Object.fromEntries(Object.entries(spec.responses).map(toResponse)), default: problemDoc },
+      responses: { ...Object.fromEntries(Object.entries(spec.responses).map(toResponse)), default: refusal },
     });
   };
 
@@ -148,12 +151,12 @@ const refuseCodeQuery = (schema: z.ZodObject, query: Record<string, string>): vo
   if (misplaced.length > 0) throw faulty(misplaced.map((name) => ({ pointer: `/query/${name}`, detail })));
 };
 
-const problemDoc = {
+const problem: ResponseSpec = {
   description: 'What went wrong.',
-  content: { 'application/problem+json': { schema: problemSchema } },
+  types: { 'application/problem+json': problemSchema },
 };
 
-const toResponse = ([status, response]: [string, ResponseSpec]) => {
+const toResponse = ([status, response]: [string, ResponseSpec]): [string, ResponseConfig] => {
   const types = response.types ?? (response.schema ? { 'application/json': response.schema } : {});
   const content = Object.fromEntries(Object.entries(types).map(([type, schema]) => [type, { schema }]));
   return [status, { description: response.description, ...(Object.keys(content).length > 0 && { content }) }];

@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { errorCodes } from '#contract';
 import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driver) => {
@@ -30,6 +31,27 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
       expect([path, (await fetch(`${gateway.url}${path}`)).status]).toEqual([path, 200]);
     }
     expect(page).not.toMatch(/https?:\/\//);
+  });
+
+  test('the type of a problem leads to a page that explains it, in the form that is asked for', async () => {
+    const refused = await fetch(`${gateway.url}/v1/boxes`);
+    const { type, code } = (await refused.json()) as { type: string; code: string };
+    const address = new URL(type, refused.url);
+    const read = async (accept: string, path = address.pathname) => {
+      const response = await fetch(`${gateway.url}${path}`, { headers: { accept } });
+      return `${response.status} ${response.headers.get('content-type')?.split(';')[0]} ${await response.text()}`;
+    };
+    expect(await read('*/*')).toMatch(/^200 text\/markdown ## unauthorized\n\n401 Unauthorized\./);
+    expect(await read('text/html,application/xhtml+xml,*/*;q=0.8')).toMatch(
+      /^200 text\/html .*<h1>unauthorized<\/h1>/s,
+    );
+    expect(await read('application/json')).toMatch(/^200 application\/json \{"code":"unauthorized","status":401/);
+    for (const one of errorCodes) {
+      expect(await read('*/*', `/problems/${one}`)).toMatch(/^200 /);
+      expect(await read('text/html', '/problems')).toContain(`href="/problems/${one}"`);
+    }
+    expect(await read('*/*', '/problems/constructor')).toMatch(/^404 /);
+    expect(code).toBe('unauthorized');
   });
 
   test('the root leads a program to the parts of the API, and a browser to its page', async () => {

@@ -5,6 +5,7 @@ import {
   type EndpointSpec,
 } from '../../http/endpoint.ts';
 import type { Owner } from '../chats/owner.ts';
+import { isOpenAiPath, openAiErrorSchema } from '../dialects/openai/openai-error.ts';
 import type { Env } from './env.ts';
 
 export interface Input<P, Q, B> extends BareInput<Env, P, Q, B> {
@@ -15,6 +16,8 @@ export interface Spec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodT
   /** Belongs to nobody, or shows by itself that it may be asked: its handler gets no owner. */
   isPublic?: true;
 }
+
+const inOpenAiWords = { description: "What went wrong, in OpenAI's words.", schema: openAiErrorSchema };
 
 type NoInput = z.ZodObject<Record<string, never>>;
 const anyone: Record<string, string[]>[] = [];
@@ -33,7 +36,8 @@ export const createEndpoints = () => {
       spec: Spec<P, Q, B>,
       handler: (input: Input<z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,
     ): void {
-      add(spec, { security: spec.isPublic ? anyone : owners }, (input) =>
+      const refusal = isOpenAiPath(spec.path) && { refusal: inOpenAiWords };
+      add({ ...spec, ...refusal }, { security: spec.isPublic ? anyone : owners }, (input) =>
         handler({ ...input, owner: input.c.get('owner') }),
       );
     },

@@ -4,7 +4,7 @@ import type { Env } from './env.ts';
 
 const adminPath = /^\/(v1\/admin(\/|$)|metrics$)/;
 /** What describes the gateway and tells of its health is on both. */
-const sharedPath = /^\/(healthz|readyz|openapi\.json|docs(\/.*)?)$/;
+const sharedPath = /^\/(healthz|readyz|openapi\.json|(?:docs|problems)(\/.*)?)$/;
 
 /**
  * With a port of its own the admin API is there, with the metrics, and nowhere else; nothing else is there. Without one all is on

@@ -1,13 +1,23 @@
 import type { Context } from 'hono';
 import type { ContentfulStatusCode } from 'hono/utils/http-status';
+import { z } from 'zod';
 import { CodeBoxError, errorCodes } from '#contract';
 import type { HttpEnv } from '../../../http/env.ts';
 import { toProblem } from '../../../http/problem.ts';
 
 /** An error as OpenAI's clients read it. */
-export interface OpenAiError {
-  error: { message: string; type: string; param: string | null; code: string | null };
-}
+export const openAiErrorSchema = z
+  .object({
+    error: z.object({
+      message: z.string(),
+      type: z.string(),
+      param: z.string().nullable().meta({ description: 'The field that is at fault, as `messages[0].content`.' }),
+      code: z.string().nullable(),
+    }),
+  })
+  .meta({ id: 'OpenAiError' });
+
+export type OpenAiError = z.infer<typeof openAiErrorSchema>;
 
 const types: Record<number, string> = {
   401: 'authentication_error',

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { type AgentInfo, agentInfoSchema } from '#contract';
 import { addDocs } from '../../../http/docs.ts';
+import { addProblemPages } from '../../../http/problem-pages.ts';
 import type { Endpoints } from '../endpoints.ts';
 import type { Metrics } from '../metrics.ts';
 import { openApiDocument } from '../openapi.ts';
@@ -66,5 +67,6 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, inf
     return c.body(await metrics.registry.metrics(), 200, { 'Content-Type': metrics.registry.contentType });
   });
 
+  addProblemPages(app);
   addDocs(app, 'CodeBox agent API', () => openApiDocument(endpoints));
 };

@@ -17,7 +17,7 @@ const readQuery = folderQuerySchema.extend({
     .string()
     .min(1)
     .max(255)
-    .regex(/^[^/\p{Cc}\p{Cs}]*$/u, 'must not contain / or control characters')
+    .refine((name) => !/[/\p{Cc}\p{Cs}]/u.test(name), 'must not contain / or control characters')
     .optional()
     .meta({ description: 'The name to save it under.' }),
 });

@@ -1,6 +1,7 @@
 import { accepts } from 'hono/accepts';
 import { z } from 'zod';
 import { addDocs } from '../../../http/docs.ts';
+import { addProblemPages } from '../../../http/problem-pages.ts';
 import type { Endpoints } from '../endpoint.ts';
 import type { Metrics } from '../metrics.ts';
 import { openApiDocument } from '../openapi.ts';
@@ -25,6 +26,7 @@ const index = {
   name: 'CodeBox',
   docs: '/docs',
   openapi: '/openapi.json',
+  problems: '/problems',
   health: '/healthz',
   ready: '/readyz',
   metrics: '/metrics',
@@ -74,5 +76,6 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, sto
     return c.body(await metrics.registry.metrics(), 200, { 'Content-Type': metrics.registry.contentType });
   });
 
+  addProblemPages(app);
   addDocs(app, 'CodeBox API', () => openApiDocument(endpoints));
 };

@@ -1,0 +1,74 @@
+import type { Hono } from 'hono';
+import { accepts } from 'hono/accepts';
+import { CodeBoxError, type ErrorCode, errorCodes } from '#contract';
+import type { HttpEnv } from './env.ts';
+import { problemKinds } from './problem-kinds.ts';
+
+const types = { html: 'text/html', json: 'application/json', markdown: 'text/markdown' };
+
+/** The path of the page that tells about a kind of problem: the `type` of each such problem. */
+export const problemPath = (code: ErrorCode): string => `/problems/${code}`;
+
+const section = (code: ErrorCode): string => {
+  const { status, title, meaning, causes, remedy } = problemKinds[code];
+  const list = causes.map((cause) => `- ${cause}`).join('\n');
+  return `## ${code}\n\n${status} ${title}. ${meaning}\n\nUsual causes:\n\n${list}\n\nWhat to do: ${remedy}\n`;
+};
+
+/** All kinds of problems as one page of Markdown. */
+export const problemsMarkdown = (): string =>
+  [
+    '# Errors\n',
+    'Whatever fails is answered by `application/problem+json` (RFC 9457). Programs branch on `code`; `detail` is for people, `errors` has a',
+    'JSON pointer to each fault in the input, `requestId` is what the log of the service knows it by, and `type` is a path of the same',
+    'server at which the text below stands, as a page, as Markdown or as JSON.\n',
+    '| code | status | meaning |',
+    '|---|---|---|',
+    ...errorCodes.map(
+      (code) => `| [${code}](#${code}) | ${problemKinds[code].status} | ${problemKinds[code].meaning} |`,
+    ),
+    '',
+    ...errorCodes.map(section),
+  ].join('\n');
+
+const marks: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
+const toHtml = (text: string): string =>
+  text.replaceAll(/[&<>"]/g, (mark) => marks[mark] ?? mark).replaceAll(/`([^`]+)`/g, '<code>$1</code>');
+
+const article = (code: ErrorCode): string => {
+  const { status, title, meaning, causes, remedy } = problemKinds[code];
+  const list = causes.map((cause) => `<li>${toHtml(cause)}</li>`).join('');
+  return `<h1>${code}</h1><p>${status} ${title}. ${toHtml(meaning)}</p><h2>Usual causes</h2><ul>${list}</ul><h2>What to do</h2><p>${toHtml(remedy)}</p>`;
+};
+
+const page = (title: string, content: string): string => `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${title}</title>
+<link rel="icon" href="data:,"><style>body{font:16px/1.5 system-ui,sans-serif;max-width:42em;margin:2em auto;padding:0 1em}</style></head>
+<body>${content}<p><a href="/problems">All errors</a> · <a href="/docs">All calls</a></p></body></html>
+`;
+
+/** `/problems`, and a page for each kind: HTML for a browser, JSON for whom it asks for it, otherwise Markdown. None needs a key. */
+export const addProblemPages = <E extends HttpEnv>(app: Hono<E>): void => {
+  app.get('/problems/:code?', (c) => {
+    c.set('route', '/problems/{code}');
+    const asked = c.req.param('code');
+    const code = errorCodes.find((one) => one === asked);
+    if (asked !== undefined && code === undefined)
+      throw new CodeBoxError('not_found', 'There is no problem of this code. /problems has all.');
+    c.header('Vary', 'Accept');
+    c.header(
+      'Content-Security-Policy',
+      "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
+    );
+    const type = accepts(c, { header: 'Accept', supports: Object.values(types), default: types.markdown });
+    if (type === types.json) return c.json(code ? { code, ...problemKinds[code] } : problemKinds);
+    if (type === types.html) {
+      const list = errorCodes.map(
+        (one) => `<li><a href="${problemPath(one)}">${one}</a>: ${toHtml(problemKinds[one].meaning)}</li>`,
+      );
+      return c.html(code ? page(code, article(code)) : page('Errors', `<h1>Errors</h1><ul>${list.join('')}</ul>`));
+    }
+    const text = code ? section(code) : problemsMarkdown();
+    return c.body(text, 200, { 'Content-Type': 'text/markdown; charset=utf-8' });
+  });
+};
