@@ -2,7 +2,7 @@ import { plainText } from './text.ts';
 
 /** An address to fetch from: http or https, without a name and password in it. */
 export const fetchUrlSchema = plainText()
-  .max(8192)
+  .max(8192, { abort: true })
   .superRefine((text, ctx) => {
     const url = URL.canParse(text) ? new URL(text) : undefined;
     const fault =

@@ -1,25 +1,29 @@
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
 import type { HttpEnv } from './env.ts';
+import { type JsonBounds, jsonExcess, smallJson } from './json-bounds.ts';
 import { findJsonFault } from './json-fault.ts';
 
-const maxJsonBytes = 10 * 1024 * 1024;
 const readDeadlineMs = 30_000;
 /** A longer text that is not JSON is refused without looking for the place. */
 const maxExplained = 1024 * 1024;
 
 /**
- * Reads a JSON body whole: at most 10 MiB, within 30 s, valid UTF-8. The Content-Type is not asked for, so that
+ * Reads a JSON body whole: within its bounds, within 30 s, valid UTF-8. The Content-Type is not asked for, so that
  * `curl -d '{…}'` works as it is. Answers the value and the bytes; an empty body is `{}`.
  * Throws `timeout` when it is late, `too_large`, and `invalid_request` for one that breaks off or is not JSON, with the place, the
  * usual cause, and `advice` of the one who reads it.
  */
 export const readJsonBody = async <E extends HttpEnv>(
   c: Context<E>,
+  bounds: JsonBounds = smallJson,
   advice?: string,
 ): Promise<{ value: unknown; bytes: Uint8Array }> => {
-  const { text, bytes } = await readTextBody(c);
+  const bytes = await readBytes(c, bounds.bytes);
   if (bytes.length === 0) return { value: {}, bytes };
+  const excess = jsonExcess(bytes, bounds);
+  if (excess !== undefined) throw tooLarge(excess);
+  const text = decode(bytes);
   try {
     return { value: JSON.parse(text), bytes };
   } catch (cause) {
@@ -27,11 +31,13 @@ export const readJsonBody = async <E extends HttpEnv>(
   }
 };
 
-/** Reads a body of text whole, under the same bounds as one of JSON. */
-export const readTextBody = async <E extends HttpEnv>(c: Context<E>): Promise<{ text: string; bytes: Uint8Array }> => {
-  const bytes = await readBytes(c);
+/** Reads a body of text whole, under the same bound of bytes as one of JSON. */
+export const readTextBody = async <E extends HttpEnv>(c: Context<E>, bounds: JsonBounds = smallJson): Promise<string> =>
+  decode(await readBytes(c, bounds.bytes));
+
+const decode = (bytes: Uint8Array): string => {
   try {
-    return { text: new TextDecoder('utf-8', { fatal: true }).decode(bytes), bytes };
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {
     throw invalid('is not valid UTF-8', cause);
   }
@@ -44,8 +50,8 @@ const whyNot = (text: string): string => {
   return ` at line ${line}, column ${column} (offset ${offset}): ${cause}`;
 };
 
-const readBytes = async <E extends HttpEnv>(c: Context<E>): Promise<Uint8Array> => {
-  if (Number(c.req.header('content-length') ?? 0) > maxJsonBytes) throw tooLarge();
+const readBytes = async <E extends HttpEnv>(c: Context<E>, maxBytes: number): Promise<Uint8Array> => {
+  if (Number(c.req.header('content-length') ?? 0) > maxBytes) throw tooLarge(`is over ${maxBytes} bytes`);
   // The socket's own stream where there is one: a web stream around it costs as much as all the rest of a small request.
   const incoming = c.env?.incoming;
   // Left open when the reading is given up, so that the answer can still be sent.
@@ -56,7 +62,7 @@ const readBytes = async <E extends HttpEnv>(c: Context<E>): Promise<Uint8Array> 
     timer = setTimeout(() => giveUp(new CodeBoxError('timeout', 'The body did not come in time.')), readDeadlineMs);
   });
   try {
-    const bytes = await Promise.race([collect(stream), late]);
+    const bytes = await Promise.race([collect(stream, maxBytes), late]);
     if (incoming && !incoming.complete) throw invalid('is not whole', undefined);
     return bytes;
   } catch (error) {
@@ -68,13 +74,13 @@ const readBytes = async <E extends HttpEnv>(c: Context<E>): Promise<Uint8Array> 
   }
 };
 
-const collect = async (stream: AsyncIterable<Uint8Array>): Promise<Uint8Array> => {
+const collect = async (stream: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array> => {
   const chunks: Uint8Array[] = [];
   let size = 0;
   try {
     for await (const chunk of stream) {
       size += chunk.length;
-      if (size > maxJsonBytes) throw tooLarge();
+      if (size > maxBytes) throw tooLarge(`is over ${maxBytes} bytes`);
       chunks.push(chunk);
     }
   } catch (cause) {
@@ -84,10 +90,8 @@ const collect = async (stream: AsyncIterable<Uint8Array>): Promise<Uint8Array> =
   return Buffer.concat(chunks);
 };
 
-const tooLarge = () =>
-  new CodeBoxError('too_large', `A JSON body has at most ${maxJsonBytes} bytes.`, {
-    errors: [{ pointer: '', detail: `is over ${maxJsonBytes} bytes` }],
-  });
+const tooLarge = (detail: string) =>
+  new CodeBoxError('too_large', `The body ${detail}.`, { errors: [{ pointer: '', detail }] });
 
 const invalid = (detail: string, cause: unknown) =>
   new CodeBoxError('invalid_request', `The body ${detail}.`, { cause, errors: [{ pointer: '', detail }] });

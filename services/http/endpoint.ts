@@ -6,6 +6,7 @@ import { readJsonBody, readTextBody } from './body.ts';
 import { codeTypes, languageOfType } from './code-body.ts';
 import type { HttpEnv } from './env.ts';
 import { faulty, toFaults } from './fault.ts';
+import type { JsonBounds } from './json-bounds.ts';
 import { createKnownRoutes } from './known-routes.ts';
 import { wording } from './wording.ts';
 
@@ -30,6 +31,8 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
    * other keys that are then given in the query.
    */
   codeQuery?: z.ZodObject;
+  /** Of the JSON body; that of a body without code and files unless given. */
+  bounds?: JsonBounds;
   /** Bodies that are not JSON, for the OpenAPI document only: the handler reads them. */
   rawBody?: Record<string, z.ZodType>;
   responses: Record<number, ResponseSpec>;
@@ -126,8 +129,8 @@ export const createEndpoints = <E extends HttpEnv>() => {
         const query = checkInput(querySchema, givenQuery, '/query') as z.output<Q>;
         const { value, bytes } = spec.body
           ? await (language === undefined
-              ? readJsonBody(c, spec.codeQuery && codeAdvice)
-              : readCode(c, language, query))
+              ? readJsonBody(c, spec.bounds, spec.codeQuery && codeAdvice)
+              : readCode(c, spec.bounds, language, query))
           : { value: {}, bytes: new Uint8Array() };
         const body = checkInput(spec.body ?? noInput, value, '') as z.output<B>;
         return await handler({ c, params, query, body, bytes });
@@ -137,8 +140,13 @@ export const createEndpoints = <E extends HttpEnv>() => {
 };
 
 /** A body of code with what its query says, as the JSON body that it stands for. A context has its own language. */
-const readCode = async <E extends HttpEnv>(c: Context<E>, language: string, query: unknown) => {
-  const { text: code } = await readTextBody(c);
+const readCode = async <E extends HttpEnv>(
+  c: Context<E>,
+  bounds: JsonBounds | undefined,
+  language: string,
+  query: unknown,
+) => {
+  const code = await readTextBody(c, bounds);
   const named = { ...(query as Record<string, unknown>) };
   const value = { code, ...(named.context === undefined && { language }), ...named };
   return { value, bytes: Buffer.from(JSON.stringify(value)) };
@@ -212,5 +220,5 @@ const readParams = <E extends HttpEnv>(c: Context<E>, restOf: RegExp | undefined
 export const checkInput = <S extends z.ZodType>(schema: S, value: unknown, root: string): z.output<S> => {
   const parsed = schema.safeParse(value, { error: wording });
   if (parsed.success) return parsed.data;
-  throw faulty(parsed.error.issues.flatMap((issue) => toFaults(schema, issue, root)));
+  throw faulty(toFaults(schema, parsed.error.issues, root));
 };

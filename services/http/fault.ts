@@ -2,8 +2,19 @@ import type { z } from 'zod';
 import { CodeBoxError, type InputFault } from '#contract';
 import { unknownKey } from './known-keys.ts';
 
-/** What zod found wrong with input for `schema`, with JSON pointers below `root`. */
-export const toFaults = (schema: z.ZodType, issue: z.core.$ZodIssue, root: string): InputFault[] => {
+const maxFaults = 50;
+
+/** What zod found wrong with input for `schema`, with JSON pointers below `root`: the first 50 faults. */
+export const toFaults = (schema: z.ZodType, issues: readonly z.core.$ZodIssue[], root: string): InputFault[] => {
+  const faults: InputFault[] = [];
+  for (const issue of issues) {
+    if (faults.length >= maxFaults) break;
+    faults.push(...toFaultsOf(schema, issue, root));
+  }
+  return faults.slice(0, maxFaults);
+};
+
+const toFaultsOf = (schema: z.ZodType, issue: z.core.$ZodIssue, root: string): InputFault[] => {
   const pointer = [root, ...issue.path.map((part) => String(part).replaceAll('~', '~0').replaceAll('/', '~1'))].join(
     '/',
   );
@@ -22,7 +33,7 @@ export const faulty = (errors: InputFault[], cause?: unknown) =>
       .join('; ')
       .slice(0, 1000),
     {
-      errors: errors.slice(0, 50),
+      errors: errors.slice(0, maxFaults),
       ...(cause !== undefined && { cause }),
     },
   );

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { frameIdSchema, type InputFault } from '#contract';
 import { toFaults } from './fault.ts';
+import { jsonExcess, largeJson } from './json-bounds.ts';
 import { wording } from './wording.ts';
 
 export interface BadFrame {
@@ -10,6 +11,8 @@ export interface BadFrame {
 
 /** A text frame as what its schema describes; or what is wrong with it, and the id that it gives itself, if any. */
 export const readFrame = <T>(schema: z.ZodType<T>, text: Buffer): { value: T } | BadFrame => {
+  const excess = jsonExcess(text, largeJson);
+  if (excess !== undefined) return { faults: [{ pointer: '', detail: excess }], id: null };
   let value: unknown;
   try {
     value = JSON.parse(text.toString('utf8'));
@@ -19,5 +22,5 @@ export const readFrame = <T>(schema: z.ZodType<T>, text: Buffer): { value: T } |
   const parsed = schema.safeParse(value, { error: wording });
   if (parsed.success) return { value: parsed.data };
   const id = frameIdSchema.safeParse((value as { id?: unknown } | null)?.id);
-  return { faults: parsed.error.issues.flatMap((issue) => toFaults(schema, issue, '')), id: id.data ?? null };
+  return { faults: toFaults(schema, parsed.error.issues, ''), id: id.data ?? null };
 };

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import { boxPathSchema, CodeBoxError, modelNameSchema, plainText, wellFormedText } from '#contract';
+import { largeJson } from '../../http/json-bounds.ts';
 import type { Files } from '../chats/files.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { Endpoints } from '../http/endpoints.ts';
@@ -97,6 +98,7 @@ export const addGenerateRoute = ({ add }: Endpoints, turns: Turns, files: Files)
       summary: 'An answer with its files and its code, in one call',
       tag: 'Dialects',
       body: requestSchema,
+      bounds: largeJson,
       responses: { 200: { description: 'The answer.', schema: responseSchema } },
     },
     async ({ c, owner, body }) => {

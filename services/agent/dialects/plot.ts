@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { CodeBoxError, chartSchema, modelNameSchema, wellFormedText } from '#contract';
+import { longJson } from '../../http/json-bounds.ts';
 import type { Files } from '../chats/files.ts';
 import type { Endpoints } from '../http/endpoints.ts';
 import { createAnswerText } from './answer-markdown.ts';
@@ -53,6 +54,7 @@ export const addPlotRoute = ({ add }: Endpoints, turns: Turns, files: Files): vo
       summary: 'Plot a table as a sentence says',
       tag: 'Dialects',
       body: requestSchema,
+      bounds: longJson,
       responses: {
         200: {
           description: 'The figure with its data and code; the picture alone by Accept.',

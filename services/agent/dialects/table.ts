@@ -4,19 +4,34 @@ const cell = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 const maxRows = 200_000;
 const maxColumns = 10_000;
 /** Rows with keys of their own, and columns of unequal length, are filled up: a small body may be a huge table. */
-const maxCells = 5_000_000;
+const maxCells = 1_000_000;
+
+const isCell = (value: unknown): boolean =>
+  value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Of a table with a fault in each cell the schema would collect them all, for nobody. */
+const isTable = (value: unknown): boolean => {
+  if (typeof value === 'string') return true;
+  if (Array.isArray(value)) return value.every((row) => isObject(row) && Object.values(row).every(isCell));
+  return isObject(value) && Object.values(value).every((column) => Array.isArray(column) && column.every(isCell));
+};
 
 /** A table as CSV text, as rows (objects with the same keys), or as columns, within bounds of its columns and cells. */
 export const tableSchema = z
-  .union(
-    [
-      z.string().min(1),
-      z.array(z.record(z.string(), cell)).min(1).max(maxRows),
-      z
-        .record(z.string(), z.array(cell).max(maxRows))
-        .refine((columns) => Object.keys(columns).length > 0, { message: 'must have a column' }),
-    ],
-    { error: 'must be CSV text, a list of rows, or lists of values by column' },
+  .preprocess(
+    (value) => (isTable(value) ? value : null),
+    z.union(
+      [
+        z.string().min(1),
+        z.array(z.record(z.string(), cell)).min(1).max(maxRows),
+        z
+          .record(z.string(), z.array(cell).max(maxRows))
+          .refine((columns) => Object.keys(columns).length > 0, { message: 'must have a column' }),
+      ],
+      { error: 'must be CSV text, a list of rows, or lists of values by column' },
+    ),
   )
   .superRefine((table, { addIssue }) => {
     if (typeof table === 'string') return;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { boxPathSchema, type Model, type Uploaded } from '#contract';
+import { largeJson } from '../../../http/json-bounds.ts';
 import { readMultipart } from '../../../http/multipart.ts';
 import { openUpload } from '../../../http/uploads.ts';
 import type { Owner } from '../../chats/owner.ts';
@@ -55,6 +56,7 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
           openAIKey: z.string().max(1000).nullish().meta({ description: 'For this request only.' }),
         })
         .meta({ id: 'GptCodeUiGenerate' }),
+      bounds: largeJson,
       responses: {
         200: { description: 'What the page shows.', schema: generatedSchema },
         500: { description: 'The model has failed.', schema: generatedSchema },
@@ -81,6 +83,7 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
       summary: 'Something that the next prompt should know',
       tag,
       body: z.looseObject({ prompt: z.string().max(100_000) }).meta({ id: 'GptCodeUiContext' }),
+      bounds: largeJson,
       responses: { 200: { description: 'It will.', schema: successSchema } },
     },
     ({ c, owner, body }) => {
@@ -158,6 +161,7 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
       summary: 'Run code: that of the answer, which then goes on, or any other',
       tag,
       body: z.looseObject({ command: z.string().min(1).max(1_000_000) }).meta({ id: 'GptCodeUiCommand' }),
+      bounds: largeJson,
       responses: { 200: { description: 'It runs; api/api tells what it prints.', schema: successSchema } },
     },
     async ({ c, owner, body }) => {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { AnswerEvent } from '#contract';
+import { longJson } from '../../../http/json-bounds.ts';
 import { streamAs } from '../../../http/stream.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
 import { originOf, ownerFor } from '../asker.ts';
@@ -28,6 +29,7 @@ export const addChatCompletionRoute = ({ add }: Endpoints, turns: Turns, stoppin
       summary: 'A chat completion whose answer may run code',
       tag,
       body: chatCompletionRequestSchema,
+      bounds: longJson,
       responses: {
         200: {
           description: 'The completion, or its chunks for stream: true.',

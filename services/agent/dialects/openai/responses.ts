@@ -3,6 +3,7 @@ import type { Response as OpenAiResponse, ResponseStreamEvent } from 'openai/res
 import { z } from 'zod';
 import { CodeBoxError } from '#contract';
 import { faulty } from '../../../http/fault.ts';
+import { longJson } from '../../../http/json-bounds.ts';
 import { streamAs } from '../../../http/stream.ts';
 import type { Owner } from '../../chats/owner.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
@@ -38,6 +39,7 @@ export const addResponseRoutes = ({ add }: Endpoints, turns: Turns, stopping: Ab
       summary: 'A response whose making may run code',
       tag,
       body: responseRequestSchema,
+      bounds: longJson,
       responses: {
         200: {
           description: 'The response, or its events for stream: true.',

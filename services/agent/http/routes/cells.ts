@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { createCellSchema, executionEventSchema, executionInputSchema, executionSchema } from '#contract';
+import { largeJson } from '../../../http/json-bounds.ts';
 import { streamEvents, streamFormat } from '../../../http/stream.ts';
 import type { Cells } from '../../chats/cells.ts';
 import type { Endpoints } from '../endpoints.ts';
@@ -18,6 +19,7 @@ export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortS
       tag,
       params: chatParams,
       body: createCellSchema,
+      bounds: largeJson,
       responses: {
         200: {
           description: 'The whole execution, or its events by Accept; Content-Location tells its id.',
@@ -69,6 +71,7 @@ export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortS
       tag,
       params,
       body: executionInputSchema,
+      bounds: largeJson,
       responses: { 204: { description: 'It has it.' } },
     },
     async ({ c, owner, params, body }) => {

@@ -9,6 +9,7 @@ import {
   messageSchema,
   pageQuerySchema,
 } from '#contract';
+import { largeJson } from '../../../http/json-bounds.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
 import type { Answers } from '../../chats/answers.ts';
 import type { Endpoints } from '../endpoints.ts';
@@ -29,6 +30,7 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
       tag,
       params: chatParams,
       body: createMessageSchema,
+      bounds: largeJson,
       responses: {
         200: {
           description: 'The whole answer, or its events by Accept. Content-Location tells where it can be read again.',

@@ -9,6 +9,7 @@ import {
   createBoxSchema,
   updateBoxSchema,
 } from '#contract';
+import { largeJson } from '../../../http/json-bounds.ts';
 import type { Continuity, Lifecycle } from '../../boxes/lifecycle.ts';
 import type { Rest } from '../../boxes/rest.ts';
 import type { BoxRow } from '../../store/boxes.ts';
@@ -44,6 +45,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
       summary: "Create a box, or get the user's one",
       tag,
       body: createBoxSchema,
+      bounds: largeJson,
       idempotent: {
         replay: ({ c, tenant }, location) => createdBefore(c, tenant, location),
         keepsAnswer: true,

@@ -8,6 +8,7 @@ import {
   commandSummarySchema,
   createCommandSchema,
 } from '#contract';
+import { largeJson } from '../../../http/json-bounds.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
 import type { Commands } from '../../boxes/commands.ts';
 import type { Endpoints } from '../endpoint.ts';
@@ -34,6 +35,7 @@ export const addCommandRoutes = (
       tag,
       params: boxParams,
       body: createCommandSchema,
+      bounds: largeJson,
       idempotent: {
         replay: ({ c, tenant, body }, location) => answers.replay({ c, tenant }, body.detach, location),
         keepsAnswer: true,
@@ -107,6 +109,7 @@ export const addCommandRoutes = (
       tag,
       params,
       body: commandInputSchema,
+      bounds: largeJson,
       responses: { 204: { description: 'Written.' } },
     },
     async ({ c, tenant, params, body }) => {

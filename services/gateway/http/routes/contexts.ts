@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { contextPageSchema, contextSchema, createContextSchema, pageQuerySchema, variablePageSchema } from '#contract';
+import { largeJson } from '../../../http/json-bounds.ts';
 import type { Contexts } from '../../boxes/contexts.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
@@ -29,6 +30,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
       tag,
       params: boxParams,
       body: createContextSchema,
+      bounds: largeJson,
       idempotent: true,
       responses: { 201: { description: 'The context.', schema: contextSchema } },
     },

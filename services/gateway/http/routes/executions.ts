@@ -14,6 +14,7 @@ import {
   executionSummarySchema,
   pageQuerySchema,
 } from '#contract';
+import { largeJson } from '../../../http/json-bounds.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
 import { toExecution, toExecutionSummary } from '../../boxes/execution-view.ts';
 import type { Executions } from '../../boxes/executions.ts';
@@ -80,6 +81,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       params: boxParams,
       body: createExecutionSchema,
       codeQuery: executionCodeQuerySchema,
+      bounds: largeJson,
       idempotent: { replay },
       responses: {
         200: { description: 'The whole execution, or its events by Accept.', types: executionTypes },
@@ -163,6 +165,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       tag,
       params,
       body: executionInputSchema,
+      bounds: largeJson,
       responses: { 204: { description: 'It has it.' } },
     },
     async ({ c, tenant, params, body }) => {

@@ -1,4 +1,5 @@
 import { createRunSchema, runCodeQuerySchema, runSchema } from '#contract';
+import { largeJson } from '../../../http/json-bounds.ts';
 import type { RunOnce } from '../../boxes/run.ts';
 import type { Endpoints } from '../endpoint.ts';
 
@@ -12,6 +13,7 @@ export const addRunRoute = ({ add }: Endpoints, run: RunOnce): void => {
       tag: 'Run',
       body: createRunSchema,
       codeQuery: runCodeQuerySchema,
+      bounds: largeJson,
       idempotent: true,
       responses: { 200: { description: 'Outputs and changed files.', schema: runSchema } },
     },

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { socketMessageSchema, socketQuerySchema, socketRequestSchema } from '#contract';
+import { largeJson } from '../../../http/json-bounds.ts';
 import type { Executions } from '../../boxes/executions.ts';
 import type { Lifecycle } from '../../boxes/lifecycle.ts';
 import type { Endpoints } from '../endpoint.ts';
@@ -13,8 +14,7 @@ export interface SocketParts {
   webSockets: WebSockets;
 }
 
-/** As much as a JSON body may have. */
-const maxMessageBytes = 10 * 1024 * 1024;
+const maxMessageBytes = largeJson.bytes;
 
 /** `/v1/boxes/{box}/ws`: one WebSocket for executions, input, interrupts and events. */
 export const addSocketRoute = (endpoints: Endpoints, { lifecycle, executions, webSockets }: SocketParts): void => {

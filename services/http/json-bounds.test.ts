@@ -1,0 +1,35 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { jsonExcess, largeJson } from './json-bounds.ts';
+
+/** Keys and values, with one more for each container that is empty. */
+const sizeOf = (value: unknown): number => {
+  if (typeof value !== 'object' || value === null) return 1;
+  const parts = Array.isArray(value) ? value : Object.entries(value).flat();
+  return (
+    1 +
+    Math.max(
+      1,
+      parts.map(sizeOf).reduce((sum, size) => sum + size, 0),
+    )
+  );
+};
+
+test('keys and values are counted, whatever stands in texts', () => {
+  fc.assert(
+    fc.property(fc.jsonValue(), fc.constantFrom(undefined, 2), (value, indent) => {
+      const text = Buffer.from(JSON.stringify(value, null, indent));
+      const values = sizeOf(value);
+      expect(jsonExcess(text, { bytes: 0, values })).toBeUndefined();
+      expect(jsonExcess(text, { bytes: 0, values: values - 1 })).toBe(`has more than ${values - 1} keys and values`);
+    }),
+  );
+});
+
+test('texts of brackets are no levels, and levels side by side are not deep', () => {
+  const deep = (levels: number) => Buffer.from(`${'[{"a":'.repeat(levels / 2)}1${'}]'.repeat(levels / 2)}`);
+  expect(jsonExcess(deep(64), largeJson)).toBeUndefined();
+  expect(jsonExcess(deep(66), largeJson)).toBe('is nested deeper than 64 levels');
+  expect(jsonExcess(Buffer.from(JSON.stringify(Array(1000).fill('[{"\\'))), largeJson)).toBeUndefined();
+  expect(jsonExcess(Buffer.from(JSON.stringify(Array(1000).fill([[]]))), largeJson)).toBeUndefined();
+});

@@ -1,0 +1,43 @@
+/** How much JSON is read at once: a request holds up all others for as long as it takes. */
+export interface JsonBounds {
+  bytes: number;
+  /** Keys and values in all. */
+  values: number;
+}
+
+const maxValues = 4096;
+const largeBytes = 10 * 1024 * 1024;
+/** Of brackets within brackets. */
+const maxLevels = 64;
+
+/** A body that only says what is to be done. */
+export const smallJson: JsonBounds = { bytes: 128 * 1024, values: maxValues };
+/** One with code, input or files in it. */
+export const largeJson: JsonBounds = { bytes: largeBytes, values: maxValues };
+/** One with many small things in it: a conversation, or a table. */
+export const longJson: JsonBounds = { bytes: largeBytes, values: 131_072 };
+
+const [quote, backslash, comma, colon] = [...'"\\,:'].map((character) => character.charCodeAt(0));
+const [openBrace, openBracket, closeBrace, closeBracket] = [...'{[}]'].map((character) => character.charCodeAt(0));
+
+/** What is too much in a JSON text, as it follows a pointer. Found without building any of it; undefined when nothing is. */
+export const jsonExcess = (text: Uint8Array, { values }: JsonBounds): string | undefined => {
+  let count = 1;
+  let levels = 0;
+  let isText = false;
+  for (let at = 0; at < text.length; at++) {
+    const byte = text[at];
+    if (isText) {
+      if (byte === backslash) at += 1;
+      else if (byte === quote) isText = false;
+    } else if (byte === quote) isText = true;
+    else if (byte === comma || byte === colon) count += 1;
+    else if (byte === openBrace || byte === openBracket) {
+      count += 1;
+      levels += 1;
+      if (levels > maxLevels) return `is nested deeper than ${maxLevels} levels`;
+    } else if (byte === closeBrace || byte === closeBracket) levels -= 1;
+    if (count > values) return `has more than ${values} keys and values`;
+  }
+  return undefined;
+};
