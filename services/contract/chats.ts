@@ -125,6 +125,23 @@ export const imageSchema = z
 
 export type Image = z.infer<typeof imageSchema>;
 
+/**
+ * One output of code in an answer, in the order in which they came. An image is a place: it holds no picture, `index` tells which of
+ * `images` stands there. `clear` empties places as it does other outputs. One of `images` without a place (none of an answer that was
+ * kept before there were places has one) stands behind all outputs. Of events the same holds: an `image` of a call stands behind
+ * the `output`s of it that were told before.
+ */
+export const codeOutputSchema = z
+  .union([
+    executionEventSchema,
+    z
+      .object({ type: z.literal('image'), index: z.int().min(0) })
+      .meta({ id: 'ImagePlace', description: 'Here stands the picture with this index in `images`.' }),
+  ])
+  .meta({ id: 'CodeOutput' });
+
+export type CodeOutput = z.infer<typeof codeOutputSchema>;
+
 export const codeStates = ['waiting', 'running', 'done', 'declined', 'stopped'] as const;
 
 /** The use of a tool that runs no code, as a part and as an event. */
@@ -155,8 +172,8 @@ export const partSchema = z
       state: z.enum(codeStates).meta({ description: 'waiting: for approval.' }),
       status: z.enum(runStatuses).nullable(),
       durationMs: z.number().nullable(),
-      outputs: z.array(executionEventSchema).meta({
-        description: 'Without started and done, without images, of long ones the head and the tail.',
+      outputs: z.array(codeOutputSchema).meta({
+        description: 'In order, without started and done, of long ones the head and the tail; of images their places.',
       }),
       images: z.array(imageSchema),
       files: z.array(attachmentSchema).meta({ description: 'That this run made or changed.' }),

@@ -59,6 +59,22 @@ const figure: Reply[] = [
   { text: 'Here is [the table](sandbox:/mnt/data/out.csv).' },
 ];
 
+test('what code puts out keeps its order, pictures among text, while it is told and when it is read again', async () => {
+  const chat = await newChat();
+  const plots =
+    'import matplotlib.pyplot as plt\nfor n in range(2):\n  print("before", n)\n  plt.plot([n, 2])\n  plt.show()\nprint("after")';
+  model.say(runs(plots), { text: 'Drawn.' });
+  const events = await collect(await stream(chat, 'Draw twice'));
+  const kinds = events.flatMap((event) => (event.type === 'output' || event.type === 'image' ? [event.type] : []));
+  expect(kinds).toEqual(['output', 'image', 'output', 'image', 'output']);
+  const code = (await lastOf(chat))?.parts.find(({ type }) => type === 'code');
+  if (code?.type !== 'code') throw new Error('no code was run');
+  const shown = code.outputs.map((output) =>
+    output.type === 'image' ? (code.images[output.index]?.name ?? '') : 'text' in output ? output.text : output.type,
+  );
+  expect(shown).toEqual(['before 0\n', 'figure-1.png', 'before 1\n', 'figure-2.png', 'after\n']);
+});
+
 test('an answer is streamed with its code, output, picture, files and links, and is the same when it is read again', async () => {
   const chat = await newChat();
   model.say(...figure);

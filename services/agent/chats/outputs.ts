@@ -1,4 +1,4 @@
-import type { ExecutionEvent } from '#contract';
+import type { CodeOutput, ExecutionEvent } from '#contract';
 
 const headCharacters = 32_768;
 const tailCharacters = 32_768;
@@ -7,10 +7,10 @@ const richCharacters = 1_000_000;
 
 type TextEvent = Extract<ExecutionEvent, { type: 'stdout' | 'stderr' }>;
 
-const isText = (event: ExecutionEvent | undefined): event is TextEvent =>
+const isText = (event: CodeOutput | undefined): event is TextEvent =>
   event?.type === 'stdout' || event?.type === 'stderr';
 
-const append = (events: ExecutionEvent[], event: ExecutionEvent): void => {
+const append = (events: CodeOutput[], event: CodeOutput): void => {
   const before = events.at(-1);
   if (isText(event) && isText(before) && before.type === event.type)
     events[events.length - 1] = { ...before, text: before.text + event.text };
@@ -18,12 +18,12 @@ const append = (events: ExecutionEvent[], event: ExecutionEvent): void => {
 };
 
 /**
- * What is kept of the outputs of one run: of long text the head and the tail, of what is displayed so much, and of all that one answer
- * displays as much as `ofAnswer` has room for; `truncated` stands for the rest.
+ * What is kept of the outputs of one run, in their order: of long text the head and the tail, of what is displayed so much, and of all
+ * that one answer displays as much as `ofAnswer` has room for; `truncated` stands for the rest.
  */
 export const createOutputs = (ofAnswer = { room: richCharacters }) => {
-  const head: ExecutionEvent[] = [];
-  const tail: ExecutionEvent[] = [];
+  const head: CodeOutput[] = [];
+  const tail: CodeOutput[] = [];
   let [headSize, tailSize, richSize] = [0, 0, 0];
   let dropped = { seq: 0, bytes: 0, events: 0 };
 
@@ -61,9 +61,15 @@ export const createOutputs = (ofAnswer = { room: richCharacters }) => {
   };
 
   return {
-    add(event: ExecutionEvent): void {
+    add(event: CodeOutput): void {
       if (isText(event)) {
         addText(event);
+        return;
+      }
+      const last = tailSize > 0 ? tail : head;
+      if (event.type === 'image') {
+        // As few as there are pictures, which have a bound of their own.
+        last.push(event);
         return;
       }
       const size = JSON.stringify(event).length;
@@ -71,11 +77,11 @@ export const createOutputs = (ofAnswer = { room: richCharacters }) => {
       else {
         richSize += size;
         ofAnswer.room -= size;
-        (tailSize > 0 ? tail : head).push(event);
+        last.push(event);
       }
     },
 
-    list(): ExecutionEvent[] {
+    list(): CodeOutput[] {
       shorten();
       if (dropped.seq === 0) return [...head, ...tail];
       const { seq, bytes, events } = dropped;

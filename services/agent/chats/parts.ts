@@ -1,4 +1,5 @@
-import type { StoredCode, StoredFile, StoredPart } from '../store/stored.ts';
+import type { CodeOutput } from '#contract';
+import type { StoredCode, StoredFile, StoredImage, StoredPart } from '../store/stored.ts';
 import { createOutputs, type Outputs } from './outputs.ts';
 import type { NewEvent } from './stored-event.ts';
 
@@ -44,7 +45,7 @@ export const createParts = () => {
     const code = 'call' in event && event.call !== null ? byCall.get(event.call) : undefined;
     if (!code) return;
     if (event.type === 'output') code.outputs.add(event.event);
-    if (event.type === 'image') code.part.images.push(event.image);
+    if (event.type === 'image') code.outputs.add({ type: 'image', index: code.part.images.push(event.image) - 1 });
     if (event.type === 'file') code.part.files.push(event.file);
     if (event.type === 'ran') Object.assign(code.part, { status: event.status, durationMs: event.durationMs });
   };
@@ -83,14 +84,22 @@ export const toEvents = (parts: readonly StoredPart[]): NewEvent[] =>
   parts.flatMap((part): NewEvent[] => {
     if (part.type !== 'code') return [part];
     const { call, language, code, state, status, durationMs } = part;
+    const placed = new Set(part.outputs.map((output) => (output.type === 'image' ? output.index : undefined)));
+    const unplaced = part.images.filter((_, index) => !placed.has(index));
     return [
       { type: 'code', call, language, code, state },
-      ...part.outputs.map((event) => ({ type: 'output' as const, call, event })),
-      ...part.images.map((image) => ({ type: 'image' as const, call, image })),
+      ...part.outputs.flatMap((event) => outputOf(call, event, part.images)),
+      ...unplaced.map((image) => ({ type: 'image' as const, call, image })),
       ...part.files.map((file) => ({ type: 'file' as const, call, file })),
       ...(status === null ? [] : [{ type: 'ran' as const, call, status, durationMs: durationMs ?? 0 }]),
     ];
   });
+
+const outputOf = (call: string, output: CodeOutput, images: readonly StoredImage[]): NewEvent[] => {
+  if (output.type !== 'image') return [{ type: 'output', call, event: output }];
+  const image = images[output.index];
+  return image ? [{ type: 'image', call, image }] : [];
+};
 
 /** Of code that is still to come to its end. */
 export const isOpen = (state: StoredCode['state']): boolean => state === 'waiting' || state === 'running';

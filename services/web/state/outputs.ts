@@ -1,4 +1,4 @@
-import type { ExecutionEvent } from '#contract';
+import type { CodeOutput } from '#contract';
 
 /** What code has put out, as it is shown. */
 export type Output =
@@ -21,7 +21,7 @@ const maxHead = 50_000;
 const maxTail = 150_000;
 
 /** The outputs with one more event; text that goes on is joined, and of too much of it the middle is left out. */
-export const addOutput = (outputs: Outputs, event: ExecutionEvent): Outputs => {
+export const addOutput = (outputs: Outputs, event: CodeOutput): Outputs => {
   if (event.type === 'clear') return event.wait ? { ...outputs, clearsNext: true } : noOutputs;
   if (event.type === 'display_update') return { ...outputs, items: outputs.items.map((item) => updated(item, event)) };
   const output = toOutput(event);
@@ -35,12 +35,12 @@ export const addOutput = (outputs: Outputs, event: ExecutionEvent): Outputs => {
 };
 
 /** All of them at once. */
-export const toOutputs = (events: readonly ExecutionEvent[]): Outputs => events.reduce(addOutput, noOutputs);
+export const toOutputs = (events: readonly CodeOutput[]): Outputs => events.reduce(addOutput, noOutputs);
 
 type Stream = Extract<Output, { type: 'stream' }>;
 
 /** What one event tells, as it came: a carriage return at its start is about the text before it. */
-const toOutput = (event: ExecutionEvent): Output | undefined => {
+const toOutput = (event: CodeOutput): Output | undefined => {
   switch (event.type) {
     case 'stdout':
     case 'stderr':

@@ -1,0 +1,54 @@
+import { expect, test } from 'vitest';
+import type { StoredImage } from '../store/stored.ts';
+import { createParts, toEvents } from './parts.ts';
+import type { NewEvent } from './stored-event.ts';
+
+const call = 'call-1';
+const image = (name: string): StoredImage => ({ name, mime: 'image/png', blob: name, chartBlob: null });
+const output = (seq: number, text: string): NewEvent => ({
+  type: 'output',
+  call,
+  event: { seq, type: 'stdout', text },
+});
+const told: NewEvent[] = [
+  { type: 'code', call, language: 'python', code: '…', state: 'running' },
+  output(1, 'before 0'),
+  { type: 'image', call, image: image('figure-1.png') },
+  output(3, 'before 1'),
+  { type: 'image', call, image: image('figure-2.png') },
+  output(5, 'after'),
+];
+
+test('pictures keep their places among the outputs, also when the answer is told again', () => {
+  const parts = createParts();
+  for (const event of told) parts.add(event);
+  const [code] = parts.list();
+  expect(code).toMatchObject({
+    outputs: [
+      { text: 'before 0' },
+      { type: 'image', index: 0 },
+      { text: 'before 1' },
+      { type: 'image', index: 1 },
+      { text: 'after' },
+    ],
+    images: [{ name: 'figure-1.png' }, { name: 'figure-2.png' }],
+  });
+  expect(toEvents(parts.list())).toEqual(told);
+});
+
+test('a picture keeps its place where the text around it is cut, and one without a place is told last', () => {
+  const parts = createParts();
+  const long = 'x'.repeat(200_000);
+  for (const event of [told[0], output(1, long), told[2], output(3, long)]) if (event) parts.add(event);
+  const [code] = parts.list();
+  if (code?.type !== 'code') throw new Error('there is no code');
+  expect(code.outputs.map(({ type }) => type)).toEqual(['stdout', 'truncated', 'image', 'stdout']);
+  const outputs = code.outputs.filter(({ type }) => type !== 'image');
+  expect(toEvents([{ ...code, outputs }]).map(({ type }) => type)).toEqual([
+    'code',
+    'output',
+    'output',
+    'output',
+    'image',
+  ]);
+});
