@@ -34,6 +34,7 @@ import { createRecorder } from './boxes/recorder.ts';
 import { createRests } from './boxes/rests.ts';
 import { createRun } from './boxes/run.ts';
 import { createSettlement } from './boxes/settlement.ts';
+import { givenUpMs } from './boxes/starts.ts';
 import { createStats } from './boxes/stats.ts';
 import { createSupply } from './boxes/supply.ts';
 import { readTemplates } from './boxes/templates.ts';
@@ -162,6 +163,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     templates,
     ceiling,
     startMs: config.startMs,
+    dataDir: config.dataDir,
     waitMs: config.queueMs,
     onBreaker: ({ template, isOpen, pauseMs, error: err }) => {
       poolMetrics.breaker.set({ template }, isOpen ? 1 : 0);
@@ -256,7 +258,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     sweepMs: config.sweepMs,
     lagMs,
     rests: rests.sweeper,
-    startMs: config.startMs,
+    givenUpMs: givenUpMs(config.startMs),
     onReap: (cause) => metrics.reaps.inc({ cause }),
     onOrphan: (kind) => metrics.leaks.inc({ kind }),
   });

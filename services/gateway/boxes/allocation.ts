@@ -13,6 +13,7 @@ import type { Instances } from './instances.ts';
 import type { WarmPool } from './pool.ts';
 import type { Queue } from './queue.ts';
 import { waitUntilServing } from './serving.ts';
+import type { Starts } from './starts.ts';
 import type { Template } from './templates.ts';
 
 export interface AllocationOptions {
@@ -24,7 +25,7 @@ export interface AllocationOptions {
   pool: WarmPool;
   queue: Queue;
   ceiling: Capacity;
-  startMs: number;
+  starts: Starts;
   /** Told of a warm instance that could not be made a box's own. */
   onUnfit: (error: unknown) => void;
 }
@@ -67,7 +68,7 @@ const leastBoundMemoryMb = 384;
  * becomes free first. A warm instance that does not answer or does not take a change is destroyed, never handed out.
  */
 export const createAllocation = (options: AllocationOptions) => {
-  const { driver, store, connections, instances, background, pool, queue, ceiling, startMs } = options;
+  const { driver, store, connections, instances, background, pool, queue, ceiling, starts } = options;
 
   /** What has to change in a warm instance of the template; undefined when that cannot be done while it runs. */
   const changesFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Binding | undefined => {
@@ -118,14 +119,16 @@ export const createAllocation = (options: AllocationOptions) => {
 
   /** Makes the instance of a row. */
   const make = async (box: BoxRow, id: string, template: Template, belongings: Belongings): Promise<Body> => {
-    const signal = AbortSignal.timeout(startMs);
     const { limits, network } = box;
     const labels = { box: box.id };
-    const instance = await driver.create({ id, image: template.image, limits, network, labels }, signal);
-    const server = connections.to(instance.address);
-    await waitUntilServing(driver, id, server, signal);
+    const { instance, server } = await starts(async (signal) => {
+      const instance = await driver.create({ id, image: template.image, limits, network, labels }, signal);
+      const server = connections.to(instance.address);
+      await waitUntilServing(driver, id, server, signal);
+      return { instance, server };
+    });
     handOut(id);
-    const cpuMs = await cpuUsed(box, id, signal);
+    const cpuMs = await cpuUsed(box, id, AbortSignal.timeout(bindMs));
     const furnished = begin(server, belongings);
     const { env, files } = belongings;
     if (Object.keys(env).length + files.length > 0) await server.bind({ env, files });

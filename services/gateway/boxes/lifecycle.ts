@@ -26,6 +26,7 @@ import type { Instances } from './instances.ts';
 import type { LastWords } from './last-words.ts';
 import type { TenantQuotas } from './quotas.ts';
 import { createReuse } from './reuse.ts';
+import { givenUpMs } from './starts.ts';
 import { defaultTemplate, resolveLimits, type Template } from './templates.ts';
 
 export interface LifecycleOptions {
@@ -157,7 +158,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     await dissolve(boxId, lost, instanceLost, lostFollowersMs);
   };
 
-  const readyMs = waitMs + startMs + initialPackagesMs;
+  const readyMs = waitMs + givenUpMs(startMs) + initialPackagesMs;
   const reuse = createReuse({ boxes: store.boxes, wake: options.wake, end, readyMs });
 
   /** Gives a box that has none an instance of its own; throws `unavailable` when there was no room in time. */

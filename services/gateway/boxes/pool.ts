@@ -10,6 +10,7 @@ import type { PoolPlan, PoolStore } from '../store/pools.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
 import type { Instances } from './instances.ts';
 import { waitUntilServing } from './serving.ts';
+import type { Starts } from './starts.ts';
 import type { Template } from './templates.ts';
 
 export interface PoolOptions {
@@ -19,7 +20,9 @@ export interface PoolOptions {
   background: Background;
   templates: Map<string, Template>;
   ceiling: Capacity;
-  startMs: number;
+  starts: Starts;
+  /** What is being made for longer than this is not made any more. */
+  givenUpMs: number;
   /** How many warm instances this gateway makes at once. */
   startsAtOnce: number;
   instances: Instances;
@@ -50,7 +53,7 @@ const refillDelayMs = 100;
  * was made from another template or image is drained while it is warm, and never when it has become a box.
  */
 export const createPool = (options: PoolOptions) => {
-  const { driver, connections, background, templates, ceiling, startMs, startsAtOnce, instances } = options;
+  const { driver, connections, background, templates, ceiling, starts, givenUpMs, startsAtOnce, instances } = options;
   const isUsable = (template: Template) => !template.hasOwnImage || driver.capabilities.images;
   const pools = new Map<string, Pool>(
     [...templates.values()]
@@ -115,14 +118,16 @@ export const createPool = (options: PoolOptions) => {
 
   const make = async (id: string, pool: Pool): Promise<void> => {
     const { template, generation, breaker } = pool;
-    const signal = AbortSignal.any([AbortSignal.timeout(startMs), background.signal]);
     try {
       const { image, limits, network, name, languages } = template;
       const labels = { template: name, generation: generation ?? '' };
-      const instance = await driver.create({ id, image, limits, network, takesNetwork: true, labels }, signal);
-      const server = connections.to(instance.address);
-      await waitUntilServing(driver, id, server, signal);
-      await server.warm(languages.slice(0, 1), signal);
+      const instance = await starts(async (signal) => {
+        const instance = await driver.create({ id, image, limits, network, takesNetwork: true, labels }, signal);
+        const server = connections.to(instance.address);
+        await waitUntilServing(driver, id, server, signal);
+        await server.warm(languages.slice(0, 1), signal);
+        return instance;
+      }, background.signal);
       if (!(await options.pools.admit(id, instance.address))) throw new Error('it was given up meanwhile');
       close(pool);
       options.onWarm();
@@ -161,7 +166,7 @@ export const createPool = (options: PoolOptions) => {
 
   const drain = async () => {
     for (let drained = batch; drained === batch; ) {
-      const gone = await options.pools.drain(driver.name, batch, startMs + graceMs);
+      const gone = await options.pools.drain(driver.name, batch, givenUpMs + graceMs);
       drained = gone.length;
       await each(gone, 'drain a pool', ({ id, address }) => instances.destroy(id, address));
     }

@@ -33,8 +33,8 @@ export interface ReaperOptions {
   sweepMs: number;
   /** How late the use of a box by another gateway may be written. */
   lagMs: number;
-  /** A box that is `creating` for longer than this has lost its gateway. */
-  startMs: number;
+  /** A box that is `creating` for longer than this is not made any more. */
+  givenUpMs: number;
   onReap?: (cause: string) => void;
   onOrphan?: (kind: 'instance' | 'row') => void;
 }
@@ -54,7 +54,7 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, lifecycle, instances, pool, settlement, activity, background, rests } = options;
-  const { budget, cpuQuota, meter, purges, idleness, sweepMs, lagMs, startMs } = options;
+  const { budget, cpuQuota, meter, purges, idleness, sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let awayAt = Number.NEGATIVE_INFINITY;
@@ -96,7 +96,7 @@ export const createReaper = (options: ReaperOptions) => {
   };
 
   const failStuck = async () => {
-    const rows = await store.boxes.stuckCreating(startMs + graceMs, batch);
+    const rows = await store.boxes.stuckCreating(givenUpMs + graceMs, batch);
     await each(rows, 'give up a box', async (box) => {
       options.onOrphan?.('row');
       await lifecycle.end(box.id, 'failed', { code: 'start_failed', detail: 'The box did not become ready.' });

@@ -5,14 +5,17 @@ import { createInstances } from './instances.ts';
 import type { Meter } from './meter.ts';
 import { createPool, type PoolOptions } from './pool.ts';
 import { createQueue } from './queue.ts';
+import { createStartSlots } from './start-slots.ts';
+import { createStarts, givenUpMs } from './starts.ts';
 
 export interface SupplyOptions
-  extends Pick<
-      PoolOptions,
-      'driver' | 'connections' | 'background' | 'templates' | 'ceiling' | 'startMs' | 'onBreaker'
-    >,
+  extends Pick<PoolOptions, 'driver' | 'connections' | 'background' | 'templates' | 'ceiling' | 'onBreaker'>,
     Pick<AllocationOptions, 'onUnfit'> {
   store: Store;
+  /** What a start may take on a machine that is not busy. */
+  startMs: number;
+  /** What the gateways of this host share. */
+  dataDir: string;
   meter: Pick<Meter, 'begin' | 'count'>;
   /** How long a box may wait for room. */
   waitMs: number;
@@ -20,7 +23,10 @@ export interface SupplyOptions
 
 /** What supplies boxes with instances: the pool, the queue for room, and what chooses between them. */
 export const createSupply = (options: SupplyOptions) => {
-  const { driver, store, connections, background, meter, ceiling, waitMs } = options;
+  const { driver, store, connections, background, meter, ceiling, waitMs, startMs, dataDir } = options;
+  const cpus = availableParallelism();
+  // Each takes the whole of a processor but for moments in which it waits for the kernel or the daemon.
+  const starts = createStarts({ slots: createStartSlots({ place: dataDir, count: 2 * cpus }), startMs });
   const onRoom = () => queue.wake();
   const instances = createInstances({ driver, instances: store.instances, connections, meter, onRoom });
   const queue = createQueue({
@@ -35,9 +41,11 @@ export const createSupply = (options: SupplyOptions) => {
     ...options,
     pools: store.pools,
     instances,
-    // Starting takes the whole of a processor.
-    startsAtOnce: availableParallelism(),
+    starts,
+    givenUpMs: givenUpMs(startMs),
+    // The others are for boxes that somebody waits for.
+    startsAtOnce: cpus,
     onWarm: onRoom,
   });
-  return { instances, queue, pool, allocation: createAllocation({ ...options, instances, pool, queue }) };
+  return { instances, queue, pool, allocation: createAllocation({ ...options, starts, instances, pool, queue }) };
 };

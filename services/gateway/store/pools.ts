@@ -120,10 +120,10 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
 
     /**
      * Takes up to `limit` instances of a driver out of the pools, to be destroyed: those of another generation or of no pool at
-     * all, those that are too many, and those that are `creating` for longer than `startMs`, or whose gateway died while it made them.
+     * all, those that are too many, and those that are `creating` for longer than `givenUpMs`, or whose gateway died while it made them.
      * One that is just being made is given up.
      */
-    async drain(driver: string, limit: number, startMs: number): Promise<InstanceRow[]> {
+    async drain(driver: string, limit: number, givenUpMs: number): Promise<InstanceRow[]> {
       const ranked = db
         .select({
           id: instances.id,
@@ -148,7 +148,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .from(ranked)
         .where(sql`${ranked.rank} > ${ranked.size}`)
         .limit(limit);
-      const isOld = sql`${instances.createdAt} < now() - make_interval(secs => ${startMs / 1000})`;
+      const isOld = sql`${instances.createdAt} < now() - make_interval(secs => ${givenUpMs / 1000})`;
       const isAbandoned = and(eq(instances.state, 'creating'), or(isOld, not(isServing(instances.gatewayId))));
       return await db
         .update(instances)

@@ -5,7 +5,6 @@ import { CodeBoxError } from '#contract';
 import type { InstanceFolders } from './instance-folder.ts';
 
 const script = fileURLToPath(new URL('launch.sh', import.meta.url));
-const startDeadlineMs = 10_000;
 
 export interface LaunchSpec {
   id: string;
@@ -68,7 +67,6 @@ const started = async (
   ended: () => boolean,
   signal: AbortSignal,
 ): Promise<void> => {
-  const deadline = AbortSignal.any([signal, AbortSignal.timeout(startDeadlineMs)]);
   for (;;) {
     const { init, exitCode } = await folders.status(id);
     if (exitCode === undefined && !ended() && init !== undefined) {
@@ -76,10 +74,10 @@ const started = async (
       await writeFile(`${folders.path(id)}/init`, await readFile(`/proc/${init}/stat`, 'utf8').catch(() => ''));
       return;
     }
-    if (exitCode !== undefined || ended() || deadline.aborted) {
+    if (exitCode !== undefined || ended() || signal.aborted) {
       const words = await folders.log(logFile);
       throw new CodeBoxError('unavailable', 'The sandbox could not be started.', {
-        cause: new Error(`the sandbox ${deadline.aborted ? 'is not ready in time' : 'ended'}: ${words}`),
+        cause: new Error(`the sandbox ${signal.aborted ? 'is not ready in time' : 'ended'}: ${words}`),
         retryAfterSeconds: 5,
       });
     }

@@ -1,0 +1,32 @@
+import { randomUUID } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { createStartSlots } from './start-slots.ts';
+
+test('all who name the same place share its slots, and each gets its turn', async () => {
+  const place = randomUUID();
+  // Two of them stand for two processes: what they share is the kernel's.
+  const users = [createStartSlots({ place, count: 2 }), createStartSlots({ place, count: 2 })];
+  let [running, most, done] = [0, 0, 0];
+  const start = async () => {
+    running += 1;
+    most = Math.max(most, running);
+    await new Promise((next) => setTimeout(next, 5));
+    running -= 1;
+    done += 1;
+  };
+  const signal = AbortSignal.timeout(60_000);
+  await Promise.all(Array.from({ length: 12 }, (_, n) => users[n % 2]?.(signal, start)));
+  expect({ most, done }).toEqual({ most: 2, done: 12 });
+});
+
+test('whoever gives up waiting leaves the slots to the others', async () => {
+  const slots = createStartSlots({ place: randomUUID(), count: 1 });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const signal = AbortSignal.timeout(60_000);
+  const first = slots(signal, () => promise);
+  const second = slots(AbortSignal.abort(new Error('gone')), async () => {});
+  await expect(second).rejects.toThrow('gone');
+  resolve();
+  await first;
+  expect(await slots(signal, async () => 'mine')).toBe('mine');
+});
