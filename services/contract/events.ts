@@ -101,13 +101,16 @@ export const leftProcessesSchema = z
     description: 'Processes that the run has started and that still run, daemons too: at most 20, the largest first.',
   });
 
-const textEvents = [
-  z.object({ seq, type: z.literal('stdout'), text: z.string() }),
-  z.object({ seq, type: z.literal('stderr'), text: z.string() }),
-  z
-    .object({ seq, type: z.literal('truncated'), droppedBytes: amount, droppedEvents: amount })
-    .meta({ description: 'What was left out at this place because the run printed more than is kept.' }),
-] as const;
+const stdoutEvent = z.object({ seq, type: z.literal('stdout'), text: z.string() });
+const stderrEvent = z.object({ seq, type: z.literal('stderr'), text: z.string() });
+const truncatedEvent = z
+  .object({ seq, type: z.literal('truncated'), droppedBytes: amount, droppedEvents: amount })
+  .meta({ description: 'What was left out at this place because the run printed more than is kept.' });
+
+const origin = foreignText(200).optional().meta({
+  description:
+    'The earlier execution of the context whose thread, task or timer this comes from; absent of what the execution itself puts out.',
+});
 
 const runDoneFields = {
   seq,
@@ -154,11 +157,13 @@ export const executionEventSchema = z
       language: languageNameSchema,
       executionCount: amount.nullable().optional(),
     }),
-    ...textEvents,
+    stdoutEvent.extend({ origin }),
+    stderrEvent.extend({ origin }),
+    truncatedEvent,
     z.object({ seq, type: z.literal('result'), mime, main: z.literal(true) }),
-    z.object({ seq, type: z.literal('display'), mime, displayId: z.string().max(maxField).optional() }),
-    z.object({ seq, type: z.literal('display_update'), mime, displayId: z.string().max(maxField) }),
-    z.object({ seq, type: z.literal('clear'), wait: z.boolean() }),
+    z.object({ seq, type: z.literal('display'), mime, displayId: z.string().max(maxField).optional(), origin }),
+    z.object({ seq, type: z.literal('display_update'), mime, displayId: z.string().max(maxField), origin }),
+    z.object({ seq, type: z.literal('clear'), wait: z.boolean(), origin }),
     z.object({ seq, type: z.literal('input_request'), prompt: z.string().max(maxText), password: z.boolean() }),
     z.object({
       seq,
@@ -197,7 +202,9 @@ export type CommandDone = z.infer<typeof commandDoneSchema>;
 export const commandEventSchema = z
   .discriminatedUnion('type', [
     z.object({ seq, type: z.literal('started'), pid: amount }),
-    ...textEvents,
+    stdoutEvent,
+    stderrEvent,
+    truncatedEvent,
     commandDoneSchema,
   ])
   .meta({ id: 'CommandEvent' });

@@ -22,6 +22,8 @@ test('cells of a chat share their variables, and events are those of the gateway
   expect(events[2]).toMatchObject({ mime: { 'text/plain': '21' } });
   const sum = await agent.send('POST', cells, { code: '1 + 2', language: 'javascript' });
   expect(sum.body.text).toBe('3');
+  const waited = await agent.send('POST', cells, { code: 'import asyncio\nawait asyncio.sleep(0.01, x)' });
+  expect(waited.body).toMatchObject({ status: 'ok', text: '20' });
 });
 
 test('a cell is interrupted and asked for input by its id', async () => {

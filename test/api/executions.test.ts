@@ -177,6 +177,34 @@ describe.each(drivers)('executions on the %s driver', (driver) => {
     expect((await gateway.run(box.id, 'kept')).text).toBe('7');
   });
 
+  test('code awaits, and a time limit or an interrupt of that keeps the variables', async () => {
+    const code = 'import asyncio\nkept = await asyncio.gather(asyncio.sleep(0.01, 1), asyncio.sleep(0, 2))\nkept';
+    expect(await gateway.run(box.id, code)).toMatchObject({ status: 'ok', text: '[1, 2]' });
+    const late = await gateway.run(box.id, 'await asyncio.sleep(600)', { timeoutSeconds: 0.5 });
+    expect(late).toMatchObject({ status: 'timeout', cause: { stage: 'interrupt' }, stateLost: false });
+    const response = await stream('print("waits")\nawait asyncio.sleep(600)');
+    const events: ExecutionEvent[] = [];
+    for await (const event of readEvents(response)) {
+      events.push(event);
+      if (event.type === 'stdout') await gateway.post(`${response.headers.get('content-location')}/interrupt`, {});
+    }
+    expect(events.at(-1)).toMatchObject({ status: 'interrupted', stateLost: false });
+    expect((await gateway.run(box.id, 'kept')).text).toBe('[1, 2]');
+  });
+
+  test('what a thread of an earlier run writes is marked with that run', async () => {
+    const begin =
+      'import threading\ngo = threading.Event()\nlate = threading.Thread(target=lambda: (go.wait(), print("late")))';
+    const first = await gateway.run(box.id, `${begin}\nlate.start()`);
+    const second = await gateway.run(box.id, 'print("mine"); go.set(); late.join(); print("mine")');
+    const texts = second.outputs?.map((event) => event.type === 'stdout' && [event.text, event.origin]);
+    expect(texts).toEqual([
+      ['mine\n', undefined],
+      ['late\n', first.id],
+      ['mine\n', undefined],
+    ]);
+  });
+
   test('a run past its time ends as timeout with the stage that ended it', async () => {
     const late = await gateway.run(box.id, 'kept = 8\nwhile True: pass', { timeoutSeconds: 1 });
     expect(late).toMatchObject({ status: 'timeout', cause: { code: 'timeout', stage: 'interrupt' }, stateLost: false });

@@ -36,6 +36,18 @@ test('a run is told in the order of its events, pictures by their number, withou
   });
 });
 
+test('what earlier code writes meanwhile is told apart', () => {
+  const gathered = createGathered();
+  const origin = 'exe-earlier';
+  gathered.add({ seq: 1, type: 'stdout', text: 'a\n' });
+  gathered.add({ seq: 2, type: 'stdout', text: 'b\n', origin });
+  gathered.add({ seq: 3, type: 'stderr', text: 'c\n', origin });
+  gathered.add({ seq: 4, type: 'stdout', text: 'd\n' });
+  expect(gathered.end('exe_1', done).text).toBe(
+    'a\n\n[written by a thread or task of earlier code:]\nb\nc\n\n[written by this code:]\nd\n',
+  );
+});
+
 test('a text keeps its start and its end in bounded memory, and counts what is missing', () => {
   const text = createRunText(10);
   for (let index = 0; index < 1000; index++) text.add(`${index % 10}`);

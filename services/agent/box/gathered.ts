@@ -4,6 +4,8 @@ import { createRunText } from './run-text.ts';
 
 const ownFolder = '.codebox/';
 const pictures = /^image\//;
+const beginOfEarlier = '\n[written by a thread or task of earlier code:]\n';
+const endOfEarlier = '\n[written by this code:]\n';
 
 /** What a mime bundle says in words; pictures are counted, never kept. */
 const wordsOf = (mime: Record<string, unknown>): { text: string; isPicture: boolean } => {
@@ -17,12 +19,15 @@ const wordsOf = (mime: Record<string, unknown>): { text: string; isPicture: bool
 export const createGathered = () => {
   const text = createRunText();
   let images = 0;
+  let origin: string | undefined;
   let error: Ran['error'] = null;
   return {
     add(event: ExecutionEvent): void {
       switch (event.type) {
         case 'stdout':
         case 'stderr':
+          if (event.origin !== origin) text.add(event.origin === undefined ? endOfEarlier : beginOfEarlier);
+          origin = event.origin;
           text.add(event.text);
           break;
         case 'truncated':

@@ -12,7 +12,7 @@ const isText = (event: CodeOutput | undefined): event is TextEvent =>
 
 const append = (events: CodeOutput[], event: CodeOutput): void => {
   const before = events.at(-1);
-  if (isText(event) && isText(before) && before.type === event.type)
+  if (isText(event) && isText(before) && before.type === event.type && before.origin === event.origin)
     events[events.length - 1] = { ...before, text: before.text + event.text };
   else events.push(event);
 };

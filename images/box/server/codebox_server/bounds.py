@@ -42,6 +42,8 @@ DRAIN_MESSAGES = 100
 SOCKET_BUFFER_BYTES = 32 * MIB
 
 QUEUE_WAITING = 16
+# Executions of a context whose threads and tasks are known by what they write: the last ones, and those that still do.
+ORIGINS_KNOWN = 1000
 CONTEXTS = 16
 COMMANDS_RUNNING = 64
 

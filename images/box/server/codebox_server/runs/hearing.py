@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 
-from codebox_server.bounds import IDLE_GRACE_SECONDS
+from codebox_server.bounds import IDLE_GRACE_SECONDS, ORIGINS_KNOWN
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.message import Message
 from codebox_server.packages.lack import Lacks
@@ -21,13 +22,19 @@ class Hearing:
         self._kernel = kernel
         self._lacks = lacks
         self._on_begin = on_begin
+        # The executions that have begun, by their requests: what outlives a run still carries its request.
+        self._begun: OrderedDict[str, str] = OrderedDict()
 
     def hear(self, channel: str, message: Message, running: Execution | None) -> None:
         """A message has come while this execution, or none, is `running`."""
         mine = running is not None and running.message_id != "" and message.parent_id == running.message_id
         execution = running if mine else None
-        if channel == "iopub":
+        if channel == "iopub" and running is not None and running.begun and self._is_of_earlier(running, message):
+            take_output(running, message, origin=self._begun[message.parent_id])
+        elif channel == "iopub":
             self._on_iopub(message, execution)
+        elif running is not None and message.kind == "input_request" and message.parent_id in self._begun:
+            take_question(running, message)
         elif execution is None:
             return
         elif message.kind == "execute_reply":
@@ -37,12 +44,22 @@ class Hearing:
         elif message.kind == "input_request":
             take_question(execution, message)
 
+    def _is_of_earlier(self, running: Execution, message: Message) -> bool:
+        """Whether a thread or task of an execution before this one says something."""
+        if message.kind == "status" or message.parent_id == running.message_id or message.parent_id not in self._begun:
+            return False
+        self._begun.move_to_end(message.parent_id)
+        return True
+
     def _on_iopub(self, message: Message, execution: Execution | None) -> None:
         if message.kind == "status":
             self._on_status(message, execution)
         elif execution is None:
             return
         elif message.kind == "execute_input" and not execution.begun:
+            self._begun[message.parent_id] = execution.request.id
+            if len(self._begun) > ORIGINS_KNOWN:
+                self._begun.popitem(last=False)
             take_begin(execution, message)
             self._on_begin(execution)
         elif message.kind == "error" and execution.lack is None:

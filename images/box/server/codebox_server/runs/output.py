@@ -39,6 +39,11 @@ def pieces(text: str) -> Iterator[str]:
         yield text[start : start + COALESCE_BYTES]
 
 
+def marked(origin: str | None) -> dict[str, str]:
+    """The field of an event that belongs to an earlier execution."""
+    return {} if origin is None else {"origin": origin}
+
+
 class _Tail:
     """The last half of the streams: a ring of texts, with the rich events that stand between them."""
 
@@ -50,13 +55,14 @@ class _Tail:
         self.dropped_bytes = 0
         self.dropped_events = 0
 
-    def add_text(self, name: str, text: str, size: int) -> None:
+    def add_text(self, name: str, text: str, size: int, mark: dict[str, str]) -> None:
         """Hold a text and drop the oldest ones that no longer fit."""
         last = self.entries[-1] if self.entries else None
-        if last is not None and last[0] == name and last[2] + size <= COALESCE_BYTES:
-            self.entries[-1] = (name, {"text": last[1]["text"] + text}, last[2] + size)
+        fits = last is not None and last[0] == name and last[2] + size <= COALESCE_BYTES
+        if last is not None and fits and last[1].get("origin") == mark.get("origin"):
+            self.entries[-1] = (name, {"text": last[1]["text"] + text, **mark}, last[2] + size)
         else:
-            self.entries.append((name, {"text": text}, size))
+            self.entries.append((name, {"text": text, **mark}, size))
             self.streams += 1
         self.size += size
         while self.size > _HALF_BYTES or self.streams > _HALF_EVENTS:
@@ -83,7 +89,8 @@ class Output:
         self._on_flood = on_flood
         self._loop = asyncio.get_running_loop()
         self._pending: list[str] = []
-        self._pending_name = ""
+        # The stream, and the mark of its text.
+        self._pending_name: tuple[str, str | None] = ("", None)
         self._pending_bytes = 0
         self._window: asyncio.TimerHandle | None = None
         self._head_bytes = self._head_events = 0
@@ -93,19 +100,22 @@ class Output:
         self._tail: _Tail | None = None
         self._flooded = False
 
-    def stream(self, name: str, text: str) -> None:
-        """Text of `stdout` or `stderr`. The first goes out at once, what follows shortly after as one event."""
+    def stream(self, name: str, text: str, origin: str | None = None) -> None:
+        """Text of `stdout` or `stderr`. The first goes out at once, what follows shortly after as one event.
+
+        `origin` is the earlier execution that it belongs to, if any.
+        """
         if not text:
             return
         size = text_bytes(text)
         self._count(size)
         if self._window is None:
-            self._emit(name, text, size)
+            self._emit(name, text, size, marked(origin))
             self._open_window()
             return
-        if self._pending_name != name:
+        if self._pending_name != (name, origin):
             self._flush()
-            self._pending_name = name
+            self._pending_name = (name, origin)
         self._pending.append(text)
         self._pending_bytes += size
         if self._pending_bytes >= COALESCE_BYTES:
@@ -148,9 +158,9 @@ class Output:
         """Whether the run has shown nothing yet."""
         return self._total_events == 0
 
-    def clear(self, wait: bool) -> None:
+    def clear(self, wait: bool, origin: str | None = None) -> None:
         """A request to clear what has been shown."""
-        self._event("clear", {"wait": wait})
+        self._event("clear", {"wait": wait, **marked(origin)})
 
     def announce(self, kind: str, fields: dict[str, Any]) -> None:
         """An event that cannot wait: `started`, `input_request`."""
@@ -202,29 +212,29 @@ class Output:
         if not self._pending:
             return
         text = self._pending[0] if len(self._pending) == 1 else "".join(self._pending)
-        name, size = self._pending_name, self._pending_bytes
+        (name, origin), size = self._pending_name, self._pending_bytes
         self._pending.clear()
         self._pending_bytes = 0
-        self._emit(name, text, size)
+        self._emit(name, text, size, marked(origin))
 
-    def _emit(self, name: str, text: str, size: int) -> None:
+    def _emit(self, name: str, text: str, size: int, mark: dict[str, str]) -> None:
         if len(text) <= COALESCE_BYTES:
-            self._emit_piece(name, text, size)
+            self._emit_piece(name, text, size, mark)
             return
         for piece in pieces(text):
-            self._emit_piece(name, piece, text_bytes(piece))
+            self._emit_piece(name, piece, text_bytes(piece), mark)
 
-    def _emit_piece(self, name: str, text: str, size: int) -> None:
+    def _emit_piece(self, name: str, text: str, size: int, mark: dict[str, str]) -> None:
         if self._tail is None and (
             self._head_bytes + size > _HALF_BYTES or self._head_events >= _HALF_EVENTS or self._store.full
         ):
             self._tail = _Tail()
         if self._tail is not None:
-            self._tail.add_text(name, text, size)
+            self._tail.add_text(name, text, size, mark)
             return
         self._head_bytes += size
         self._head_events += 1
-        self._journal.append(name, {"text": text})
+        self._journal.append(name, {"text": text, **mark})
 
 
 def _placeholder(mime: dict[str, Any]) -> dict[str, str]:

@@ -8,24 +8,30 @@ from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.message import Message
 from codebox_server.packages.lack import ADVICE, HAS_RUN, TRIED, Lack, Lacks
 from codebox_server.runs.execution import Execution
+from codebox_server.runs.output import marked
 
 _PROMPT_CHARACTERS = 10_000
 
 
-def take_output(execution: Execution, message: Message) -> None:
-    """Pass an iopub message of this execution on to its output; kinds without an event are left out."""
+def take_output(execution: Execution, message: Message, origin: str | None = None) -> None:
+    """Pass an iopub message on to the output of this execution; kinds without an event are left out.
+
+    `origin` is the id of the earlier execution that it belongs to: its results and errors are none of this one.
+    """
     output, content = execution.output, message.content()
     kind, size = message.kind, len(message.raw_content)
     if kind == "stream":
-        output.stream("stderr" if content.get("name") == "stderr" else "stdout", wire.text(content, "text"))
-    elif kind == "execute_result":
+        output.stream("stderr" if content.get("name") == "stderr" else "stdout", wire.text(content, "text"), origin)
+    elif kind == "execute_result" and origin is None:
         output.rich("result", {"mime": wire.mime(content), "main": True}, size, wire.dropped_bytes(content))
-    elif kind == "display_data":
-        output.rich("display", _display(content), size, wire.dropped_bytes(content))
+    elif kind in ("display_data", "execute_result"):
+        output.rich("display", _display(content) | marked(origin), size, wire.dropped_bytes(content))
     elif kind == "update_display_data":
-        output.rich("display_update", _display(content), size, wire.dropped_bytes(content))
+        output.rich("display_update", _display(content) | marked(origin), size, wire.dropped_bytes(content))
     elif kind == "clear_output":
-        output.clear(bool(content.get("wait")))
+        output.clear(bool(content.get("wait")), origin)
+    elif kind == "error" and origin is not None:
+        output.stream("stderr", f"{wire.text(content, 'ename')}: {wire.text(content, 'evalue')}\n", origin)
 
 
 def take_error(execution: Execution, message: Message, lacks: Lacks) -> None:

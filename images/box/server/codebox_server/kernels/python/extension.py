@@ -9,6 +9,7 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from codebox_server.kernels.python.charts.formatter import install as install_charts
+from codebox_server.kernels.python.origins import install as install_origins
 from codebox_server.kernels.python.timing import install as install_timing
 from codebox_server.kernels.python.user_site import create_refresh
 from codebox_server.kernels.python.vega import install as install_vega
@@ -24,6 +25,7 @@ def load(shell: InteractiveShell | None) -> None:
     install_charts(shell)
     install_vega()
     install_timing(shell)
+    install_origins(shell)
     refresh = create_refresh()
     saved: dict[str, str | None] = {}
 
