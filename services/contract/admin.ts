@@ -29,7 +29,7 @@ const quotaFields = {
   storageMb: quota(2_000_000_000, 'The disks of all boxes that have not ended, by their limits.'),
   requestsPerMinute: quota(
     100_000_000,
-    'Requests to the API, and what is asked over the WebSocket of executions; traffic of ports and terminals does not count.',
+    'Requests to the API and to ports of boxes, and what is asked over the WebSocket of executions. Any other WebSocket counts once, when it is opened.',
   ),
 };
 

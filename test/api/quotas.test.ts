@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CodeBoxError, createClient, type Problem } from '#contract';
 import { anyDriver, databaseUrl, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
 import { adminKey, endTenants, makeTenant, type SecondGateway, startSecond } from './operator.ts';
-import { connect as connectTo } from './websocket.ts';
+import { connect as connectTo, refusalOf } from './websocket.ts';
 
 describe.each(anyDriver)('quotas on the %s driver', (driver) => {
   let gateway: RunningGateway;
@@ -194,6 +194,41 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
     });
     expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
     expect((await neighbour.client.templates.read('python')).name).toBe('python');
+  });
+
+  test('requests and sockets to a port count, and over the quota they are refused', async () => {
+    const { client, admin, tenant, key } = await makeTenant(gateway, { requestsPerMinute: 10_000 });
+    const box = await client.boxes.create();
+    const at = `/v1/boxes/${box.id}/ports/5000/`;
+    const headers = { authorization: `Bearer ${key}` };
+    const left = async (path: string) => {
+      const told = (await fetch(`${gateway.url}${path}`, { headers })).headers;
+      const [, requests, seconds] = /;r=(\d+);t=(\d+)/.exec(told.get('ratelimit') ?? '') ?? [];
+      return { requests: Number(requests), seconds: Number(seconds) };
+    };
+    // Nothing listens there, which is told by a request that was let in. A new minute may begin in between: then once more.
+    const counted = await eventually(async () => {
+      const before = await left('/v1/templates');
+      for (let n = 0; n < 5; n++) expect((await fetch(`${gateway.url}${at}`, { headers })).status).toBe(502);
+      expect((await refusalOf(gateway, at, headers)).status).toBe(502);
+      const after = await left('/v1/templates');
+      return after.seconds <= before.seconds && before.requests - after.requests;
+    });
+    expect(counted).toBe(7);
+
+    const { ticket } = await client.tickets.create(box.id);
+    await admin.tenants.update(tenant.id, { quotas: { requestsPerMinute: 0 } });
+    const quota = { name: 'requestsPerMinute', limit: 0, used: expect.any(Number) };
+    const told = { code: 'quota_exceeded', quota };
+    const refused = await eventually(async () => {
+      const answer = await fetch(`${gateway.url}${at}`, { headers });
+      return answer.status === 429 && answer;
+    });
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(refused.headers.get('ratelimit')).toMatch(/^"requests";r=0;t=\d+$/);
+    expect(await refused.json()).toMatchObject(told);
+    expect((await fetch(`${gateway.url}${at}?ticket=${ticket}`)).status).toBe(429);
+    expect(await refusalOf(gateway, at, headers)).toMatchObject({ status: 429, problem: told });
   });
 
   test('what is asked over a WebSocket counts as requests, and over the quota it is refused', async () => {

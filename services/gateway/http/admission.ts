@@ -119,11 +119,10 @@ export const authenticate =
       return await next();
     }
     const ticket = c.env?.upgrade && givenKey(c) === undefined ? c.req.query('ticket') : undefined;
-    const { tenantId, quotas } =
+    const caller =
       ticket === undefined
         ? await admission.byKey(c)
         : await admission.byTicket(c, await redeemTicket(ticket, boxPath.exec(c.req.path)?.[1] ?? ''));
-    const limit = quotas?.requestsPerMinute ?? null;
-    if (limit !== null) await rates.count(c, tenantId, limit);
+    await rates.count(c, caller);
     await next();
   };

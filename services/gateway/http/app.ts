@@ -140,7 +140,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   const addressOf = createAddressOf(options.trustedProxies);
   const admission = createAdmission({ keys, failures: createFailures(), addressOf });
   const sides = createSides(options.adminPort);
-  const access = createPortAccess({ keys, admission, tickets, sessions });
+  const access = createPortAccess({ keys, admission, rates, tickets, sessions });
   app.use(sides.exceptAdmin(servePorts({ ports, access, domain, openSockets })));
   app.use(sides.separate);
   app.use(refuseDotSegments());

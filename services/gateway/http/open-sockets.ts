@@ -73,9 +73,7 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
      * `quota_exceeded`, or `unauthorized` when the key behind the connection is not valid any more.
      */
     async countMessage(c: Context<Env>): Promise<void> {
-      const { quotas, tenantId } = requireCaller(await keys.still(callerOf(c)));
-      const limit = quotas?.requestsPerMinute ?? null;
-      if (limit !== null) await rates.countMessage(tenantId, limit);
+      await rates.countMessage(requireCaller(await keys.still(callerOf(c))));
     },
 
     /** Watches over a new one until it is closed. `check` throws `gone` when there is no reason to stay any more. */

@@ -4,6 +4,14 @@ import { expect, test } from 'vitest';
 import type { Env } from './env.ts';
 import { createRequestRates } from './request-rates.ts';
 
+const noQuotas = {
+  boxes: null,
+  concurrentExecutions: null,
+  cpuSecondsPerDay: null,
+  storageMb: null,
+  requestsPerMinute: null,
+};
+
 /** What the database does: at most `limit` of a minute are set aside. */
 const leaseFrom = (state: { taken: number; asked: number }) => ({
   leaseRequests: async (_: string, count: number, limit: number) => {
@@ -14,9 +22,14 @@ const leaseFrom = (state: { taken: number; asked: number }) => ({
   },
 });
 
+const callerWith = (tenantId: string, requestsPerMinute: number) => ({
+  tenantId,
+  quotas: { ...noQuotas, requestsPerMinute },
+});
+
 const letIn = async (rates: ReturnType<typeof createRequestRates>, limit: number, times: number) => {
   const c = { header: () => {} } as unknown as Context<Env>;
-  const results = await Promise.allSettled(Array.from({ length: times }, () => rates.count(c, 't', limit)));
+  const results = await Promise.allSettled(Array.from({ length: times }, () => rates.count(c, callerWith('t', limit))));
   return results.filter(({ status }) => status === 'fulfilled').length;
 };
 
@@ -46,8 +59,10 @@ test('refusals are told one after the other, and another tenant does not wait be
   const rates = createRequestRates(leaseFrom({ taken: 0, asked: 0 }));
   const c = { header: () => {} } as unknown as Context<Env>;
   const told = { count: 0 };
-  const refusals = Array.from({ length: 50 }, () => rates.count(c, 'loud', 0).catch(() => void told.count++));
-  await rates.count(c, 'calm', 100);
+  const refusals = Array.from({ length: 50 }, () =>
+    rates.count(c, callerWith('loud', 0)).catch(() => void told.count++),
+  );
+  await rates.count(c, callerWith('calm', 100));
   await nextTurn();
   expect(told.count).toBeLessThan(50);
   await Promise.all(refusals);

@@ -3,6 +3,10 @@ import type { Context } from 'hono';
 import { overQuota } from '../store/over-quota.ts';
 import type { QuotaStore, RequestLease } from '../store/quotas.ts';
 import type { Env } from './env.ts';
+import type { KnownCaller } from './key-check.ts';
+
+/** Whose requests are counted, and their limit among the quotas; null is no limit. */
+type Counted = Pick<KnownCaller, 'tenantId' | 'quotas'>;
 
 interface Window {
   limit: number;
@@ -82,14 +86,20 @@ export const createRequestRates = (store: Pick<QuotaStore, 'leaseRequests'>, now
 
   return {
     /** Lets a request in and tells what is left, in the answer's headers; throws `quota_exceeded` when nothing is. */
-    count: (c: Context<Env>, tenant: string, limit: number): Promise<void> =>
-      letIn(tenant, limit, (left, seconds) => {
+    async count(c: Context<Env>, { tenantId, quotas }: Counted): Promise<void> {
+      const limit = quotas?.requestsPerMinute ?? null;
+      if (limit === null) return;
+      await letIn(tenantId, limit, (left, seconds) => {
         c.header('RateLimit-Policy', `"requests";q=${limit};w=${windowSeconds}`);
         c.header('RateLimit', `"requests";r=${left};t=${seconds}`);
-      }),
+      });
+    },
 
     /** Lets in a message of a WebSocket, which counts as a request; throws `quota_exceeded` likewise. */
-    countMessage: (tenant: string, limit: number): Promise<void> => letIn(tenant, limit),
+    async countMessage({ tenantId, quotas }: Counted): Promise<void> {
+      const limit = quotas?.requestsPerMinute ?? null;
+      if (limit !== null) await letIn(tenantId, limit);
+    },
   };
 };
 

@@ -8,6 +8,7 @@ import { type Admission, admit } from '../admission.ts';
 import { keyId } from '../auth.ts';
 import type { Env } from '../env.ts';
 import type { KeyCheck, KnownCaller } from '../key-check.ts';
+import type { RequestRates } from '../request-rates.ts';
 import { requireScope } from '../scopes.ts';
 import { ownCookie, ownCookies } from './cookie.ts';
 import { isSecure } from './scheme.ts';
@@ -16,6 +17,7 @@ import type { Target } from './target.ts';
 export interface PortAccessOptions {
   keys: Pick<KeyCheck, 'still'>;
   admission: Admission;
+  rates: Pick<RequestRates, 'count'>;
   tickets: Pick<Tickets, 'redeem'>;
   sessions: PortSessions;
 }
@@ -43,7 +45,7 @@ export const splitTicket = (target: Target): { target: Target; ticket: string | 
  * a page becomes a session. Throws the 401s of the gateway, and `forbidden` for what another page makes a browser ask,
  * or a key without the scope `run`.
  */
-export const createPortAccess = ({ keys, admission, tickets, sessions }: PortAccessOptions) => {
+export const createPortAccess = ({ keys, admission, rates, tickets, sessions }: PortAccessOptions) => {
   const callerOfSession = async (
     incoming: IncomingMessage,
     { box, port }: Target,
@@ -55,34 +57,36 @@ export const createPortAccess = ({ keys, admission, tickets, sessions }: PortAcc
     return undefined;
   };
 
+  const recognize = async (
+    c: Context<Env>,
+    incoming: IncomingMessage,
+    target: Target,
+    ticket: string | undefined,
+  ): Promise<{ way: Access; caller: KnownCaller }> => {
+    const key = givenKey(c) ?? '';
+    // Keys of the server's own, which its pages may send along, do not count.
+    const isForeign = keyId(key) === undefined;
+    if (isForeign && ticket !== undefined)
+      return { way: 'ticket', caller: await admission.byTicket(c, await tickets.redeem(ticket, target.box)) };
+    const caller = isForeign ? await callerOfSession(incoming, target) : undefined;
+    if (!caller) return { way: 'key', caller: await admission.byKey(c, { isForeign }) };
+    if (!isOwnPage(incoming)) throw new CodeBoxError('forbidden', 'Only its own pages may use a port in a browser.');
+    admit(c, caller);
+    return { way: 'session', caller };
+  };
+
   return {
-    /** Lets the request in and answers how. */
+    /** Lets the request in, which counts as one of its tenant, and answers how. Throws `quota_exceeded` when there may be none now. */
     async admit(
       c: Context<Env>,
       incoming: IncomingMessage,
       target: Target,
       ticket: string | undefined,
     ): Promise<Access> {
-      const key = givenKey(c) ?? '';
-      // Keys of the server's own, which its pages may send along, do not count.
-      if (keyId(key) === undefined) {
-        if (ticket !== undefined) {
-          await admission.byTicket(c, await tickets.redeem(ticket, target.box));
-          requireScope(c, 'run');
-          return 'ticket';
-        }
-        const caller = await callerOfSession(incoming, target);
-        if (caller) {
-          if (!isOwnPage(incoming))
-            throw new CodeBoxError('forbidden', 'Only its own pages may use a port in a browser.');
-          admit(c, caller);
-          requireScope(c, 'run');
-          return 'session';
-        }
-      }
-      await admission.byKey(c, { isForeign: keyId(key) === undefined });
+      const { way, caller } = await recognize(c, incoming, target, ticket);
       requireScope(c, 'run');
-      return 'key';
+      await rates.count(c, caller);
+      return way;
     },
 
     /** The answer to a page asked for with a ticket: a cookie for this port, and the same address without the ticket. */
