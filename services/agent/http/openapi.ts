@@ -1,6 +1,10 @@
 import { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 import { chartSchema } from '#contract';
+import { withTexts } from '../../http/operation-texts.ts';
 import type { Endpoints } from './endpoints.ts';
+import { chatTexts } from './texts/chats.ts';
+import { dialectTexts } from './texts/dialects.ts';
+import { pathParameters } from './texts/examples.ts';
 
 /** The OpenAPI 3.1 document of all endpoints. */
 export const openApiDocument = ({ registry }: Endpoints) => {
@@ -16,7 +20,7 @@ export const openApiDocument = ({ registry }: Endpoints) => {
   });
   // No answer refers to it: it is behind the chartUrl of a picture.
   const chart = { type: 'schema' as const, schema: chartSchema };
-  return new OpenApiGeneratorV31([...registry.definitions, chart]).generateDocument({
+  const document = new OpenApiGeneratorV31([...registry.definitions, chart]).generateDocument({
     openapi: '3.1.0',
     info: {
       title: 'CodeBox agent',
@@ -28,4 +32,5 @@ export const openApiDocument = ({ registry }: Endpoints) => {
     },
     servers: [{ url: '/' }],
   });
+  return withTexts(document, { ...chatTexts, ...dialectTexts }, pathParameters);
 };

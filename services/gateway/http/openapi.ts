@@ -1,6 +1,14 @@
 import { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 import { chartSchema } from '#contract';
+import { withTexts } from '../../http/operation-texts.ts';
 import type { Endpoints } from './endpoint.ts';
+import { boxTexts } from './texts/boxes.ts';
+import { pathParameters } from './texts/examples.ts';
+import { fileTexts } from './texts/files.ts';
+import { runTexts } from './texts/runs.ts';
+import { tenantTexts } from './texts/tenants.ts';
+
+const texts = { ...boxTexts, ...runTexts, ...fileTexts, ...tenantTexts };
 
 /** The OpenAPI 3.1 document of all endpoints. */
 export const openApiDocument = ({ registry }: Endpoints) => {
@@ -17,7 +25,7 @@ export const openApiDocument = ({ registry }: Endpoints) => {
   });
   // No answer refers to it: it stands in a MIME bundle, whose values are anything that code displays.
   const chart = { type: 'schema' as const, schema: chartSchema };
-  return new OpenApiGeneratorV31([...registry.definitions, chart]).generateDocument({
+  const document = new OpenApiGeneratorV31([...registry.definitions, chart]).generateDocument({
     openapi: '3.1.0',
     info: {
       title: 'CodeBox',
@@ -28,4 +36,5 @@ export const openApiDocument = ({ registry }: Endpoints) => {
     servers: [{ url: '/' }],
     security: [{ [auth.name]: [] }, { [header.name]: [] }],
   });
+  return withTexts(document, texts, pathParameters);
 };

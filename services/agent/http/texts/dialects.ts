@@ -1,0 +1,164 @@
+import type { OperationTexts } from '../../../http/operation-texts.ts';
+import { model, pathParameters } from './examples.ts';
+
+const seconds = 1_769_860_800;
+const { container: containerId, response: responseId, file: fileId } = pathParameters;
+const container = {
+  id: containerId,
+  object: 'container',
+  created_at: seconds,
+  last_active_at: seconds,
+  name: 'Sales',
+  status: 'running',
+};
+const file = {
+  id: fileId,
+  object: 'container.file',
+  container_id: containerId,
+  path: '/mnt/data/table.csv',
+  bytes: 18,
+  created_at: seconds,
+  source: 'assistant',
+};
+const response = {
+  id: responseId,
+  object: 'response',
+  created_at: seconds,
+  status: 'completed',
+  model,
+  output: [
+    {
+      id: 'msg_1',
+      type: 'message',
+      role: 'assistant',
+      status: 'completed',
+      content: [{ type: 'output_text', text: 'The mean is 4.67.', annotations: [] }],
+    },
+  ],
+};
+
+/** Of the same chats in the words of other APIs. */
+export const dialectTexts: OperationTexts = {
+  'POST /v1/chat/completions': {
+    description:
+      'For clients of OpenAI: what the answer has run and made is part of its Markdown, with links to the files. With the same ' +
+      '`session_id` a conversation keeps its box.',
+    request: { model, messages: [{ role: 'user', content: 'What is 6 * 7?' }] },
+    response: {
+      id: 'chatcmpl-a2b3c4d5e6f7',
+      object: 'chat.completion',
+      created: seconds,
+      model,
+      choices: [{ index: 0, message: { role: 'assistant', content: '42' }, finish_reason: 'stop' }],
+    },
+  },
+  'POST /v1/responses': {
+    description:
+      'For clients of OpenAI with the tool `code_interpreter`. `previous_response_id` goes on with a conversation and its box. Errors are ' +
+      'in the words of OpenAI.',
+    request: {
+      model,
+      input: 'What is the mean of 1, 4 and 9?',
+      tools: [{ type: 'code_interpreter', container: { type: 'auto' } }],
+    },
+    response,
+  },
+  'GET /v1/responses/{response}': {
+    description: 'Also of one that is being made. 404 for one that was sent with `store: false`.',
+    response,
+  },
+  'DELETE /v1/responses/{response}': {
+    description: 'A chat has one line, so its other responses go with it.',
+    response: { id: responseId, object: 'response.deleted', deleted: true },
+  },
+  'POST /v1/responses/{response}/cancel': {
+    description: 'What there is of it is kept. Of one that has ended nothing changes.',
+    response: { ...response, status: 'cancelled' },
+  },
+  'GET /v1/containers/{container}': {
+    description: 'The container is the box of a chat; its id stands in each `code_interpreter_call`.',
+    response: container,
+  },
+  'DELETE /v1/containers/{container}': {
+    description: 'Its files, its box and its conversation are gone with it.',
+  },
+  'GET /v1/containers/{container}/files': {
+    description: 'Paged by `after`, which is the id of the last file that was read.',
+    response: { object: 'list', data: [file], first_id: fileId, last_id: fileId, has_more: false },
+  },
+  'POST /v1/containers/{container}/files': {
+    description: 'As the field `file` of a form; its filename is its name in the working folder.',
+    response: file,
+  },
+  'GET /v1/containers/{container}/files/{file}': {
+    description: 'Its path, its size and when it was changed.',
+    response: file,
+  },
+  'DELETE /v1/containers/{container}/files/{file}': {
+    description: 'Removes it from the box. Its id is not used for another path.',
+  },
+  'GET /v1/containers/{container}/files/{file}/content': {
+    description: 'As a download, in the form that it has in the box.',
+  },
+  'POST /v1/generate': {
+    description:
+      'For apps that want one answer without a stream. With `session` the conversation goes on, with its variables and files.',
+    request: { message: 'Plot y over x.', files: [{ name: 'table.csv', text: 'x,y\n1,1\n2,4\n' }] },
+    response: {
+      content: 'Here is the plot.',
+      files: [
+        { name: 'plot.png', mime: 'image/png', sizeBytes: 3, base64: 'cG5n', url: '/v1/files/eyJhIjoxfQ/plot.png' },
+      ],
+      code_log: [{ language: 'python', code: 'plt.plot(t.x, t.y)', output: '', status: 'ok' }],
+      session: 'a2b3c4d5e6f7g2h3i4j5k6l7m2',
+      status: 'ok',
+    },
+  },
+  'POST /v1/plot': {
+    description:
+      'The model writes code from the columns of the table and their types; rows are shown to it only with `shareRows`. By `Accept: ' +
+      'image/png` or `image/svg+xml` the answer is the picture itself.',
+    request: { prompt: 'Sales by month as bars', data: { month: ['Jan', 'Feb'], sales: [3, 5] } },
+    response: {
+      image: { mime: 'image/png', base64: 'cG5n' },
+      chart: null,
+      code: 'table.plot.bar(x="month", y="sales")',
+      text: 'Sales by month.',
+    },
+  },
+  'GET /gpt-code-ui/models': {
+    description: 'For the page of GPT-Code-UI, in the form that it reads.',
+    response: [{ displayName: model, name: model }],
+  },
+  'POST /gpt-code-ui/generate': {
+    description: 'For the page of GPT-Code-UI. The chat is the one of the visitor, or of the key.',
+    request: { prompt: 'What is 6 * 7?', model: null },
+    response: { code: 'print(6 * 7)', text: 'I compute it.' },
+  },
+  'POST /gpt-code-ui/inject-context': {
+    description: 'For the page of GPT-Code-UI: told to the model with the next prompt.',
+    request: { prompt: 'The table has sales by month.' },
+    response: { result: 'success' },
+  },
+  'POST /gpt-code-ui/upload': {
+    description: 'For the page of GPT-Code-UI: the field `file` of a form.',
+    response: { message: 'File successfully uploaded' },
+  },
+  'GET /gpt-code-ui/download': {
+    description: 'For the page of GPT-Code-UI: `file` is a path in the working folder.',
+  },
+  'GET /gpt-code-ui/api/api': {
+    description: 'For the page of GPT-Code-UI, which asks again and again while something runs.',
+    response: { results: [{ type: 'message', value: '42' }] },
+  },
+  'POST /gpt-code-ui/api/api': {
+    description: 'For the page of GPT-Code-UI. What it prints comes by GET of the same path.',
+    request: { command: 'print(6 * 7)' },
+    response: { result: 'success' },
+  },
+  'POST /gpt-code-ui/api/restart': {
+    description: 'For the page of GPT-Code-UI, when code does not stop by itself.',
+    request: {},
+    response: { result: 'success' },
+  },
+};

@@ -1,0 +1,48 @@
+import type { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
+
+/** What is said of one operation beside its summary and its schemas. */
+export interface OperationText {
+  description: string;
+  /** The JSON body of a request, where it takes one. */
+  request?: unknown;
+  /** What is answered when all is well: JSON, or one event of a stream. */
+  response?: unknown;
+}
+
+/** By `METHOD /path`, or by the path alone where all its methods do the same. */
+export type OperationTexts = Readonly<Record<string, OperationText>>;
+
+type Document = ReturnType<OpenApiGeneratorV31['generateDocument']>;
+
+const methods = ['get', 'head', 'post', 'put', 'patch', 'delete'] as const;
+const codeExamples: Record<string, string> = {
+  'text/x-python': 'print("hello")\n6 * 7\n',
+  'text/javascript': 'console.log("hello")\n6 * 7\n',
+  'text/x-typescript': 'const answer: number = 6 * 7\nanswer\n',
+  'application/x-sh': 'echo "hello"\nls -l\n',
+};
+
+/** The document with a description and examples for each of its operations, and one for each parameter of a path by its name. */
+export const withTexts = (document: Document, texts: OperationTexts, parameters: Record<string, unknown>): Document => {
+  for (const [path, item] of Object.entries(document.paths ?? {})) {
+    for (const method of methods) {
+      const operation = item[method];
+      const text = texts[`${method.toUpperCase()} ${path}`] ?? texts[path];
+      if (!operation || !text) continue;
+      operation.description = text.description;
+      for (const parameter of operation.parameters ?? [])
+        if ('in' in parameter && parameter.in === 'path') parameter.example = parameters[parameter.name];
+      const { requestBody } = operation;
+      if (requestBody && 'content' in requestBody) {
+        for (const [type, media] of Object.entries(requestBody.content)) {
+          const example = type === 'application/json' ? text.request : codeExamples[type];
+          if (example !== undefined) media.example = example;
+        }
+      }
+      const answers = Object.values(operation.responses ?? {}) as { content?: Record<string, { example?: unknown }> }[];
+      const [media] = Object.values(answers.find(({ content }) => content !== undefined)?.content ?? {});
+      if (media && text.response !== undefined) media.example = text.response;
+    }
+  }
+  return document;
+};
