@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from box import Box, of, result, text
 
 
@@ -66,3 +67,21 @@ def test_a_thread_of_an_earlier_run_may_ask_in_a_later_one(box: Box) -> None:
     run.until("input_request")
     run.post("input", text="Ann")
     assert result(run.wait()) == "'Ann'"
+
+
+@pytest.mark.parametrize("language", ["javascript", "typescript"])
+def test_output_of_a_timer_or_promise_that_an_earlier_cell_left_is_marked(box: Box, language: str) -> None:
+    begin = """
+let go; const gate = new Promise((resolve) => { go = resolve });
+const late = gate.then(() => { console.log('promise'); display({'text/plain': 'shown'}) });
+const timer = new Promise((done) => { globalThis.begin = () => done() }).then(async () => {
+  await new Promise((tick) => setTimeout(tick, 1));
+  console.error('timer');
+});
+console.log('early');"""
+    first = box.start(begin, language)
+    assert told(first.wait(), None) == "early\n"
+    second = box.run("console.log('mine'); go(); await late; begin(); await timer; console.log('mine too')", language)
+    assert (told(second, None), told(second, first.id)) == ("mine\nmine too\n", "promise\ntimer\n")
+    assert [event["origin"] for event in of(second, "display")] == [first.id]
+    assert told(box.run("console.log('alone')", language), None) == "alone\n"

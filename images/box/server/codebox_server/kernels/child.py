@@ -8,11 +8,13 @@ import contextlib
 import os
 import signal
 import subprocess
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from ipykernel.kernelbase import Kernel
 
+from codebox_server.bounds import ORIGINS_KNOWN
 from codebox_server.kernels.environment import Changes, EnvironmentMixin, change
 from codebox_server.kernels.replies import RepliesMixin
 from codebox_server.kernels.variables import VariablesMixin, page_of
@@ -35,6 +37,8 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         self._readers: dict[int, Callable[[], bool]] = {}
         self._finished: asyncio.Future[dict[str, Any]] | None = None
         self._parent: Any = None
+        # The requests of the last cells, by their numbers.
+        self._requests: OrderedDict[int, Any] = OrderedDict()
         self._returncode: int | None = None
         self._variables: asyncio.Future[list[dict[str, Any]]] | None = None
         self._changed: asyncio.Future[None] | None = None
@@ -225,9 +229,19 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
 
     # --- its output --------------------------------------------------------------------------------------------
 
-    def publish(self, kind: str, content: dict[str, Any]) -> None:
-        """Send a message that belongs to the current cell, or to the last one when none runs."""
-        self.session.send(self.iopub_socket, kind, content, parent=self._parent, ident=self._topic(kind))
+    def remember(self, cell: int) -> None:
+        """The current cell has this number."""
+        self._requests[cell] = {"header": self._parent["header"]}
+        if len(self._requests) > ORIGINS_KNOWN:
+            self._requests.popitem(last=False)
+
+    def publish(self, kind: str, content: dict[str, Any], origin: int | None = None) -> None:
+        """Send a message that belongs to the current cell, or to the last one when none runs.
+
+        `origin` is the number of the earlier cell that it belongs to instead.
+        """
+        parent = self._parent if origin is None else self._requests.get(origin, self._parent)
+        self.session.send(self.iopub_socket, kind, content, parent=parent, ident=self._topic(kind))
 
     def watch_stream(self, fd: int, name: str, noise: bytes | None = None) -> None:
         """Forward a descriptor as stdout or stderr, without the line `noise`."""

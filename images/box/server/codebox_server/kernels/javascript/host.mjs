@@ -1,5 +1,6 @@
 // The Node process of the JavaScript and TypeScript kernels, main thread: runs the cells. A second thread
 // (control.mjs) hears the kernel, so that an interrupt is heard while a cell keeps this one busy.
+import { AsyncLocalStorage } from 'node:async_hooks';
 import fs from 'node:fs';
 import inspector from 'node:inspector';
 import module from 'node:module';
@@ -18,6 +19,8 @@ const session = new inspector.Session();
 session.connect();
 
 let running = null;
+/** The number of the cell that something asynchronous comes from. */
+const cells = new AsyncLocalStorage();
 
 /** Write one JSON line to the kernel; waits while the kernel is behind. */
 const send = (message) => {
@@ -25,11 +28,17 @@ const send = (message) => {
   for (let at = 0; at < data.length; ) at += fs.writeSync(says, data, at);
 };
 
+/** Send what a cell puts out; what an earlier one has left behind puts out goes with the number of that one. */
+const show = (message) => {
+  const origin = cells.getStore();
+  send(origin === undefined || origin === running?.id ? message : { ...message, origin });
+};
+
 // What a cell prints travels with its displays, so that their order is kept.
 for (const name of ['stdout', 'stderr']) {
   process[name].write = (chunk, encoding, callback) => {
     const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
-    if (text) send({ stream: name, text });
+    if (text) show({ stream: name, text });
     const done = typeof encoding === 'function' ? encoding : callback;
     if (done) process.nextTick(done);
     return true;
@@ -44,7 +53,7 @@ const defineGlobals = () => {
     filename: here,
     importModuleDynamically: vm.constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
-  const hidden = { require, display: createDisplay(send, track), __import: (name, options) => load(name, options) };
+  const hidden = { require, display: createDisplay(show, track), __import: (name, options) => load(name, options) };
   for (const [name, value] of Object.entries(hidden)) {
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false });
   }
@@ -167,11 +176,12 @@ const run = (message) => {
     return finish(cell, { error: describe(error) });
   }
   const options = { expression, replMode: true, awaitPromise: true, objectGroup: 'cell' };
-  session.post('Runtime.evaluate', options, (error, answer) => {
+  const onEnd = (error, answer) => {
     // The only error here is that the evaluation was terminated.
     if (error) finish(cell, interrupted);
     else complete(cell, answer);
-  });
+  };
+  cells.run(cell.id, () => session.post('Runtime.evaluate', options, onEnd));
 };
 
 for (const event of ['uncaughtException', 'unhandledRejection']) {

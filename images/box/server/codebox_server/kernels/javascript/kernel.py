@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,9 @@ class JavaScriptKernel(ChildKernel):
 
     async def send_code(self, code: str, env: dict[str, str], silent: bool) -> None:
         """One cell as a line of JSON. Its number shows in tracebacks."""
-        self._cell += 0 if silent else 1
+        if not silent:
+            self._cell += 1
+            self.remember(self._cell)
         await self._send({"cell": self._cell, "code": code, "env": env, "typescript": self.typescript})
 
     async def _send(self, message: dict[str, Any]) -> None:
@@ -101,37 +104,31 @@ class JavaScriptKernel(ChildKernel):
             return
         *lines, rest = self._rest.split(b"\n")
         self._rest = bytearray(rest)
-        name, texts = "", []
-        for line in lines:
-            message = json.loads(line)
-            stream = message.get("stream", "")
-            if texts and stream != name:
-                self.publish("stream", {"name": name, "text": "".join(texts)})
-                texts = []
-            if stream:
-                name = stream
-                texts.append(message["text"])
+        for (name, origin), group in groupby(
+            map(json.loads, lines), lambda line: (line.get("stream"), line.get("origin"))
+        ):
+            if name is None:
+                for message in group:
+                    self._on_message(message)
             else:
-                self._on_message(message)
-        if texts:
-            self.publish("stream", {"name": name, "text": "".join(texts)})
+                self.publish("stream", {"name": name, "text": "".join(line["text"] for line in group)}, origin)
 
     def _on_message(self, message: dict[str, Any]) -> None:
         if "display" in message:
-            self._on_display(message["display"])
+            self._on_display(message["display"], message.get("origin"))
         elif "environment" in message:
             self.tell_changed()
         elif "variables" in message:
             self.tell_variables(message["variables"])
         elif "clear" in message:
-            self.publish("clear_output", {"wait": message["clear"]})
+            self.publish("clear_output", {"wait": message["clear"]}, message.get("origin"))
         elif message.get("end") == self._cell:
             self.finish(message)
 
-    def _on_display(self, display: dict[str, Any]) -> None:
+    def _on_display(self, display: dict[str, Any], origin: int | None) -> None:
         transient = {"display_id": display["id"]} if display.get("id") else {}
         kind = "update_display_data" if display.get("update") else "display_data"
-        self.publish(kind, {"data": display["data"], "metadata": {}, "transient": transient})
+        self.publish(kind, {"data": display["data"], "metadata": {}, "transient": transient}, origin)
 
 
 class TypeScriptKernel(JavaScriptKernel):
