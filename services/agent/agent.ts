@@ -42,6 +42,7 @@ export interface Overrides {
 /** What a stopping agent has to answer those that it cannot wait for. */
 const leaveMs = 1000;
 const sweepMs = 5000;
+const chatsPerSweep = 100;
 const renewMs = 2000;
 const leaseSeconds = 15;
 
@@ -99,6 +100,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   };
   const sweep = background.oneAtATime('sweep', async () => {
     await endLost();
+    while ((await store.chats.removeDue(chatsPerSweep)) === chatsPerSweep);
     while (!(await kept.sweep(background.signal)));
   });
   // A new one at each start: answers of an earlier life are lost.
@@ -108,7 +110,6 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     leaseSeconds,
     limits,
     store: store.messages,
-    chats: store.chats,
     boxes,
     facts: createFacts(),
     kept,

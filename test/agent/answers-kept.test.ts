@@ -149,3 +149,40 @@ test('what was lost with a box is known to the model after an answer that has fa
   const told = JSON.stringify(model.requests.at(-1)?.messages);
   expect(told.split('all variables and imports are gone')).toHaveLength(2);
 });
+
+test('what was lost with a box is known to reader and model after an agent that died just when it had found that', async () => {
+  const { id } = await agent.createChat();
+  model.say(runs('x = 1'), { text: 'Set.' });
+  await whole(id, 'set x');
+  const { box } = (await agent.send<Chat>('GET', `/v1/chats/${id}`)).body;
+  await agent.gateway.client.boxes.delete(box ?? '');
+  model.say({ fault: 'hang' });
+  const asked = post(id, 'and?').catch(() => {});
+  await eventually(async () => model.asked() > 0 || undefined);
+  await agent.kill('SIGKILL');
+  await asked;
+  await agent.restart();
+  expect(await settled(id)).toMatchObject({ status: 'error', parts: [{ type: 'notice', kind: 'continuity' }] });
+  model.say({ text: 'It is gone.' });
+  expect((await whole(id, 'again')).parts.map(({ type }) => type)).toEqual(['text']);
+  expect(JSON.stringify(model.requests.at(-1)?.messages).split('The box is a new one')).toHaveLength(2);
+});
+
+test('the chat of a completion goes with its box when its links have expired, though its agent was killed', async () => {
+  await agent.kill('SIGTERM');
+  await agent.restart({ CODEBOX_LINK_SECONDS: '3' });
+  model.say(runs('open("a.csv", "w").write("a")'), { text: 'Here is [it](sandbox:/mnt/data/a.csv).' });
+  const messages = [{ role: 'user', content: 'Write it.' }];
+  const before = (await agent.send<Page<Chat>>('GET', '/v1/chats?limit=100')).body.items.length;
+  const said = await agent.send('POST', '/v1/chat/completions', { model: 'compatible/scripted', messages });
+  expect(JSON.stringify(said.body)).toMatch(/v1\/files\/[\w-]+\/a.csv/);
+  const [chat] = (await agent.send<Page<Chat>>('GET', '/v1/chats')).body.items;
+  await agent.kill('SIGKILL');
+  await agent.restart();
+  await eventually(
+    async () => (await agent.send<Page<Chat>>('GET', '/v1/chats?limit=100')).body.items.length === before,
+    20_000,
+  );
+  expect((await agent.send('GET', `/v1/chats/${chat?.id}`)).status).toBe(404);
+  await eventually(async () => (await agent.gateway.client.boxes.read(chat?.box ?? '')).state === 'deleted', 30_000);
+});

@@ -8,7 +8,13 @@ const maxLifetimeSeconds = 2_592_000;
 const ended = new Set<Box['state']>(['deleting', 'deleted', 'failed', 'lost']);
 
 /** What of a chat its box is made from. */
-export type BoxedChat = Pick<ChatRow, 'id' | 'template' | 'boxId' | 'boxRestoredAt'>;
+export type BoxedChat = Pick<ChatRow, 'id' | 'template' | 'boxId' | 'boxRestoredAt' | 'createdAt' | 'removeAt'>;
+
+/** So long after `from` a box ends at the latest by itself: with its chat, where that has an end. */
+const lifetimeSeconds = (from: Date, end: Date | null): number => {
+  if (end === null) return maxLifetimeSeconds;
+  return Math.min(Math.max(Math.ceil((end.getTime() - from.getTime()) / 1000), 1), maxLifetimeSeconds);
+};
 
 /** The box of each chat: one at a time, found again by the chat's id, put aside when it is idle. */
 export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
@@ -23,7 +29,7 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
         reuse: true,
         metadata: { chat: chat.id },
         onIdle: 'hibernate',
-        maxLifetimeSeconds,
+        maxLifetimeSeconds: lifetimeSeconds(chat.createdAt, chat.removeAt),
         ...(chat.template !== null && { template: chat.template }),
       },
       { idempotencyKey: false, ...(signal && { signal }) },
@@ -57,6 +63,14 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
     } catch (error) {
       if (error instanceof CodeBoxError && error.code === 'not_found') return false;
       throw error;
+    }
+  },
+
+  /** Has the boxes of a chat end by themselves then. */
+  async endAt({ client }: Owner, chat: string, end: Date): Promise<void> {
+    for await (const { id, state, createdAt } of client.boxes.list({ user: chat })) {
+      if (ended.has(state)) continue;
+      await client.boxes.update(id, { maxLifetimeSeconds: lifetimeSeconds(new Date(createdAt), end) });
     }
   },
 

@@ -21,9 +21,14 @@ export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
     return row;
   };
 
-  const add = (owner: Owner, id: string, { title, model, approval, template }: CreateChat): Promise<ChatRow> => {
+  const add = (
+    owner: Owner,
+    id: string,
+    { title, model, approval, template }: CreateChat,
+    removeAfterSeconds?: number,
+  ): Promise<ChatRow> => {
     const chat = { title: title ?? null, model: model ?? null, template: template ?? null };
-    return store.add(owner, { id, approval: approval ?? 'never', ...chat });
+    return store.add(owner, { id, approval: approval ?? 'never', ...chat }, removeAfterSeconds);
   };
 
   return {
@@ -31,6 +36,16 @@ export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
     find,
 
     create: async (owner: Owner, chat: CreateChat): Promise<Chat> => toChat(await add(owner, newId('chat'), chat)),
+
+    /** One that goes by itself so long from now, whatever becomes of who made it; its box too. */
+    createFor: async (owner: Owner, seconds: number): Promise<Chat> =>
+      toChat(await add(owner, newId('chat'), {}, seconds)),
+
+    /** Has it go by itself so long from now, with its box. */
+    async removeLater(owner: Owner, id: string, seconds: number): Promise<void> {
+      const removeAt = await store.removeLater(owner, id, seconds);
+      if (removeAt) await boxes.endAt(owner, id, removeAt);
+    },
 
     /** The owner's chat of a name that the owner has chosen; it is made when it is asked for first. */
     async named(owner: Owner, name: string): Promise<{ id: string; isNew: boolean }> {

@@ -1,5 +1,7 @@
 import type { ChatRow } from '../store/chats.ts';
 
+type Lost = NonNullable<ChatRow['lost']>;
+
 const texts = {
   variables: {
     told: 'The computer of this chat was put to rest meanwhile: its files are here, its variables are gone.',
@@ -12,4 +14,7 @@ const texts = {
 };
 
 /** What its reader and its model are told of a box that is not as it was. */
-export const continuityOf = (lost: ChatRow['lost']) => (lost === null ? undefined : texts[lost]);
+export const continuityOf = (lost: Lost) => {
+  const { told, note } = texts[lost];
+  return { notice: { type: 'notice', kind: 'continuity', text: told } as const, note };
+};

@@ -7,7 +7,7 @@ import type { ChatBoxes } from '../box/chat-boxes.ts';
 import type { FactsOfBoxes } from '../box/facts.ts';
 import { converse, type Limits, type Outcome } from '../loop/converse.ts';
 import type { LanguageModel, ModelMessage } from '../models/model.ts';
-import type { ChatRow, ChatStore } from '../store/chats.ts';
+import type { ChatRow } from '../store/chats.ts';
 import type { AnswerEnd, MessageStore } from '../store/messages.ts';
 import type { AnswerLog } from './answer-log.ts';
 import { type AnswerRecord, createAnswerRecord } from './answer-record.ts';
@@ -23,7 +23,6 @@ export interface MakingOptions {
   leaseSeconds: number;
   limits: Limits;
   store: MessageStore;
-  chats: Pick<ChatStore, 'takeLost'>;
   boxes: ChatBoxes;
   facts: FactsOfBoxes;
   kept: Kept;
@@ -57,7 +56,7 @@ const none = { messages: [], tokens: { input: 0, output: 0 }, rounds: 0 };
 
 /** Makes answers: asks the model, runs its code in the box of the chat, notes what happens. */
 export const createMaking = (options: MakingOptions) => {
-  const { agent, leaseSeconds, limits, store, chats, boxes, facts, kept, background, log } = options;
+  const { agent, leaseSeconds, limits, store, boxes, facts, kept, background, log } = options;
   const live = new Map<string, Live>();
   const running = new Map<string, Live>();
   /** Ends that could not be written because the database was away. */
@@ -80,10 +79,16 @@ export const createMaking = (options: MakingOptions) => {
     const box = await boxes.open(owner, chat, signal);
     const previews = await withPreviews(owner.client, box.id, files);
     const earlier = asked.earlier ?? toConversation(await store.history(chat.id));
-    const lost = continuityOf(await chats.takeLost(chat.id));
-    if (lost) record.tell({ type: 'notice', kind: 'continuity', text: lost.told });
+    const plain = toQuestion(asked.content, previews);
+    const noted = (lost: NonNullable<ChatRow['lost']>) => `${plain}\n\n[${continuityOf(lost).note}]`;
     // It is kept with the question: whatever becomes of this answer, later ones know from where on the box is another.
-    const question = [toQuestion(asked.content, previews), ...(lost ? [`[${lost.note}]`] : [])].join('\n\n');
+    const place = { chat: chat.id, message: task.start.message, agent };
+    const lost = await store.takeLost(place, (lost) => ({
+      parts: [continuityOf(lost).notice],
+      history: [...(asked.earlier ?? []), { role: 'user', content: noted(lost) }],
+    }));
+    if (lost) record.tell(continuityOf(lost).notice);
+    const question = lost ? noted(lost) : plain;
     const outcome = await converse({
       model,
       workspace: createBoxWorkspace({ client: owner.client, tenant: owner.tenant, box, facts }),

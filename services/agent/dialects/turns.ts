@@ -68,14 +68,18 @@ export interface TurnsOptions {
 
 const chatId = /^chat-[a-z2-7]{26}$/;
 const uploadMs = 60_000;
+/** Longer than any answer is in the making. */
+const answerSeconds = 86_400;
 
 /** Questions in the words of other APIs: a chat is found or made, files are put into its box, the answer is followed. */
 export const createTurns = ({ chats, files, answers, listModels, linkSeconds, onError }: TurnsOptions) => {
-  const find = async (owner: Owner, { chat, session }: Pick<TurnRequest, 'chat' | 'session'>) => {
+  const find = async (owner: Owner, { chat, session, keep }: Pick<TurnRequest, 'chat' | 'session' | 'keep'>) => {
     const known = chat ?? (session !== undefined && chatId.test(session) ? session : undefined);
     if (known !== undefined) return { id: (await chats.find(owner, known)).id, isNew: false };
     if (session !== undefined) return await chats.named(owner, session);
-    return { id: (await chats.create(owner, {})).id, isNew: true };
+    const made =
+      keep === 'always' ? await chats.create(owner, {}) : await chats.createFor(owner, answerSeconds + linkSeconds);
+    return { id: made.id, isNew: true };
   };
 
   const put = async (owner: Owner, chat: string, all: readonly InlineFile[]): Promise<void> => {
@@ -92,9 +96,9 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
   /** Its links go with it. */
   const removeLater = (owner: Owner, chat: string, outcome: TurnOutcome): void => {
     const hasLinks = outcome.files.length > 0 || outcome.images.length > 0;
-    const remove = () => void chats.remove(owner, chat).catch(onError);
-    if (hasLinks) setTimeout(remove, linkSeconds * 1000).unref();
-    else remove();
+    const removed = hasLinks ? chats.removeLater(owner, chat, linkSeconds) : chats.remove(owner, chat);
+    // What fails here is made up for by the end that the chat has had from its beginning.
+    removed.catch(onError);
   };
 
   async function* follow(
@@ -124,7 +128,8 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
 
   return {
     /** The owner's chat of that name. */
-    chatOf: async (owner: Owner, session: string): Promise<string> => (await find(owner, { session })).id,
+    chatOf: async (owner: Owner, session: string): Promise<string> =>
+      (await find(owner, { session, keep: 'always' })).id,
 
     /** Begins an answer. What is refused is refused here, and leaves no chat; what fails later, the outcome tells. */
     async begin(owner: Owner, request: TurnRequest): Promise<Turn> {

@@ -1,8 +1,8 @@
-import { and, desc, eq, getTableColumns, isNotNull, isNull, notExists, or, sql } from 'drizzle-orm';
+import { and, desc, eq, getTableColumns, inArray, isNull, lt, notExists, or, sql } from 'drizzle-orm';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import type { Approval, PageQuery } from '#contract';
 import { behind, toPage } from '../../postgres/page.ts';
-import type { Database } from './database.ts';
+import { type Database, fromNow } from './database.ts';
 import { chats, messages } from './schema.ts';
 
 /** Whose chats are meant: of one user of a tenant, or of a tenant that names none. */
@@ -37,10 +37,12 @@ export const createChatStore = (db: Database) => {
       .leftJoin(messages, and(eq(messages.chatId, chats.id), eq(messages.status, 'running')));
 
   return {
-    async add({ tenant, user }: ChatOwner, chat: NewChat): Promise<ChatRow> {
+    /** One that is added with `removeAfterSeconds` goes by itself then. */
+    async add({ tenant, user }: ChatOwner, chat: NewChat, removeAfterSeconds?: number): Promise<ChatRow> {
+      const removeAt = removeAfterSeconds === undefined ? null : fromNow(removeAfterSeconds);
       const [row] = await db
         .insert(chats)
-        .values({ ...chat, tenantId: tenant, userId: user })
+        .values({ ...chat, removeAt, tenantId: tenant, userId: user })
         .returning();
       if (!row) throw new Error('an insert answered no row');
       return { ...row, running: null };
@@ -87,17 +89,28 @@ export const createChatStore = (db: Database) => {
       return (await db.select({ id: chats.id }).from(chats).where(eq(chats.id, id))).length > 0;
     },
 
-    /** What was lost since this was asked last. */
-    async takeLost(id: string): Promise<ChatRow['lost']> {
-      const before = db.$with('before').as(db.select({ lost: chats.lost }).from(chats).where(eq(chats.id, id)));
+    /** Has it go by itself so long from now. Answers when that is; undefined when it is gone. */
+    async removeLater(owner: ChatOwner, id: string, seconds: number): Promise<Date | undefined> {
       const [row] = await db
-        .with(before)
         .update(chats)
-        .set({ lost: null })
-        .from(before)
-        .where(and(eq(chats.id, id), isNotNull(before.lost)))
-        .returning({ lost: before.lost });
-      return row?.lost ?? null;
+        .set({ removeAt: fromNow(seconds) })
+        .where(and(ownedBy(owner), eq(chats.id, id)))
+        .returning({ removeAt: chats.removeAt });
+      return row?.removeAt ?? undefined;
+    },
+
+    /** Removes some of those whose time has come, but none that is being answered; answers how many. */
+    async removeDue(limit: number): Promise<number> {
+      const answered = db
+        .select({ one: sql`1` })
+        .from(messages)
+        .where(and(eq(messages.chatId, chats.id), eq(messages.status, 'running')));
+      const due = db
+        .select({ id: chats.id })
+        .from(chats)
+        .where(and(lt(chats.removeAt, sql`now()`), notExists(answered)))
+        .limit(limit);
+      return (await db.delete(chats).where(inArray(chats.id, due)).returning({ id: chats.id })).length;
     },
 
     /** Removes one in which nothing was asked; answers what it was, if it was removed. */

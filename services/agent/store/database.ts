@@ -1,10 +1,14 @@
 import { join } from 'node:path';
+import { sql } from 'drizzle-orm';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { type Connection, openDatabase } from '../../postgres/database.ts';
 import { createPool } from '../../postgres/pool.ts';
 import * as schema from './schema.ts';
 
 export type Database = NodePgDatabase<typeof schema>;
+
+/** A time that the database's clock tells. */
+export const fromNow = (seconds: number) => sql`now() + make_interval(secs => ${seconds})`;
 
 /** Any number, the same in every agent: only one of them migrates at a time. */
 const migrationLock = 7_302_113_806;

@@ -3,12 +3,14 @@ import type { PageQuery } from '#contract';
 import { CodeBoxError, toPlain } from '#contract';
 import { foreignCursor } from '../../postgres/page.ts';
 import type { ModelMessage } from '../models/model.ts';
-import type { Database } from './database.ts';
+import { type Database, fromNow } from './database.ts';
 import { toPlainJson } from './plain-json.ts';
 import { chats, messages } from './schema.ts';
 import type { Asked, StoredFile } from './stored.ts';
 
 export type MessageRow = typeof messages.$inferSelect;
+
+type Lost = NonNullable<typeof chats.$inferSelect.lost>;
 
 /** A question, and the answer that is begun with it. */
 export interface NewAnswer {
@@ -28,7 +30,6 @@ export interface AnswerEnd
   tokens: { input: number; output: number } | null;
 }
 
-const until = (seconds: number) => sql`now() + make_interval(secs => ${seconds})`;
 const isRunning = eq(messages.status, 'running');
 /** What the model is given again is bounded once more by its tokens. */
 const maxAnswersBefore = 100;
@@ -43,7 +44,7 @@ export const createMessageStore = (db: Database) => ({
     try {
       await db.transaction(async (tx) => {
         await tx.insert(messages).values(toPlainJson({ ...inChat, ...question, role: 'user', status: 'ok' }));
-        const lease = { agentId: agent, leaseUntil: until(leaseSeconds) };
+        const lease = { agentId: agent, leaseUntil: fromNow(leaseSeconds) };
         const made = { ...toPlainJson(answer), ...lease, questionId: question.id };
         await tx.insert(messages).values({ ...inChat, ...made, role: 'assistant', status: 'running' });
         await tx
@@ -62,6 +63,29 @@ export const createMessageStore = (db: Database) => ({
       .update(messages)
       .set(toPlainJson(now))
       .where(and(eq(messages.id, id), eq(messages.agentId, agent), isRunning));
+  },
+
+  /**
+   * What its chat has to tell of its box, told by this answer, whose rows hold from then on what `tell` makes of it: it is told once,
+   * whatever becomes of the answer. Null when there is nothing to tell, or the answer has ended.
+   */
+  async takeLost(
+    { chat, message, agent }: { chat: string; message: string; agent: string },
+    tell: (lost: Lost) => Pick<MessageRow, 'parts' | 'history'>,
+  ): Promise<Lost | null> {
+    return await db.transaction(async (tx) => {
+      const [row] = await tx.select({ lost: chats.lost }).from(chats).where(eq(chats.id, chat)).for('update');
+      if (!row?.lost) return null;
+      const { lost } = row;
+      const told = await tx
+        .update(messages)
+        .set(toPlainJson(tell(lost)))
+        .where(and(eq(messages.id, message), eq(messages.agentId, agent), isRunning))
+        .returning({ id: messages.id });
+      if (told.length === 0) return null;
+      await tx.update(chats).set({ lost: null }).where(eq(chats.id, chat));
+      return lost;
+    });
   },
 
   /** Answers false when it has ended already, or is gone with its chat. */
@@ -98,7 +122,7 @@ export const createMessageStore = (db: Database) => ({
   ): Promise<{ id: string; isStopAsked: boolean; asked: Asked | null }[]> {
     return await db
       .update(messages)
-      .set({ leaseUntil: until(leaseSeconds) })
+      .set({ leaseUntil: fromNow(leaseSeconds) })
       .where(and(inArray(messages.id, [...ids]), eq(messages.agentId, agent), isRunning))
       .returning({ id: messages.id, isStopAsked: messages.isStopAsked, asked: messages.asked });
   },

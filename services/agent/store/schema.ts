@@ -31,6 +31,8 @@ export const chats = agent.table(
     /** Its box, and since when that has its files only. */
     boxId: text('box_id'),
     boxRestoredAt: instant('box_restored_at'),
+    /** When it goes by itself: it was made for one answer only. */
+    removeAt: instant('remove_at'),
     /** What the next answer has to tell of its box: that only its files are left, or that those are gone too. */
     lost: text('lost', { enum: ['variables', 'files'] }),
     inputTokens: count('input_tokens'),
@@ -38,7 +40,10 @@ export const chats = agent.table(
     createdAt: instant('created_at').notNull().defaultNow(),
     updatedAt: instant('updated_at').notNull().defaultNow(),
   },
-  (table) => [index('chats_owner').on(table.tenantId, table.userId, table.createdAt, table.id)],
+  (table) => [
+    index('chats_owner').on(table.tenantId, table.userId, table.createdAt, table.id),
+    index('chats_remove').on(table.removeAt).where(sql`${table.removeAt} is not null`),
+  ],
 );
 
 /** Questions and answers in the order of `position`. An answer is `running` while an agent that is alive makes it. */
