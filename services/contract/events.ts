@@ -42,7 +42,7 @@ const causeCodes = [
   'exit (exitCode has its code)',
   'oom (process tells whose)',
   'disk_full (usedBytes and limitBytes of the volume)',
-  'pids_limit (what the run left running was ended)',
+  'pids_limit (the run filled the box with processes, and what it left running was ended)',
   'kernel_start (the kernel did not start or did not answer in time: no code has run)',
   'restarted, context_deleted (the context went)',
   'box_… (the box is gone: box_deleted, box_idle, box_lost, …)',
@@ -52,7 +52,8 @@ const causeCodes = [
 
 /**
  * Why a run ended as it did, beside what its code did by itself. `oom` with process `child` comes with any status, also
- * `ok`: the code went on without it. `disk_full` and `pids_limit` come with `error`: the code failed while there was no room.
+ * `ok`: the code went on without it. `disk_full` and `pids_limit` come with `error`: the code failed while there was no room. With
+ * `killed` `pids_limit` tells that the box has ended the run, or what it had left running, so that others have room.
  */
 export const causeSchema = z
   .object({

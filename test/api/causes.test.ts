@@ -133,7 +133,9 @@ describe.each(drivers)('causes on the %s driver', (driver) => {
       expect(echo.body).toMatchObject({ status: 'ok', stdout: 'room\n' });
     };
     const bomb = await inBox('import os\nwhile True: os.fork()');
-    expect(bomb).toMatchObject({ status: 'error', cause: { code: 'pids_limit' }, processes: [] });
+    expect(bomb).toMatchObject({ cause: { code: 'pids_limit' }, processes: [] });
+    // It is ended when it is not the first of its copies that is refused.
+    expect(['error', 'killed']).toContain(bomb.status);
     await goesOn();
     const sleeper = 'threading.Thread(target=time.sleep, args=(5,)).start()';
     const threads = await inBox(`import threading, time\nwhile True: ${sleeper}`);
@@ -142,6 +144,45 @@ describe.each(drivers)('causes on the %s driver', (driver) => {
     const children = 'import subprocess\nchildren = []\nwhile True: children.append(subprocess.Popen(["sleep", "60"]))';
     expect(await inBox(children)).toMatchObject({ status: 'error', cause: { code: 'pids_limit' }, processes: [] });
     await goesOn();
+    await gateway.client.boxes.delete(id);
+  });
+
+  const breeding = ':(){ :|:& };:';
+  const forking = 'import os\nwhile True:\n  try: os.fork()\n  except Exception: pass';
+  const spawning = 'const { spawn } = require("child_process")\nfor (;;) spawn("sleep", ["60"]).on("error", () => {})';
+  test('what fills a box with processes in any way ends as pids_limit, and the box goes on with its files', async () => {
+    const { id } = await gateway.createBox({ limits: { memoryMb: 4096, pids: 120 } });
+    const path = `/v1/boxes/${id}`;
+    const goesOn = async () => {
+      const seen = await gateway.post<Command>(`${path}/commands`, { command: 'cat kept.txt; echo room' });
+      expect(seen.body).toMatchObject({ status: 'ok', stdout: 'here\nroom\n' });
+      expect((await gateway.run(id, '1 + 1')).text).toBe('2');
+    };
+    await gateway.run(id, 'open("kept.txt", "w").write("here\\n")');
+    const full = { status: 'killed', cause: { code: 'pids_limit' }, processes: [] };
+    for (const [language, code] of [
+      ['bash', breeding],
+      ['python', forking],
+      ['javascript', spawning],
+    ]) {
+      expect(await gateway.run(id, code ?? '', { language, timeoutSeconds: 60 }), language).toMatchObject(full);
+      await goesOn();
+    }
+    for (const command of [breeding, `${breeding}; sleep 60`]) {
+      expect((await gateway.post<Command>(`${path}/commands`, { command })).body, command).toMatchObject(full);
+      await goesOn();
+    }
+    // Of what no run has started, or one that has ended, nobody is told.
+    const terminal = await gateway.client.terminals.open(id);
+    const later = () => gateway.run(id, `(sleep 1; ${breeding}) &`, { language: 'bash' });
+    const pids = async () => (await gateway.client.boxes.stats(id)).pids.count;
+    for (const begin of [later, async () => terminal.write(`${breeding}\r`)]) {
+      await begin();
+      await eventually(async () => (await pids()) > 100);
+      await eventually(async () => (await pids()) < 60);
+      await goesOn();
+    }
+    terminal.close();
     await gateway.client.boxes.delete(id);
   });
 

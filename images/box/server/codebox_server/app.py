@@ -100,4 +100,5 @@ def create_app(settings: Settings) -> BoxServerApp:
     os.chdir(settings.data)
     # Once the server listens: nobody waits for it.
     app.io_loop.add_callback(box.start_forks)
+    app.io_loop.add_callback(box.crowd.watch)
     return app

@@ -93,7 +93,11 @@ WARM_SECONDS = 60.0
 BIND_SECONDS = 15.0
 IDLE_GRACE_SECONDS = 2.0
 KILL_AFTER_SECONDS = 2.0
+# A kernel that was killed and is still there: how often it is killed again, and when the box ends for one that hangs in
+# the host, and for any.
+KILL_AGAIN_SECONDS = 0.5
 EXIT_AFTER_SECONDS = 5.0
+EXIT_AFTER_SECONDS_MAX = 25.0
 EXIT_CODE_STUCK = 70
 PING_SECONDS = 10.0
 PIPE_DRAIN_SECONDS = 0.5
@@ -113,8 +117,23 @@ CPU_LOOK_SECONDS = (0.05, 1.0)
 IDLE_CPU_SHARE = 0.02
 IDLE_CPU_LOOKS = 2
 IDLE_CPU_SECONDS_MIN = 1.0
-# The time that processes have to go after they were killed.
+# The time that processes have to go after they were killed, and for how long others are killed that come up meanwhile.
 SWEEP_SECONDS = 0.5
+SWEEP_SECONDS_MAX = 5.0
+# How often a box is looked at that may be full of processes, after how many looks that find more of them refused
+# something is done, how many other looks may lie between these (a shell waits some seconds before it tries again), and
+# the part of what there may be that makes a run one of those to blame.
+CROWD_LOOK_SECONDS = 0.5
+CROWD_LOOKS = 2
+CROWD_PATIENCE = 20
+CROWD_SHARE = 0.25
+# What a request waits for room for its process.
+ROOM_SECONDS = 2.0
+# What a run has left is looked at for as long as it becomes more or comes and goes, when it is so many processes.
+BREEDING_MIN = 2
+BREEDING_LOOK_SECONDS = 0.02
+BREEDING_PAUSES = 3
+BREEDING_LOOKS = 50
 
 # Requests.
 JSON_BODY_BYTES = 16 * MIB

@@ -22,10 +22,11 @@ from codebox_server.packages.sources import read_sources, set_network, user_site
 from codebox_server.ports.tunnel import Tunnels
 from codebox_server.runs.commands import Commands
 from codebox_server.runs.contexts import Contexts
-from codebox_server.runs.descendants import kill_strangers
+from codebox_server.runs.crowd import Crowd
 from codebox_server.runs.executions import Executions
 from codebox_server.runs.journal import Journals
 from codebox_server.runs.probe import Probe
+from codebox_server.runs.standstill import kill_all, strangers
 from codebox_server.settings import Settings
 from codebox_server.system.cgroup import Cgroup
 from codebox_server.system.memory import memory_limit
@@ -62,6 +63,7 @@ class Box:
     tunnels: Tunnels
     files: Files
     terminals: Terminals
+    crowd: Crowd
     # Whether there is memory for a fork server, by the limit of now.
     may_fork: Callable[[], bool]
 
@@ -114,8 +116,8 @@ class Box:
         """
         self.executions.stop_all("cpu_limit", told)
         self.commands.stop_all("cpu_limit", told)
-        commands = {command.pid for command in self.commands.list() if command.state == "running"}
-        kill_strangers(self.contexts.processes() | commands)
+        callers = self.contexts.processes() | self.commands.processes()
+        kill_all(lambda: strangers(callers))
         self.contexts.end_burning()
         await asyncio.gather(*(terminal.end() for terminal in self.terminals.list()))
 
@@ -133,7 +135,11 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
         return limit is None or limit >= FORK_SERVER_MEMORY_BYTES
 
     forks = manager.forks = ForkServer(enabled=may_fork(), logs=manager.kernel_logs)
-    probe = Probe(str(settings.data), cgroup)
+
+    def callers() -> set[int]:
+        return contexts.processes() | commands.processes() | terminals.processes()
+
+    probe = Probe(str(settings.data), cgroup, callers)
     journals = Journals()
     commands = Commands(str(settings.data), environment.merged, probe, journals)
     installer = Installer(
@@ -146,6 +152,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
     )
     lacks = Lacks(Hints(installer.inventory, settings.data), installer)
     contexts = Contexts(manager, probe, lacks)
+    terminals = Terminals(environment.merged)
     return Box(
         settings=settings,
         specs=manager.kernel_spec_manager,
@@ -157,6 +164,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
         installer=installer,
         tunnels=Tunnels(),
         files=create_files(str(settings.data), str(settings.upload), settings.polls),
-        terminals=Terminals(environment.merged),
+        terminals=terminals,
+        crowd=probe.crowd,
         may_fork=may_fork,
     )

@@ -41,6 +41,11 @@ class BoxError(Exception):
         return body
 
 
+def full() -> BoxError:
+    """There is no room for another process."""
+    return BoxError("too_many_requests", "the box has as many processes and threads as it may have")
+
+
 def from_os_error(error: OSError) -> BoxError:
     """Translate a failed file operation: a full disk, a missing path, a path through a file or a loop of links."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -42,7 +42,11 @@ class TerminalHandler(BoxHandler):
             cols=number_field(fields, "cols", 1, TERMINAL_SIDE_MAX),
             rows=number_field(fields, "rows", 1, TERMINAL_SIDE_MAX),
         )
-        self.send_json(self.box.terminals.start(request).to_json(), 201)
+
+        async def start() -> Terminal:
+            return self.box.terminals.start(request)
+
+        self.send_json((await self.box.crowd.making_room(start)).to_json(), 201)
 
     async def get(self, terminal_id: str) -> None:
         """The terminal as it stands."""

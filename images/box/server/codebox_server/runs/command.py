@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codebox_server.bounds import KILL_AFTER_SECONDS, PIPE_DRAIN_SECONDS, STDIN_BACKLOG_BYTES
-from codebox_server.errors import BoxError
+from codebox_server.errors import BoxError, full
 from codebox_server.files.scan import Scan, difference
 from codebox_server.runs.cpu_clock import CpuClock
 from codebox_server.runs.descendants import Descendants
 from codebox_server.runs.journal import Journal, Journals
-from codebox_server.runs.outcome import out_of_memory
+from codebox_server.runs.outcome import FULL, out_of_memory
 from codebox_server.runs.output import Output
 from codebox_server.runs.probe import Events, Probe
 from codebox_server.runs.trouble import trouble
@@ -29,8 +29,10 @@ from codebox_server.system.process import Death, cpu_ms, make_expendable, reap, 
 from codebox_server.system.process_table import all_pids
 
 _READ_BYTES = 64 * 1024
+_STATUS = {"cpu_limit": "timeout", "pids_limit": "killed"}
 # The code and the detail of the cause, by the reason for which a command is ended.
 _STOPS = {
+    "pids_limit": ("pids_limit", FULL),
     "timeout": ("timeout", "the time limit has passed"),
     "cpu_limit": ("cpu_limit", "the limit on CPU time has been reached"),
     "output_limit": ("output_limit", "it wrote more than a run may write"),
@@ -84,7 +86,7 @@ class Command:
         self._ending: asyncio.Task[None] | None = None
 
     def start(self, env: dict[str, str], files: Scan) -> None:
-        """Start the process. Raises invalid_request when it cannot be started."""
+        """Start the process. Raises invalid_request when it cannot be started, too_many_requests in a full box."""
         request = self.request
         argv = ["bash", "-c", request.command] if request.command is not None else request.argv
         counts, before = self._probe.counts(), all_pids()
@@ -98,6 +100,8 @@ class Command:
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
+        except BlockingIOError as error:
+            raise full() from error
         except (OSError, ValueError) as error:
             raise BoxError("invalid_request", f"the command cannot be started: {error}") from error
         self.pid = process.pid
@@ -106,7 +110,7 @@ class Command:
         self._adopt(process)
         self.write(request.stdin, not request.open_stdin)
         self.output.announce("started", {"pid": self.pid})
-        started = self._probe.follow(self.pid, before)
+        started = self._probe.follow(self.pid, before, lambda: self.end("pids_limit"))
         watch_exit(self.pid, lambda: self._on_exit(process, files, counts, started))
         self._cpu_clock = CpuClock(
             request.cpu_limit_ms,
@@ -255,11 +259,12 @@ class Command:
             code, detail = _STOPS[self.stop]
             signalled = {} if death.signal is None else {"signal": death.signal}
             cause = {"code": code, "detail": detail, **(self._told or {}), **signalled}
-            return {"status": "timeout" if self.stop == "cpu_limit" else self.stop, "cause": cause}
+            return {"status": _STATUS.get(self.stop, self.stop), "cause": cause}
         if events.oom is not None and death.signal == "SIGKILL":
             return {"status": "oom", "cause": out_of_memory("command", events.oom)}
         if death.signal is not None:
             detail = f"ended by {death.signal}"
             return {"status": "killed", "cause": {"code": "signal", "detail": detail, "signal": death.signal}}
         met = trouble(self._probe, events, death.exit_code != 0)
-        return {"status": "ok" if death.exit_code == 0 else "error", **({} if met is None else {"cause": met})}
+        well = "killed" if events.ended else "ok"
+        return {"status": well if death.exit_code == 0 else "error", **({} if met is None else {"cause": met})}

@@ -33,7 +33,11 @@ class Commands:
         try:
             files = await self._probe.scan()
             command = Command(request, self._journals, self._probe)
-            command.start(self._env(), files)
+
+            async def begin() -> None:
+                command.start(self._env(), files)
+
+            await self._probe.crowd.making_room(begin)
         finally:
             self._starting.discard(request.id)
         self._journals.add(_key(request.id), command)
@@ -43,6 +47,10 @@ class Commands:
         """End every command. `told`: further fields of their cause."""
         for command in self.list():
             command.end(reason, told)
+
+    def processes(self) -> set[int]:
+        """Those that commands have been started with and that run."""
+        return {command.pid for command in self.list() if command.state == "running"}
 
     def folder(self, cwd: str | None) -> str:
         """The folder of a command: absolute, or relative to `data`. Raises invalid_request when there is none."""

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections import deque
+from functools import partial
 from typing import Any
 
 from codebox_server.bounds import IDLE_GRACE_SECONDS, KERNEL_ATTEMPTS, QUEUE_WAITING, VARIABLES_SECONDS
@@ -23,6 +24,8 @@ from codebox_server.runs.ladder import Ladder
 from codebox_server.runs.live_kernel import LiveKernel, now
 from codebox_server.runs.outcome import (
     Outcome,
+    asks_exit,
+    crowded,
     died,
     ended_outside,
     failed,
@@ -55,7 +58,7 @@ class Context:
         self._queue: deque[Execution] = deque()
         self._running: Execution | None = None
         self._worker: asyncio.Task[None] | None = None
-        self._ladder = Ladder(self._interrupt, self._kernel.kill)
+        self._ladder = Ladder(self._interrupt, self._kernel.kill, self._kernel.hangs)
         # The variables went while nothing ran: the next execution tells.
         self._untold_loss = False
         # Why everything here ends from outside: restarted, context_deleted.
@@ -157,6 +160,10 @@ class Context:
         if not self._stop_installing():
             self._ladder.start()
 
+    def _crowded(self, execution: Execution) -> None:
+        if not execution.settled.done():
+            self.stop(execution, "pids_limit")
+
     def answer(self, execution: Execution, text: str) -> None:
         """Answer `input()`. Raises conflict when nothing was asked."""
         if not execution.waiting_for_input:
@@ -192,15 +199,14 @@ class Context:
             begun.descendants.close()
 
     async def _run_measured(self, execution: Execution, begun: Reading) -> None:
-        self._ladder = Ladder(self._interrupt, self._kernel.kill)
+        self._ladder = Ladder(self._interrupt, partial(self._kill, begun), self._kernel.hangs)
         execution.state = "running"
         execution.started_at = time.monotonic()
-        execution.message_id = self._kernel.execute(execution.request.code, execution.request.env)
-        clock = asyncio.get_running_loop().call_later(
-            execution.request.timeout_ms / 1000, self.stop, execution, "timeout"
-        )
+        request = execution.request
+        execution.message_id = self._kernel.execute(request.code, request.env)
+        clock = asyncio.get_running_loop().call_later(request.timeout_ms / 1000, self.stop, execution, "timeout")
         cpu_clock = CpuClock(
-            execution.request.cpu_limit_ms,
+            request.cpu_limit_ms,
             lambda: self._probe.used_ms(begun),
             lambda: self.stop(execution, "cpu_limit"),
         )
@@ -220,7 +226,7 @@ class Context:
         events = await self._probe.events(begun.counts, begun.descendants, spent, died)
         outcome = self._judge(execution, events, begun.had_room).losing(self._untold_loss)
         if events.crowded and self._kernel.death is None:
-            # The kernel has not collected the processes that it forked, and they count until it does or ends.
+            # It has not collected the processes that it forked, and they count until it does or ends.
             self._kernel.kill()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._kernel.exited.wait(), IDLE_GRACE_SECONDS)
@@ -266,12 +272,14 @@ class Context:
                 return refusal
             self._untold_loss |= self._kernel.death is not None and not self._kernel.loss_told
             try:
-                await self._kernel.ensure()
+                await self._probe.crowd.making_room(self._kernel.ensure)
+            except BoxError:
+                return self._refusal(execution) or Outcome("killed", crowded(), True)
             except (TimeoutError, RuntimeError, OSError) as error:
                 return self._refusal(execution) or not_started(str(error))
-            await self._await_calm(execution)
+            await self._kernel.await_calm(execution.settled)
             if self._kernel.death is None:
-                reading = await self._probe.begin(self._kernel.pid, self.language)
+                reading = await self._probe.begin(self._kernel.pid, self.language, partial(self._crowded, execution))
                 refusal = self._refusal(execution)
                 # A kernel that has died since gets another attempt.
                 if refusal is None and self._kernel.death is None:
@@ -280,14 +288,6 @@ class Context:
                 if refusal is not None:
                     return refusal
         return self._refusal(execution) or not_started("the kernel ends whenever it has started")
-
-    async def _await_calm(self, execution: Execution) -> None:
-        """Another client's code runs in this kernel: that is a queue as well, and can be left."""
-        if self._kernel.calm.is_set():
-            return
-        calm = asyncio.ensure_future(self._kernel.calm.wait())
-        await asyncio.wait((calm, execution.settled), return_when=asyncio.FIRST_COMPLETED)
-        calm.cancel()
 
     def _refusal(self, execution: Execution) -> Outcome | None:
         if self._end is not None:
@@ -298,11 +298,7 @@ class Context:
 
     async def _await_exit(self, execution: Execution) -> None:
         """`exit()` answers first and ends the kernel right after: wait for that, it decides about the variables."""
-        payload = (execution.reply or {}).get("payload")
-        asks = isinstance(payload, list) and any(
-            isinstance(item, dict) and item.get("source") == "ask_exit" for item in payload
-        )
-        if asks and self._kernel.death is None:
+        if asks_exit(execution.reply or {}) and self._kernel.death is None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._kernel.exited.wait(), IDLE_GRACE_SECONDS)
 
@@ -332,6 +328,10 @@ class Context:
     def _finish(self, execution: Execution, outcome: Outcome, fields: dict[str, Any] | None) -> None:
         execution.finish(outcome.to_json(), fields)
         self._kernel.touch()
+
+    def _kill(self, begun: Reading) -> None:
+        self._probe.make_way(begun.descendants)
+        self._kernel.kill()
 
     def _interrupt(self) -> None:
         # Before the code runs an interrupt would be lost; `_on_begin` sends it when it does.

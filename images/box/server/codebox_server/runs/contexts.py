@@ -64,8 +64,12 @@ class Contexts:
             raise BoxError("invalid_request", f"the folder {what}", "/cwd")
         if not os.access(folder, os.X_OK):
             raise BoxError("invalid_request", "the folder cannot be entered", "/cwd")
-        kernel_id = await self._manager.start_kernel(kernel_name=language, cwd=folder, env=env)
+        kernel_id = await self._start(kernel_name=language, cwd=folder, env=env)
         return self.get(kernel_id).to_json(False)
+
+    async def _start(self, **how: Any) -> str:
+        kernel_id: str = await self._probe.crowd.making_room(lambda: self._manager.start_kernel(**how))
+        return kernel_id
 
     async def restart(self, kernel_id: str) -> dict[str, Any]:
         """A new process where the old one was, with its environment. Raises conflict when its folder has gone."""
@@ -80,7 +84,7 @@ class Contexts:
         task = self._defaults.get(language)
         if task is None:
             self.kernel_starting()
-            task = self._defaults[language] = asyncio.ensure_future(self._manager.start_kernel(kernel_name=language))
+            task = self._defaults[language] = asyncio.ensure_future(self._start(kernel_name=language))
         try:
             return self.get(task.result() if task.done() else await asyncio.shield(task))
         except BaseException:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 from collections.abc import Callable
 from typing import Any
 
 from codebox_server.bounds import PROCESSES_TOLD
-from codebox_server.system.process_table import Entry, age_ms, all_pids, command_of, entry
-
-_ROUNDS = 20
-
-Identity = tuple[int, int]
+from codebox_server.runs.standstill import Identity, find, is_ours, kill_all
+from codebox_server.system.process_table import Entry, age_ms, all_pids, command_of
 
 
 class Lineage:
@@ -22,9 +17,12 @@ class Lineage:
     def __init__(self) -> None:
         self.active: set[Descendants] = set()
 
-    def follow(self, root: int, wrapped: bool, before: set[int]) -> Descendants:
-        """Look after what the process `root` starts beside those of `before`. `wrapped`: code runs in a child of it."""
-        run = Descendants(self, root, wrapped, before)
+    def follow(self, root: int, wrapped: bool, before: set[int], end: Callable[[], None]) -> Descendants:
+        """Look after what the process `root` starts beside those of `before`. `wrapped`: code runs in a child of it.
+
+        `end` ends the run itself because it fills the box; it may be called again.
+        """
+        run = Descendants(self, root, wrapped, before, end)
         self.active.add(run)
         return run
 
@@ -36,14 +34,17 @@ class Descendants:
     cut all these ties belongs to the run that it was seen with, or else to the only run that goes on.
     """
 
-    def __init__(self, lineage: Lineage, root: int, wrapped: bool, before: set[int]) -> None:
+    def __init__(self, lineage: Lineage, root: int, wrapped: bool, before: set[int], end: Callable[[], None]) -> None:
         self._lineage = lineage
-        self._root = root
+        self.root = root
+        self.end = end
         self._wrapped = wrapped
         self._before = before
         self._seen: dict[Identity, Entry] = {}
         self._killed: set[Identity] = set()
         self._gone_ms = 0.0
+        # Whether processes that were there at the last look were gone before they could be looked at.
+        self.fleeting = False
 
     def close(self) -> None:
         """The run has ended."""
@@ -52,7 +53,7 @@ class Descendants:
     def cpu_ms(self) -> float:
         """CPU time of those that live, and of those that ended without anybody to wait for them."""
         living = {(one.pid, one.start): one for one in self._look()}
-        family = {pid for pid, _ in self._seen} | {self._root}
+        family = {pid for pid, _ in self._seen} | {self.root}
         for identity, last in self._seen.items():
             # Whoever has waited for it counts its time as that of a child.
             if identity not in living and last.parent not in family:
@@ -62,7 +63,7 @@ class Descendants:
 
     def left(self) -> list[dict[str, Any]]:
         """Those that still run, the largest first, as the `processes` of a `done` event."""
-        alive = [one for one in self._running() if (one.pid, one.start) not in self._killed]
+        alive = [one for one in self.running() if (one.pid, one.start) not in self._killed]
         alive.sort(key=lambda one: -one.memory_bytes)
         return [
             {
@@ -74,25 +75,33 @@ class Descendants:
             for one in alive[:PROCESSES_TOLD]
         ]
 
-    def kill(self) -> None:
-        """End them all. They are stopped first, so that none makes others meanwhile."""
-        # They may take a moment to go.
-        self._killed |= kill_all(self._running)
+    def kill(self) -> bool:
+        """End them all; whether there were any. They may take a moment to go."""
+        killed = kill_all(self.running)
+        self._killed |= killed
+        return bool(killed)
 
-    def _running(self) -> list[Entry]:
+    @property
+    def were_killed(self) -> bool:
+        """Whether some were ended, here or by whoever watches over the box."""
+        return bool(self._killed)
+
+    def running(self) -> list[Entry]:
         """Those that have not ended, without the shell or interpreter that holds the variables of the context."""
-        return [one for one in self._look() if not one.ended and not (self._wrapped and one.parent == self._root)]
+        return [one for one in self._look() if not one.ended and not (self._wrapped and one.parent == self.root)]
 
     def _look(self) -> list[Entry]:
         fresh = all_pids() - self._before
+        self.fleeting = False
         if not fresh:
             return []
         table: dict[int, Entry | None] = {}
         known: dict[int, bool] = {}
         found = []
         for pid in fresh:
-            one = _find(table, pid)
-            if one is not None and pid != self._root and self._is_mine(one, table, known):
+            one = find(table, pid)
+            self.fleeting |= one is None or (one.ended and one.parent != self.root)
+            if one is not None and pid != self.root and self._is_mine(one, table, known):
                 found.append(one)
         return found
 
@@ -103,14 +112,14 @@ class Descendants:
             if head.pid in known:
                 mine = known[head.pid]
                 break
-            if head.pid == self._root:
+            if head.pid == self.root:
                 mine = True
                 break
             if head.parent == os.getpid():
                 # The box server starts kernels and commands, and they are no run's. Now and then it adopts an orphan.
-                mine = self._root in (head.session, head.group)
+                mine = self.root in (head.session, head.group)
                 break
-            parent = _find(table, head.parent) if head.parent > 1 else None
+            parent = find(table, head.parent) if head.parent > 1 else None
             if parent is None or len(path) > len(table):
                 mine = self._is_mine_alone(head, table)
                 break
@@ -120,78 +129,12 @@ class Descendants:
 
     def _is_mine_alone(self, head: Entry, table: dict[int, Entry | None]) -> bool:
         """Whether a process without a parent is of this run."""
-        if self._root in (head.session, head.group) or (head.pid, head.start) in self._seen:
+        if self.root in (head.session, head.group) or (head.pid, head.start) in self._seen:
             return True
-        if head.pid in self._before or not _is_ours(head.pid):
+        if head.pid in self._before or not is_ours(head.pid):
             return False
-        leader = _find(table, head.session)
+        leader = find(table, head.session)
         if leader is not None and leader.pid != head.pid and leader.pid in self._before:
             # It has stayed in the session of another kernel, command or terminal.
             return False
         return self._lineage.active <= {self}
-
-
-def kill_all(find: Callable[[], list[Entry]]) -> set[Identity]:
-    """End the processes that `find` answers. They are stopped first, so that none makes others meanwhile."""
-    stopped: set[Identity] = set()
-    for _ in range(_ROUNDS):
-        found = {(one.pid, one.start) for one in find()}
-        if found <= stopped:
-            break
-        for pid, _start in found - stopped:
-            _send(pid, signal.SIGSTOP)
-        stopped |= found
-    for pid, _start in stopped:
-        _send(pid, signal.SIGKILL)
-    return stopped
-
-
-def kill_strangers(callers: set[int]) -> None:
-    """End what runs have started, wherever it is now. `callers`: the kernels and commands themselves, which are kept.
-
-    Other children of this process do its own work, with what they have started: files, packing, new kernels.
-    """
-    me = os.getpid()
-
-    def strangers() -> list[Entry]:
-        table: dict[int, Entry | None] = {}
-        above = {me, *_line(table, me)}
-        found = []
-        for pid in all_pids() - callers - above:
-            one = _find(table, pid)
-            line = [pid, *_line(table, pid)]
-            own = me in line and line[line.index(me) - 1] not in callers
-            if one is not None and not one.ended and not own and _is_ours(pid):
-                found.append(one)
-        return found
-
-    kill_all(strangers)
-
-
-def _line(table: dict[int, Entry | None], pid: int) -> list[int]:
-    """The parent of a process, its parent, and so on."""
-    line: list[int] = []
-    while (one := _find(table, pid)) is not None and one.parent > 0 and one.parent not in line:
-        pid = one.parent
-        line.append(pid)
-    return line
-
-
-def _find(table: dict[int, Entry | None], pid: int) -> Entry | None:
-    if pid not in table:
-        table[pid] = entry(pid)
-    return table[pid]
-
-
-def _is_ours(pid: int) -> bool:
-    try:
-        return os.stat(f"/proc/{pid}").st_uid == os.getuid()
-    except OSError:
-        # It has just ended.
-        return False
-
-
-def _send(pid: int, number: signal.Signals) -> None:
-    # It may have ended meanwhile, or have become somebody else's.
-    with contextlib.suppress(OSError):
-        os.kill(pid, number)

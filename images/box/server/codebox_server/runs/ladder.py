@@ -5,9 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable
 
-from codebox_server.bounds import EXIT_AFTER_SECONDS, EXIT_CODE_STUCK, KILL_AFTER_SECONDS
+from codebox_server.bounds import (
+    EXIT_AFTER_SECONDS,
+    EXIT_AFTER_SECONDS_MAX,
+    EXIT_CODE_STUCK,
+    KILL_AFTER_SECONDS,
+    KILL_AGAIN_SECONDS,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -15,9 +22,11 @@ _log = logging.getLogger(__name__)
 class Ladder:
     """Climbs by itself once started, until `cancel`. `stage` is the last step taken: interrupt, restart, box."""
 
-    def __init__(self, interrupt: Callable[[], None], kill: Callable[[], None]) -> None:
+    def __init__(self, interrupt: Callable[[], None], kill: Callable[[], None], hangs: Callable[[], bool]) -> None:
         self._interrupt = interrupt
         self._kill = kill
+        self._hangs = hangs
+        self._killed_at = self._moved_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.stage: str | None = None
 
@@ -36,11 +45,21 @@ class Ladder:
 
     def _restart(self) -> None:
         self.stage = "restart"
-        self._kill()
-        self._timer = asyncio.get_running_loop().call_later(EXIT_AFTER_SECONDS, self._exit)
+        self._killed_at = self._moved_at = time.monotonic()
+        self._look()
 
-    def _exit(self) -> None:
+    def _look(self) -> None:
+        """Kill until it is gone. One that only waits for the CPU has time; one that hangs in the host has little."""
+        now = time.monotonic()
+        if not self._hangs():
+            self._moved_at = now
+        if now - self._moved_at > EXIT_AFTER_SECONDS or now - self._killed_at > EXIT_AFTER_SECONDS_MAX:
+            self._exit(now - self._killed_at)
+        self._kill()
+        self._timer = asyncio.get_running_loop().call_later(KILL_AGAIN_SECONDS, self._look)
+
+    def _exit(self, seconds: float) -> None:
         self.stage = "box"
-        # A process that survives SIGKILL hangs in the kernel of the host: only the end of the box gets rid of it.
-        _log.critical("a kernel survived SIGKILL for %s s: the box ends", EXIT_AFTER_SECONDS)
+        # Only the end of the box gets rid of such a process.
+        _log.critical("a kernel survived SIGKILL for %.1f s: the box ends", seconds)
         os._exit(EXIT_CODE_STUCK)

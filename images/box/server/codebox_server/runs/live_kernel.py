@@ -18,7 +18,7 @@ from codebox_server.kernels.last_words import LastWords
 from codebox_server.runs.idle_cpu import IdleCpu
 from codebox_server.runs.kernel_start import KernelStart
 from codebox_server.runs.probe import is_wrapped
-from codebox_server.system.process import Death, children, reap, signal_group, watch_exit
+from codebox_server.system.process import Death, children, reap, signal_group, stat_fields, watch_exit
 
 # What a process had sent before its end is still on its way through the sockets.
 _LAST_WORDS_SECONDS = 0.02
@@ -119,6 +119,14 @@ class LiveKernel:
         self.kill()
         await asyncio.wait_for(self.exited.wait(), EXIT_AFTER_SECONDS)
 
+    async def await_calm(self, left: asyncio.Future[None]) -> None:
+        """Another client's code runs in this kernel: that is a queue as well, and can be `left`."""
+        if self.calm.is_set():
+            return
+        calm = asyncio.ensure_future(self.calm.wait())
+        await asyncio.wait((calm, left), return_when=asyncio.FIRST_COMPLETED)
+        calm.cancel()
+
     @property
     def pid(self) -> int:
         """The process id of the kernel."""
@@ -209,6 +217,11 @@ class LiveKernel:
         """SIGKILL to the process group of the kernel."""
         if self.death is None:
             signal_group(self.pid, signal.SIGKILL)
+
+    def hangs(self) -> bool:
+        """Whether its process waits in the kernel of the host, where no signal reaches it."""
+        fields = stat_fields(self.pid)
+        return fields is not None and fields[0] == b"D"
 
     def end_burning(self, runs_nothing: bool) -> None:
         """Kill it when it `runs_nothing` and has used CPU time before each of the last calls of this."""

@@ -9,11 +9,14 @@ from typing import Any
 
 from codebox_server.system.process import Death
 
+# Why a run ended that has filled the box with processes, and what became of these.
+FULL = "the box had as many processes and threads as it may have; those that the run left were ended"
 _STOPS = {
     "timeout": ("timeout", "the time limit has passed"),
     "cpu_limit": ("timeout", "the limit on CPU time has been reached"),
     "interrupted": ("interrupted", "it was interrupted on request"),
     "output_limit": ("output_limit", "it wrote more than a run may write"),
+    "pids_limit": ("killed", FULL),
 }
 _ENDS = {
     "restarted": "the context was restarted",
@@ -36,8 +39,9 @@ class Outcome:
         return Outcome(self.status, self.cause, True) if lost else self
 
     def because(self, cause: dict[str, Any] | None) -> Outcome:
-        """The same with another cause."""
-        return Outcome(self.status, cause, self.state_lost)
+        """The same with another cause. Code that ends well but leaves a crowd that has to be ended was killed."""
+        is_cut = self.status == "ok" and cause is not None and cause["code"] == "pids_limit"
+        return Outcome("killed" if is_cut else self.status, cause, self.state_lost)
 
     def to_json(self) -> dict[str, Any]:
         """The fields of the `done` event."""
@@ -69,6 +73,11 @@ def failed(detail: str) -> Outcome:
     return Outcome("killed", {"code": "internal", "detail": detail[:_DETAIL_CHARACTERS]})
 
 
+def crowded() -> dict[str, Any]:
+    """The cause `pids_limit`."""
+    return {"code": "pids_limit", "detail": FULL}
+
+
 def out_of_memory(process: str, memory: dict[str, int]) -> dict[str, Any]:
     """The cause `oom`. `process`: what was ended, the kernel, the command, or a child of either."""
     detail = f"the box used all its memory, and a {process} process was ended for it"
@@ -89,6 +98,14 @@ def told_loss(metadata: dict[str, Any]) -> bool:
     """Whether one of our own kernels tells in its reply that the process behind it has ended."""
     own = metadata.get("codebox")
     return isinstance(own, dict) and (isinstance(own.get("childReturncode"), int) or own.get("stateLost") is True)
+
+
+def asks_exit(reply: dict[str, Any]) -> bool:
+    """Whether the kernel is going to end, as after `exit()`."""
+    payload = reply.get("payload")
+    return isinstance(payload, list) and any(
+        isinstance(item, dict) and item.get("source") == "ask_exit" for item in payload
+    )
 
 
 def says_full(reply: dict[str, Any]) -> bool:

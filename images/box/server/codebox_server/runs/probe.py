@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from codebox_server.bounds import SCAN_INLINE_ENTRIES, SWEEP_SECONDS
+from codebox_server.bounds import (
+    BREEDING_LOOK_SECONDS,
+    BREEDING_LOOKS,
+    BREEDING_MIN,
+    BREEDING_PAUSES,
+    SCAN_INLINE_ENTRIES,
+    SWEEP_SECONDS,
+    SWEEP_SECONDS_MAX,
+)
 from codebox_server.files.scan import Scan, difference, scan
+from codebox_server.runs.crowd import Crowd
 from codebox_server.runs.descendants import Descendants, Lineage
 from codebox_server.system.cgroup import Cgroup, Counts, rose
 from codebox_server.system.process import Death, children, cpu_ms, peak_bytes, reset_peak
@@ -34,6 +45,8 @@ class Events:
 
     oom: dict[str, int] | None = None
     refused: bool = False
+    # Whether it was refused processes and had left some, which have been ended.
+    ended: bool = False
     # Whether there is still no room for processes, after those that the run left have been ended.
     crowded: bool = False
 
@@ -44,13 +57,17 @@ def is_wrapped(language: str) -> bool:
 
 
 class Probe:
-    """Measures runs in the working folder `data`. Small folders are scanned in place, large ones in a thread."""
+    """Measures runs in the working folder `data`. Small folders are scanned in place, large ones in a thread.
 
-    def __init__(self, data: str, cgroup: Cgroup) -> None:
+    `callers`: see `Crowd`.
+    """
+
+    def __init__(self, data: str, cgroup: Cgroup, callers: Callable[[], set[int]]) -> None:
         self._data = data
         self._cgroup = cgroup
         self._entries = 0
         self._lineage = Lineage()
+        self.crowd = Crowd(cgroup, self._lineage, callers)
 
     async def scan(self) -> Scan:
         """The working folder now."""
@@ -69,18 +86,22 @@ class Probe:
         """What the box has counted so far."""
         return self._cgroup.counts()
 
-    def follow(self, root: int, before: set[int], wrapped: bool = False) -> Descendants:
-        """Begin to look after the processes that a run starts beside those that were there `before`."""
-        return self._lineage.follow(root, wrapped, before)
+    def follow(self, root: int, before: set[int], end: Callable[[], None], wrapped: bool = False) -> Descendants:
+        """Begin to look after what a run starts; see `Lineage.follow`."""
+        return self._lineage.follow(root, wrapped, before, end)
 
-    async def begin(self, pid: int, language: str) -> Reading:
-        """Take the reading before a run. In languages other than Python the code runs in a child of the kernel."""
+    async def begin(self, pid: int, language: str, end: Callable[[], None]) -> Reading:
+        """Take the reading before a run. In languages other than Python the code runs in a child of the kernel.
+
+        `end` ends it when it fills the box.
+        """
         wrapped = is_wrapped(language)
         pids = [pid, *children(pid)] if wrapped else [pid]
         files = await self.scan()
         reset_peak(pids)
         had_room = self.full_volume() is None
-        return Reading(pids, cpu_ms(pids), self.counts(), files, self.follow(pid, all_pids(), wrapped), had_room)
+        descendants = self.follow(pid, all_pids(), end, wrapped)
+        return Reading(pids, cpu_ms(pids), self.counts(), files, descendants, had_room)
 
     def used_ms(self, before: Reading) -> float:
         """The CPU time of a run until now."""
@@ -88,12 +109,13 @@ class Probe:
 
     async def events(self, before: Counts, started: Descendants, cpu_spent: bool, died: bool) -> Events:
         """What happened since. Of a run that has used up the memory, the processes or its CPU time nothing goes on."""
+        await self._await_brood(before, started)
         now = self.counts()
         refused = rose(before.refused, now.refused)
         oom = self._cgroup.memory() if rose(before.oom_kills, now.oom_kills) else None
         if refused or cpu_spent or (died and oom is not None):
             started.kill()
-        return Events(oom, refused, refused and await self._is_crowded())
+        return Events(oom, refused, refused and started.were_killed, refused and await self._is_crowded(started))
 
     async def measure(self, before: Reading, death: Death | None) -> dict[str, Any]:
         """Fields of the `done` event. Of a kernel that died the peak is that of its whole life."""
@@ -117,10 +139,31 @@ class Probe:
                 return name, found
         return None
 
-    async def _is_crowded(self) -> bool:
-        """Processes that have been killed need a moment to go."""
-        for _ in range(10):
-            if not self._cgroup.crowded():
-                return False
+    def make_way(self, started: Descendants) -> None:
+        """End what a run has started when that is so much that a killed kernel would not get the CPU to end."""
+        if self._cgroup.crowded():
+            started.kill()
+
+    async def _await_brood(self, before: Counts, started: Descendants) -> None:
+        """Wait while what a run has left becomes more and more, until the box refuses it that."""
+        most, pauses = len(started.running()), 0
+        if most < BREEDING_MIN and not started.fleeting:
+            return
+        for _ in range(BREEDING_LOOKS):
+            await asyncio.sleep(BREEDING_LOOK_SECONDS)
+            count = len(started.running())
+            pauses = 0 if count > most or started.fleeting else pauses + 1
+            most = max(most, count)
+            if pauses == BREEDING_PAUSES or rose(before.refused, self.counts().refused):
+                return
+
+    async def _is_crowded(self, started: Descendants) -> bool:
+        """Processes that have been killed need a moment to go, and one that was not seen may have made others."""
+        begun = last = time.monotonic()
+        while self._cgroup.crowded():
+            if last - begun > SWEEP_SECONDS_MAX or time.monotonic() - last > SWEEP_SECONDS:
+                return True
             await asyncio.sleep(SWEEP_SECONDS / 10)
-        return self._cgroup.crowded()
+            if started.kill():
+                last = time.monotonic()
+        return False

@@ -48,6 +48,10 @@ class Cgroup:
         values = {"peakMemoryBytes": _number(self._peak), "limitBytes": _number(self._limit)}
         return {name: value for name, value in values.items() if value is not None and value < _UNLIMITED}
 
+    def most_pids(self) -> int | None:
+        """How many processes and threads there may be."""
+        return _number(self._most_pids)
+
     def crowded(self) -> bool:
         """Whether more than three quarters of the processes and threads that there may be are there."""
         now, most = _number(self._pids), _number(self._most_pids)

@@ -25,6 +25,7 @@ class Entry:
     # Its own CPU time, and that of the children that it has waited for.
     cpu_ms: float
     memory_bytes: int
+    threads: int
 
 
 def all_pids() -> set[int]:
@@ -46,6 +47,7 @@ def entry(pid: int) -> Entry | None:
         start=int(fields[19]),
         cpu_ms=sum(int(value) for value in fields[11:15]) * _TICK_MS,
         memory_bytes=int(fields[21]) * _PAGE_BYTES,
+        threads=int(fields[17]),
     )
 
 

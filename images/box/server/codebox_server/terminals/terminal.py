@@ -20,7 +20,7 @@ from codebox_server.bounds import (
     TERMINAL_READ_BYTES,
     TERMINAL_SEND_BYTES,
 )
-from codebox_server.errors import BoxError
+from codebox_server.errors import BoxError, full
 from codebox_server.system.process import Death, make_expendable, reap, watch_exit
 from codebox_server.terminals.screen import Screen
 from codebox_server.terminals.session import MARK, end_session
@@ -68,7 +68,7 @@ class Terminal:
         self._ending: asyncio.Task[None] | None = None
 
     def start(self, env: dict[str, str]) -> None:
-        """Start the shell. Raises invalid_request when it cannot be started."""
+        """Start the shell. Raises invalid_request when it cannot be started, too_many_requests in a full box."""
         request = self.request
         self._fd, slave = os.openpty()
         os.set_blocking(self._fd, False)
@@ -86,6 +86,8 @@ class Terminal:
             )
         except (OSError, ValueError) as error:
             os.close(self._fd)
+            if isinstance(error, BlockingIOError):
+                raise full() from error
             raise BoxError("invalid_request", f"the terminal cannot be started: {error}") from error
         finally:
             os.close(slave)

@@ -31,6 +31,10 @@ class Terminals:
         """Every running terminal, oldest first."""
         return list(self._running.values())
 
+    def processes(self) -> set[int]:
+        """The shells of all terminals."""
+        return {terminal.pid for terminal in self._running.values()}
+
     def get(self, terminal_id: str) -> Terminal:
         """A running terminal. Raises not_found."""
         terminal = self._running.get(terminal_id)

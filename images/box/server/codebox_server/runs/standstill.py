@@ -1,0 +1,99 @@
+"""The end of many processes at once, some of which start others faster than they can be ended one by one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+
+from codebox_server.system.process_table import Entry, all_pids, entry
+
+# How often is looked for processes that were not there at the last look, and how often all of it is done.
+_ROUNDS = 50
+_PASSES = 3
+
+Identity = tuple[int, int]
+Table = dict[int, Entry | None]
+
+
+def kill_all(look: Callable[[], list[Entry]]) -> set[Identity]:
+    """End the processes that `look` answers. They are stopped first, until nobody is left who could start another."""
+    killed: set[Identity] = set()
+    for _ in range(_PASSES):
+        standing = _stop(look, killed)
+        for pid, _start in standing:
+            _send(pid, signal.SIGKILL)
+        if not standing:
+            break
+        killed |= standing
+    return killed
+
+
+def _stop(look: Callable[[], list[Entry]], known: set[Identity]) -> set[Identity]:
+    stopped: set[Identity] = set()
+    for _ in range(_ROUNDS):
+        found = {(one.pid, one.start) for one in look()} - known - stopped
+        if not found:
+            break
+        for pid, _start in found:
+            _send(pid, signal.SIGSTOP)
+        stopped |= found
+    return stopped
+
+
+def strangers(callers: set[int]) -> list[Entry]:
+    """What runs and terminals have started, wherever it is now. `callers`: their own processes, which are left out.
+
+    Other children of this process do its own work, with what they have started: files, packing, new kernels. They lead
+    sessions, as an orphan that came to this process by chance does not.
+    """
+    me = os.getpid()
+    table: Table = {}
+    above = {me, *_line(table, me)}
+    found = []
+    for pid in all_pids() - callers - above:
+        one = find(table, pid)
+        line = [pid, *_line(table, pid)]
+        head = line[line.index(me) - 1] if me in line else None
+        if one is not None and not one.ended and not _is_own(table, head, callers) and is_ours(pid):
+            found.append(one)
+    return found
+
+
+def _is_own(table: Table, head: int | None, callers: set[int]) -> bool:
+    if head is None or head in callers:
+        return False
+    leader = find(table, head)
+    return leader is not None and leader.session == head
+
+
+def find(table: Table, pid: int) -> Entry | None:
+    """The entry of a process, read once."""
+    if pid not in table:
+        table[pid] = entry(pid)
+    return table[pid]
+
+
+def is_ours(pid: int) -> bool:
+    """Whether a process runs as the user of the box."""
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.getuid()
+    except OSError:
+        # It has just ended.
+        return False
+
+
+def _line(table: Table, pid: int) -> list[int]:
+    """The parent of a process, its parent, and so on."""
+    line: list[int] = []
+    while (one := find(table, pid)) is not None and one.parent > 0 and one.parent not in line:
+        pid = one.parent
+        line.append(pid)
+    return line
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    # It may have ended meanwhile, or have become somebody else's.
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
