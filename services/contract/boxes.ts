@@ -89,7 +89,10 @@ export type Checkpoint = z.infer<typeof checkpointSchema>;
 /** Why a box is no longer there. */
 export const boxCauseSchema = z
   .object({
-    code: z.enum(['deleted', 'idle', 'expired', 'start_failed', 'instance_lost', 'instance_exited', 'cpu_limit']),
+    code: z.enum([
+      ...(['deleted', 'idle', 'expired', 'start_failed', 'cpu_limit'] as const),
+      ...(['instance_lost', 'instance_exited', 'unresponsive'] as const),
+    ]),
     detail: z.string(),
   })
   .meta({ id: 'BoxCause' });

@@ -56,6 +56,7 @@ const environmentSchema = z.object({
   CODEBOX_START_SECONDS: seconds(60, 600),
   CODEBOX_STOP_SECONDS: seconds(10, 600),
   CODEBOX_RUN_GRACE_SECONDS: seconds(30, 600),
+  CODEBOX_SILENCE_SECONDS: z.coerce.number().min(1).max(3600).default(9),
   CODEBOX_BLOBS: z.string().min(1).optional(),
   AWS_ACCESS_KEY_ID: z.string().min(1).optional(),
   AWS_SECRET_ACCESS_KEY: z.string().min(1).optional(),
@@ -110,6 +111,7 @@ export interface Config {
   startMs: number;
   stopMs: number;
   runGraceMs: number;
+  silenceMs: number;
   sweepMs: number;
   /** Where files of boxes at rest are kept. */
   blobs: BlobsConfig;
@@ -165,6 +167,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     startMs: values.CODEBOX_START_SECONDS * 1000,
     stopMs: values.CODEBOX_STOP_SECONDS * 1000,
     runGraceMs: values.CODEBOX_RUN_GRACE_SECONDS * 1000,
+    silenceMs: values.CODEBOX_SILENCE_SECONDS * 1000,
     blobs: {
       place: values.CODEBOX_BLOBS ?? resolve(values.CODEBOX_DATA_DIR, 'blobs'),
       s3: {

@@ -27,6 +27,7 @@ import { createMeter } from './boxes/meter.ts';
 import { createPackages } from './boxes/packages.ts';
 import { createPortSessions } from './boxes/port-sessions.ts';
 import { createPorts } from './boxes/ports.ts';
+import { createPulse } from './boxes/pulse.ts';
 import { createPurges } from './boxes/purges.ts';
 import { createQuotas } from './boxes/quotas.ts';
 import { createReaper } from './boxes/reaper.ts';
@@ -254,6 +255,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     }),
     meter,
     purges: createPurges({ store, background }),
+    pulse: createPulse({ driver, boxes: store.boxes, lifecycle, background, silenceMs: config.silenceMs }),
     idleness,
     sweepMs: config.sweepMs,
     lagMs,

@@ -12,7 +12,11 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5', CODEBOX_RUN_GRACE_SECONDS: '1' });
+    gateway = await startGateway(driver, {
+      CODEBOX_SWEEP_SECONDS: '0.5',
+      CODEBOX_RUN_GRACE_SECONDS: '1',
+      CODEBOX_SILENCE_SECONDS: '600',
+    });
     box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64, pids: 100, cpus: 1 } });
   });
   afterAll(() => gateway?.dispose());

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Box, Execution } from '#contract';
+import type { Box, Command, Execution } from '#contract';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
@@ -20,6 +21,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
     gateway = await startGateway(driver, {
       CODEBOX_SWEEP_SECONDS: '0.5',
       CODEBOX_RUN_GRACE_SECONDS: '0',
+      CODEBOX_SILENCE_SECONDS: '3',
       CODEBOX_WARM_BOXES: '0',
     });
     deployment = await deploymentOf(gateway);
@@ -58,23 +60,33 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
     expect(await census()).toEqual(before);
   });
 
-  test('the server of a box stopped in mid-run: the run is lost as nobody tells its end, and the box serves when it goes on', async () => {
+  test('the server of a box stopped in mid-run for good: the run and what is asked end, the box says why, and nothing is left', async () => {
     const box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64 } });
-    const running = await startRunning(gateway, box.id, ticking(1000), 2);
+    const running = await startRunning(gateway, box.id, ticking(1000));
+    process.kill(await serverOf(await instanceOf(box)), 'SIGSTOP');
+    const asked = gateway.run(box.id, '1 + 1', { timeoutSeconds: 5 });
+    const cause = { code: 'box_unresponsive' };
+    expect((await running.ended).at(-1)).toMatchObject({ type: 'done', status: 'lost', cause, stateLost: true });
+    expect(await asked).toMatchObject({ status: 'lost', cause });
+    const { body } = await gateway.get<Box>(`/v1/boxes/${box.id}`);
+    expect(body).toMatchObject({ state: 'lost', cause: { code: 'unresponsive' } });
+    expect((await gateway.post(`/v1/boxes/${box.id}/executions`, { code: '1' })).status).toBe(410);
+    await eventually(async () => (await census()).length === before.length);
+    expect(await census()).toEqual(before);
+  });
+
+  test('the server of a box stopped for a moment, or starved by its code: the box goes on', async () => {
+    const box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64, cpus: 0.5 } });
     const server = await serverOf(await instanceOf(box));
     process.kill(server, 'SIGSTOP');
-    const cause = { code: 'no_end' };
-    try {
-      expect((await running.ended).at(-1)).toMatchObject({ type: 'done', status: 'lost', cause });
-    } finally {
-      process.kill(server, 'SIGCONT');
-    }
-    const again = await eventually(async () => {
-      const { status, body } = await gateway.post<Execution>(`/v1/boxes/${box.id}/executions`, { code: '1 + 1' });
-      return status === 200 && body;
-    });
-    expect(again.text).toBe('2');
-    expect((await gateway.get<Execution>(running.location)).body).toMatchObject({ status: 'lost', cause });
+    const asked = gateway.run(box.id, 'x = 1 + 1\nx');
+    await sleep(1500);
+    process.kill(server, 'SIGCONT');
+    expect((await asked).text).toBe('2');
+    const burn = 'import os, time\nend = time.time() + 6\nfor _ in range(5): os.fork()\nwhile time.time() < end: pass';
+    const burnt = await gateway.post<Command>(`/v1/boxes/${box.id}/commands`, { argv: ['python3', '-c', burn] });
+    expect(burnt.body).toMatchObject({ status: 'ok' });
+    expect((await gateway.run(box.id, 'x')).text).toBe('2');
     await gateway.client.boxes.delete(box.id);
     expect(await census()).toEqual(before);
   });

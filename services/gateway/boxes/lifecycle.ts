@@ -145,17 +145,17 @@ export const createLifecycle = (options: LifecycleOptions) => {
   };
 
   /**
-   * This instance of it is gone: it goes on with the files that were kept, if any were, and has ended otherwise. Many may find so, and
+   * This instance of it is gone, or of no use any more (`cause`), and has nothing to say then: it goes on with the files that were kept, if any were, and has ended otherwise. Many may find so, and
    * late: only the first of them does something about it.
    */
-  const lose = async (boxId: string, instance: string): Promise<void> => {
+  const lose = async (boxId: string, instance: string, cause: BoxCause = instanceLost): Promise<void> => {
     distrust(boxId);
     const lost = (await store.instances.of(boxId)).filter(({ id }) => id === instance);
     const isFirst =
-      (await store.tasks.fallBack(boxId, instance)) ?? (await store.boxes.end(boxId, 'lost', instanceLost, instance));
+      (await store.tasks.fallBack(boxId, instance)) ?? (await store.boxes.end(boxId, 'lost', cause, instance));
     if (!isFirst) return;
-    await lastWords.ask(boxId);
-    await dissolve(boxId, lost, instanceLost, lostFollowersMs);
+    if (cause === instanceLost) await lastWords.ask(boxId);
+    await dissolve(boxId, lost, cause, lostFollowersMs);
   };
 
   const readyMs = waitMs + givenUpMs(startMs) + initialPackagesMs;

@@ -11,6 +11,7 @@ import type { Instances } from './instances.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Meter } from './meter.ts';
 import type { WarmPool } from './pool.ts';
+import type { Pulse } from './pulse.ts';
 import type { Purges } from './purges.ts';
 import type { RestSweeper } from './rest-sweeper.ts';
 import type { Settlement } from './settlement.ts';
@@ -29,6 +30,7 @@ export interface ReaperOptions {
   cpuQuota: CpuQuota;
   meter: Pick<Meter, 'sweep'>;
   purges: Purges;
+  pulse: Pulse;
   idleness: Idleness;
   sweepMs: number;
   /** How late the use of a box by another gateway may be written. */
@@ -54,7 +56,7 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, lifecycle, instances, pool, settlement, activity, background, rests } = options;
-  const { budget, cpuQuota, meter, purges, idleness, sweepMs, lagMs, givenUpMs } = options;
+  const { budget, cpuQuota, meter, purges, pulse, idleness, sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let awayAt = Number.NEGATIVE_INFINITY;
@@ -167,6 +169,7 @@ export const createReaper = (options: ReaperOptions) => {
     await background.attempt('end boxes past their CPU time', endOverspent);
     await background.attempt('count the use of boxes', meter.sweep);
     cpuQuota.sweep();
+    pulse.sweep();
     await background.attempt('destroy instances', finishDestroying);
     await background.attempt('take back boxes', lifecycle.takeBack);
     await background.attempt('give up boxes', failStuck);

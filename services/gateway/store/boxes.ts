@@ -56,6 +56,13 @@ export const isEmbodiedBy = (instance: string) =>
 /** Of instances with their boxes: those of ready ones that run, behind `after`. */
 export const embodies = (driver: string, after: string) =>
   and(eq(instances.driver, driver), eq(instances.state, 'running'), eq(boxes.state, 'ready'), gt(instances.id, after));
+/** A box that is ready, the id of its instance, and where that listens. */
+export interface EmbodiedBox {
+  box: BoxRow;
+  instance: string;
+  address: string | null;
+}
+
 /** Of a box that has ended: no task goes on, and its blob is nobody's. */
 const nothingKept = {
   task: null,
@@ -330,9 +337,12 @@ export const createBoxStore = (db: Database) => {
     },
 
     /** A page, by the ids of their instances, of ready boxes and what embodies them; only `budgeted` ones on request. */
-    async embodied(driver: string, { after, limit, budgeted }: { after: string; limit: number; budgeted: boolean }) {
+    async embodied(
+      driver: string,
+      { after, limit, budgeted }: { after: string; limit: number; budgeted: boolean },
+    ): Promise<EmbodiedBox[]> {
       return await db
-        .select({ box: boxes, instance: instances.id })
+        .select({ box: boxes, instance: instances.id, address: instances.address })
         .from(instances)
         .innerJoin(boxes, eq(instances.boxId, boxes.id))
         .where(and(embodies(driver, after), budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined))
