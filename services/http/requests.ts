@@ -27,6 +27,20 @@ export const logRequests =
     c.get('log')[level]({ method: c.req.method, route: c.get('route'), status: sentStatus(c), ms }, 'request');
   };
 
+/** Refuses more than one Host header (RFC 9112, 3.2): what stands in front may go by another one than this service. */
+export const refuseManyHosts =
+  <E extends HttpEnv>(): MiddlewareHandler<E> =>
+  async (c, next) => {
+    const raw = c.env?.incoming?.rawHeaders ?? [];
+    // Names and values in turn.
+    const hosts = raw.filter((text, at) => at % 2 === 0 && text.length === 4 && text.toLowerCase() === 'host');
+    if (hosts.length <= 1) return await next();
+    const detail = 'is given more than once';
+    throw new CodeBoxError('invalid_request', `The header Host ${detail}.`, {
+      errors: [{ pointer: '/headers/Host', detail }],
+    });
+  };
+
 /** Refuses `.` and `..` in a path: the URL parser would resolve them, so that what is meant for a file reaches another route. */
 export const refuseDotSegments =
   <E extends HttpEnv>(): MiddlewareHandler<E> =>

@@ -1,4 +1,6 @@
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { type IncomingMessage, request } from 'node:http';
+import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
@@ -354,6 +356,25 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
   ])('the language %s is %s', async (alias, language, code) => {
     const { body } = await gateway.post(`/v1/boxes/${box.id}/executions`, { language: alias, code });
     expect(body).toMatchObject({ status: 'ok', language });
+  });
+
+  test.each([
+    ['the API', () => '/v1/templates'],
+    ['no route', () => '/nothing'],
+    ['a port', () => `/v1/boxes/${box.id}/ports/5000/`],
+    ['a WebSocket', () => `/v1/boxes/${box.id}/ws`],
+  ])('two Host headers are a 400 at %s', async (what, path) => {
+    const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket', 'Sec-WebSocket-Version', '13'];
+    const { host } = new URL(gateway.url);
+    const sent = request(`${gateway.url}${path()}`, {
+      headers: [
+        ...['Host', host, 'host', 'other.example', 'Authorization', `Bearer ${gateway.key}`],
+        ...(what === 'a WebSocket' ? [...upgrade, 'Sec-WebSocket-Key', 'AAAAAAAAAAAAAAAAAAAAAA=='] : []),
+      ],
+    }).end();
+    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+    const body = JSON.parse(await text(answer));
+    expectProblem({ status: answer.statusCode ?? 0, body }, 400, 'invalid_request', '/headers/Host');
   });
 
   test('what is not there is 404, a wrong method 405 with Allow, an unknown query 400', async () => {

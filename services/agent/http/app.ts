@@ -2,7 +2,7 @@ import type { Context, Hono } from 'hono';
 import type { CodeBoxError } from '#contract';
 import { answerBeforeLeaving } from '../../http/leaving.ts';
 import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
-import { answerUnknown, logRequests, refuseDotSegments } from '../../http/requests.ts';
+import { answerUnknown, logRequests, refuseDotSegments, refuseManyHosts } from '../../http/requests.ts';
 import type { Terminals } from '../chats/terminals.ts';
 import { addDialects, type DialectParts } from '../dialects/dialects.ts';
 import { isOpenAiPath, openAiErrorResponse } from '../dialects/openai/openai-error.ts';
@@ -44,6 +44,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   const { app, routes } = endpoints;
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
+  app.use(refuseManyHosts());
   app.use(refuseDotSegments());
   for (const path of ['/v1/*', '/gpt-code-ui/*']) {
     app.use(path, async (c, next) => {

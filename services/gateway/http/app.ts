@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import type { Quotas } from '#contract';
 import { answerBeforeLeaving } from '../../http/leaving.ts';
 import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
-import { answerUnknown, logRequests, refuseDotSegments } from '../../http/requests.ts';
+import { answerUnknown, logRequests, refuseDotSegments, refuseManyHosts } from '../../http/requests.ts';
 import type { Background } from '../../waiting/background.ts';
 import type { Commands } from '../boxes/commands.ts';
 import type { Contexts } from '../boxes/contexts.ts';
@@ -133,6 +133,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   if (options.isTraced) app.use(traceRequests());
   app.use(logRequests(log));
   app.use(metrics.middleware);
+  app.use(refuseManyHosts());
   const keys = createKeyCheck(options.findKey);
   const { ports, portSessions: sessions, portsDomain: domain, tickets, stopping, socketCheckMs } = options;
   const rates = createRequestRates(store.quotas);
