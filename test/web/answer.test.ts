@@ -53,6 +53,27 @@ display(Math(r"\\frac{1}{2}"), JSON({"total": 3}))`),
     await isDone();
   });
 
+  test('draws figures of Plotly and charts of Altair from their data', async () => {
+    model.say(
+      runs(`import plotly.express as px
+px.bar(x=["north", "south"], y=[3, 5], title="Sales by region").show()`),
+      runs(`import altair as alt, pandas as pd
+alt.Chart(pd.DataFrame({"day": ["mo", "tu"], "visits": [4, 7]}), title="Visits by day").mark_bar().encode(x="day", y="visits:Q")`),
+      { text: 'Both drawn.' },
+    );
+    await ask('Draw them');
+    await answer().getByText('Both drawn.').waitFor();
+    await isDone();
+    const charts = answer().locator('iframe[title="Chart made by the code"]');
+    expect(await charts.count()).toBe(2);
+    await charts.nth(0).contentFrame().getByText('Sales by region').waitFor();
+    await charts.nth(0).contentFrame().getByText('north').waitFor();
+    await charts.nth(1).contentFrame().getByText('Visits by day').waitFor();
+    await charts.nth(1).contentFrame().getByText('tu', { exact: true }).waitFor();
+    await eventually(async () => ((await charts.nth(0).boundingBox())?.height ?? 0) > 400);
+    expect(await violations(page, 'charts')).toEqual([]);
+  });
+
   test('leads to its footnotes and back within itself, and what is no address is no link', async () => {
     const lines = Array.from({ length: 60 }, (_, line) => `Line ${line}`).join('\n\n');
     model.say({ text: `It is so[^1]. [nothing]() [script](javascript:alert)\n\n${lines}\n\n[^1]: The source.` });

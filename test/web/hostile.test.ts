@@ -65,6 +65,11 @@ describe('hostile output', () => {
     await cell.locator('iframe').waitFor();
     return cell.locator('iframe');
   };
+  const withScripts = async (number: number, html: string) => {
+    const frame = await show(number, html);
+    await page.getByRole('button', { name: 'Run scripts' }).click();
+    return frame;
+  };
   const cookies = async () => (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`);
 
   /** What the agent was asked of its chats, by its log. */
@@ -74,12 +79,29 @@ describe('hostile output', () => {
       .split('\n')
       .filter((line) => /"route":"\/v1\/chats"|terminal"/.test(line));
 
-  test('runs its scripts in a frame, from which it reaches nothing', async () => {
+  test('runs no script by itself, and loads nothing', async () => {
+    const stolen = '/v1/chats?stolen=still';
+    const frame = await show(
+      1,
+      `<meta http-equiv="refresh" content="0; url=${stolen}"><link rel="stylesheet" href="${stolen}"><link rel="preload" as="image" href="${stolen}">
+      <script>document.title = parent.pwned = 1</script><img src="x" onerror="parent.pwned = 1"><img src="${stolen}"><svg onload="parent.pwned = 1"></svg>
+      <style>@import url(${stolen}); body { background: url(${stolen}) }</style><iframe srcdoc="<script>top.pwned = 1</script>"></iframe>
+      <object data="${stolen}"></object><a href="${stolen}">away</a><a href="javascript:parent.pwned = 1">here</a><p>The end</p>`,
+    );
+    await frame.contentFrame().getByText('The end').waitFor();
+    for (const name of ['away', 'here']) await frame.contentFrame().getByText(name).click();
+    await eventually(async () => ((await frame.boundingBox())?.height ?? 0) > 40);
+    expect(await page.evaluate('window.pwned')).toBeUndefined();
+    expect(answers).toEqual([]);
+    expect(await frame.contentFrame().locator('script, link, iframe, object').count()).toBe(0);
+  });
+
+  test('runs its scripts when it is asked to, in a frame from which it reaches nothing', async () => {
     await show(1, 'harmless');
     await page.getByText('Done in').waitFor();
     await eventually(async () => asked().some((line) => line.includes('"POST"')));
     const [url, before] = [page.url(), asked()];
-    const frame = await show(1, attack);
+    const frame = await withScripts(1, attack);
     const seen = frame.contentFrame().locator('#seen');
     await eventually(async () => (await seen.textContent())?.startsWith('{'), 60_000);
     const tried = JSON.parse((await seen.textContent()) ?? '{}');
@@ -107,7 +129,7 @@ describe('hostile output', () => {
   test('that goes to the API by itself is refused, and takes nobody their chats', async () => {
     const [before, count] = [await cookies(), answers.length];
     await page.getByRole('button', { name: 'Python' }).click();
-    await show(2, wanderer);
+    await withScripts(2, wanderer);
     await eventually(async () => answers.length > count);
     expect(answers.slice(count).filter((answer) => !answer.startsWith('403 '))).toEqual([]);
     expect(await cookies()).toEqual(before);
@@ -125,7 +147,7 @@ describe('hostile output', () => {
         `from IPython.display import SVG, Markdown, display\ndisplay(SVG(data='''${svg}'''))\ndisplay(Markdown('''${text}\n\n[link](javascript:window.pwned=1) ![x](https://example.com/?stolen=markdown)'''))\nprint('''${text}''')\nraise ValueError('''${text}''')`,
       );
     await page.getByLabel('Run cell 1').click();
-    await page.getByText('link', { exact: true }).waitFor();
+    await page.locator('.outputs .markdown').getByText(/^link/).waitFor();
     await page.getByText('ValueError').first().waitFor();
     expect(await page.locator('.outputs svg rect, .outputs script, .outputs img[onerror]').count()).toBe(0);
     expect(await page.locator('.outputs a[href^="javascript"]').count()).toBe(0);

@@ -21,7 +21,7 @@ export const promptOf = (facts: Facts, notes: readonly string[]): string => {
     '- The working folder is /mnt/data. Files that the reader gave are there. Use relative paths.',
     '- Variables, imports and files stay from one run to the next.',
     '- Compute, look and check instead of guessing: what you tell must come from what the code printed. Print what you need, but of large data only a part.',
-    '- Figures of matplotlib and plotly that code shows are shown to the reader by themselves: do not describe how to see them.',
+    '- Figures of matplotlib, plotly and altair that code shows are shown to the reader by themselves: do not describe how to see them.',
     '- To hand over a file, save it below /mnt/data and link it: [name](sandbox:/mnt/data/name).',
     '- When code fails, find the cause and change it. When it cannot be done, say so honestly; never make up a result.',
     '- Nobody can type into input().',

@@ -1,48 +1,81 @@
-import { useEffect, useRef, useState } from 'react';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import { useIsDark } from '../state/theme.ts';
+import { documentOf, frameStyle, withoutScripts } from './static-html.ts';
+import { useFrame } from './use-frame.ts';
 
 const maxHeight = 560;
 
-const isHeight = (data: unknown): data is { type: 'height'; height: number } =>
-  typeof data === 'object' &&
-  data !== null &&
-  'type' in data &&
-  data.type === 'height' &&
-  'height' in data &&
-  typeof data.height === 'number' &&
-  Number.isFinite(data.height);
+const heightOf = (height: number | null): number => Math.min(Math.max(height ?? 40, 24), maxHeight);
 
 /**
- * HTML that code has put out, which is hostile: it is shown in a document with an origin of its own that may run scripts and load
- * nothing. All that the page takes from it is a height.
+ * HTML that code has put out, which is hostile. It is shown without its scripts; who wants to have them run says so. Then it is in a
+ * document with an origin of its own that loads nothing; but a script may tell what it was given by WebRTC, which no policy forbids.
  */
 export const HtmlFrame = ({ html, title }: { html: string; title: string }) => {
-  const frame = useRef<HTMLIFrameElement>(null);
-  const [height, setHeight] = useState(40);
   const isDark = useIsDark();
+  const [isRunning, setRunning] = useState(false);
+  const { html: still, hasScripts } = useMemo(() => withoutScripts(html), [html]);
+  // Other colours: another document.
+  if (isRunning) return <ScriptFrame key={`${isDark}`} html={html} isDark={isDark} title={title} />;
+  return (
+    <>
+      <StillFrame html={still} isDark={isDark} title={title} />
+      {hasScripts && (
+        <p className="frame-note">
+          This output has scripts. They could send what it shows elsewhere.
+          <button type="button" className="button" onClick={() => setRunning(true)}>
+            Run scripts
+          </button>
+        </p>
+      )}
+    </>
+  );
+};
+
+interface FrameProps {
+  html: string;
+  isDark: boolean;
+  title: string;
+}
+
+/** Of the page's origin, so that its height can be read, but no script runs in it. */
+const StillFrame = ({ html, isDark, title }: FrameProps) => {
+  const [height, setHeight] = useState<number | null>(null);
+  const [body, setBody] = useState<HTMLElement | null>(null);
+  const document = useMemo(() => documentOf(html, isDark), [html, isDark]);
   useEffect(() => {
-    let isFilled = false;
-    const listen = ({ source, origin, data }: MessageEvent<unknown>) => {
-      if (origin !== 'null' || source === null || source !== frame.current?.contentWindow) return;
-      if (isHeight(data)) return setHeight(Math.min(Math.max(data.height, 24), maxHeight));
-      if (isFilled) return;
-      isFilled = true;
-      // A document of no origin can be named by no origin.
-      frame.current.contentWindow.postMessage({ html, isDark }, '*');
-    };
-    addEventListener('message', listen);
-    return () => removeEventListener('message', listen);
-  }, [html, isDark]);
+    if (body === null) return;
+    const watcher = new ResizeObserver(() => {
+      const bar = body.scrollWidth > body.clientWidth ? 18 : 0;
+      setHeight(Math.ceil(body.getBoundingClientRect().height) + bar);
+    });
+    watcher.observe(body);
+    return () => watcher.disconnect();
+  }, [body]);
   return (
     <iframe
-      // Other text or other colours: another document.
-      key={`${isDark}`}
+      className="html-frame"
+      srcDoc={document}
+      sandbox="allow-same-origin"
+      title={title}
+      style={{ height: heightOf(height) }}
+      onLoad={(event) => setBody(event.currentTarget.contentDocument?.body ?? null)}
+    />
+  );
+};
+
+const ScriptFrame = ({ html, isDark, title }: FrameProps) => {
+  const frame = useRef<HTMLIFrameElement>(null);
+  const content = useMemo(() => ({ html, style: frameStyle(isDark) }), [html, isDark]);
+  const { height } = useFrame(frame, content);
+  return (
+    <iframe
       ref={frame}
       className="html-frame"
       src="/frame.html"
       sandbox="allow-scripts"
       title={title}
-      style={{ height }}
+      style={{ height: heightOf(height) }}
     />
   );
 };

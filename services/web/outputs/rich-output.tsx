@@ -1,5 +1,8 @@
+import { useMemo } from 'react';
+import { chartIn } from '../chart/chart.ts';
 import { Markdown } from '../components/markdown.tsx';
 import { Picture } from '../components/picture.tsx';
+import { ChartFrame } from './chart-frame.tsx';
 import { Folded } from './folded.tsx';
 import { HtmlFrame } from './html-frame.tsx';
 import { TerminalText } from './terminal-text.tsx';
@@ -26,6 +29,8 @@ const pictureOf = (mime: Record<string, unknown>): { url: string; name: string }
 
 /** A value in the richest form that can be shown safely. */
 export const RichOutput = ({ mime }: { mime: Record<string, unknown> }) => {
+  const chart = useMemo(() => chartIn(mime), [mime]);
+  if (chart !== null) return <ChartFrame chart={chart} />;
   const html = textOf(mime['text/html']);
   if (html !== null) return <HtmlFrame html={html} key={html} title="Output of the code" />;
   const picture = pictureOf(mime);

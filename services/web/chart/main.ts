@@ -1,0 +1,27 @@
+import type { Chart } from './chart.ts';
+import './chart.css';
+
+const element = document.getElementById('chart');
+const tell = (message: { type: 'ready' } | { type: 'height'; height: number } | { type: 'failed'; detail: string }) =>
+  parent.postMessage(message, '*');
+
+/** Draws the one chart that this document is for. Its data is hostile: the document has no origin and loads the page's code only. */
+const show = async ({ kind, figure, isDark }: Chart) => {
+  if (element === null) return;
+  document.documentElement.style.colorScheme = isDark ? 'dark' : 'light';
+  try {
+    const { draw } = kind === 'plotly' ? await import('./plotly.ts') : await import('./vega.ts');
+    await draw(element, figure, isDark);
+    new ResizeObserver(() => tell({ type: 'height', height: element.scrollHeight })).observe(element);
+  } catch (error) {
+    tell({ type: 'failed', detail: error instanceof Error ? error.message : String(error) });
+  }
+};
+
+const listen = ({ source, data }: MessageEvent<Chart>) => {
+  if (source !== parent) return;
+  removeEventListener('message', listen);
+  void show(data);
+};
+addEventListener('message', listen);
+tell({ type: 'ready' });

@@ -1,0 +1,30 @@
+import { parse, type Spec, View } from 'vega';
+import { expressionInterpreter } from 'vega-interpreter';
+import { type Config, compile, type TopLevelSpec } from 'vega-lite';
+
+const [text, line] = ['#ececf3', '#6f6f82'];
+const dark = {
+  background: 'transparent',
+  title: { color: text, subtitleColor: text },
+  style: { 'guide-label': { fill: text }, 'guide-title': { fill: text } },
+  axis: { domainColor: line, gridColor: '#3a3a48', tickColor: line },
+} satisfies Config;
+
+const isLite = (figure: object): figure is TopLevelSpec =>
+  '$schema' in figure && String(figure.$schema).includes('/vega-lite/');
+
+/** Draws a specification of Vega-Lite or Vega. Its expressions are interpreted: nothing of it is run as code. */
+export const draw = async (element: HTMLElement, figure: object, isDark: boolean): Promise<void> => {
+  const config = isDark ? dark : {};
+  // What is no specification fails here, and is told.
+  const runtime = isLite(figure)
+    ? parse(compile(figure, { config }).spec, {}, { ast: true })
+    : parse(figure as Spec, config, { ast: true });
+  const view = new View(runtime, {
+    container: element,
+    expr: expressionInterpreter,
+    hover: true,
+    renderer: 'svg',
+  });
+  await view.runAsync();
+};

@@ -1,0 +1,30 @@
+import { useMemo, useRef } from 'react';
+import type { Chart } from '../chart/chart.ts';
+import { useIsDark } from '../state/theme.ts';
+import { useFrame } from './use-frame.ts';
+
+const emptyHeight = 320;
+const maxHeight = 1000;
+
+/** A chart that is drawn by the page's own code from the data that a box gave, in a document without an origin. */
+export const ChartFrame = ({ chart }: { chart: Omit<Chart, 'isDark'> }) => {
+  const isDark = useIsDark();
+  return <Drawn key={`${isDark}`} chart={chart} isDark={isDark} />;
+};
+
+const Drawn = ({ chart, isDark }: { chart: Omit<Chart, 'isDark'>; isDark: boolean }) => {
+  const frame = useRef<HTMLIFrameElement>(null);
+  const content = useMemo(() => ({ ...chart, isDark }), [chart, isDark]);
+  const { height, fault } = useFrame(frame, content);
+  if (fault !== null) return <p className="left-out">This chart could not be drawn: {fault}</p>;
+  return (
+    <iframe
+      ref={frame}
+      className="html-frame"
+      src="/chart.html"
+      sandbox="allow-scripts allow-downloads"
+      title="Chart made by the code"
+      style={{ height: Math.min(Math.max(height ?? emptyHeight, 24), maxHeight) }}
+    />
+  );
+};
