@@ -74,6 +74,14 @@ def test_an_error_behind_an_await_is_told_with_its_traceback(box: Box, context: 
     assert any("fail" in line for line in error["traceback"])
 
 
+@pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit"])
+def test_a_task_that_would_end_the_process_ends_alone(box: Box, context: str, raised: str) -> None:
+    box.run("import asyncio\nkept = 4", context=context)
+    events = box.run(f"async def leave(): raise {raised}\nawait asyncio.gather(leave())", context=context)
+    assert (of(events, "error")[0]["name"], events[-1]["status"], events[-1]["stateLost"]) == (raised, "error", False)
+    assert result(box.run("await asyncio.sleep(0, kept)", context=context)) == "4"
+
+
 def test_a_task_outlives_the_cell_that_began_it(box: Box, context: str) -> None:
     begin = "import asyncio\ngate = asyncio.Event()\nasync def wait(): await gate.wait(); return 'done'\ntask = asyncio.create_task(wait())"
     assert box.run(begin, context=context)[-1]["status"] == "ok"

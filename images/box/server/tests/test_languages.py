@@ -220,6 +220,24 @@ def test_a_javascript_timeout_keeps_its_variables_or_tells(box: Box) -> None:
     assert_kept_or_told(done, box.run("kept", "javascript"), "3")
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("({[Symbol.for('Jupyter.display')]: () => ({'a/b': 10n})})", "Do not know how to serialize a BigInt"),
+        ("throw Object.defineProperty(new Error('x'), 'stack', {get() { throw new Error('y') }})", "y"),
+        (
+            "const bad = () => Object.defineProperty(new Error('x'), 'stack', {get() { throw bad() }}); throw bad()",
+            "an error that cannot be shown",
+        ),
+    ],
+)
+def test_what_javascript_cannot_show_ends_as_an_error(box: Box, code: str, told: str) -> None:
+    box.run("globalThis.kept = 1", "javascript")
+    events = box.run(code, "javascript", timeoutMs=20_000)
+    assert (of(events, "error")[0]["value"], events[-1]["status"]) == (told, "error")
+    assert result(box.run("kept", "javascript")) == "1"
+
+
 def test_a_failed_callback_does_not_end_javascript(box: Box) -> None:
     code = "globalThis.k = 1; setTimeout(() => { throw new Error('late') }, 10); Promise.reject(new Error('lost'));"
     events = box.run(code + " await new Promise((done) => setTimeout(done, 100))", "javascript")

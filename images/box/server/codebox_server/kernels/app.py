@@ -16,6 +16,7 @@ del sys.modules["debugpy"]
 import zmq  # noqa: E402
 from ipykernel.iostream import IOPubThread  # noqa: E402
 from ipykernel.kernelapp import IPKernelApp  # noqa: E402
+from tornado.ioloop import IOLoop  # noqa: E402
 from traitlets.config import Config  # noqa: E402
 from zmq.eventloop.zmqstream import ZMQStream  # noqa: E402
 
@@ -103,6 +104,20 @@ class BoxKernelApp(IPKernelApp):
         """As stock, without subshells: they cost two hops between threads for every request."""
         super().init_control(context)
         self.shell_channel_thread = None
+
+    def start(self) -> None:
+        """As stock, but what a task raises to end the process, as `sys.exit()` does, ends that task alone."""
+        if self.poller is not None:
+            self.poller.start()
+        self.kernel.start()
+        self.io_loop = IOLoop.current()
+        while True:
+            try:
+                self.io_loop.start()
+            except (KeyboardInterrupt, SystemExit):
+                # Of a cell IPython catches them; of a task of its own asyncio also lets them out of its loop.
+                continue
+            return
 
     def init_extensions(self) -> None:
         """Only our own extension: a profile in the home folder must not change the kernel."""

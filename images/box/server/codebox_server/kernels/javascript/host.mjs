@@ -22,11 +22,15 @@ let running = null;
 /** The number of the cell that something asynchronous comes from. */
 const cells = new AsyncLocalStorage();
 
-/** Write one JSON line to the kernel; waits while the kernel is behind. */
-const send = (message) => {
-  const data = Buffer.from(`${JSON.stringify(message)}\n`);
-  for (let at = 0; at < data.length; ) at += fs.writeSync(says, data, at);
+/** A message to the kernel. Throws for what is no JSON. */
+const lineOf = (message) => Buffer.from(`${JSON.stringify(message)}\n`);
+
+/** Waits while the kernel is behind. */
+const write = (line) => {
+  for (let at = 0; at < line.length; ) at += fs.writeSync(says, line, at);
 };
+
+const send = (message) => write(lineOf(message));
 
 /** Send what a cell puts out; what an earlier one has left behind puts out goes with the number of that one. */
 const show = (message) => {
@@ -114,6 +118,15 @@ const describe = (thrown, details) => {
   return { name: String(thrown.name), value: String(thrown.message), traceback: lines };
 };
 
+/** The same for one that may fail when it is looked at. */
+const describeAnyhow = (thrown) => {
+  try {
+    return describe(thrown);
+  } catch {
+    return { name: 'Error', value: 'an error that cannot be shown', traceback: [] };
+  }
+};
+
 /** Set the variables of one cell; returns a function that undoes it. */
 const applyEnv = (env) => {
   const before = Object.keys(env).map((name) => [name, process.env[name]]);
@@ -137,10 +150,12 @@ const changeEnvironment = (changes) => {
 
 const finish = (cell, result) => {
   if (running !== cell) return;
+  // Before it has ended: of a result that cannot be sent it ends as an error.
+  const line = lineOf({ end: cell.id, ...result });
   running = null;
   cell.undo();
   session.post('Runtime.releaseObjectGroup', { objectGroup: 'cell' });
-  send({ end: cell.id, ...result });
+  write(line);
 };
 
 /** JavaScript that the inspector takes, from what the caller wrote. Throws a SyntaxError. */
@@ -151,16 +166,16 @@ const prepare = ({ cell, code, typescript }) => {
 
 const complete = async (cell, answer) => {
   const { result, exceptionDetails } = answer;
-  if (exceptionDetails) {
-    const thrown = revive(exceptionDetails.exception ?? result);
-    return finish(cell, { error: describe(thrown, exceptionDetails) });
-  }
   try {
+    if (exceptionDetails) {
+      const thrown = revive(exceptionDetails.exception ?? result);
+      return finish(cell, { error: describe(thrown, exceptionDetails) });
+    }
     const value = revive(result);
     await Promise.all(cell.pending);
     finish(cell, value === undefined ? {} : { data: await bundleOf(value) });
   } catch (error) {
-    finish(cell, { error: describe(error) });
+    finish(cell, { error: describeAnyhow(error) });
   }
 };
 
@@ -186,7 +201,7 @@ const run = (message) => {
 
 for (const event of ['uncaughtException', 'unhandledRejection']) {
   // A failed callback does not take the variables of the session with it.
-  process.on(event, (error) => process.stderr.write(`Uncaught ${describe(error).traceback.join('\n')}\n`));
+  process.on(event, (error) => process.stderr.write(`Uncaught ${describeAnyhow(error).traceback.join('\n')}\n`));
 }
 
 // An interrupt reaches the whole group, so that a child that a cell waits for ends; this process stays.
