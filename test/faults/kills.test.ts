@@ -1,0 +1,173 @@
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Execution, ExecutionSummary, Page } from '#contract';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { drivers, eventually, mainDriver, type RunningGateway, startGateways } from '../api/harness.ts';
+import { randomOf, seedOf } from '../model/random.ts';
+import { takeBoxCensus } from './census.ts';
+import { postmasterOf, signalAll } from './processes.ts';
+
+const seconds = Number(process.env.CODEBOX_KILL_SECONDS ?? 20);
+const [gatewayCount, boxCount, clientCount, churnerCount] = [3, 5, 20, 2];
+/** Between two kills. */
+const [leastPauseMs, mostPauseMs] = [1000, 4000];
+/** Where nothing else runs; beside other tests it is the machine that is waited for. */
+const readyMs = process.env.CODEBOX_KILL_SECONDS ? 30_000 : 90_000;
+/** What a gateway leaves counts as its own until its last sign of life is 15 s old; then the next one does it. */
+const answerMs = 180_000;
+const okShare = 0.95;
+
+const chance = randomOf(seedOf('kills'));
+const random = (least: number, most: number) => least + chance() * (most - least);
+const anyOf = <T>(items: readonly T[]): T => items[Math.floor(chance() * items.length)] as T;
+
+interface Answer {
+  status: number;
+  body: Execution;
+}
+
+// For the suite once is enough.
+const killed = process.env.CODEBOX_KILL_SECONDS ? drivers : mainDriver;
+
+describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver) => {
+  const docker = driver === 'docker' ? createDaemon() : undefined;
+  let gateways: RunningGateway[];
+  let [first, empty]: [RunningGateway | undefined, string[]] = [undefined, []];
+  const census = async () => (first ? await takeBoxCensus(first, docker ? { docker } : {}) : []);
+
+  beforeAll(async () => {
+    gateways = await startGateways(driver, gatewayCount, { CODEBOX_SWEEP_SECONDS: '1', CODEBOX_MAX_BOXES: '12' });
+    first = gateways[0];
+    empty = await census();
+  });
+  afterAll(() => first?.dispose());
+
+  /** Asks some gateway, and again for as long as nobody can say how it went; undefined when it is told that this cannot be known. */
+  const asked = (path: string, body: unknown, key: string): Promise<Answer | undefined> =>
+    eventually(async () => {
+      const answer = await anyOf(gateways)
+        .post<Execution>(path, body, { 'idempotency-key': key })
+        .catch(() => undefined);
+      if (answer === undefined || answer.headers.get('retry-after') !== null || answer.status >= 500) {
+        await sleep(100);
+        return false;
+      }
+      return { answer: answer.status < 300 ? answer : undefined };
+    }, answerMs).then(({ answer }) => answer);
+
+  const executionsOf = async (gateway: RunningGateway, box: string): Promise<ExecutionSummary[]> => {
+    const all: ExecutionSummary[] = [];
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const query: string = cursor === '' ? '' : `&cursor=${encodeURIComponent(cursor)}`;
+      const { body } = await gateway.get<Page<ExecutionSummary>>(`/v1/boxes/${box}/executions?limit=100${query}`);
+      all.push(...body.items);
+      cursor = body.nextCursor;
+    }
+    return all;
+  };
+
+  const lives = new Map<RunningGateway, number>();
+  /** Starts it again as `npm start` would: as often as it ends by itself, and until it is killed again. */
+  const revive = async (gateway: RunningGateway): Promise<void> => {
+    const life = (lives.get(gateway) ?? 0) + 1;
+    lives.set(gateway, life);
+    while (lives.get(gateway) === life) {
+      const isUp = await gateway.restart().then(
+        () => true,
+        () => false,
+      );
+      if (isUp) return;
+    }
+  };
+
+  /** Kills gateways, also while they start, and the database; answers the starts of those, under way. */
+  const killAtRandom = async (database: string): Promise<Promise<void>[]> => {
+    const starts: Promise<void>[] = [];
+    for (const until = performance.now() + seconds * 1000; performance.now() < until; ) {
+      await sleep(random(leastPauseMs, mostPauseMs));
+      const target = anyOf([...gateways, undefined]);
+      if (target === undefined) {
+        const postmaster = await postmasterOf(database);
+        if (postmaster > 0) signalAll([postmaster], 'SIGKILL');
+      } else {
+        await target.kill('SIGKILL');
+        starts.push(revive(target));
+      }
+    }
+    return starts;
+  };
+
+  test(
+    'all gateways come back, no code runs twice, each run has one end, and nothing is left behind',
+    async () => {
+      const gateway = gateways[0] as RunningGateway;
+      const boxes = await Promise.all(Array.from({ length: boxCount }, () => gateway.createBox()));
+      const over = new AbortController();
+      const answers: { key: string; box: string; answer: Answer | undefined }[] = [];
+      const client = async (name: number) => {
+        const { id: box } = boxes[name % boxCount] as Box;
+        for (let n = 0; !over.signal.aborted; n++) {
+          const key = `${name}-${n}`;
+          const code = `import time\nopen("ran", "a").write("${key}\\n")\ntime.sleep(${random(0, 0.3)})`;
+          answers.push({ key, box, answer: await asked(`/v1/boxes/${box}/executions`, { code }, key) });
+        }
+      };
+      const churner = async (name: number) => {
+        for (let n = 0; !over.signal.aborted; n++) {
+          const made = await asked('/v1/boxes', { idleSeconds: 60 }, `box-${name}-${n}`);
+          if (made)
+            await anyOf(gateways)
+              .client.boxes.delete(made.body.id)
+              .catch(() => {});
+        }
+      };
+      const working = Promise.all([
+        ...Array.from({ length: clientCount }, (_, name) => client(name)),
+        ...Array.from({ length: churnerCount }, (_, name) => churner(name)),
+      ]);
+
+      const starts = await killAtRandom(join(gateway.dataDir, 'postgres'));
+      const isReady = ({ url }: RunningGateway) =>
+        fetch(`${url}/readyz`).then(
+          ({ ok }) => ok,
+          () => false,
+        );
+      await Promise.all(
+        gateways.map((one) =>
+          eventually(() => isReady(one), readyMs).catch(() => {
+            throw new Error(`A gateway is not ready ${readyMs} ms after the last kill:\n${one.output().slice(-4000)}`);
+          }),
+        ),
+      );
+      over.abort();
+      await working;
+      await Promise.all(starts);
+
+      const ok = answers.filter(({ answer }) => answer?.body.status === 'ok').length;
+      expect(ok).toBeGreaterThan(0);
+      expect(ok / answers.length, `${ok} of ${answers.length} ended ok`).toBeGreaterThanOrEqual(okShare);
+      for (const { id: box } of boxes) {
+        const all = await eventually(async () => {
+          const found = await executionsOf(gateway, box);
+          return found.every(({ status }) => status !== 'running') && found;
+        });
+        const ran = new TextDecoder()
+          .decode(await gateway.client.files.read(box, 'ran'))
+          .trim()
+          .split('\n');
+        expect(ran.length, 'code that ran twice').toBe(new Set(ran).size);
+        const statusOf = new Map(all.map(({ id, status }) => [id, status]));
+        for (const { key, answer } of answers.filter((one) => one.box === box)) {
+          if (answer === undefined) continue;
+          expect(statusOf.get(answer.body.id), `the end of ${key}`).toBe(answer.body.status);
+          expect(ran.includes(key), `whether ${key} ran`).toBe(answer.body.status === 'ok');
+        }
+      }
+      for await (const { id } of gateway.client.boxes.list()) await gateway.client.boxes.delete(id);
+      const isEmpty = async () => (await census()).join() === empty.join();
+      await eventually(isEmpty, 90_000).catch(async () => expect(await census()).toEqual(empty));
+    },
+    (seconds + 600) * 1000,
+  );
+});
