@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { CodeBoxError } from '#contract';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import type { Driver, Instance, InstanceSpec } from '../../services/gateway/drivers/driver.ts';
 import { describeBinding } from './binding.ts';
@@ -329,6 +330,23 @@ export const runDriverContract = (contract: DriverContract): void => {
         for (const one of made) if (one.status === 'fulfilled') await end(one.value.id);
         await expect.poll(() => driver.list(deadline()), { timeout: 20_000 }).toEqual([]);
         await expect.poll(() => contract.census(), { timeout: 20_000 }).toEqual(before);
+      });
+
+      test('that is ended while it is made is gone, for both who ask, and leaves nothing behind', async () => {
+        const ends = [0, 5, 20, 60, 150].map(async (ms) => {
+          const wanted = spec();
+          const made = driver.create(wanted, deadline()).then(
+            () => 'made',
+            (error: unknown) => (error instanceof CodeBoxError ? error.code : String(error)),
+          );
+          await sleep(ms);
+          await end(wanted.id);
+          return made;
+        });
+        // How far each came is the machine's affair.
+        for (const how of await Promise.all(ends)) expect(['gone', 'made']).toContain(how);
+        expect(await driver.list(deadline())).toEqual([]);
+        expect(await contract.census()).toEqual(before);
       });
 
       test('is made beside many others at once', async () => {

@@ -96,10 +96,10 @@ export interface Driver {
   revision(image: string, signal: AbortSignal): Promise<string>;
   /**
    * Starts one instance and returns once its processes run (its box server may still be starting). On an error nothing
-   * is left behind. A second call with the same id fails with `conflict`.
+   * is left behind. A second call with the same id fails with `conflict`, one that `destroy` has broken off with `gone`.
    */
   create(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>;
-  /** Ends all its processes and removes everything that belongs to it, volume included. Idempotent. */
+  /** Ends all its processes and removes everything that belongs to it, volume included, also while it is being made. Idempotent. */
   destroy(id: string, signal: AbortSignal): Promise<void>;
   /** Everything of this deployment, running or not, also what a crash left half made. */
   list(signal: AbortSignal): Promise<Instance[]>;

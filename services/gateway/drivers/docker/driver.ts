@@ -7,6 +7,7 @@ import { canWriteCgroup } from '../cgroup-limits.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts';
 import { requireFreeSpace } from '../free-space.ts';
 import { checkInstanceId } from '../instance-id.ts';
+import { createMakings } from '../makings.ts';
 import type { PackageSources } from '../package-sources.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../socket-folder.ts';
 import { bindCgroup, bindLimits, bindNetwork } from './binding.ts';
@@ -131,6 +132,7 @@ interface Parts {
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   const { daemon, deployment } = parts;
   const gate = createGate(8);
+  const makings = createMakings();
   const container = (id: string) => daemon.docker.getContainer(containerName(deployment, id));
   const find = (id: string, signal: AbortSignal) =>
     daemon.callIfThere(signal, (_docker, abortSignal) => container(id).inspect({ abortSignal }));
@@ -151,17 +153,17 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     capabilities,
     revision: (image, signal) =>
       containerRevision(daemon, image, { ...parts, takesNetwork: parts.canTakeNetwork }, signal),
-    create: (spec, signal) =>
-      gate(signal, async () => {
-        checkInstanceId(spec.id);
-        if (!capabilities.networks.includes(spec.network)) {
-          throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
-        }
-        return create(parts, spec, signal);
-      }),
-    destroy: (id, signal) => {
+    async create(spec, signal) {
+      checkInstanceId(spec.id);
+      if (!capabilities.networks.includes(spec.network)) {
+        throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
+      }
+      return await makings.make(spec.id, signal, (wanted) => gate(wanted, () => create(parts, spec, wanted)));
+    },
+    async destroy(id, signal) {
       checkInstanceId(id);
-      return gate(signal, () => destroy(parts, id, signal));
+      await makings.breakOff(id, signal);
+      await gate(signal, () => destroy(parts, id, signal));
     },
     list: (signal) => list(parts, signal),
     async inspect(id, signal) {

@@ -8,6 +8,7 @@ import { canMountImages, detachLoops, makeDiskImage } from '../disk-image.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec, InstanceStats } from '../driver.ts';
 import { requireFreeSpace } from '../free-space.ts';
 import { checkInstanceId } from '../instance-id.ts';
+import { createMakings } from '../makings.ts';
 import type { PackageSources } from '../package-sources.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../socket-folder.ts';
 import { findPython, isPrepared, type LocalEnvironment, localEnvironment } from './environment.ts';
@@ -99,6 +100,7 @@ interface Parts {
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   const { groups } = parts;
   const gate = createGate(8);
+  const makings = createMakings();
   const need = async (id: string): Promise<void> => {
     checkInstanceId(id);
     if (!(await known(parts)).has(id)) throw new CodeBoxError('not_found', 'There is no such instance.');
@@ -107,17 +109,17 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     name: 'local',
     capabilities,
     revision: async () => parts.revision,
-    create: (spec, signal) =>
-      gate(signal, async () => {
-        checkInstanceId(spec.id);
-        if (!capabilities.networks.includes(spec.network)) {
-          throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
-        }
-        return create(parts, spec, signal);
-      }),
-    destroy: (id, signal) => {
+    async create(spec, signal) {
+      checkInstanceId(spec.id);
+      if (!capabilities.networks.includes(spec.network)) {
+        throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
+      }
+      return await makings.make(spec.id, signal, (wanted) => gate(wanted, () => create(parts, spec, wanted)));
+    },
+    async destroy(id, signal) {
       checkInstanceId(id);
-      return gate(signal, () => destroy(parts, id, signal));
+      await makings.breakOff(id, signal);
+      await gate(signal, () => destroy(parts, id, signal));
     },
     async list() {
       return Promise.all([...(await known(parts))].map((entry) => describe(parts, ...entry)));
