@@ -74,6 +74,36 @@ alt.Chart(pd.DataFrame({"day": ["mo", "tu"], "visits": [4, 7]}), title="Visits b
     expect(await violations(page, 'charts')).toEqual([]);
   });
 
+  test('shows pictures between what was printed around them, live and after a reload', async () => {
+    model.say(
+      runs(`import matplotlib.pyplot as plt
+for name in ("one", "two"):
+  print("before", name)
+  plt.plot([1, 2])
+  plt.show()
+print("after")`),
+      { text: 'In order.' },
+    );
+    await ask('Plot two');
+    const check = async () => {
+      await answer().getByText('In order.').waitFor();
+      await answer().getByRole('img', { name: 'Picture 2' }).waitFor();
+      const order = await answer().locator('.outputs > *').allTextContents();
+      expect(order.map((text) => text.trim().split(' ').slice(0, 2).join(' '))).toEqual([
+        'before one',
+        'Download figure-1.png',
+        'before two',
+        'Download figure-2.png',
+        'after',
+      ]);
+    };
+    await check();
+    await isDone();
+    await page.reload();
+    await check();
+    expect(await violations(page, 'order')).toEqual([]);
+  });
+
   test('leads to its footnotes and back within itself, and what is no address is no link', async () => {
     const lines = Array.from({ length: 60 }, (_, line) => `Line ${line}`).join('\n\n');
     model.say({ text: `It is so[^1]. [nothing]() [script](javascript:alert)\n\n${lines}\n\n[^1]: The source.` });

@@ -5,7 +5,6 @@ import { durationText, languageText, runText } from '../state/wording.ts';
 import { AttachmentList } from './attachment-list.tsx';
 import { CodeText } from './code-text.tsx';
 import { Icon } from './icon.tsx';
-import { Picture } from './picture.tsx';
 
 const stateText = ({ state, status, durationMs }: CodePart): string => {
   if (state === 'waiting') return 'Waits for you';
@@ -34,20 +33,7 @@ export const CodeBlock = memo(({ part, onDecide }: { part: CodePart; onDecide: (
         </button>
       </fieldset>
     )}
-    <OutputList outputs={part.outputs} isLive={part.state === 'running'} />
-    {part.images.length > 0 && (
-      <div className="pictures">
-        {part.images.map((image, index) => (
-          <Picture
-            key={image.url}
-            url={image.url}
-            name={image.name}
-            alt={`Picture ${index + 1} made by the code`}
-            chartUrl={image.chartUrl}
-          />
-        ))}
-      </div>
-    )}
+    <OutputList outputs={part.outputs} images={part.images} isLive={part.state === 'running'} />
     <AttachmentList files={part.files} label="Files made by this code" />
     <p className="run-state" data-status={part.status ?? part.state}>
       {part.state === 'running' && <span className="spinner" aria-hidden="true" />}

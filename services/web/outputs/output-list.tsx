@@ -1,4 +1,6 @@
 import { memo } from 'react';
+import type { Image } from '#contract';
+import { Picture } from '../components/picture.tsx';
 import { cutAt, type Output, type Outputs } from '../state/outputs.ts';
 import { bytesText, countText } from '../state/wording.ts';
 import { Folded } from './folded.tsx';
@@ -38,12 +40,30 @@ const FailureOutput = ({ output }: { output: Failure }) => (
   </details>
 );
 
-const OneOutput = memo(({ output, isLive }: { output: Output; isLive: boolean }) => {
+interface OneOutputProps {
+  output: Output;
+  /** That stands here. */
+  image: Image | undefined;
+  isLive: boolean;
+}
+
+const OneOutput = memo(({ output, image, isLive }: OneOutputProps) => {
   switch (output.type) {
     case 'stream':
       return <StreamOutput output={output} isLive={isLive} />;
     case 'rich':
       return <RichOutput mime={output.mime} />;
+    case 'image':
+      return (
+        image && (
+          <Picture
+            url={image.url}
+            name={image.name}
+            alt={`Picture ${output.index + 1} made by the code`}
+            chartUrl={image.chartUrl}
+          />
+        )
+      );
     case 'error':
       return <FailureOutput output={output} />;
     case 'truncated':
@@ -58,13 +78,25 @@ const OneOutput = memo(({ output, isLive }: { output: Output; isLive: boolean })
   }
 });
 
+export interface OutputListProps {
+  outputs: Outputs;
+  /** What stands at the places of pictures. */
+  images?: readonly Image[];
+  isLive: boolean;
+}
+
 /** What code has put out, in its order. */
-export const OutputList = ({ outputs, isLive }: { outputs: Outputs; isLive: boolean }) =>
+export const OutputList = ({ outputs, images = [], isLive }: OutputListProps) =>
   outputs.items.length === 0 ? null : (
     <div className="outputs">
       {outputs.items.map((output, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: outputs are only ever added to.
-        <OneOutput key={index} output={output} isLive={isLive && index === outputs.items.length - 1} />
+        <OneOutput
+          // biome-ignore lint/suspicious/noArrayIndexKey: outputs are only ever added to.
+          key={index}
+          output={output}
+          image={output.type === 'image' ? images[output.index] : undefined}
+          isLive={isLive && index === outputs.items.length - 1}
+        />
       ))}
     </div>
   );

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { AnswerEvent } from '#contract';
-import { applyEvent, emptyAnswer } from './entry.ts';
+import type { AnswerEvent, CodeOutput } from '#contract';
+import { applyEvent, emptyAnswer, toEntry } from './entry.ts';
 
 const start: AnswerEvent = {
   seq: 1,
@@ -39,6 +39,29 @@ describe('an answer', () => {
     const { createdAt: _, ...again } = told([...events.slice(0, 6), ...events]);
     const { createdAt: __, ...once } = told(events);
     expect(again).toEqual(once);
+  });
+
+  test('has its pictures where code has shown them, live and read again, and without places at the end', () => {
+    const image = (name: string) => ({ name, mime: 'image/png' as const, url: name, chartUrl: null, expiresAt: '' });
+    const text = (seq: number, word: string) => ({ seq, type: 'stdout' as const, text: word });
+    const live = told([
+      ...events.slice(0, 6),
+      { seq: 7, type: 'image', call: 'one', image: image('a') },
+      { seq: 8, type: 'output', call: 'one', event: text(3, 'between') },
+      { seq: 9, type: 'image', call: 'one', image: image('b') },
+    ]);
+    const order = [{ text: '1' }, { type: 'image', index: 0 }, { text: 'between' }, { type: 'image', index: 1 }];
+    expect(live.parts[1]).toMatchObject({ outputs: { items: order } });
+    const read = (outputs: CodeOutput[]) => {
+      const code = { type: 'code', call: 'one', language: 'python', code: '', state: 'done', status: 'ok' } as const;
+      const part = { ...code, durationMs: 1, outputs, images: [image('a'), image('b')], files: [] };
+      return toEntry({ ...emptyAnswer('', null), parts: [part] }).parts[0];
+    };
+    const place = (index: number) => ({ type: 'image' as const, index });
+    expect(read([text(2, '1'), place(0), text(3, 'between'), place(1)])).toMatchObject({ outputs: { items: order } });
+    expect(read([place(0), { seq: 3, type: 'clear', wait: false }, text(4, 'last')])).toMatchObject({
+      outputs: { items: [{ text: 'last' }, { type: 'image', index: 1 }] },
+    });
   });
 
   test('leaves what it had before as it was: what has not changed is not drawn again', () => {

@@ -11,8 +11,15 @@ export type Entry = Omit<Message, 'parts'> & { parts: readonly EntryPart[] };
 
 export const toEntry = (message: Message): Entry => ({
   ...message,
-  parts: message.parts.map((part) => (part.type === 'code' ? { ...part, outputs: toOutputs(part.outputs) } : part)),
+  parts: message.parts.map((part) => (part.type === 'code' ? { ...part, outputs: outputsOf(part) } : part)),
 });
+
+/** A picture that was given no place stands behind all outputs. */
+const outputsOf = ({ outputs, images }: Extract<Part, { type: 'code' }>): Outputs => {
+  const placed = new Set(outputs.map((output) => (output.type === 'image' ? output.index : undefined)));
+  const unplaced = images.map((_, index) => index).filter((index) => !placed.has(index));
+  return toOutputs([...outputs, ...unplaced.map((index) => ({ type: 'image' as const, index }))]);
+};
 
 /** An answer of which nothing has come yet. */
 export const emptyAnswer = (id: string, model: string | null): Entry => ({
@@ -41,7 +48,11 @@ export const applyEvent = (entry: Entry, event: AnswerEvent): Entry => {
     case 'output':
       return changed(entry, event.call, (part) => ({ ...part, outputs: addOutput(part.outputs, event.event) }));
     case 'image':
-      return changed(entry, event.call, (part) => ({ ...part, images: [...part.images, event.image] }));
+      return changed(entry, event.call, (part) => ({
+        ...part,
+        outputs: addOutput(part.outputs, { type: 'image', index: part.images.length }),
+        images: [...part.images, event.image],
+      }));
     case 'file': {
       if (event.call === null) return { ...entry, files: [...entry.files, event.file] };
       return changed(entry, event.call, (part) => ({ ...part, files: [...part.files, event.file] }));

@@ -4,6 +4,8 @@ import type { CodeOutput } from '#contract';
 export type Output =
   | { type: 'stream'; name: 'stdout' | 'stderr'; text: string; droppedCharacters: number }
   | { type: 'rich'; mime: Record<string, unknown>; displayId?: string }
+  /** The place of a picture that is kept beside the outputs. */
+  | { type: 'image'; index: number }
   | { type: 'error'; name: string; value: string; traceback: string }
   | { type: 'truncated'; droppedBytes: number }
   | { type: 'install'; text: string; isDone: boolean };
@@ -49,6 +51,8 @@ const toOutput = (event: CodeOutput): Output | undefined => {
       return { type: 'rich', mime: event.mime };
     case 'display':
       return { type: 'rich', mime: event.mime, ...(event.displayId !== undefined && { displayId: event.displayId }) };
+    case 'image':
+      return event;
     case 'error':
       return { type: 'error', name: event.name, value: event.value, traceback: event.traceback.join('\n') };
     case 'truncated':
