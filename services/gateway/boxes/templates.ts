@@ -32,6 +32,9 @@ const templateSchema = z.strictObject({
   warm: z.int().min(0).max(1000).default(0),
 });
 
+/** The keys of a template in a file. */
+export const templateFields: readonly string[] = Object.keys(templateSchema.shape);
+
 const templatesSchema = z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/), templateSchema);
 
 /** What a box is made from. */

@@ -69,7 +69,10 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     isolation: 'shared-kernel',
     images: false,
     networks: ['none'],
-    networkObstacles: { internet: 'the local driver gives boxes no network; the docker driver can' },
+    networkObstacles: {
+      internet:
+        'the local driver gives boxes no network; with CODEBOX_DRIVER=docker they may have one (docs/drivers.md)',
+    },
     disk: hasImages ? 'image' : 'tmpfs',
     limits: { ...posture.limits, diskMb: true },
     bind: { limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'], networks: ['none'] },
