@@ -19,7 +19,7 @@ const page = 16;
 const driverMs = 5000;
 const tries = 3;
 /** So many times as long a box may be silent that is at work, or when most of the others are silent too. */
-const patience = 6;
+const patience = 20;
 /** A box that uses so much of a CPU, or half of what it has, is at work; on a host that is busy itself it gets no more. */
 const busyShare = 0.1;
 
