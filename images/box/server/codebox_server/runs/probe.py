@@ -13,6 +13,7 @@ from codebox_server.bounds import (
     BREEDING_LOOKS,
     BREEDING_MIN,
     BREEDING_PAUSES,
+    BREEDING_PAUSES_FLEETING,
     SCAN_INLINE_ENTRIES,
     SWEEP_SECONDS,
     SWEEP_SECONDS_MAX,
@@ -146,16 +147,18 @@ class Probe:
 
     async def _await_brood(self, before: Counts, started: Descendants) -> None:
         """Wait while what a run has left becomes more and more, until the box refuses it that."""
-        most, pauses = len(started.running()), 0
-        if most < BREEDING_MIN and not started.fleeting:
+        if len(started.running()) < BREEDING_MIN and not started.fleeting:
             return
+        most, pauses = 0, 0
         for _ in range(BREEDING_LOOKS):
-            await asyncio.sleep(BREEDING_LOOK_SECONDS)
             count = len(started.running())
-            pauses = 0 if count > most or started.fleeting else pauses + 1
+            pauses = 0 if count > most else pauses + 1
             most = max(most, count)
-            if pauses == BREEDING_PAUSES or rose(before.refused, self.counts().refused):
+            # Others come and go too, such as those of a build that goes on in another run.
+            patience = BREEDING_PAUSES_FLEETING if started.fleeting else BREEDING_PAUSES
+            if pauses >= patience or rose(before.refused, self.counts().refused):
                 return
+            await asyncio.sleep(BREEDING_LOOK_SECONDS)
 
     async def _is_crowded(self, started: Descendants) -> bool:
         """Processes that have been killed need a moment to go, and one that was not seen may have made others."""
