@@ -34,6 +34,7 @@ import {
   translate,
 } from './answer.ts';
 import { readLines } from './lines.ts';
+import { createSharedJournals } from './shared-journals.ts';
 import { connectToBox } from './socket.ts';
 import { attachTerminal, type ScreenSize } from './terminal-socket.ts';
 
@@ -156,6 +157,8 @@ export const createBoxServerClient = (
   // Apart from each other: streams may stay for hours, and must not keep a short call waiting for a connection.
   const agent = new Agent({ ...agentOptions, connections: maxCalls });
   const streams = new Agent({ ...agentOptions, connections: maxStreams });
+  // Bounded by who shares them, so that nobody waits for one; and apart, so that no reader keeps code from being started.
+  const readers = new Agent({ ...agentOptions, connections: null });
 
   const failed = (error: unknown, path: string): CodeBoxError => {
     const failure = path === 'health' ? undefined : failureOf(error);
@@ -201,9 +204,9 @@ export const createBoxServerClient = (
   };
 
   /** A call that is answered with events. */
-  const open = async (path: string, options: RequestOptions): Promise<AsyncGenerator<unknown>> => {
+  const open = async (path: string, options: RequestOptions, via = streams): Promise<AsyncGenerator<unknown>> => {
     const traced = startBoxCall(options.method ?? 'GET', path);
-    return readEvents(await send(streams, path, options, traced), (error) => failed(error, path), traced);
+    return readEvents(await send(via, path, options, traced), (error) => failed(error, path), traced);
   };
 
   /** A short call, its answer read whole: over within 20 s, however slowly the box drips. */
@@ -224,6 +227,10 @@ export const createBoxServerClient = (
 
   const read = async <T>(schema: z.ZodType<T>, path: string, signal?: AbortSignal): Promise<T> =>
     parseAnswer(schema, await call(path, 'GET', undefined, signal));
+
+  const journals = createSharedJournals((journal, after, signal) =>
+    open(`${journal}/events?after=${after}`, { signal }, readers),
+  );
 
   return {
     address,
@@ -284,8 +291,7 @@ export const createBoxServerClient = (
     },
 
     /** The events after `after`, then what follows, to `done`. */
-    events: async (journal: JournalPath, after: number, signal?: AbortSignal) =>
-      open(`${journal}/events?after=${after}`, signal ? { signal } : {}),
+    events: journals.events,
 
     readExecution: (id: string) => read(executionSchema, `executions/${id}`),
     /** What runs and what waits, the oldest first. */
@@ -348,7 +354,7 @@ export const createBoxServerClient = (
     attachTerminal: (id: string, size?: ScreenSize) => attachTerminal(address, id, size),
 
     close: async () => {
-      await Promise.all([agent.destroy(), streams.destroy()]);
+      await Promise.all([agent.destroy(), streams.destroy(), readers.destroy()]);
     },
   };
 };
