@@ -1,5 +1,6 @@
 #!/bin/sh
-# Packages: install with the installer's own output, list what is there. Needs a box with internet, or a deployment with wheels.
+# Packages: install with the installer's own output, list what is there. Needs a box with internet, or a deployment with wheels
+# (CODEBOX_WHEELS_DIR) and CODEBOX_NETWORK=none here: the local driver gives boxes no network.
 . "$(dirname "$0")/api.sh"
 in_box "{\"network\": \"${CODEBOX_NETWORK:-internet}\"}"
 

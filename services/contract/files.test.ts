@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { boxPathSchema } from './files.ts';
+import { boxPathSchema, inlineFileSchema, newPathSchema, newUrlPathSchema } from './files.ts';
 
 const accepts = (path: string) => boxPathSchema.safeParse(path).success;
 
@@ -14,6 +14,13 @@ test.each(['', '/', '/a', 'a/', 'a//b', '.', '..', 'a/..', '../a', 'a/./b', 'a\0
     expect(accepts(path)).toBe(false);
   },
 );
+
+test.each(['mnt/data', 'mnt/data/x', 'mnt/data/mnt/data/x'])('%j can be read, and no file is put there', (path) => {
+  expect(accepts(path)).toBe(true);
+  for (const schema of [newPathSchema, newUrlPathSchema]) expect(schema.safeParse(path).success).toBe(false);
+  expect(inlineFileSchema.safeParse({ path, text: '' }).success).toBe(false);
+  expect(newPathSchema.safeParse('mnt/database').success).toBe(true);
+});
 
 test('no accepted path leaves the folder it is resolved in', () => {
   const piece = fc.oneof(fc.constantFrom('..', '.', '', '/', 'a', '\0', '...'), fc.string({ maxLength: 5 }));

@@ -26,12 +26,25 @@ export const urlPathSchema = z.string().superRefine((path, ctx) => {
   if (fault) ctx.addIssue({ code: 'custom', message: fault });
 });
 
+const isNested = (path: string): boolean => /^mnt\/data(\/|$)/.test(path);
+const nestedFault =
+  'must be relative to /mnt/data, so without mnt/data at its beginning: it would be mnt/data/mnt/data';
+
+/**
+ * Where a file is put: a path that would make a second `mnt/data` below `/mnt/data` is refused, as nobody means that. What has such a
+ * path all the same can be read and removed.
+ */
+export const newPathSchema = boxPathSchema.refine((path) => !isNested(path), nestedFault);
+
+/** The same in a URL. */
+export const newUrlPathSchema = urlPathSchema.refine((path) => !isNested(path), nestedFault);
+
 const base64Text = z.base64();
 
 /** A file given inside a JSON body: as text (UTF-8), as base64, or as a URL that the box fetches it from. */
 export const inlineFileSchema = z
   .strictObject({
-    path: boxPathSchema,
+    path: newPathSchema,
     text: wellFormedText().optional(),
     base64: base64Text.optional(),
     url: fetchUrlSchema

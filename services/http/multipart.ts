@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import busboy from 'busboy';
-import { boxPathSchema, CodeBoxError } from '#contract';
+import { CodeBoxError, newPathSchema } from '#contract';
 import { wording } from './wording.ts';
 
 const maxParts = 1000;
@@ -26,7 +26,7 @@ export const readMultipart = async (
   parser.on('file', (_field, content, { filename }) => {
     // A body that breaks off destroys its parts too; the parser fails with the same error, and that one is thrown.
     content.on('error', () => {});
-    const path = boxPathSchema.safeParse(filename ?? '', { error: wording });
+    const path = newPathSchema.safeParse(filename ?? '', { error: wording });
     if (!path.success) content.resume();
     queue = queue.then(async () => {
       if (!path.success) throw badPart(written, path.error.issues[0]?.message ?? 'is not a path');

@@ -31,6 +31,25 @@ test('a chat is made, read, renamed, listed page by page and removed', async () 
   expect((await agent.call(`/v1/chats/${other.id}`)).status).toBe(404);
 });
 
+test('a model that cannot be is refused when the chat is made or changed, with the one that was probably meant', async () => {
+  const { id } = await agent.createChat();
+  for (const [method, path] of [
+    ['POST', '/v1/chats'],
+    ['PATCH', `/v1/chats/${id}`],
+  ] as const) {
+    const { status, body } = await agent.send(method, path, { model: 'gpt-5' });
+    expect([status, body.errors]).toEqual([
+      400,
+      [
+        {
+          pointer: '/model',
+          detail: 'must be one that GET /v1/models lists, as provider/name; did you mean openai/gpt-5?',
+        },
+      ],
+    ]);
+  }
+});
+
 test('bad input is refused with the place where it is', async () => {
   const refused = await agent.send('POST', '/v1/chats', { title: '', colour: 'red' });
   expect(refused.status).toBe(400);

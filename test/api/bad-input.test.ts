@@ -213,6 +213,16 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     }
   });
 
+  test('a file is not put at a second mnt/data below /mnt/data, and what is there can be read', async () => {
+    const path = `/v1/boxes/${box.id}/files/mnt/data/x`;
+    const put = await raw('PUT', path, 'x');
+    expectProblem({ status: put.status, body: put.problem }, 400, 'invalid_request', '/path/path');
+    expect((await raw('GET', path)).status).toBe(404);
+    await gateway.run(box.id, 'import os; os.makedirs("mnt/data"); open("mnt/data/x", "w").close()');
+    expect((await gateway.call(path)).status).toBe(200);
+    expect((await gateway.call(path, { method: 'DELETE' })).status).toBe(204);
+  });
+
   test('a path that only looks like an escape stays inside', async () => {
     const { status } = await raw('PUT', `/v1/boxes/${box.id}/files/..%252f..%252fx`, 'inside');
     expect(status).toBe(201);

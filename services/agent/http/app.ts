@@ -20,7 +20,7 @@ import { addTerminalRoutes } from './routes/terminals.ts';
 
 /** What the routes call. */
 export interface RouteParts extends SystemParts, DialectParts {
-  catalog: Pick<Catalog, 'list' | 'hint'>;
+  catalog: Pick<Catalog, 'list' | 'hint' | 'check'>;
   terminals: Terminals;
 }
 
@@ -66,7 +66,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
 /** All routes of the agent. */
 export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
   addSystemRoutes(endpoints, parts);
-  addChatRoutes(endpoints, parts.chats);
+  addChatRoutes(endpoints, parts.chats, parts.catalog);
   addMessageRoutes(endpoints, parts.answers, parts.stopping);
   addModelRoute(endpoints, parts.catalog);
   addFileRoutes(endpoints, parts.files);

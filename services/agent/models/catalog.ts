@@ -1,4 +1,5 @@
 import { CodeBoxError, type Model } from '#contract';
+import { didYouMean, nearest } from '../../suggestions/nearest.ts';
 import { orAborted } from '../../waiting/or-aborted.ts';
 import { createAnthropicModel } from './anthropic.ts';
 import { createFencedModel, createWillingModel } from './fenced.ts';
@@ -123,7 +124,19 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
     return [...models.values()];
   };
 
+  const unknown = (id: string) => {
+    const known = [fallback, ...chosen, ...usual].flatMap((name) => name?.id ?? []);
+    const meant = known.find((one) => one.endsWith(`/${id}`)) ?? nearest(id, known);
+    const detail = `must be one that GET /v1/models lists, as provider/name${didYouMean(meant)}`;
+    return refused('/model', detail, 'There is no such model.');
+  };
+
   return {
+    /** Throws `invalid_request` for a name that no model can have. What a provider has is told by it when it is asked. */
+    async check(id: string): Promise<void> {
+      if ((await find(id)) === undefined) throw unknown(id);
+    },
+
     /**
      * Those that `CODEBOX_MODELS` names, else those that the providers list; the default one first. Without any key: the usual ones,
      * which a request may bring a key for.
@@ -140,8 +153,7 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
     async open(id: string | null, key?: string): Promise<LanguageModel> {
       const name = await find(id);
       if (name === undefined && id === null) throw refused('/model', 'needs a configured model', howToConfigure);
-      if (name === undefined)
-        throw refused('/model', 'must be one that GET /v1/models lists', 'There is no such model.');
+      if (name === undefined) throw unknown(id ?? '');
       if (key !== undefined) return build(name, key);
       if (needsKey(name.provider)) {
         const variable = keyVariables[name.provider];

@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { chatPageSchema, chatSchema, createChatSchema, pageQuerySchema, updateChatSchema } from '#contract';
 import type { Chats } from '../../chats/chats.ts';
+import type { Catalog } from '../../models/catalog.ts';
 import type { Endpoints } from '../endpoints.ts';
 
 export const chatParams = z.object({ chat: z.string().max(64) });
 const tag = 'Chats';
 
 /** `/v1/chats`: conversations, each with a box. */
-export const addChatRoutes = ({ add }: Endpoints, chats: Chats): void => {
+export const addChatRoutes = ({ add }: Endpoints, chats: Chats, models: Pick<Catalog, 'check'>): void => {
   add(
     {
       method: 'post',
@@ -18,6 +19,7 @@ export const addChatRoutes = ({ add }: Endpoints, chats: Chats): void => {
       responses: { 201: { description: 'It is there; its box is made when it is needed.', schema: chatSchema } },
     },
     async ({ c, owner, body }) => {
+      if (body.model !== undefined) await models.check(body.model);
       const chat = await chats.create(owner, body);
       c.header('Location', `/v1/chats/${chat.id}`);
       return c.json(chat, 201);
@@ -58,7 +60,10 @@ export const addChatRoutes = ({ add }: Endpoints, chats: Chats): void => {
       body: updateChatSchema,
       responses: { 200: { description: 'As it is now.', schema: chatSchema } },
     },
-    async ({ c, owner, params, body }) => c.json(await chats.update(owner, params.chat, body)),
+    async ({ c, owner, params, body }) => {
+      if (typeof body.model === 'string') await models.check(body.model);
+      return c.json(await chats.update(owner, params.chat, body));
+    },
   );
 
   add(

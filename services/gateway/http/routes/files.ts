@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import { fileEntrySchema, folderQuerySchema, folderSchema, maxFolderDepth, urlPathSchema } from '#contract';
+import {
+  fileEntrySchema,
+  folderQuerySchema,
+  folderSchema,
+  maxFolderDepth,
+  newUrlPathSchema,
+  urlPathSchema,
+} from '#contract';
 import { downloadHeaders } from '../../../http/downloads.ts';
 import { openUpload } from '../../../http/uploads.ts';
 import { readAnswer } from '../../box-server/answer.ts';
@@ -86,7 +93,7 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
       path: '/v1/boxes/{box}/files/{path}',
       summary: 'Upload a file: whole or not at all, parents are made',
       tag,
-      params,
+      params: boxParams.extend({ path: newUrlPathSchema }),
       rawBody: { 'application/octet-stream': binary },
       responses: {
         201: { description: 'It is new.', schema: fileEntrySchema },
