@@ -83,7 +83,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
 
   const metrics = createMetrics();
   const links = createLinks(seal, config.linkSeconds);
-  const kept = createKept(blobs, store.blobs);
+  const kept = createKept(blobs, store.blobs, config.kept);
   const boxes = createChatBoxes(store.chats);
   let awayAt = Number.NEGATIVE_INFINITY;
   const endLost = async () => {

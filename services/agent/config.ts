@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { BlobsConfig } from '../blobs/open-blobs.ts';
 import { ConfigurationError } from '../configuration-error.ts';
 import { type ModelSettings, modelVariables, toModelSettings } from './models/settings.ts';
+import type { KeptBounds } from './store/blobs.ts';
 
 const listOf = (text: string): string[] =>
   text
@@ -27,6 +28,8 @@ const environmentSchema = z.object({
   AWS_SECRET_ACCESS_KEY: z.string().min(1).optional(),
   AWS_REGION: z.string().min(1).default('us-east-1'),
   AZURE_STORAGE_CONNECTION_STRING: z.string().min(1).optional(),
+  CODEBOX_KEPT_CHAT_MB: z.coerce.number().int().min(1).max(1_048_576).default(1024),
+  CODEBOX_KEPT_MB: z.coerce.number().int().min(1).max(1_048_576).default(10_240),
   CODEBOX_LINK_SECONDS: z.coerce.number().int().min(1).max(604_800).default(3600),
   CODEBOX_STOP_SECONDS: z.coerce.number().min(0).max(600).default(10),
   CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
@@ -51,12 +54,14 @@ export interface Config {
   databaseUrl: string | undefined;
   /** Where pictures and other copies are kept. */
   blobs: BlobsConfig;
+  kept: KeptBounds;
   linkSeconds: number;
   models: ModelSettings;
   stopMs: number;
   logLevel: string;
 }
 
+const mebibyte = 1024 * 1024;
 const loopback = new Set(['127.0.0.1', '::1', 'localhost']);
 const loopbackNames = ['localhost', '127.0.0.1', '[::1]'];
 
@@ -95,6 +100,10 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
       azureConnectionString: values.AZURE_STORAGE_CONNECTION_STRING,
     },
     models: toModelSettings(values),
+    kept: {
+      chatBytes: values.CODEBOX_KEPT_CHAT_MB * mebibyte,
+      ownerBytes: values.CODEBOX_KEPT_MB * mebibyte,
+    },
     linkSeconds: values.CODEBOX_LINK_SECONDS,
     stopMs: values.CODEBOX_STOP_SECONDS * 1000,
     logLevel: values.CODEBOX_LOG_LEVEL,

@@ -154,6 +154,26 @@ test('a copy of a huge file is not kept', async () => {
   await agent.send('DELETE', `/v1/chats/${other}`);
 });
 
+test('of a chat, and of all chats of one owner, so much is kept and no more; what goes makes room', async () => {
+  await agent.kill('SIGTERM');
+  await agent.restart({ CODEBOX_KEPT_CHAT_MB: '2', CODEBOX_KEPT_MB: '3' });
+  const headers = { 'x-codebox-user': 'keeper' };
+  const newChat = async () => (await agent.send<Chat>('POST', '/v1/chats', {}, headers)).body.id;
+  const [one, two] = [await newChat(), await newChat()];
+  const body = Buffer.alloc(1.5 * megabyte);
+  for (const id of [one, two]) await agent.call(`/v1/chats/${id}/files/a.bin`, { method: 'PUT', body, headers });
+  const keep = (id: string) => agent.send('POST', `/v1/chats/${id}/artifacts`, { path: 'a.bin' }, headers);
+  expect((await keep(one)).status).toBe(201);
+  expect(await keep(one)).toMatchObject({ status: 413, body: { detail: expect.stringContaining('at most 2 MiB') } });
+  expect((await keep(two)).status).toBe(201);
+  await agent.call(`/v1/chats/${two}/files/b.bin`, { method: 'PUT', body: 'b', headers });
+  const small = () => agent.send('POST', `/v1/chats/${two}/artifacts`, { path: 'b.bin' }, headers);
+  expect(await small()).toMatchObject({ status: 413, body: { detail: expect.stringContaining('at most 3 MiB') } });
+  await agent.call(`/v1/chats/${one}`, { method: 'DELETE', headers });
+  expect((await small()).status).toBe(201);
+  await agent.call(`/v1/chats/${two}`, { method: 'DELETE', headers });
+});
+
 test('a link that was changed opens nothing, and one that has expired says so', async () => {
   const { url } = await put('linked.txt', 'x');
   const [, , , token = ''] = url.split('/');

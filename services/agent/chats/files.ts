@@ -165,7 +165,7 @@ export const createFiles = ({ chats, store, boxes, kept, links, clientFor, calle
         file.body.destroy();
         throw new CodeBoxError('too_large', 'Files of up to 100 MiB can be kept.');
       }
-      const blob = await kept.keep(id, file.body);
+      const blob = await kept.keep(id, file.body, sizeBytes);
       const copy = { path, name: file.name, mime: file.mime, sizeBytes };
       return links.file(owner, id, { ...copy, blob });
     },

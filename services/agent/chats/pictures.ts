@@ -1,4 +1,4 @@
-import type { ExecutionEvent, Image } from '#contract';
+import { CodeBoxError, type ExecutionEvent, type Image } from '#contract';
 import type { StoredImage } from '../store/stored.ts';
 import type { Kept } from './kept.ts';
 
@@ -22,9 +22,10 @@ const maxHtml = 262_144;
 export const createPictures = (kept: Kept, chat: string) => {
   let count = 0;
 
-  const keep = async (mime: Image['mime'], data: string, chart: unknown): Promise<StoredImage | undefined> => {
+  const keep = async (mime: Image['mime'], data: string, chart: unknown): Promise<StoredImage> => {
     const bytes = Buffer.from(data, mime === 'image/svg+xml' ? 'utf8' : 'base64');
-    if (bytes.length > maxBytes || count >= maxPictures) return undefined;
+    if (bytes.length > maxBytes) throw new CodeBoxError('too_large', 'It is larger than 20 MiB.');
+    if (count >= maxPictures) throw new CodeBoxError('too_large', `An answer has at most ${maxPictures} of them.`);
     count += 1;
     const blob = await kept.keepBytes(chat, bytes);
     const chartBlob = chart === undefined ? null : await kept.keepBytes(chat, Buffer.from(JSON.stringify(chart)));
@@ -37,14 +38,21 @@ export const createPictures = (kept: Kept, chat: string) => {
       if (!('mime' in event)) return { event };
       const mime = mimes.find((type) => typeof event.mime[type] === 'string');
       if (mime === undefined) return { event: withShortHtml(event) };
-      const image = await keep(mime, String(event.mime[mime]), event.mime[chartType]).catch(() => undefined);
-      if (image === undefined) {
-        const text = '[A picture could not be kept.]\n';
+      const kept = await keep(mime, String(event.mime[mime]), event.mime[chartType]).catch((error: unknown) => ({
+        error,
+      }));
+      if ('error' in kept) {
+        const why =
+          kept.error instanceof CodeBoxError && kept.error.code === 'too_large' ? ` ${kept.error.message}` : '';
+        const text = `[A picture could not be kept.${why}]\n`;
         return { event: { seq: event.seq, type: 'stderr', text } };
       }
       // What stands for it in text says less than it shows.
       const rest = Object.entries(event.mime).filter(([type]) => type === 'text/html' || type === 'text/markdown');
-      return { image, ...(rest.length > 0 && { event: withShortHtml({ ...event, mime: Object.fromEntries(rest) }) }) };
+      return {
+        image: kept,
+        ...(rest.length > 0 && { event: withShortHtml({ ...event, mime: Object.fromEntries(rest) }) }),
+      };
     },
   };
 };

@@ -1,11 +1,39 @@
-import { eq, inArray, notExists, sql } from 'drizzle-orm';
+import { and, eq, inArray, isNull, notExists, sql } from 'drizzle-orm';
 import type { Database } from './database.ts';
 import { blobs, chats } from './schema.ts';
 
+/** So many bytes are kept at most. */
+export interface KeptBounds {
+  chatBytes: number;
+  /** Of all chats of one owner. */
+  ownerBytes: number;
+}
+
 /** Which blobs there are, and of which chat. */
 export const createBlobRows = (db: Database) => ({
-  async add(id: string, chatId: string): Promise<void> {
-    await db.insert(blobs).values({ id, chatId });
+  /** Answers the bound that it would be past, if there is one; then nothing is added. */
+  async add(
+    blob: { id: string; chatId: string; sizeBytes: number },
+    { chatBytes, ownerBytes }: KeptBounds,
+  ): Promise<'chat' | 'owner' | undefined> {
+    return await db.transaction(async (tx) => {
+      const [chat] = await tx.select().from(chats).where(eq(chats.id, blob.chatId));
+      if (chat) {
+        const { tenantId, userId } = chat;
+        // One at a time of each owner, at all agents.
+        await tx.execute(sql`select pg_advisory_xact_lock(hashtextextended(${JSON.stringify([tenantId, userId])}, 0))`);
+        const sumOf = (of = sql``) => sql`coalesce(sum(${blobs.sizeBytes}) ${of}, 0)`.mapWith(Number);
+        const [kept] = await tx
+          .select({ chat: sumOf(sql`filter (where ${blobs.chatId} = ${blob.chatId})`), owner: sumOf() })
+          .from(blobs)
+          .innerJoin(chats, eq(chats.id, blobs.chatId))
+          .where(and(eq(chats.tenantId, tenantId), userId === null ? isNull(chats.userId) : eq(chats.userId, userId)));
+        if ((kept?.chat ?? 0) + blob.sizeBytes > chatBytes) return 'chat';
+        if ((kept?.owner ?? 0) + blob.sizeBytes > ownerBytes) return 'owner';
+      }
+      await tx.insert(blobs).values(blob);
+      return undefined;
+    });
   },
 
   async has(id: string): Promise<boolean> {

@@ -92,6 +92,7 @@ export const blobs = agent.table(
   {
     id: text('id').primaryKey(),
     chatId: text('chat_id').notNull(),
+    sizeBytes: count('size_bytes'),
     createdAt: instant('created_at').notNull().defaultNow(),
   },
   (table) => [index('blobs_chat').on(table.chatId)],

@@ -1,0 +1,1 @@
+ALTER TABLE "agent"."blobs" ADD COLUMN "size_bytes" bigint DEFAULT 0 NOT NULL;
