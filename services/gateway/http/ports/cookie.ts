@@ -25,7 +25,7 @@ export const confineCookie = (cookie: string, prefix: string): string | undefine
   const [pair = '', ...attributes] = cookie.split(';');
   if (isOwnCookie(pair)) return undefined;
   const kept = attributes.filter((attribute) => !/^\s*(?:domain|path)\s*(?:=|$)/i.test(attribute));
-  const paths = attributes.flatMap((attribute) => /^\s*path\s*=\s*(.*?)\s*$/is.exec(attribute)?.[1] ?? []);
+  const paths = attributes.flatMap((attribute) => /^\s*path\s*=(.*)$/is.exec(attribute)?.[1]?.trim() ?? []);
   return [pair, ...kept, ...pathAttribute(paths.at(-1), prefix)].join(';');
 };
 

@@ -1,0 +1,10 @@
+import { expect, test } from 'vitest';
+import { confineCookie } from './cookie.ts';
+
+test('a path of spaces costs no more than its length', () => {
+  const spaces = ' '.repeat(60_000);
+  const before = process.cpuUsage();
+  expect(confineCookie(`a=b; path=${spaces}/x${spaces}`, '/p')).toBe('a=b; Path=/p/x');
+  expect(confineCookie(`a=b; path=/${spaces}\nx${spaces}`, '/p')).toBe(`a=b; Path=/p/${spaces}\nx`);
+  expect(process.cpuUsage(before).user).toBeLessThan(200_000);
+});
