@@ -4,20 +4,10 @@ import { text } from 'node:stream/consumers';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
+import { anyText, encode } from './any-text.ts';
 import { cpuMsOf, drivers, memoryOf, type RunningGateway, startGateway } from './harness.ts';
 
 const cursorAt = (milliseconds: number) => Buffer.from(`${milliseconds} x`).toString('base64url');
-/** Texts of all code units: NUL, lone surrogates, what a path or a query could mistake. */
-const anyText = fc.oneof(
-  fc.string({ unit: 'binary', maxLength: 12 }),
-  fc
-    .array(fc.constantFrom('\0', '\ud800', '\udfff', '../', '/', '%00', '%', '=', 'a', '\u{1f600}'), { maxLength: 8 })
-    .map((parts) => parts.join('')),
-);
-/** As a URL may carry it: percent-encoded by hand, because `encodeURIComponent` refuses lone surrogates. */
-const encode = (text: string) =>
-  [...Buffer.from(text, 'utf8')].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('');
-
 const megabyte = 1024 * 1024;
 
 describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {

@@ -1,7 +1,10 @@
 """Calls about files that several tests make."""
 
+import os
+from pathlib import Path
+
 import httpx
-from box import Box
+from box import UID, Box
 
 FILES = "/codebox/files/"
 
@@ -22,3 +25,9 @@ def put(box: Box, path: str, content: bytes = b"x") -> str:
     answer = box.http.put(FILES + path, content=content)
     assert answer.status_code in (200, 201), answer.text
     return answer.headers["etag"]
+
+
+def own(path: Path) -> None:
+    """Files that a test makes as root belong to the box."""
+    if os.getuid() == 0:
+        os.chown(path, UID, UID, follow_symlinks=False)

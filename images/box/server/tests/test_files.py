@@ -1,25 +1,13 @@
 """Bytes in and out of the working folder."""
 
-import io
 import os
 import socket
 import subprocess
-import tarfile
 import threading
-import zipfile
-from pathlib import Path
-from urllib.parse import quote, unquote_to_bytes
 
 import pytest
-from box import UID, Box, eventually
-
-FILES = "/codebox/files/"
-
-
-def _own(path: Path) -> None:
-    """Files that a test makes as root belong to the box."""
-    if os.getuid() == 0:
-        os.chown(path, UID, UID, follow_symlinks=False)
+from box import Box, eventually
+from file_calls import FILES, own
 
 
 def test_a_file_comes_back_as_it_went_in(box: Box) -> None:
@@ -192,7 +180,7 @@ def test_names_that_only_look_like_a_way_out_are_names(box: Box) -> None:
 
 def test_what_is_not_a_file_or_folder_is_refused_and_never_waited_for(box: Box) -> None:
     os.mkfifo(box.data / "fifo")
-    _own(box.data / "fifo")
+    own(box.data / "fifo")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(box.data / "sock"))
     os.symlink("/dev/zero", box.data / "zero")
@@ -339,79 +327,3 @@ def test_of_two_that_replace_the_same_version_one_wins(box: Box) -> None:
     for thread in threads:
         thread.join()
     assert sorted(codes) == [200] + [412] * 7
-
-
-NAMES = [b"a\nb", b"\r", "\u2028".encode(), b"\xff\xfe.txt", b"100%", b"\x01\x7f", b"a\\b\"'", b" ", b"\xc3"]
-
-
-def test_a_file_of_any_name_is_listed_read_and_removed(box: Box) -> None:
-    for name in NAMES:
-        (box.data / "odd" / os.fsdecode(name)).parent.mkdir(exist_ok=True)
-        Path(os.fsdecode(bytes(box.data) + b"/odd/" + name)).write_bytes(name)
-    for path in [box.data / "odd", *(box.data / "odd").iterdir()]:
-        _own(path)
-    first = box.http.get(FILES + "odd", params={"limit": 4}).json()
-    rest = box.http.get(FILES + "odd", params={"cursor": first["nextCursor"]}).json()
-    items = first["items"] + rest["items"]
-    found = [item.get("encodedPath") or quote(item["path"]) for item in items]
-    assert sorted(unquote_to_bytes(path) for path in found) == sorted(b"odd/" + name for name in NAMES)
-    assert [item["path"] for item in items if "encodedPath" in item] == ["odd/\ufffd", "odd/\ufffd\ufffd.txt"]
-    hits = box.http.get("/codebox/files:search", params={"path": "odd", "name": "*.txt"}).json()["items"]
-    assert [hit["encodedPath"] for hit in hits] == ["odd/%FF%FE.txt"]
-    for path in found:
-        assert box.http.get(FILES + path).content == unquote_to_bytes(path)[4:]
-        assert box.http.put(FILES + path, content=b"new").status_code == 200
-        assert box.http.delete(FILES + path).status_code == 204
-    assert list((box.data / "odd").iterdir()) == []
-
-
-def test_a_folder_is_removed_however_deep_and_closed_it_is(box: Box) -> None:
-    code = """
-import os
-os.mkdir('deep')
-os.chdir('deep')
-for level in range(3000):
-    open('file', 'w').close()
-    os.mkdir('a' * 200)
-    os.chdir('a' * 200)
-os.chmod('.', 0)
-os.chdir('/mnt/data' if os.path.isdir('/mnt/data') else os.environ['HOME'] + '/../data')
-os.makedirs('closed/inner')
-open('closed/inner/file', 'w').close()
-os.symlink('/', 'closed/link')
-os.chmod('closed/inner', 0o500)
-os.chmod('closed', 0o500)
-"""
-    assert box.run(code)[-1]["status"] == "ok"
-    for name in ("deep", "closed"):
-        assert box.http.delete(FILES + name).status_code == 204
-        assert not os.path.lexists(box.data / name)
-    eventually(lambda: not list(box.upload.iterdir()))
-    assert os.path.isdir("/etc")
-
-
-def test_an_archive_holds_what_stays_while_the_rest_is_exchanged(box: Box) -> None:
-    code = """
-import ctypes, os
-folders = [f'swap/d{number:03}' for number in range(300)]
-for folder in folders:
-    os.makedirs(folder)
-    open(folder + '/file', 'w').close()
-open('swap/stays', 'w').close()
-os.symlink('/sys/kernel', 'swap/link')
-print('ready')
-while True:
-    for folder in folders:
-        rename(-100, b'swap/link', -100, folder.encode(), 2)
-"""
-    run = box.start(code, timeout_ms=60_000)
-    run.until("stdout")
-    for kind in ("tar", "zip") * 12:
-        got = box.http.get(FILES + "swap", params={"as": kind})
-        assert got.status_code == 200, got.text
-        body = io.BytesIO(got.content)
-        with tarfile.open(fileobj=body) if kind == "tar" else zipfile.ZipFile(body) as archive:
-            names = archive.getnames() if isinstance(archive, tarfile.TarFile) else archive.namelist()
-        assert "stays" in names
-    box.http.post(f"{run.path}/interrupt")
-    run.join()
