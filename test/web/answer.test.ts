@@ -33,7 +33,7 @@ describe('an answer in the page', () => {
     await isDone();
   });
 
-  test('shows the last state of progress, formulas as they are written and JSON as values', async () => {
+  test('shows the last state of progress, formulas and JSON as values', async () => {
     model.say(
       runs(`import time
 for i in range(4):
@@ -47,10 +47,23 @@ display(Math(r"\\frac{1}{2}"), JSON({"total": 3}))`),
     await answer().getByText('All shown.').waitFor();
     const outputs = await answer().locator('.outputs').allTextContents();
     expect(outputs[0]).toBe('Epoch 3');
-    expect(outputs[1]).toContain('\\frac{1}{2}');
+    await answer().locator('.outputs .katex .mfrac').waitFor();
     expect(outputs[1]).toContain('"total": 3');
     expect(outputs[1]).not.toContain('object>');
     await isDone();
+  });
+
+  test('draws formulas however they are marked, and leaves prices as they are', async () => {
+    model.say({
+      text: 'It is \\(E = mc^2\\) for $5 and $10, so:\n\n\\[ \\int_0^\\infty e^{-x^2}\\,dx \\]\n\n$$\\frac{a}{b}$$\n\nWith $x_1$ in `\\(code\\)`.',
+    });
+    await ask('Show formulas');
+    await isDone();
+    await eventually(async () => (await answer().locator('.katex').count()) === 4);
+    expect(await answer().locator('.katex-display').count()).toBe(2);
+    await answer().getByText('for $5 and $10, so:').waitFor();
+    await answer().getByText('\\(code\\)').waitFor();
+    expect(await violations(page, 'formulas')).toEqual([]);
   });
 
   test('draws figures of Plotly and charts of Altair from their data', async () => {

@@ -1,6 +1,9 @@
-import { type MouseEvent, memo, type ReactNode } from 'react';
+import { type MouseEvent, memo, type ReactNode, useEffect, useState } from 'react';
 import ReactMarkdown, { type Components } from 'react-markdown';
 import remarkGfm from 'remark-gfm';
+import type { PluggableList } from 'unified';
+import { Formula } from '../math/formula.tsx';
+import { withMathMarks } from '../math/marks.ts';
 import { CodeText } from './code-text.tsx';
 import { splitFinished } from './finished.ts';
 
@@ -56,6 +59,8 @@ const components: Components = {
   pre: ({ children }) => children,
   code: ({ className, children }) => {
     const text = String(children);
+    if (/\blanguage-math\b/.test(className ?? ''))
+      return <Formula tex={text.trim()} isBlock={!className?.includes('math-inline')} />;
     const isBlock = className !== undefined || text.includes('\n');
     return isBlock ? (
       <CodeText code={text.replace(/\n$/, '')} language={languageOf(className)} />
@@ -72,11 +77,28 @@ const components: Components = {
   ),
 };
 
-const Block = memo(({ text }: { text: string }) => (
-  <ReactMarkdown remarkPlugins={plugins} components={components} skipHtml>
-    {text}
-  </ReactMarkdown>
-));
+/** What reads formulas, loaded with the first text that may have one; none until it is there. */
+const useMathPlugins = (isNeeded: boolean): PluggableList => {
+  const [loaded, setLoaded] = useState<PluggableList>([]);
+  useEffect(() => {
+    if (isNeeded)
+      import('../math/plugins.ts').then(
+        ({ mathPlugins }) => setLoaded(mathPlugins),
+        () => {},
+      );
+  }, [isNeeded]);
+  return loaded;
+};
+
+const Block = memo(({ text }: { text: string }) => {
+  const marked = withMathMarks(text);
+  const math = useMathPlugins(marked.includes('$$'));
+  return (
+    <ReactMarkdown remarkPlugins={[...plugins, ...math]} components={components} skipHtml>
+      {math.length > 0 ? marked : text}
+    </ReactMarkdown>
+  );
+});
 
 /** Markdown of a model, which is hostile: no HTML of it is taken. While it comes, what is finished is not drawn again. */
 export const Markdown = memo(({ text, isLive = false }: { text: string; isLive?: boolean }) => {

@@ -2,6 +2,7 @@ import { useMemo } from 'react';
 import { chartIn } from '../chart/chart.ts';
 import { Markdown } from '../components/markdown.tsx';
 import { Picture } from '../components/picture.tsx';
+import { Formula } from '../math/formula.tsx';
 import { ChartFrame } from './chart-frame.tsx';
 import { Folded } from './folded.tsx';
 import { HtmlFrame } from './html-frame.tsx';
@@ -37,9 +38,10 @@ export const RichOutput = ({ mime }: { mime: Record<string, unknown> }) => {
   if (picture !== null) return <Picture {...picture} alt="Picture made by the code" chartUrl={null} />;
   const markdown = textOf(mime['text/markdown']);
   if (markdown !== null) return <Markdown text={markdown} />;
+  const latex = textOf(mime['text/latex']);
+  if (latex !== null) return <Formula tex={latex.trim().replace(/^(\$\$?)([^$]*)\1$/, '$2')} isBlock />;
   const json = mime['application/json'];
   const text =
-    textOf(mime['text/latex']) ??
     (json === undefined ? textOf(mime['text/plain']) : JSON.stringify(json, undefined, 2)) ??
     `A value that cannot be shown here (${Object.keys(mime).join(', ')}).`;
   return (
