@@ -86,6 +86,7 @@ describe('hostile output', () => {
       `<meta http-equiv="refresh" content="0; url=${stolen}"><link rel="stylesheet" href="${stolen}"><link rel="preload" as="image" href="${stolen}">
       <script>document.title = parent.pwned = 1</script><img src="x" onerror="parent.pwned = 1"><img src="${stolen}"><svg onload="parent.pwned = 1"></svg>
       <style>@import url(${stolen}); body { background: url(${stolen}) }</style><iframe srcdoc="<script>top.pwned = 1</script>"></iframe>
+      <div><template shadowrootmode="open"><p>hidden</p><link rel="stylesheet" href="${stolen}"><slot></slot></template></div>
       <object data="${stolen}"></object><a href="${stolen}">away</a><a href="javascript:parent.pwned = 1">here</a><p>The end</p>`,
     );
     await frame.contentFrame().getByText('The end').waitFor();
@@ -93,7 +94,9 @@ describe('hostile output', () => {
     await eventually(async () => ((await frame.boundingBox())?.height ?? 0) > 40);
     expect(await page.evaluate('window.pwned')).toBeUndefined();
     expect(answers).toEqual([]);
+    // These reach into shadow roots.
     expect(await frame.contentFrame().locator('script, link, iframe, object').count()).toBe(0);
+    expect(await frame.contentFrame().getByText('hidden').count()).toBe(0);
   });
 
   test('runs its scripts when it is asked to, in a frame from which it reaches nothing', async () => {

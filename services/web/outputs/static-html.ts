@@ -11,8 +11,8 @@ const look = `
 /** How plain HTML looks in a frame. */
 export const frameStyle = (isDark: boolean): string => `${look} :root { color-scheme: ${isDark ? 'dark' : 'light'}; }`;
 
-/** What runs, loads or leads elsewhere by itself. Without its scripts nothing of a document makes an element anew. */
-const active = 'script, link, meta, base, iframe, frame, object, embed, noscript';
+/** What runs, loads or leads elsewhere by itself, or hides such (a template may become a shadow root). Without its scripts nothing of a document makes an element anew. */
+const active = 'script, link, meta, base, iframe, frame, object, embed, noscript, template';
 const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:";
 
 /** HTML without what is active in it, and whether there were scripts. */
