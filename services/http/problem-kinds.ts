@@ -32,7 +32,7 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
     meaning: 'The request has no key that is valid now.',
     causes: [
       'no key, or one without `Bearer` before it, in another header or in the query',
-      'a key that is wrong, has expired or was revoked: these are not told apart',
+      'a key that is wrong, has expired or was revoked: the answer does not tell which',
       'a ticket that was used, is older than a minute, or is for another box',
     ],
     remedy:
@@ -56,7 +56,7 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
   not_found: {
     status: 404,
     title: 'Not Found',
-    meaning: 'There is nothing of this name, or it is another tenant owns it, which is not told apart.',
+    meaning: 'There is nothing of this name, or it belongs to another tenant: the answer does not tell which.',
     causes: [
       'a path that no call has: the answer names the nearest one',
       'an id of another tenant, or of what was removed more than 7 days ago',
@@ -101,7 +101,10 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
     status: 413,
     title: 'Content Too Large',
     meaning: 'What was sent, or asked for, is over a bound.',
-    causes: ['a JSON body over 10 MiB, or one with too many entries', 'a file over the bound of the operation'],
+    causes: [
+      'a JSON body over 128 KiB, or over 10 MiB where it carries code, input or files; or one with too many entries',
+      'a file over the bound of the operation',
+    ],
     remedy: 'Send files by `PUT …/files/{path}`, which is a stream without this bound.',
   },
   unsupported_media_type: {

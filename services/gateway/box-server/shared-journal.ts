@@ -25,8 +25,9 @@ export const createSharedJournal = (after: number, open: (over: AbortSignal) => 
     for (const go of waiting) go();
   };
   const keep = (value: unknown) => {
-    kept.push({ value, size: sizeOf(value) });
-    size += kept.at(-1)?.size ?? 0;
+    const added = sizeOf(value);
+    kept.push({ value, size: added });
+    size += added;
     while (size > maxKept && kept.length > 1) {
       size -= kept.shift()?.size ?? 0;
       before += 1;
