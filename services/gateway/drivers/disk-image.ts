@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto';
-import { open, rm } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { runHostCommand } from './host-command.ts';
+import { canDo } from './probe.ts';
 
 const MiB = 1024 * 1024;
 
@@ -53,19 +53,9 @@ const loopsOf = async (path: string, signal: AbortSignal): Promise<string[]> => 
 };
 
 /** Whether this process can make and mount such images: it is root and has loop devices. Tried once, with a small one. */
-export const canMountImages = async (folder: string): Promise<boolean> => {
-  if (process.getuid?.() !== 0) return false;
-  const path = `${folder}/.probe-${randomBytes(6).toString('hex')}`;
-  const signal = AbortSignal.timeout(10_000);
-  try {
-    await makeDiskImage(path, { sizeMb: 8, uid: 0, signal });
-    await attachLoop(path, signal);
-    return true;
-  } catch {
-    // Not an error: the caller falls back to another kind of disk and says so.
-    return false;
-  } finally {
-    await detachLoops(path, signal).catch(() => undefined);
-    await rm(path, { force: true });
-  }
-};
+export const canMountImages = async (folder: string): Promise<boolean> =>
+  process.getuid?.() === 0 &&
+  (await canDo(folder, {
+    try: 'truncate -s 8M "$p"; mkfs.ext4 -q -F "$p"; losetup --find --nooverlap "$p"',
+    undo: 'losetup --noheadings --output NAME --associated "$p" | xargs -r losetup --detach; rm -f "$p"',
+  }));

@@ -1,10 +1,11 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import { chmod, chown, lstat, mkdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { CodeBoxError } from '#contract';
 import { boxAccounts } from './box-user.ts';
 import { listByAge } from './folder-list.ts';
 import { runHostCommand } from './host-command.ts';
+import { canDo } from './probe.ts';
 
 /** How a folder that a box writes to is bounded: `tmpfs`, or `plain` where nothing keeps the box from filling the host. */
 export type SocketFolderKind = 'tmpfs' | 'plain';
@@ -56,19 +57,12 @@ export const socketFolderKind = async (
   reachesBoxes: (parent: string) => Promise<boolean>,
 ): Promise<SocketFolderKind> => {
   if (process.getuid?.() !== 0 || !(await reachesBoxes(parent))) return 'plain';
-  const signal = AbortSignal.timeout(5000);
-  const probe = `${parent}/.probe-${randomBytes(6).toString('hex')}`;
-  await mkdir(probe, { recursive: true });
-  try {
-    await runHostCommand(['mount', '-t', 'tmpfs', '-o', 'size=4k', 'codebox', probe], { signal });
-    await runHostCommand(['umount', probe], { signal });
-    return 'tmpfs';
-  } catch {
-    // Root without the right to mount, as in an unprivileged container.
-    return 'plain';
-  } finally {
-    await rm(probe, { recursive: true, force: true });
-  }
+  // Root may be without the right to mount, as in an unprivileged container.
+  const canMount = await canDo(parent, {
+    try: 'mkdir "$p"; mount -t tmpfs -o size=4k codebox "$p"',
+    undo: 'umount --lazy "$p"; rmdir "$p"',
+  });
+  return canMount ? 'tmpfs' : 'plain';
 };
 
 /**
