@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box } from '#contract';
-import { anyDriver, cpuMsOf, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, mostCpuMsOf, type RunningGateway, startGateway } from './harness.ts';
 import { connect, type TestSocket } from './websocket.ts';
 
 /** CPU time of the gateway while one small request of another caller is answered. */
@@ -16,16 +16,6 @@ describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => 
   });
   afterAll(() => gateway?.dispose());
 
-  /** The most CPU time that the gateway uses before it answers anybody else, until `isOver`. */
-  const mostCpuMs = async (isOver: () => boolean): Promise<number> => {
-    let most = 0;
-    while (!isOver()) {
-      const before = await cpuMsOf(gateway.pid());
-      expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200);
-      most = Math.max(most, (await cpuMsOf(gateway.pid())) - before);
-    }
-    return most;
-  };
   const isClosed = ({ ws }: TestSocket) => ws.readyState === ws.CLOSED;
 
   test.each([
@@ -39,7 +29,7 @@ describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => 
   ])('%s: %s end the connection, and hold up nobody else', async (kind, _, frame) => {
     const socket = await connect(gateway, `/v1/boxes/${box.id}/${kind === 'terminal' ? 'terminal' : 'ws'}`);
     for (let n = 0; n < frames; n++) socket.ws.send(frame(n));
-    expect(await mostCpuMs(() => isClosed(socket))).toBeLessThan(mostMs);
+    expect(await mostCpuMsOf(gateway, () => isClosed(socket))).toBeLessThan(mostMs);
     expect(await socket.closed).toEqual({ code: 1008, reason: 'Too many messages brought nothing.' });
   });
 
@@ -53,7 +43,7 @@ describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => 
     const counted = socket.text(/\b50000\b/).finally(() => {
       isOver = true;
     });
-    expect(await mostCpuMs(() => isOver)).toBeLessThan(mostMs);
+    expect(await mostCpuMsOf(gateway, () => isOver)).toBeLessThan(mostMs);
     await counted;
     socket.ws.terminate();
   });
