@@ -18,6 +18,7 @@ import { createCells } from './chats/cells.ts';
 import { createChats } from './chats/chats.ts';
 import { createFiles } from './chats/files.ts';
 import { createFollowing } from './chats/following.ts';
+import { createForget } from './chats/forget.ts';
 import { createKept } from './chats/kept.ts';
 import { createLinks } from './chats/links.ts';
 import { createMaking } from './chats/making.ts';
@@ -85,6 +86,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const links = createLinks(seal, config.linkSeconds);
   const kept = createKept(blobs, store.blobs, config.kept);
   const boxes = createChatBoxes(store.chats);
+  const forget = createForget(store.messages, background);
   let awayAt = Number.NEGATIVE_INFINITY;
   const endLost = async () => {
     try {
@@ -113,6 +115,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     boxes,
     facts: createFacts(),
     kept,
+    forget,
     background,
     log,
     onBegin: () => metrics.running.inc(),
@@ -155,8 +158,8 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
       telling,
       following: createFollowing({ store: store.messages, liveLog: making.log, telling }),
     }),
-    files: createFiles({ chats, store: store.chats, boxes, kept, links, clientFor, callerOf }),
-    cells: createCells(chats, boxes),
+    files: createFiles({ chats, store: store.chats, boxes, kept, forget, links, clientFor, callerOf }),
+    cells: createCells(chats, boxes, forget),
     terminals: createTerminals({ chats, boxes, seal, gatewayUrl: config.gatewayUrl }),
     checkReady: async () => {
       await store.secrets.ping();

@@ -98,6 +98,10 @@ export const attachmentSchema = z
     mime: z.string(),
     url: z.string().meta({ description: 'Signed, relative to the agent, good until expiresAt.' }),
     expiresAt: z.iso.datetime(),
+    isGone: z
+      .boolean()
+      .optional()
+      .meta({ description: 'True when it was deleted after this was told: `url` opens nothing.' }),
   })
   .meta({ id: 'Attachment' });
 
@@ -142,6 +146,11 @@ export const codeOutputSchema = z
 
 export type CodeOutput = z.infer<typeof codeOutputSchema>;
 
+const deletedSchema = z
+  .array(z.string())
+  .optional()
+  .meta({ description: 'Paths that this run deleted, if any: what was told of them before, in all answers, is gone.' });
+
 export const codeStates = ['waiting', 'running', 'done', 'declined', 'stopped'] as const;
 
 /** The use of a tool that runs no code, as a part and as an event. */
@@ -177,6 +186,7 @@ export const partSchema = z
       }),
       images: z.array(imageSchema),
       files: z.array(attachmentSchema).meta({ description: 'That this run made or changed.' }),
+      deleted: deletedSchema,
     }),
     z.object(toolFields),
     z.object(noticeFields),
@@ -267,6 +277,7 @@ export const answerEventSchema = z
         call: z.string(),
         status: z.enum(runStatuses),
         durationMs: z.number(),
+        deleted: deletedSchema,
       })
       .meta({ description: 'Code has ended.' }),
     z.object({ seq, ...toolFields }),

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { AnswerEvent, Chat, Message, Page } from '#contract';
+import type { AnswerEvent, Attachment, Chat, Message, Page } from '#contract';
 import { collect, databaseUrl, eventually } from '../api/harness.ts';
 import { type RunningAgent, readAnswer, serveAgent, startAgent } from './agent-harness.ts';
 import { type ModelServer, runs, startModelServer } from './model-server.ts';
@@ -185,4 +185,60 @@ test('the chat of a completion goes with its box when its links have expired, th
   );
   expect((await agent.send('GET', `/v1/chats/${chat?.id}`)).status).toBe(404);
   await eventually(async () => (await agent.gateway.client.boxes.read(chat?.box ?? '')).state === 'deleted', 30_000);
+});
+
+test('a file that is gone is told so where it was told before, live and in history, until it is made anew', async () => {
+  const { id } = await agent.createChat();
+  await agent.call(`/v1/chats/${id}/files/in.csv`, { method: 'PUT', body: 'x\n1\n' });
+  const made = { text: 'See [a](sandbox:/mnt/data/a.csv) and [kept](sandbox:/mnt/data/b.csv).' };
+  const make = 'open("a.csv", "w").write("1"); open("b.csv", "w").write("2")';
+  model.say(runs(make), made);
+  const question = { content: 'go', files: ['in.csv'] };
+  await agent.send('POST', `/v1/chats/${id}/messages`, question);
+  const copy = await agent.send<Attachment>('POST', `/v1/chats/${id}/artifacts`, { path: 'a.csv' });
+  model.say(runs('import os; os.rename("a.csv", "c.csv"); os.remove("in.csv")'), { text: 'Moved.' });
+  const told = await collect(await stream(id, 'move it'));
+  expect(told.find(({ type }) => type === 'ran')).toMatchObject({ deleted: ['a.csv', 'in.csv'] });
+
+  const messages = async () => (await agent.send<Page<Message>>('GET', `/v1/chats/${id}/messages`)).body.items;
+  const goneOf = async () =>
+    (await messages()).map(({ files }) => files.flatMap(({ path, isGone }) => (isGone ? [path] : [])).sort());
+  expect(await goneOf()).toEqual([['in.csv'], ['a.csv'], [], []]);
+  const [, first] = await messages();
+  expect(first?.content).toMatch(/^See \[a\]\(sandbox:\/mnt\/data\/a\.csv\) and \[kept\]\(\/v1\/files\//);
+  expect(first?.parts[0]).toMatchObject({ files: [{ path: 'a.csv', isGone: true }, { path: 'b.csv' }] });
+  expect((await agent.call(copy.body.url, { key: '' })).status).toBe(200);
+
+  model.say(runs('open("a.csv", "w").write("anew")'), { text: 'Made anew.' });
+  const anew = (await whole(id, 'again')).files;
+  expect(anew).toMatchObject([{ path: 'a.csv' }]);
+  expect(anew[0]?.isGone).toBeUndefined();
+  expect(await (await agent.call(anew[0]?.url ?? '', { key: '' })).text()).toBe('anew');
+  expect(await goneOf()).toEqual([['in.csv'], ['a.csv'], [], [], [], []]);
+
+  await agent.send('POST', `/v1/chats/${id}/cells`, { code: 'import os; os.remove("b.csv")' });
+  expect((await goneOf())[1]).toEqual(['a.csv', 'b.csv']);
+  await agent.call(`/v1/chats/${id}/files/c.csv`, { method: 'DELETE' });
+  expect((await goneOf())[3]).toEqual(['c.csv']);
+  const { box } = (await agent.send<Chat>('GET', `/v1/chats/${id}`)).body;
+  await agent.gateway.client.commands.run(String(box), { command: 'rm a.csv' });
+  expect((await goneOf())[5]).toEqual([]);
+  expect((await agent.call(anew[0]?.url ?? '', { key: '' })).status).toBe(404);
+  expect((await goneOf())[5]).toEqual(['a.csv']);
+});
+
+test('the files of a box that was lost are gone, and those of the new one are there', async () => {
+  const { id } = await agent.createChat();
+  model.say(runs('open("old.csv", "w").write("1")'), { text: 'Made.' });
+  await whole(id, 'go');
+  const { box } = (await agent.send<Chat>('GET', `/v1/chats/${id}`)).body;
+  await agent.gateway.client.boxes.delete(String(box));
+  model.say(runs('open("new.csv", "w").write("1")'), { text: 'Made.' });
+  await whole(id, 'again');
+  const { items } = (await agent.send<Page<Message>>('GET', `/v1/chats/${id}/messages`)).body;
+  expect([items[1]?.files, items[3]?.files]).toMatchObject([
+    [{ path: 'old.csv', isGone: true }],
+    [{ path: 'new.csv' }],
+  ]);
+  expect(items[3]?.files[0]?.isGone).toBeUndefined();
 });

@@ -117,6 +117,33 @@ print("after")`),
     expect(await violations(page, 'order')).toEqual([]);
   });
 
+  test('strikes out a file that later code deletes, live and after a reload, until it is made anew', async () => {
+    const made = { text: 'See [the report](sandbox:/mnt/data/report.csv).' };
+    model.say(runs('open("report.csv", "w").write("1"); open("other.csv", "w").write("2")'), made);
+    await ask('Make a report');
+    await answer().getByRole('link', { name: 'the report' }).waitFor();
+    await isDone();
+    const first = page.getByRole('article', { name: 'CodeBox' }).filter({ hasText: 'See the report' });
+    const check = async () => {
+      await first.getByRole('deletion').getByText('report.csv').waitFor();
+      await eventually(async () => (await first.getByRole('link').count()) === 1);
+      await first.getByRole('link', { name: 'other.csv' }).waitFor();
+    };
+    model.say(runs('import os; os.remove("report.csv")'), { text: 'It is gone.' });
+    await ask('Delete it');
+    await answer().getByText('It is gone.').waitFor();
+    await isDone();
+    await check();
+    model.say(runs('open("report.csv", "w").write("3")'), { text: 'Here it is.' });
+    await ask('Make it anew');
+    await answer().getByText('Here it is.').waitFor();
+    await isDone();
+    await page.reload();
+    await answer().getByRole('link', { name: 'report.csv' }).waitFor();
+    await check();
+    expect(await violations(page, 'gone files')).toEqual([]);
+  });
+
   test('leads to its footnotes and back within itself, and what is no address is no link', async () => {
     const lines = Array.from({ length: 60 }, (_, line) => `Line ${line}`).join('\n\n');
     model.say({ text: `It is so[^1]. [nothing]() [script](javascript:alert)\n\n${lines}\n\n[^1]: The source.` });

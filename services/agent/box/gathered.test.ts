@@ -9,7 +9,7 @@ const done: Extract<ExecutionEvent, { type: 'done' }> = {
   status: 'ok',
   durationMs: 1,
   stateLost: false,
-  files: { created: ['.codebox/outputs/a.txt', 'b.csv'], modified: ['.codebox/c'], deleted: [] },
+  files: { created: ['.codebox/outputs/a.txt', 'b.csv'], modified: ['.codebox/c'], deleted: ['.codebox/d', 'e.csv'] },
 };
 
 test('a run is told in the order of its events, pictures by their number, without the files of the agent', () => {
@@ -32,7 +32,7 @@ test('a run is told in the order of its events, pictures by their number, withou
     stateLost: false,
     cause: null,
     images: 1,
-    files: { created: ['b.csv'], modified: [] },
+    files: { created: ['b.csv'], modified: [], deleted: ['e.csv'] },
   });
 });
 

@@ -51,7 +51,8 @@ export const createGathered = () => {
       }
     },
     end: (execution: string, done: Extract<ExecutionEvent, { type: 'done' }>): Ran => {
-      const others = (paths: readonly string[]) => paths.filter((path) => !path.startsWith(ownFolder));
+      const others = (paths: readonly string[] = []) => paths.filter((path) => !path.startsWith(ownFolder));
+      const { created, modified, deleted } = done.files ?? {};
       return {
         execution,
         status: done.status,
@@ -61,7 +62,7 @@ export const createGathered = () => {
         stateLost: done.stateLost,
         cause: done.cause?.detail ?? null,
         images,
-        files: { created: others(done.files?.created ?? []), modified: others(done.files?.modified ?? []) },
+        files: { created: others(created), modified: others(modified), deleted: others(deleted) },
       };
     },
     note: text.add,

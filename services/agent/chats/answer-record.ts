@@ -72,7 +72,8 @@ export const createAnswerRecord = (start: Start, pictures: Pictures, onChange: (
           const { call, durationMs, files } = event;
           const status = runStatuses.find((known) => known === event.status) ?? 'lost';
           tellFiles(call, [...files.created, ...files.modified]);
-          tell({ type: 'ran', call, status, durationMs });
+          const deleted = files.deleted.filter(isOfInterest);
+          tell({ type: 'ran', call, status, durationMs, ...(deleted.length > 0 && { deleted }) });
           return;
         }
         case 'tool': {

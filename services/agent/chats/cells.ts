@@ -1,21 +1,37 @@
-import type { CreateCell, Execution, ExecutionEvent } from '#contract';
+import type { ChangedFiles, CreateCell, Execution, ExecutionEvent } from '#contract';
 import type { ChatBoxes } from '../box/chat-boxes.ts';
 import type { Chats } from './chats.ts';
+import type { Forget } from './forget.ts';
 import type { Owner } from './owner.ts';
 
 /** Code that people run in the boxes of their chats, where the model's code runs too: they share the variables. */
-export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes) => {
+export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget: Forget) => {
   const boxOf = async (owner: Owner, id: string) => (await boxes.open(owner, await chats.find(owner, id))).id;
+
+  async function* through(chat: string, events: AsyncIterable<ExecutionEvent>) {
+    for await (const event of events) {
+      if (event.type === 'done') await forgetDeleted(chat, event.files);
+      yield event;
+    }
+  }
+
+  const forgetDeleted = async (chat: string, files: ChangedFiles | null | undefined) => {
+    if (files && files.deleted.length > 0) await forget(chat, { paths: files.deleted });
+  };
 
   return {
     /** Runs it and waits for its end. */
-    run: async (owner: Owner, id: string, cell: CreateCell): Promise<Execution> =>
-      await owner.client.executions.run(await boxOf(owner, id), cell, { idempotencyKey: false }),
+    async run(owner: Owner, id: string, cell: CreateCell): Promise<Execution> {
+      const box = await boxOf(owner, id);
+      const execution = await owner.client.executions.run(box, cell, { idempotencyKey: false });
+      await forgetDeleted(id, execution.files);
+      return execution;
+    },
 
     /** Runs it; its events as the gateway tells them. Aborting leaves it to itself. */
     async stream(owner: Owner, id: string, cell: CreateCell, signal: AbortSignal) {
       const stream = await owner.client.executions.stream(await boxOf(owner, id), cell, { signal });
-      return { id: stream.id, events: through(stream) };
+      return { id: stream.id, events: through(id, stream) };
     },
 
     async interrupt(owner: Owner, id: string, execution: string): Promise<void> {
@@ -37,7 +53,3 @@ export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes) => {
 };
 
 export type Cells = ReturnType<typeof createCells>;
-
-async function* through(events: AsyncIterable<ExecutionEvent>): AsyncGenerator<ExecutionEvent, void, undefined> {
-  yield* events;
-}

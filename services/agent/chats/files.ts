@@ -14,6 +14,7 @@ import { previewTable } from '../box/preview.ts';
 import type { ChatRow, ChatStore } from '../store/chats.ts';
 import type { Callers } from './callers.ts';
 import type { Chats } from './chats.ts';
+import type { Forget } from './forget.ts';
 import type { Kept } from './kept.ts';
 import type { Links } from './links.ts';
 import { mimeOf } from './mime.ts';
@@ -24,6 +25,7 @@ export interface FilesOptions {
   store: Pick<ChatStore, 'findAny'>;
   boxes: ChatBoxes;
   kept: Kept;
+  forget: Forget;
   links: Links;
   /** The gateway as seen with a key, or with the agent's own. */
   clientFor: (key: string | undefined) => Client;
@@ -50,7 +52,7 @@ const maxKeptBytes = 100 * 1024 * 1024;
 const passedOn = ['content-length', 'content-range', 'accept-ranges', 'etag', 'last-modified'];
 
 /** Files of chats: in their box, or kept beside it. Bytes pass through as they come. */
-export const createFiles = ({ chats, store, boxes, kept, links, clientFor, callerOf }: FilesOptions) => {
+export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFor, callerOf }: FilesOptions) => {
   const openIn = async (client: Client, box: string, path: string, range?: Range): Promise<OpenFile> => {
     const response = await client.files.open(box, path, { ...(range && { range }) });
     if (response.headers.get('content-disposition') === null) {
@@ -133,7 +135,15 @@ export const createFiles = ({ chats, store, boxes, kept, links, clientFor, calle
         await callerOf(key);
         return { name: '', mime, status: 200, headers: {}, body: await kept.open(blob, signal) };
       }
-      return await openIn(clientFor(key), boxes.had(row), path ?? '', range);
+      const box = boxes.had(row);
+      try {
+        return await openIn(clientFor(key), box, path ?? '', range);
+      } catch (error) {
+        // Deleted where nobody looked, as in a terminal.
+        if (path !== undefined && error instanceof CodeBoxError && error.code === 'not_found')
+          await forget(chat, { paths: [path] });
+        throw error;
+      }
     },
 
     /** Puts a file into the box of the chat, whole or not at all; with `create` only where there is none yet. */
@@ -155,6 +165,7 @@ export const createFiles = ({ chats, store, boxes, kept, links, clientFor, calle
 
     async remove(owner: Owner, id: string, path: string): Promise<void> {
       await owner.client.files.delete(boxes.had(await chats.find(owner, id)), path);
+      await forget(id, { below: path });
     },
 
     /** Copies a file to where it is still there when the box is not. */

@@ -13,6 +13,7 @@ import type { AnswerLog } from './answer-log.ts';
 import { type AnswerRecord, createAnswerRecord } from './answer-record.ts';
 import { createApprovals, type Decision } from './approvals.ts';
 import { continuityOf } from './continuity.ts';
+import type { Forget } from './forget.ts';
 import type { Kept } from './kept.ts';
 import type { Owner } from './owner.ts';
 import { createPictures } from './pictures.ts';
@@ -26,6 +27,7 @@ export interface MakingOptions {
   boxes: ChatBoxes;
   facts: FactsOfBoxes;
   kept: Kept;
+  forget: Forget;
   background: Background;
   log: Logger;
   onBegin: () => void;
@@ -56,7 +58,7 @@ const none = { messages: [], tokens: { input: 0, output: 0 }, rounds: 0 };
 
 /** Makes answers: asks the model, runs its code in the box of the chat, notes what happens. */
 export const createMaking = (options: MakingOptions) => {
-  const { agent, leaseSeconds, limits, store, boxes, facts, kept, background, log } = options;
+  const { agent, leaseSeconds, limits, store, boxes, facts, kept, forget, background, log } = options;
   const live = new Map<string, Live>();
   const running = new Map<string, Live>();
   /** Ends that could not be written because the database was away. */
@@ -99,6 +101,8 @@ export const createMaking = (options: MakingOptions) => {
       limits,
       onEvent: async (event) => {
         if (event.type === 'code' && event.state === 'waiting') one.approvals.expect(event.call);
+        if (event.type === 'ran' && event.files.deleted.length > 0)
+          await forget(chat.id, { paths: event.files.deleted });
         await record.note(event);
       },
       signal,

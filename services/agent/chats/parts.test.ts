@@ -52,3 +52,24 @@ test('a picture keeps its place where the text around it is cut, and one without
     'image',
   ]);
 });
+
+test('a file that a later run deletes is gone from what was told before, and is there again where it is made anew', () => {
+  const parts = createParts();
+  const run = (name: string, deleted?: string[]): NewEvent[] => {
+    const file = { path: 'a.csv', name: 'a.csv', sizeBytes: null, mime: 'text/csv', blob: null };
+    return [
+      { type: 'code', call: name, language: 'python', code: '…', state: 'running' },
+      ...(deleted ? [] : [{ type: 'file' as const, call: name, file }]),
+      { type: 'ran', call: name, status: 'ok', durationMs: 1, ...(deleted && { deleted }) },
+    ];
+  };
+  const goneIn = () =>
+    parts.list().flatMap((part) => (part.type === 'code' ? part.files.map((one) => one.isGone) : []));
+  for (const event of [...run('1'), ...run('2', ['a.csv'])]) parts.add(event);
+  expect([goneIn(), parts.files()]).toMatchObject([[true], [{ path: 'a.csv', isGone: true }]]);
+  for (const event of run('3')) parts.add(event);
+  expect(goneIn()).toEqual([true, undefined]);
+  expect(parts.files()).toMatchObject([{ path: 'a.csv' }]);
+  expect(parts.files()[0]?.isGone).toBeUndefined();
+  expect(toEvents(parts.list()).filter(({ type }) => type === 'ran')[1]).toMatchObject({ deleted: ['a.csv'] });
+});

@@ -47,7 +47,20 @@ export const createParts = () => {
     if (event.type === 'output') code.outputs.add(event.event);
     if (event.type === 'image') code.outputs.add({ type: 'image', index: code.part.images.push(event.image) - 1 });
     if (event.type === 'file') code.part.files.push(event.file);
-    if (event.type === 'ran') Object.assign(code.part, { status: event.status, durationMs: event.durationMs });
+    if (event.type === 'ran') {
+      const { status, durationMs, deleted } = event;
+      Object.assign(code.part, { status, durationMs, ...(deleted && { deleted }) });
+      forget(deleted);
+    }
+  };
+
+  /** What was told of these files before is gone with them. */
+  const forget = (deleted: readonly string[] = []) => {
+    const paths = new Set(deleted);
+    if (paths.size === 0) return;
+    const marked = (file: StoredFile) => (paths.has(file.path) ? { ...file, isGone: true } : file);
+    for (const { part } of byCall.values()) part.files = part.files.map(marked);
+    for (const file of files.values()) files.set(file.path, marked(file));
   };
 
   const add = (event: NewEvent): void => {
@@ -83,7 +96,7 @@ export type Parts = ReturnType<typeof createParts>;
 export const toEvents = (parts: readonly StoredPart[]): NewEvent[] =>
   parts.flatMap((part): NewEvent[] => {
     if (part.type !== 'code') return [part];
-    const { call, language, code, state, status, durationMs } = part;
+    const { call, language, code, state, status, durationMs, deleted } = part;
     const placed = new Set(part.outputs.map((output) => (output.type === 'image' ? output.index : undefined)));
     const unplaced = part.images.filter((_, index) => !placed.has(index));
     return [
@@ -91,7 +104,9 @@ export const toEvents = (parts: readonly StoredPart[]): NewEvent[] =>
       ...part.outputs.flatMap((event) => outputOf(call, event, part.images)),
       ...unplaced.map((image) => ({ type: 'image' as const, call, image })),
       ...part.files.map((file) => ({ type: 'file' as const, call, file })),
-      ...(status === null ? [] : [{ type: 'ran' as const, call, status, durationMs: durationMs ?? 0 }]),
+      ...(status === null
+        ? []
+        : [{ type: 'ran' as const, call, status, durationMs: durationMs ?? 0, ...(deleted && { deleted }) }]),
     ];
   });
 

@@ -28,8 +28,8 @@ const decoded = (path: string): string => {
   }
 };
 
-/** The text with the address of each file that it names as `sandbox:/mnt/data/…`. What can be no file stays as it is. */
-export const withAddresses = (text: string, addressOf: (path: string) => string): string => {
+/** The text with the address of each file that it names as `sandbox:/mnt/data/…`. What can be no file, or has no address, stays as it is. */
+export const withAddresses = (text: string, addressOf: (path: string) => string | undefined): string => {
   if (!text.includes(start)) return text;
   let told = '';
   let at = 0;
@@ -40,8 +40,9 @@ export const withAddresses = (text: string, addressOf: (path: string) => string)
     // The end of a sentence is not the end of a name.
     const written = text.slice(from, end).replace(found[1] === undefined ? /[.,;:!?*_]+$/ : /\s+$/, '');
     const path = boxPathSchema.safeParse(decoded(written));
-    if (!path.success) continue;
-    told += text.slice(at, found.index) + (found[1] ?? '') + addressOf(path.data);
+    const address = path.success ? addressOf(path.data) : undefined;
+    if (address === undefined) continue;
+    told += text.slice(at, found.index) + (found[1] ?? '') + address;
     at = from + written.length;
   }
   return told + text.slice(at);

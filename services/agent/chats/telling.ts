@@ -9,10 +9,11 @@ import type { StoredEvent } from './stored-event.ts';
 
 /** Messages and events of a chat as they are told to somebody: with addresses that are good from now on, for that owner. */
 export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat: string) => {
-  const addressed = (text: string) => withAddresses(text, (path) => links.path(owner, chat, path).url);
+  const addressed = (text: string, gone?: ReadonlySet<string>) =>
+    withAddresses(text, (path) => (gone?.has(path) ? undefined : links.path(owner, chat, path).url));
 
-  const tellPart = (part: StoredPart): Part => {
-    if (part.type === 'text') return { ...part, text: addressed(part.text) };
+  const tellPart = (part: StoredPart, gone: ReadonlySet<string>): Part => {
+    if (part.type === 'text') return { ...part, text: addressed(part.text, gone) };
     if (part.type !== 'code') return part;
     return {
       ...part,
@@ -31,22 +32,25 @@ export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat:
       return { ...event, content: addressed(event.content), files };
     },
 
-    message: (row: MessageRow): Message => ({
-      id: row.id,
-      role: row.role,
-      status: row.status,
-      content: addressed(row.content),
-      parts:
-        row.role === 'user'
-          ? [{ type: 'text', text: row.content }]
-          : (row.status === 'running' ? row.parts : settled(row.parts)).map(tellPart),
-      files: row.files.map((file) => links.file(owner, chat, file)),
-      model: row.model,
-      tokens: row.inputTokens === null ? null : { input: row.inputTokens, output: row.outputTokens ?? 0 },
-      rounds: row.rounds,
-      error: row.error,
-      createdAt: row.createdAt.toISOString(),
-    }),
+    message: (row: MessageRow): Message => {
+      const gone = new Set(row.files.flatMap(({ path, isGone }) => (isGone ? [path] : [])));
+      return {
+        id: row.id,
+        role: row.role,
+        status: row.status,
+        content: addressed(row.content, gone),
+        parts:
+          row.role === 'user'
+            ? [{ type: 'text', text: row.content }]
+            : (row.status === 'running' ? row.parts : settled(row.parts)).map((part) => tellPart(part, gone)),
+        files: row.files.map((file) => links.file(owner, chat, file)),
+        model: row.model,
+        tokens: row.inputTokens === null ? null : { input: row.inputTokens, output: row.outputTokens ?? 0 },
+        rounds: row.rounds,
+        error: row.error,
+        createdAt: row.createdAt.toISOString(),
+      };
+    },
   };
 };
 

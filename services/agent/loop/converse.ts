@@ -7,7 +7,7 @@ import { createMistakes } from './mistakes.ts';
 import { promptOf } from './prompt.ts';
 import { carryOut } from './tasks.ts';
 import { readTask, toolsOf } from './tools.ts';
-import type { Facts, Workspace } from './workspace.ts';
+import type { ChangedPaths, Facts, Workspace } from './workspace.ts';
 
 /** What happens while an answer is made, in order. The service numbers these, shows and keeps them. */
 export type LoopEvent =
@@ -25,7 +25,7 @@ export type LoopEvent =
       call: string;
       status: string;
       durationMs: number;
-      files: { created: readonly string[]; modified: readonly string[] };
+      files: ChangedPaths;
     }
   | { type: 'tool'; call: string; name: string; arguments: Record<string, unknown>; result: string; ok: boolean }
   | { type: 'notice'; kind: 'installed' | 'repaired' | 'limit'; text: string };

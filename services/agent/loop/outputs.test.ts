@@ -12,7 +12,7 @@ const ran: Ran = {
   stateLost: false,
   cause: null,
   images: 0,
-  files: { created: [], modified: [] },
+  files: { created: [], modified: [], deleted: [] },
 };
 
 const tell = (more: Partial<Ran>, savedAs?: string) => tellRan({ ...ran, ...more }, { budget: 1000, savedAs });
@@ -39,14 +39,14 @@ test('colours and lines that were drawn over are removed, in time that the lengt
 
 describe('of a run the model is told', () => {
   test('its text, figures and files', () => {
-    expect(tell({ text: 'a\n', images: 2, files: { created: ['b.csv'], modified: ['c.csv'] } })).toBe(
+    expect(tell({ text: 'a\n', images: 2, files: { created: ['b.csv'], modified: ['c.csv'], deleted: [] } })).toBe(
       'a\n[2 figures were shown to the reader.]\n[Files made: b.csv]\n[Files changed: c.csv]',
     );
   });
 
   test('at most 20 files by name', () => {
     const created = Array.from({ length: 30 }, (_, index) => `${index}.txt`);
-    expect(tell({ files: { created, modified: [] } })).toMatch(/19\.txt and 10 more\]$/);
+    expect(tell({ files: { created, modified: [], deleted: [] } })).toMatch(/19\.txt and 10 more\]$/);
   });
 
   test('where all of a long text is', () => {

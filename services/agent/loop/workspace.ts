@@ -12,6 +12,12 @@ export interface Facts {
   executionSeconds: number;
 }
 
+export interface ChangedPaths {
+  created: readonly string[];
+  modified: readonly string[];
+  deleted: readonly string[];
+}
+
 /** How one run of code ended, with what the model is told of it; events were passed on while it ran. */
 export interface Ran {
   execution: string;
@@ -23,7 +29,7 @@ export interface Ran {
   stateLost: boolean;
   cause: string | null;
   images: number;
-  files: { created: readonly string[]; modified: readonly string[] };
+  files: ChangedPaths;
 }
 
 /** The box of a chat as the loop uses it. All throw `CodeBoxError` for what the gateway refuses; all take an AbortSignal. */

@@ -3,6 +3,7 @@ import type { PgColumn } from 'drizzle-orm/pg-core';
 import type { Approval, PageQuery } from '#contract';
 import { behind, toPage } from '../../postgres/page.ts';
 import { type Database, fromNow } from './database.ts';
+import { markGone } from './gone-files.ts';
 import { chats, messages } from './schema.ts';
 
 /** Whose chats are meant: of one user of a tenant, or of a tenant that names none. */
@@ -80,12 +81,17 @@ export const createChatStore = (db: Database) => {
      * requests may come upon the same one. Answers whether the chat is still there.
      */
     async setBox(id: string, boxId: string, boxRestoredAt: Date | null, lost: ChatRow['lost']): Promise<boolean> {
-      const set = await db
-        .update(chats)
-        .set({ boxId, boxRestoredAt, ...(lost && { lost }) })
-        .where(and(eq(chats.id, id), or(differs(chats.boxId, boxId), differs(chats.boxRestoredAt, boxRestoredAt))))
-        .returning({ id: chats.id });
-      if (set.length > 0) return true;
+      const isOther = or(differs(chats.boxId, boxId), differs(chats.boxRestoredAt, boxRestoredAt));
+      const isSet = await db.transaction(async (tx) => {
+        const set = await tx
+          .update(chats)
+          .set({ boxId, boxRestoredAt, ...(lost && { lost }) })
+          .where(and(eq(chats.id, id), isOther))
+          .returning({ id: chats.id });
+        if (set.length > 0 && lost === 'files') await markGone(tx, id, 'all');
+        return set.length > 0;
+      });
+      if (isSet) return true;
       return (await db.select({ id: chats.id }).from(chats).where(eq(chats.id, id))).length > 0;
     },
 

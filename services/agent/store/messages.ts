@@ -4,6 +4,7 @@ import { CodeBoxError, toPlain } from '#contract';
 import { foreignCursor } from '../../postgres/page.ts';
 import type { ModelMessage } from '../models/model.ts';
 import { type Database, fromNow } from './database.ts';
+import { type Gone, markGone } from './gone-files.ts';
 import { toPlainJson } from './plain-json.ts';
 import { chats, messages } from './schema.ts';
 import type { Asked, StoredFile } from './stored.ts';
@@ -87,6 +88,9 @@ export const createMessageStore = (db: Database) => ({
       return lost;
     });
   },
+
+  /** Marks what was told of these files until now. */
+  markGone: (chat: string, gone: Gone): Promise<void> => markGone(db, chat, gone),
 
   /** Answers false when it has ended already, or is gone with its chat. */
   async end(id: string, agent: string, { tokens, ...end }: AnswerEnd): Promise<boolean> {

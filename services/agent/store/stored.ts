@@ -1,7 +1,7 @@
 import type { Attachment, Image, Part } from '#contract';
 
 /** A file as it is kept: where it is, without an address, which is made anew whenever it is told. */
-export interface StoredFile extends Pick<Attachment, 'path' | 'name' | 'sizeBytes' | 'mime'> {
+export interface StoredFile extends Pick<Attachment, 'path' | 'name' | 'sizeBytes' | 'mime' | 'isGone'> {
   /** Of a copy in the blob store; null for the file in the box itself. */
   blob: string | null;
 }

@@ -2,19 +2,29 @@ import type { Attachment } from '#contract';
 import { bytesText } from '../state/wording.ts';
 import { Icon } from './icon.tsx';
 
-/** Files with their size, to be downloaded. */
+const FileLink = ({ path, name, url, sizeBytes }: Attachment) => (
+  <a className="attachment" href={url} download={name} title={path}>
+    <Icon name="file" />
+    <span className="attachment-name">{name}</span>
+    {sizeBytes !== null && <span className="attachment-size">{bytesText(sizeBytes)}</span>}
+    <Icon name="download" />
+  </a>
+);
+
+const GoneFile = ({ path, name }: Attachment) => (
+  <span className="attachment" data-gone="true" title={path}>
+    <Icon name="file" />
+    <del className="attachment-name">{name}</del>
+    <span className="attachment-size">deleted</span>
+  </span>
+);
+
+/** Files with their size, to be downloaded; what was deleted since is struck out. */
 export const AttachmentList = ({ files, label }: { files: readonly Attachment[]; label: string }) =>
   files.length === 0 ? null : (
     <ul className="attachments" aria-label={label}>
       {files.map((file) => (
-        <li key={file.path}>
-          <a className="attachment" href={file.url} download={file.name} title={file.path}>
-            <Icon name="file" />
-            <span className="attachment-name">{file.name}</span>
-            {file.sizeBytes !== null && <span className="attachment-size">{bytesText(file.sizeBytes)}</span>}
-            <Icon name="download" />
-          </a>
-        </li>
+        <li key={file.path}>{file.isGone ? <GoneFile {...file} /> : <FileLink {...file} />}</li>
       ))}
     </ul>
   );

@@ -54,7 +54,7 @@ export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
   const remove = async (entry: ChatEntry) => {
     if (chatId === null) return;
     await client.files.delete(chatId, entry.path).catch((error: unknown) => setFault(faultText(error)));
-    await read();
+    await Promise.all([read(), workspace.conversation.readAgain(chatId)]);
   };
   const onDrop = (event: DragEvent) => {
     event.preventDefault();

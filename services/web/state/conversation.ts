@@ -1,7 +1,7 @@
 import type { AnswerEvent, Chat, CreateMessage } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import type { Connection } from './connection.ts';
-import { applyEvent, type Entry, emptyAnswer, toEntry } from './entry.ts';
+import { applyEvent, type Entry, type EntryPart, emptyAnswer, toEntry, withGone } from './entry.ts';
 import { faultText } from './fault.ts';
 import { createStore } from './store.ts';
 
@@ -27,6 +27,10 @@ const firstExpiry = (entries: readonly Entry[]): number => {
   return Math.min(...links.map(({ expiresAt }) => Date.parse(expiresAt)));
 };
 
+/** Files that earlier messages link to may be gone with it. */
+const hasTakenFiles = (part: EntryPart): boolean =>
+  part.type === 'code' ? part.deleted !== undefined : part.type === 'notice' && part.kind === 'continuity';
+
 /**
  * The conversation of a chat: it goes on in the background while another one is shown. `onChange` is told when the chat itself is
  * another: a title, a new answer.
@@ -43,11 +47,24 @@ export const createConversation = (client: AgentClient, connection: Connection, 
       entries: was.entries.map((entry, index) => (index === was.entries.length - 1 ? to(entry) : entry)),
     }));
 
+  const markGone = (deleted: readonly string[]) =>
+    store.set((was) => ({ ...was, entries: was.entries.map((entry) => withGone(entry, deleted)) }));
+
+  /** Reads the messages again, unless something happens in them meanwhile. */
+  const readAgain = async (chat: string): Promise<void> => {
+    const { entries, isAnswering } = store.get();
+    if (isAnswering) return;
+    const messages = await client.chats.messages(chat).catch(() => []);
+    const isSame = store.get().entries === entries && messages.length === entries.length;
+    if (isSame) change({ entries: messages.map(toEntry) });
+  };
+
   /** The events of an answer to their end; where the connection is lost, it is taken up when that is there again. */
   const takeAll = async (chat: string, events: AsyncIterable<AnswerEvent>, signal: AbortSignal): Promise<void> => {
     try {
       for await (const event of events) {
         changeLast((entry) => applyEvent(entry, event));
+        if (event.type === 'ran' && event.deleted) markGone(event.deleted);
         if (event.type === 'start') onChange();
       }
     } catch (error) {
@@ -78,6 +95,7 @@ export const createConversation = (client: AgentClient, connection: Connection, 
       change({ isAnswering: false });
       onChange();
     }
+    if (store.get().entries.at(-1)?.parts.some(hasTakenFiles)) await readAgain(chat);
     return true;
   };
 
@@ -100,12 +118,11 @@ export const createConversation = (client: AgentClient, connection: Connection, 
 
     /** Reads the messages again when links in them are about to expire: a page may stay open for days. */
     async freshen(chat: string): Promise<void> {
-      const { entries, isAnswering } = store.get();
-      if (isAnswering || firstExpiry(entries) - Date.now() > expiryMarginMs) return;
-      const messages = await client.chats.messages(chat).catch(() => []);
-      const isSame = store.get().entries === entries && messages.length === entries.length;
-      if (isSame) change({ entries: messages.map(toEntry) });
+      if (firstExpiry(store.get().entries) - Date.now() <= expiryMarginMs) await readAgain(chat);
     },
+
+    /** To be called when files were deleted: links to them may stand in any message. */
+    readAgain,
 
     /** Answers whether the question has arrived. */
     async ask(

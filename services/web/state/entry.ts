@@ -1,4 +1,4 @@
-import type { AnswerEvent, Message, Part } from '#contract';
+import type { AnswerEvent, Attachment, Message, Part } from '#contract';
 import { addOutput, noOutputs, type Outputs, toOutputs } from './outputs.ts';
 
 /** Code of an answer with what it has put out. */
@@ -63,6 +63,7 @@ export const applyEvent = (entry: Entry, event: AnswerEvent): Entry => {
         state: part.state === 'running' ? 'done' : part.state,
         status: event.status,
         durationMs: event.durationMs,
+        ...(event.deleted && { deleted: event.deleted }),
       }));
     case 'tool':
     case 'notice':
@@ -74,6 +75,18 @@ export const applyEvent = (entry: Entry, event: AnswerEvent): Entry => {
       return { ...entry, status, content, files, tokens, rounds };
     }
   }
+};
+
+/** The message once these files are gone. */
+export const withGone = (entry: Entry, deleted: readonly string[]): Entry => {
+  const paths = new Set(deleted);
+  const marked = (files: readonly Attachment[]) =>
+    files.map((file) => (paths.has(file.path) ? { ...file, isGone: true } : file));
+  return {
+    ...entry,
+    files: marked(entry.files),
+    parts: entry.parts.map((part) => (part.type === 'code' ? { ...part, files: marked(part.files) } : part)),
+  };
 };
 
 const withText = (parts: readonly EntryPart[], text: string): readonly EntryPart[] => {

@@ -57,7 +57,12 @@ const keepCells = (chat: string, cells: readonly Cell[]) => {
 };
 
 /** Cells of one chat, run in its box without any model. */
-export const createNotebook = (client: AgentClient, chat: string | null, ensureChat: () => Promise<string>) => {
+export const createNotebook = (
+  client: AgentClient,
+  chat: string | null,
+  ensureChat: () => Promise<string>,
+  onDeleted: (chat: string) => Promise<void>,
+) => {
   const found = readCells(chat);
   const store = createStore<readonly Cell[]>(found.length > 0 ? found : [emptyCell('python')]);
   const change = (id: string, part: Partial<Cell> | ((cell: Cell) => Cell)) =>
@@ -98,9 +103,10 @@ export const createNotebook = (client: AgentClient, chat: string | null, ensureC
         const { id: execution, events } = await client.cells.run(chatId, { code, language });
         change(id, { execution, state: 'running' });
         for await (const event of events) {
-          if (event.type === 'done')
+          if (event.type === 'done') {
             change(id, { status: event.status, cause: event.cause?.detail ?? null, durationMs: event.durationMs });
-          else if (event.type === 'input_request')
+            if (event.files && event.files.deleted.length > 0) await onDeleted(chatId);
+          } else if (event.type === 'input_request')
             change(id, { prompt: { text: event.prompt, isPassword: event.password } });
           else change(id, (was) => ({ ...was, outputs: addOutput(was.outputs, event) }));
         }

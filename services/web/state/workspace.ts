@@ -73,7 +73,7 @@ export const createWorkspace = (
     text,
     conversation,
     uploads,
-    notebook: createNotebook(client, id, ensureChat),
+    notebook: createNotebook(client, id, ensureChat, conversation.readAgain),
     ensureChat,
 
     async open(): Promise<void> {
