@@ -11,6 +11,8 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 600_000,
     teardownTimeout: 60_000,
+    // Gateways and agents are started hundreds of times; a third of what a start costs is reading the same sources.
+    env: { NODE_COMPILE_CACHE: `${import.meta.dirname}/.codebox/test-compiled` },
     sequence: { sequencer: LongestFirst },
     projects: [
       {

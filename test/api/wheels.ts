@@ -1,21 +1,42 @@
 import { execFile } from 'node:child_process';
-import { chmod, mkdtemp, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { chmod, cp, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { findPython } from '../../services/gateway/drivers/local/environment.ts';
 
 const run = promisify(execFile);
+/** One folder per package, kept between runs: pip in an environment of its own takes longer than most tests. */
+const cache = resolve(import.meta.dirname, '../../.codebox/test-wheels');
 
 /** A folder with the wheels of these packages, without what they depend on; disposing it removes it. */
 export const downloadWheels = async (...packages: string[]): Promise<{ folder: string } & AsyncDisposable> => {
-  const python = await findPython();
-  if (python === undefined) throw new Error('There is no Python with venv.');
+  await keep(packages.filter((name) => !existsSync(join(cache, name))));
   const top = await mkdtemp(join(tmpdir(), 'codebox-wheels-'));
-  await run(python, ['-m', 'venv', join(top, 'venv')]);
   const folder = join(top, 'wheels');
-  await run(join(top, 'venv/bin/pip'), ['download', '-q', '--no-deps', '--dest', folder, ...packages]);
+  for (const name of packages) await cp(join(cache, name), folder, { recursive: true });
   // For the users of boxes.
   for (const path of [top, folder]) await chmod(path, 0o755);
   return { folder, [Symbol.asyncDispose]: () => rm(top, { recursive: true, force: true }) };
+};
+
+const keep = async (packages: readonly string[]): Promise<void> => {
+  if (packages.length === 0) return;
+  const python = await findPython();
+  if (python === undefined) throw new Error('There is no Python with venv.');
+  await mkdir(cache, { recursive: true });
+  const making = await mkdtemp(join(cache, '.new-'));
+  try {
+    await run(python, ['-m', 'venv', join(making, 'venv')]);
+    for (const name of packages) {
+      await run(join(making, 'venv/bin/pip'), ['download', '-q', '--no-deps', '--dest', join(making, name), name]);
+      // Another test may have been faster.
+      await rename(join(making, name), join(cache, name)).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+      });
+    }
+  } finally {
+    await rm(making, { recursive: true, force: true });
+  }
 };

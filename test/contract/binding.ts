@@ -12,9 +12,9 @@ export interface BindingContract {
   hostPid: (id: string) => Promise<number>;
 }
 
-const made = { cpus: 0.5, memoryMb: 300, diskMb: 96, pids: 64 };
-const more = { cpus: 0.8, memoryMb: 500, pids: 96 };
-const less = { cpus: 0.3, memoryMb: 250, pids: 40 };
+const made = { cpus: 0.9, memoryMb: 300, diskMb: 96, pids: 64 };
+const more = { cpus: 1, memoryMb: 500, pids: 96 };
+const less = { cpus: 0.7, memoryMb: 250, pids: 40 };
 const deadline = () => AbortSignal.timeout(60_000);
 
 /** How a program ends that touches this much memory. */

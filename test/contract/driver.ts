@@ -24,7 +24,8 @@ export interface DriverContract {
   kernel: 'host' | 'gvisor';
 }
 
-const limits = { cpus: 0.5, memoryMb: 400, diskMb: 96, pids: 64 };
+// A whole processor: starting up and probing is what takes longest here.
+const limits = { cpus: 1, memoryMb: 400, diskMb: 96, pids: 64 };
 const deadline = () => AbortSignal.timeout(60_000);
 const probe = await readFile(new URL('probe.py', import.meta.url), 'utf8');
 

@@ -8,10 +8,11 @@ import { askBox, runInBox } from './box-client.ts';
 const connectTo = (targets: readonly (readonly (string | number)[])[]): string =>
   [
     'import json, socket',
+    'from concurrent.futures import ThreadPoolExecutor',
     'def attempt(target):',
     '  try: socket.create_connection(tuple(target), timeout=5).close(); return "open"',
     '  except OSError: return "refused"',
-    `print(json.dumps([attempt(target) for target in json.loads('${JSON.stringify(targets)}')]))`,
+    `print(json.dumps(list(ThreadPoolExecutor(16).map(attempt, json.loads('${JSON.stringify(targets)}')))))`,
   ].join('\n');
 
 /** Something on this host that listens on all of its addresses, as a careless service does. */
