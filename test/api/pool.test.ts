@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Box, Run } from '#contract';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
-import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { type PoolView, viewPool } from './pool-view.ts';
 
 /** What a box is bounded by, read inside of it. */
@@ -18,13 +18,15 @@ def read(*names):
 `;
 
 describe.each(drivers)('the pool on the %s driver', (driver) => {
+  // How many there are, for whom and from what, is for the gateway to say, whoever makes them.
+  const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   let view: PoolView;
   beforeAll(async () => {
     gateway = await startGateway(driver, {
       CODEBOX_WARM_BOXES: '2',
       CODEBOX_SWEEP_SECONDS: '0.5',
-      CODEBOX_MAX_BOXES: '5',
+      CODEBOX_MAX_BOXES: '4',
       CODEBOX_QUEUE_SECONDS: '30',
     });
     view = await viewPool(gateway, driver);
@@ -78,7 +80,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     await remove(body);
   });
 
-  test('a one-shot run is served from the pool', async () => {
+  testOnce('a one-shot run is served from the pool', async () => {
     const warm = 'codebox_claims_total{kind="warm",template="python"}';
     const before = await view.metric(warm);
     const { body } = await gateway.post<Run>('/v1/run', { language: 'python', code: '6 * 7' });
@@ -102,7 +104,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     await Promise.all(boxes.map(remove));
   });
 
-  test('a warm instance that dies is replaced without anybody asking for it', async () => {
+  testOnce('a warm instance that dies is replaced without anybody asking for it', async () => {
     const [dying] = (await view.instances()).map(({ id }) => id);
     await view.driver.destroy(dying ?? '', AbortSignal.timeout(60_000));
     await eventually(async () => {
@@ -124,16 +126,16 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     await remove(box);
   });
 
-  test('with room for no more, a warm instance gives way to a box that cannot use it', async () => {
-    const boxes = await Promise.all([1, 2, 3].map(() => gateway.createBox({ limits: { diskMb: 64 } })));
+  testOnce('with room for no more, a warm instance gives way to a box that cannot use it', async () => {
+    const boxes = await Promise.all([1, 2].map(() => gateway.createBox({ limits: { diskMb: 64 } })));
     await view.full(2);
     const large = await gateway.createBox({ limits: { diskMb: 128 } });
     expect(large).toMatchObject({ state: 'ready', startup: { kind: 'cold' } });
-    expect(await view.instances()).toHaveLength(5);
+    expect(await view.instances()).toHaveLength(4);
     await Promise.all([...boxes, large].map(remove));
   });
 
-  test('a changed template rolls the pool, and leaves boxes alone', async () => {
+  testOnce('a changed template rolls the pool, and leaves boxes alone', async () => {
     const box = await gateway.createBox();
     await gateway.run(box.id, 'kept = 5');
     await view.full(2);
@@ -153,8 +155,6 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     expect(next).toMatchObject({ startup: { kind: 'warm' }, limits: { memoryMb: 768 } });
     expect((await gateway.get<{ items: { warm: number }[] }>('/v1/templates')).body.items[0]?.warm).toBe(1);
     await Promise.all([remove(box), remove(next)]);
-    await gateway.kill('SIGTERM');
-    await gateway.restart({ CODEBOX_TEMPLATES: '' });
     await rm(folder, { recursive: true });
   });
 });

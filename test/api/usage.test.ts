@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, Usage } from '#contract';
 import { openStore } from '../../services/gateway/store/store.ts';
-import { collect, databaseUrl, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, collect, databaseUrl, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { adminKey, endTenants, makeTenant } from './operator.ts';
 
 describe.each(drivers)('usage on the %s driver', (driver) => {
+  // Only what boxes take is counted by the driver.
+  const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_SWEEP_SECONDS: '0.5' });
@@ -50,7 +52,7 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
     expect(await collect(stranger.client.usage.list())).toEqual([]);
   });
 
-  test('an execution counts once, whoever records its end, and so does what an instance has used', async () => {
+  testOnce('an execution counts once, whoever records its end, and so does what an instance has used', async () => {
     const { client, tenant } = await makeTenant(gateway);
     const box = await client.boxes.create();
     const { id } = await client.executions.start(box.id, { code: 'import time; time.sleep(60)' });
@@ -74,7 +76,7 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
     expect(await executionsOf(client, null)).toBe(1);
   });
 
-  test('nothing is lost when the gateway is killed in the midst of it', async () => {
+  testOnce('nothing is lost when the gateway is killed in the midst of it', async () => {
     const { client } = await makeTenant(gateway);
     const box = await client.boxes.create({ user: 'eve' });
     await client.executions.run(box.id, { code: '1' });
