@@ -3,7 +3,7 @@ import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { followCommand } from '../services/gateway/drivers/local/follow-command.ts';
 import { projectFolder } from './project.ts';
-import { runShown, type Totals } from './steps.ts';
+import { runShown, type Totals, type Unsteady } from './steps.ts';
 
 const box = join(projectFolder, 'images/box');
 
@@ -34,16 +34,26 @@ export const preparePython = async (
 
 /** What a run of pytest tells in its report: `failed` counts one that broke off, too. */
 interface Outcome extends Totals {
-  failures: string[];
+  failures: Unsteady[];
 }
+
+/** What XML writes instead of the characters that mean something in it. */
+const written: Record<string, string> = { lt: '<', gt: '>', quot: '"', apos: "'", '#10': '\n', amp: '&' };
 
 const readOutcome = async (report: string, code: number): Promise<Outcome> => {
   const text = await readFile(report, 'utf8').catch(() => '');
   const count = (name: string) => Number(new RegExp(`<testsuite [^>]*\\b${name}="(\\d+)"`).exec(text)?.[1] ?? 0);
-  const failures = [...text.matchAll(/<testcase classname="([^"]*)" name="([^"]*)"[^>]*><(?:failure|error)/g)];
+  const plain = (xml = '') => xml.replaceAll(/&(#?\w+);/g, (whole, name: string) => written[name] ?? whole);
+  const failures = [
+    ...text.matchAll(/<testcase classname="([^"]*)" name="([^"]*)"[^>]*><(failure|error)[^>]*>(.*?)<\/\3>/gs),
+  ];
   const failed = Math.max(count('failures') + count('errors'), code === 0 ? 0 : 1);
   const passed = Math.max(0, count('tests') - failed - count('skipped'));
-  return { passed, failed, failures: failures.map(([, file, name]) => `${file} ${name}`) };
+  return {
+    passed,
+    failed,
+    failures: failures.map(([, file, name, , words]) => ({ name: plain(`${file} ${name}`), words: plain(words) })),
+  };
 };
 
 /**
@@ -54,7 +64,7 @@ export const runPythonTests = async (
   venv: string,
   folder: string,
   { most, signal }: { most: number; signal: AbortSignal },
-): Promise<Totals & { unsteady: string[] }> => {
+): Promise<Totals & { unsteady: Unsteady[] }> => {
   const copy = await mkdtemp(join(folder, 'server-'));
   const run = async (name: string, options: readonly string[]): Promise<Outcome> => {
     const report = join(copy, name);

@@ -7,6 +7,12 @@ export interface Totals {
   failed: number;
 }
 
+/** A test, or a file of tests, that failed beside the others and passed by itself, with what its first failure said. */
+export interface Unsteady {
+  name: string;
+  words: string;
+}
+
 /** Runs a program in the project with its output shown, and gives its exit code; 1 when a signal ended it. */
 export const runShown = (
   argv: readonly string[],

@@ -22,6 +22,9 @@ export const testPrograms: readonly SystemProgram[] = [
   { program: '/etc/ssl/certs/ca-certificates.crt', package: 'ca-certificates' },
 ];
 
+export const allDrivers = ['docker', 'local'] as const;
+type DriverName = (typeof allDrivers)[number];
+
 /** What could be prepared: variables for the tests, and by name what they cannot do. Disposing it stops what was started. */
 export interface TestDrivers extends AsyncDisposable {
   env: Record<string, string>;
@@ -35,29 +38,29 @@ interface Setup {
   signal: AbortSignal;
 }
 
-/** Prepares every driver that this machine can have. Never throws: what does not work is in `notRun`, with the reason. */
-export const prepareDrivers = async (setup: Setup): Promise<TestDrivers> => {
+/** Prepares those of these drivers that this machine can have. Never throws: what does not work is in `notRun`, with the reason. */
+export const prepareDrivers = async (wanted: readonly DriverName[], setup: Setup): Promise<TestDrivers> => {
   const env: Record<string, string> = { TESTCONTAINERS_RYUK_DISABLED: 'true' };
   const drivers: string[] = [];
   const notRun: string[] = [];
-  const attempt = async (what: string, prepare: () => Promise<void>): Promise<void> => {
+  const attempt = async (driver: DriverName, what: string, prepare: () => Promise<void>): Promise<void> => {
+    if (!wanted.includes(driver)) return;
     try {
       await prepare();
+      drivers.push(driver);
     } catch (error) {
       notRun.push(`${what}: ${error instanceof Error ? error.message : error}`);
     }
   };
   let daemon: TestDaemon | undefined;
-  await attempt('everything with Docker', async () => {
+  await attempt('docker', 'everything with Docker', async () => {
     if (!(await isDockerThere())) daemon = await ownDaemon(setup);
     if (daemon !== undefined) env.DOCKER_HOST = daemon.host;
     Object.assign(env, await prepareDocker(setup, daemon?.host));
-    drivers.push('docker');
     if (!env.CODEBOX_TEST_RUNTIMES?.includes('runsc')) notRun.push('Docker with runsc: the daemon does not know it');
   });
-  await attempt('everything with local sandboxes', async () => {
+  await attempt('local', 'everything with local sandboxes', async () => {
     await prepareLocalSandbox(process.env, setup);
-    drivers.push('local');
   });
   env.CODEBOX_TEST_DRIVERS = drivers.join(',');
   return { env, notRun, [Symbol.asyncDispose]: async () => daemon?.stop() };
