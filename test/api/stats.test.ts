@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, boxStatsEventSchema, boxStatsSchema } from '#contract';
-import { drivers, eventually, mainDriver, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, eventually, mainDriver, type RunningGateway, startGateway } from './harness.ts';
 
 const mebibyte = 1024 * 1024;
 /** Python that takes up to 8 GiB in steps: a machine refuses at once what it could never have, and none is killed then. */
@@ -8,7 +8,9 @@ const eat = "[b'x' * (64 << 20) for _ in range(128)]";
 
 describe.each(drivers)('statistics on the %s driver', (driver) => {
   // What the gateway makes of what boxes tell is the same on all drivers.
-  const testOnce = mainDriver.includes(driver) ? test : () => {};
+  const testOnce = anyDriver.includes(driver) ? test : () => {};
+  // Ending what has left its session is for the driver that serves in production.
+  const testOnMain = mainDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
@@ -54,7 +56,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     expect((await read()).oomKills).toBeGreaterThanOrEqual(1);
   });
 
-  test('a stream has a numbered sample after each pause, and ends with its box', async () => {
+  testOnce('a stream has a numbered sample after each pause, and ends with its box', async () => {
     const ended = await gateway.createBox();
     const response = await gateway.call(`/v1/boxes/${ended.id}/stats?everySeconds=0.5`, {
       headers: { accept: 'application/x-ndjson' },
@@ -79,7 +81,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     await reader?.cancel();
   });
 
-  test('a bad pause is a 400, a box that is not there a 404, one that has ended a 410', async () => {
+  testOnce('a bad pause is a 400, a box that is not there a 404, one that has ended a 410', async () => {
     for (const pause of ['0', '61', 'x']) {
       const refused = await gateway.get<{ errors: { pointer: string }[] }>(path(`?everySeconds=${pause}`));
       expect(refused.status).toBe(400);
@@ -92,11 +94,11 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
   });
 
   test('a box whose processes have ended is a 410, for a run within a CPU limit too', async () => {
-    const dead = await gateway.createBox({ limits: { cpuSeconds: 60 } });
+    const make = () => gateway.createBox({ limits: { cpuSeconds: 60 } });
+    const [dead, other] = await Promise.all([make(), make()]);
     expect(boxStatsSchema.parse((await gateway.get(`/v1/boxes/${dead.id}/stats`)).body).cpu.usedMs).toBeLessThan(
       10_000,
     );
-    const other = await gateway.createBox({ limits: { cpuSeconds: 60 } });
     // Nobody follows it, so that nobody but the next request finds out.
     const command = 'exec > /dev/null 2>&1; sleep 2; kill -KILL $PPID';
     for (const { id } of [dead, other]) await gateway.post(`/v1/boxes/${id}/commands`, { command, detach: true });
@@ -112,7 +114,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     expect(refused).toBe(410);
   });
 
-  test('looking at a box is no use of it', async () => {
+  testOnce('looking at a box is no use of it', async () => {
     const idle = await gateway.createBox({ idleSeconds: 2 });
     await eventually(async () => (await gateway.get(`/v1/boxes/${idle.id}/stats`)).status === 410);
   });
@@ -125,8 +127,8 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     expect(metrics).not.toContain(box.id);
   });
 
-  testOnce('a box that goes on past its CPU time is deleted, and says why', async () => {
-    const wild = await gateway.createBox({ limits: { cpuSeconds: 3, cpus: 2 } });
+  testOnMain('a box that goes on past its CPU time is deleted, and says why', async () => {
+    const wild = await gateway.createBox({ limits: { cpuSeconds: 1, cpus: 2 } });
     const loop = 'setsid -f sh -c "while :; do :; done"';
     const begun = await gateway.post(`/v1/boxes/${wild.id}/commands`, { command: `${loop}; ${loop}` });
     expect(begun.status).toBe(200);
