@@ -2,9 +2,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import type { AnswerEvent, Chat } from '#contract';
 import nodeFlags from '../../scripts/node-flags.json' with { type: 'json' };
-import { anyDriver, type RunningGateway, startGateway } from '../api/harness.ts';
+import { anyDriver, databaseUrl, type RunningGateway, startGateway } from '../api/harness.ts';
 import { freePort } from '../free-port.ts';
 
 const project = resolve(import.meta.dirname, '../..');
@@ -27,6 +28,8 @@ export interface RunningAgent {
   /** Everything printed so far. */
   output: () => string;
   kill: (signal: NodeJS.Signals) => Promise<void>;
+  /** Kills it with -9, and ends the leases of answers at once, which are over seconds after the last agent has died. */
+  die: () => Promise<void>;
   restart: (env?: Record<string, string>) => Promise<void>;
   /** Ends it with its gateway, the boxes and the database. */
   dispose: () => Promise<void>;
@@ -99,6 +102,13 @@ export const serveAgent = async (gateway: RunningGateway, env: Record<string, st
     createChat: async (body = {}) => (await send<Chat>('POST', '/v1/chats', body)).body,
     output: () => output,
     kill,
+    async die() {
+      await kill('SIGKILL');
+      const database = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
+      await database.connect();
+      await database.query("update agent.messages set lease_until = now() where status = 'running'");
+      await database.end();
+    },
     restart(more = {}) {
       Object.assign(settings, more);
       return start();

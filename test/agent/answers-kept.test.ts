@@ -85,7 +85,7 @@ test('who comes back for an answer that was lost is told how it ended, however m
   const { id } = await agent.createChat();
   model.say(runs('import time\nprint("begun", flush=True)\ntime.sleep(120)'));
   const seen = await until(await stream(id, 'go'), ({ type }) => type === 'output');
-  await agent.kill('SIGKILL');
+  await agent.die();
   await agent.restart();
   await settled(id);
   const at = `/v1/chats/${id}/messages/${messageOf(seen[0])}/events?after=57`;
@@ -159,7 +159,7 @@ test('what was lost with a box is known to reader and model after an agent that 
   model.say({ fault: 'hang' });
   const asked = post(id, 'and?').catch(() => {});
   await eventually(async () => model.asked() > 0 || undefined);
-  await agent.kill('SIGKILL');
+  await agent.die();
   await asked;
   await agent.restart();
   expect(await settled(id)).toMatchObject({ status: 'error', parts: [{ type: 'notice', kind: 'continuity' }] });

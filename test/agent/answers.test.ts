@@ -6,12 +6,15 @@ import { type ModelServer, type Reply, runs, startModelServer } from './model-se
 
 let model: ModelServer;
 let agent: RunningAgent;
+/** For what may have been said and run before, and leaves a box that others can use. */
+let common: string;
 beforeAll(async () => {
   model = await startModelServer();
   agent = await startAgent({
     CODEBOX_MODEL_URL: `${model.url}/v1`,
     CODEBOX_MODEL: 'compatible/scripted',
   });
+  common = (await agent.createChat()).id;
 });
 afterAll(async () => {
   await agent?.dispose();
@@ -60,7 +63,7 @@ const figure: Reply[] = [
 ];
 
 test('what code puts out keeps its order, pictures among text, while it is told and when it is read again', async () => {
-  const chat = await newChat();
+  const chat = common;
   const plots =
     'import matplotlib.pyplot as plt\nfor n in range(2):\n  print("before", n)\n  plt.plot([n, 2])\n  plt.show()\nprint("after")';
   model.say(runs(plots), { text: 'Drawn.' });
@@ -121,7 +124,7 @@ test('the whole answer is told as JSON, and the model is given what was said bef
 });
 
 test('events are taken up behind the last one that was read, and told anew when the agent has forgotten them', async () => {
-  const chat = await newChat();
+  const chat = common;
   model.say(runs('print("one")'), { text: 'Done it.' });
   const events = await collect(await stream(chat, 'go'));
   const message = events[0]?.type === 'start' ? events[0].message : '';
@@ -150,7 +153,7 @@ test('a client that leaves does not stop the answer, and a second question meanw
 });
 
 test('stopping ends the code, keeps what there is, and the variables are still there', async () => {
-  const chat = await newChat();
+  const chat = common;
   model.say(runs('x = 5\nimport time\nprint("begun", flush=True)\ntime.sleep(120)', 'python', 'Wait.'));
   const events = await stream(chat, 'go');
   const seen = await until(events, ({ type }) => type === 'output');
@@ -207,7 +210,7 @@ test('files of a question are named to the model with their columns', async () =
 });
 
 test('what a model and its code say may hold anything, and is kept', async () => {
-  const chat = await newChat();
+  const chat = common;
   model.say(runs('print("a\\x00b\\ud800".encode("utf-8", "replace").decode())'), { text: 'NUL \u0000 done' });
   const answer = await whole(chat, 'go \u0000');
   expect(answer.status).toBe('ok');
@@ -287,7 +290,7 @@ test('an answer that another agent makes is followed, approved, stopped', async 
 test('messages come page by page, and large ones in shorter pages', async () => {
   const chat = await newChat();
   const noise = 'import random\nfrom IPython.display import HTML, display\n';
-  const show = 'display(HTML("".join(chr(random.randrange(0x4e00, 0x9fff)) for _ in range(240_000))))\n';
+  const show = 'display(HTML("".join(map(chr, random.choices(range(0x4e00, 0x9fff), k=240_000)))))\n';
   for (let question = 1; question <= 4; question++) {
     model.say(runs(noise + show.repeat(4)), { text: `Answer ${question}.` });
     expect(await whole(chat, `Question ${question}`)).toMatchObject({ status: 'ok' });

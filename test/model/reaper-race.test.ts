@@ -13,7 +13,7 @@ import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { randomOf, seedOf } from './random.ts';
 import { createStandIns } from './stand-in.ts';
 
-const rounds = 1000;
+const rounds = 400;
 const atOnce = 20;
 const sweepSeconds = 0.1;
 /** After its idle time a box is left alone for as long as another gateway may take to write its use. */
@@ -93,7 +93,7 @@ const race = async (): Promise<Outcome> => {
   ]);
   const [{ status, body }] = await Promise.all([
     sleep(random() * spreadMs).then(() => post<Execution>(`/v1/boxes/${box.id}/executions`, { code: '1' })),
-    // Beside the sweeps, which come too seldom to meet an execution a thousand times.
+    // Beside the sweeps, which come too seldom to meet an execution so often.
     sleep(random() * spreadMs).then(() => oneOf(gateways).store.boxes.endOverdue([box.id], atOnce, lagMs)),
   ]);
   const { ran, killed } = seenBy(rows[0]?.id);
