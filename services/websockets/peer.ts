@@ -1,5 +1,5 @@
 import { type RawData, WebSocket } from 'ws';
-import { createTurns } from './turns.ts';
+import { createTurns } from '../waiting/turns.ts';
 
 /** The other end of a WebSocket, with bounds on time and memory in both directions. */
 export interface Peer {

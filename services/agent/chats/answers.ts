@@ -1,5 +1,6 @@
 import { type AnswerEvent, type Approve, CodeBoxError, type Message, type PageQuery } from '#contract';
 import { newId } from '../../postgres/id.ts';
+import { createTurns } from '../../waiting/turns.ts';
 import type { Catalog } from '../models/catalog.ts';
 import type { LanguageModel, ModelMessage } from '../models/model.ts';
 import type { ChatRow } from '../store/chats.ts';
@@ -31,6 +32,9 @@ export interface Asked {
   /** To be read once, up to `done`. */
   events: AsyncGenerator<AnswerEvent, void, undefined>;
 }
+
+/** Each message of a page may name many files. */
+const turns = createTurns(20);
 
 const never = new AbortController().signal;
 
@@ -96,7 +100,12 @@ export const createAnswers = (options: AnswersOptions) => {
       const chat = await chats.find(owner, id);
       const { items, nextCursor } = await store.list(chat.id, query);
       const tell = telling(owner, id);
-      return { items: items.map(tell.message), nextCursor };
+      const messages: Message[] = [];
+      for (const row of items) {
+        await turns.next();
+        messages.push(tell.message(row));
+      }
+      return { items: messages, nextCursor };
     },
 
     /** Asks for the end of the answer that is being made, if there is one. */

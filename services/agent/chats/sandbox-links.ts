@@ -20,6 +20,13 @@ const endOfPath = (text: string, from: number, isInLink: boolean): number => {
   return text.length;
 };
 
+/** The end of a sentence is not the end of a name. A regular expression would look for that end from each mark anew. */
+const withoutMarks = (text: string): string => {
+  let end = text.length;
+  while (end > 0 && '.,;:!?*_'.includes(text.charAt(end - 1))) end -= 1;
+  return text.slice(0, end);
+};
+
 const decoded = (path: string): string => {
   try {
     return decodeURIComponent(path);
@@ -37,8 +44,8 @@ export const withAddresses = (text: string, addressOf: (path: string) => string 
     if (found.index < at) continue;
     const from = found.index + found[0].length;
     const end = endOfPath(text, from, found[1] !== undefined);
-    // The end of a sentence is not the end of a name.
-    const written = text.slice(from, end).replace(found[1] === undefined ? /[.,;:!?*_]+$/ : /\s+$/, '');
+    const named = text.slice(from, end);
+    const written = found[1] === undefined ? withoutMarks(named) : named.trimEnd();
     const path = boxPathSchema.safeParse(decoded(written));
     const address = path.success ? addressOf(path.data) : undefined;
     if (address === undefined) continue;
@@ -52,16 +59,23 @@ export const withAddresses = (text: string, addressOf: (path: string) => string 
 const unfinished = (text: string): number => {
   const begun = text.lastIndexOf(start);
   if (begun >= 0 && text.length - begun < maxLink) {
-    const opening = /\]\(\s*<?$/.exec(text.slice(0, begun));
-    if (endOfPath(text, begun + start.length, opening !== null) === text.length) return opening?.index ?? begun;
+    const opening = openedAt(text, begun, /\]\(\s*<?$/);
+    if (endOfPath(text, begun + start.length, opening !== undefined) === text.length) return opening ?? begun;
   }
   for (let length = Math.min(start.length - 1, text.length); length > 0; length--)
     if (text.endsWith(start.slice(0, length))) return opens(text, text.length - length);
   return opens(text, text.length);
 };
 
+/** Where the link begins that `opening` finds before `end`, if it is not longer than any link. */
+const openedAt = (text: string, end: number, opening: RegExp): number | undefined => {
+  const from = Math.max(0, end - maxLink);
+  const found = opening.exec(text.slice(from, end));
+  return found === null ? undefined : from + found.index;
+};
+
 /** A link's own bracket belongs to it: what comes behind decides where its path ends. */
-const opens = (text: string, end: number): number => /\](?:\(\s*<?)?$/.exec(text.slice(0, end))?.index ?? end;
+const opens = (text: string, end: number): number => openedAt(text, end, /\](?:\(\s*<?)?$/) ?? end;
 
 /** Passes text on in pieces that no link is cut by; what it holds back comes with the next piece, or with `flush`. */
 export const createWholeLinks = () => {

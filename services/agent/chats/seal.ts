@@ -7,7 +7,13 @@ const [ivBytes, tagBytes] = [12, 16];
  * `purpose` does not open for another.
  */
 export const createSeal = (secret: string) => {
-  const keyFor = (purpose: string) => createHash('sha256').update(`${purpose}\n${secret}`).digest();
+  /** By purpose, of which there are as many as the code has. */
+  const keys = new Map<string, Buffer>();
+  const keyFor = (purpose: string): Buffer => {
+    const key = keys.get(purpose) ?? createHash('sha256').update(`${purpose}\n${secret}`).digest();
+    keys.set(purpose, key);
+    return key;
+  };
 
   return {
     close(purpose: string, text: string): string {

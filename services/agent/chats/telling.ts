@@ -7,13 +7,26 @@ import { settled } from './parts.ts';
 import { withAddresses } from './sandbox-links.ts';
 import type { StoredEvent } from './stored-event.ts';
 
+/** Of the files that one message names. To seal an address costs tens of microseconds. */
+const maxAddresses = 500;
+
 /** Messages and events of a chat as they are told to somebody: with addresses that are good from now on, for that owner. */
 export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat: string) => {
-  const addressed = (text: string, gone?: ReadonlySet<string>) =>
-    withAddresses(text, (path) => (gone?.has(path) ? undefined : links.path(owner, chat, path).url));
+  /** For the texts of one message: a file that is named again has the same address; past so many files the next have none. */
+  const createAddressed = (gone?: ReadonlySet<string>) => {
+    const addresses = new Map<string, string>();
+    const addressOf = (path: string): string | undefined => {
+      const known = addresses.get(path);
+      if (known !== undefined || addresses.size >= maxAddresses || gone?.has(path)) return known;
+      const { url } = links.path(owner, chat, path);
+      addresses.set(path, url);
+      return url;
+    };
+    return (text: string) => withAddresses(text, addressOf);
+  };
 
-  const tellPart = (part: StoredPart, gone: ReadonlySet<string>): Part => {
-    if (part.type === 'text') return { ...part, text: addressed(part.text, gone) };
+  const tellPart = (part: StoredPart, addressed: (text: string) => string): Part => {
+    if (part.type === 'text') return { ...part, text: addressed(part.text) };
     if (part.type !== 'code') return part;
     return {
       ...part,
@@ -24,25 +37,25 @@ export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat:
 
   return {
     event(event: StoredEvent): AnswerEvent {
-      if (event.type === 'text') return { ...event, text: addressed(event.text) };
+      if (event.type === 'text') return { ...event, text: createAddressed()(event.text) };
       if (event.type === 'image') return { ...event, image: links.image(owner, chat, event.image) };
       if (event.type === 'file') return { ...event, file: links.file(owner, chat, event.file) };
       if (event.type !== 'done') return event;
       const files = event.files.map((file) => links.file(owner, chat, file));
-      return { ...event, content: addressed(event.content), files };
+      return { ...event, content: createAddressed()(event.content), files };
     },
 
-    message: (row: MessageRow): Message => {
-      const gone = new Set(row.files.flatMap(({ path, isGone }) => (isGone ? [path] : [])));
+    message(row: MessageRow): Message {
+      const addressed = createAddressed(new Set(row.files.flatMap(({ path, isGone }) => (isGone ? [path] : []))));
       return {
         id: row.id,
         role: row.role,
         status: row.status,
-        content: addressed(row.content, gone),
+        content: addressed(row.content),
         parts:
           row.role === 'user'
             ? [{ type: 'text', text: row.content }]
-            : (row.status === 'running' ? row.parts : settled(row.parts)).map((part) => tellPart(part, gone)),
+            : (row.status === 'running' ? row.parts : settled(row.parts)).map((part) => tellPart(part, addressed)),
         files: row.files.map((file) => links.file(owner, chat, file)),
         model: row.model,
         tokens: row.inputTokens === null ? null : { input: row.inputTokens, output: row.outputTokens ?? 0 },

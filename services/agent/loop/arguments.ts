@@ -4,23 +4,31 @@ import { parseLenient } from './lenient-json.ts';
 /** Arguments as they were meant, and whether they had to be repaired for that; or what is wrong with them. */
 export type Arguments<T> = { value: T; isRepaired: boolean } | { fault: string };
 
+/** Longer arguments that are no JSON are not repaired: nothing else is done meanwhile. */
+const maxRepaired = 262_144;
+
+const repaired = (text: string): unknown => {
+  if (text.length > maxRepaired) throw new SyntaxError('It is too long to be repaired.');
+  return parseLenient(text);
+};
+
 const withoutFence = (text: string): string => /^\s*```\w*\n([\s\S]*?)\n?```\s*$/.exec(text)?.[1] ?? text;
 
 /** What the text may have been meant as, the most likely first. */
 function* readings(text: string, rawName: string | undefined): Generator<unknown, void, undefined> {
-  for (const read of [() => JSON.parse(text || '{}'), () => parseLenient(withoutFence(text))]) {
+  for (const read of [() => JSON.parse(text || '{}'), () => repaired(withoutFence(text))]) {
     try {
       const value: unknown = read();
       yield value;
       // Some write the JSON of a JSON, or of the code.
       if (typeof value !== 'string') continue;
-      yield parseLenient(value);
+      yield repaired(value);
       if (rawName !== undefined && text.startsWith('"')) yield { [rawName]: value };
     } catch {
       // The next reading may do.
     }
   }
-  if (rawName !== undefined && !isJson(text) && !/^\s*[{[]/.test(text)) yield { [rawName]: withoutFence(text) };
+  if (rawName !== undefined && !/^\s*[{[]/.test(text) && !isJson(text)) yield { [rawName]: withoutFence(text) };
 }
 
 /**

@@ -25,12 +25,13 @@ export const pairCalls = (messages: readonly ModelMessage[]): ModelMessage[] => 
     if (message.role === 'assistant' && message.content === '' && message.calls.length === 0) return;
     paired.push(message);
     if (message.role !== 'assistant') return;
-    const next = messages.findIndex((later, at) => at > index && later.role !== 'tool');
-    const results = messages.slice(index + 1, next === -1 ? undefined : next);
-    for (const { id } of message.calls) {
-      const result = results.find((one) => one.role === 'tool' && one.call === id);
-      paired.push(result ?? { role: 'tool', call: id, content: lost });
+    const results = new Map<string, ModelMessage>();
+    for (let at = index + 1; ; at++) {
+      const result = messages[at];
+      if (result?.role !== 'tool') break;
+      if (!results.has(result.call)) results.set(result.call, result);
     }
+    for (const { id } of message.calls) paired.push(results.get(id) ?? { role: 'tool', call: id, content: lost });
   });
   return paired;
 };

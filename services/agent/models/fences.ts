@@ -4,9 +4,19 @@ export interface Block {
   code: string;
 }
 
-const opening = /^ {0,3}(`{3,}|~{3,}) *([\w+#.-]{0,40})[^\n`]*$/;
+/** A longer line is text, so that a line without an end is not held back and looked at again with each piece of it. */
+const maxOpening = 1000;
+const fenced = /^ {0,3}(`{3,}|~{3,})/;
 /** The start of a line that may still become an opening fence. */
-const maybeOpening = /^ {0,3}(`{0,2}|`{3,}[^`]*|~{0,2}|~{3,}.*)$/;
+const maybeOpening = /^ {0,3}(?:`{0,2}$|`{3,}(?!`)[^`]*$|~{0,2}$|~{3})/;
+
+/** The fence that a line opens, and the name behind it. */
+const readOpening = (line: string): { fence: string; name: string } | undefined => {
+  const [start = '', fence] = (line.length <= maxOpening && fenced.exec(line)) || [];
+  const rest = line.slice(start.length);
+  if (fence === undefined || rest.includes('`')) return undefined;
+  return { fence, name: /^ *([\w+#.-]{0,40})/.exec(rest)?.[1] ?? '' };
+};
 
 const closes = (line: string, fence: string): boolean => {
   const bare = line.trim();
@@ -35,8 +45,9 @@ export const createFences = (languageOf: (name: string) => string | undefined) =
       if (!isMidLine && closes(line, shownFence)) shownFence = undefined;
       return { text: `${line}\n` };
     }
-    const [, fence, name = ''] = (isMidLine ? null : opening.exec(line.trimEnd())) ?? [];
-    if (fence === undefined) return { text: `${line}\n` };
+    const opening = isMidLine ? undefined : readOpening(line);
+    if (opening === undefined) return { text: `${line}\n` };
+    const { fence, name } = opening;
     const language = languageOf(name);
     if (language === undefined) shownFence = fence;
     else inside = { fence, language, lines: [] };
@@ -47,6 +58,8 @@ export const createFences = (languageOf: (name: string) => string | undefined) =
     /** Text that is no code, and the block once it is whole; what comes behind it is not looked at. */
     add(piece: string): { text: string; block?: Block } {
       pending += piece;
+      // Put together only with the end of its line: looked at before, a long one would be copied with each piece.
+      if (inside && !piece.includes('\n')) return { text: '' };
       let text = '';
       for (let end = pending.indexOf('\n'); end !== -1; end = pending.indexOf('\n')) {
         const taken = takeLine(pending.slice(0, end));
@@ -55,7 +68,8 @@ export const createFences = (languageOf: (name: string) => string | undefined) =
         text += taken.text;
         if (taken.block) return { text, block: taken.block };
       }
-      if (pending !== '' && !inside && (isMidLine || !maybeOpening.test(pending))) {
+      const mayOpen = !isMidLine && pending.length <= maxOpening && maybeOpening.test(pending);
+      if (pending !== '' && !inside && !mayOpen) {
         text += pending;
         pending = '';
         isMidLine = true;

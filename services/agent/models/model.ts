@@ -15,7 +15,7 @@ export interface ToolCall {
 }
 
 /** A call that is longer comes from a model that has lost its way. */
-export const maxArgumentCharacters = 2_000_000;
+export const maxArgumentCharacters = 1_000_000;
 
 export const endlessCall = () => new CodeBoxError('bad_gateway', 'The model does not come to the end of a call.');
 

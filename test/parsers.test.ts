@@ -1,0 +1,196 @@
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { createLinks } from '../services/agent/chats/links.ts';
+import { titleOf } from '../services/agent/chats/question.ts';
+import { createWholeLinks, withAddresses } from '../services/agent/chats/sandbox-links.ts';
+import { createSeal } from '../services/agent/chats/seal.ts';
+import { createTelling } from '../services/agent/chats/telling.ts';
+import { linksTo, withOrigin } from '../services/agent/dialects/links.ts';
+import { toInlineFile } from '../services/agent/dialects/openai/content.ts';
+import { readArguments } from '../services/agent/loop/arguments.ts';
+import { fitHistory, pairCalls } from '../services/agent/loop/history.ts';
+import { createMistakes } from '../services/agent/loop/mistakes.ts';
+import { withoutAnsi } from '../services/agent/loop/outputs.ts';
+import { createFences } from '../services/agent/models/fences.ts';
+import { type ModelMessage, maxArgumentCharacters } from '../services/agent/models/model.ts';
+import { findJsonFault } from '../services/http/json-fault.ts';
+import { longestTurn } from './longest-turn.ts';
+
+/** For which a parser may hold up everything else. */
+const mostMs = 200;
+
+interface Reading {
+  most: number;
+  make: (n: number) => unknown;
+  read: (input: never) => unknown;
+}
+
+const readings: Record<string, Reading> = {};
+
+/** Inputs of a size of up to `most`, which is the bound of the parser. */
+const parser = <I>(
+  name: string,
+  most: number,
+  read: (input: I) => unknown,
+  makes: Record<string, (n: number) => I>,
+) => {
+  for (const [what, make] of Object.entries(makes)) readings[`${name}: ${what}`] = { most, make, read };
+};
+
+const run = (text: string) => (n: number) => text.repeat(Math.ceil(n / text.length));
+const behind = (head: string, text: string, tail: string) => (n: number) => head + run(text)(n) + tail;
+const inPieces = (text: string, size: number, take: (piece: string) => unknown) => {
+  for (let at = 0; at < text.length; at += size) take(text.slice(at, at + size));
+};
+const keys = (n: number) => `{${Array.from({ length: n / 10 }, (_, key) => `"${key}":1`).join()}}`;
+
+// What a model says, in one round.
+const saidCharacters = 1_000_000;
+const links = createLinks(createSeal('secret'), 3600);
+const message = {
+  id: 'msg',
+  role: 'user' as const,
+  status: 'ok' as const,
+  parts: [],
+  files: [],
+  model: null,
+  inputTokens: null,
+  outputTokens: null,
+  rounds: 0,
+  error: null,
+  createdAt: new Date(),
+};
+const marks = {
+  'dots behind a name': behind('sandbox:/mnt/data/', '.', 'x'),
+  'spaces in a link': behind('](sandbox:/mnt/data/', ' ', 'x'),
+  'spaces before a link': behind('](', ' ', 'sandbox:'),
+  'links that are not begun': run('](  '),
+  'brackets in a name': behind('](sandbox:/mnt/data/', '(', ''),
+  'percent signs': behind('sandbox:/mnt/data/', '%41', ''),
+  'a file again and again': run('sandbox:/mnt/data/a '),
+  'many files': (n: number) => Array.from({ length: n / 25 }, (_, file) => `sandbox:/mnt/data/${file} `).join(''),
+};
+parser('names of files in an answer', saidCharacters, (text: string) => withAddresses(text, (path) => path), marks);
+parser(
+  'addresses of files in a message',
+  saidCharacters,
+  (content: string) => createTelling(links)({ key: 'key' }, 'chat').message({ ...message, content } as never),
+  marks,
+);
+parser(
+  'names of files in pieces of an answer',
+  saidCharacters,
+  (text: string) => inPieces(text, 4, createWholeLinks().next),
+  marks,
+);
+const fences = {
+  tildes: behind('', '~', '`\n'),
+  'tildes without an end': behind('', '~', '\r'),
+  'spaces behind tildes': behind('~~~', ' ', '`\n'),
+  backticks: run('`'),
+  'a long line of code': behind('```python\n', 'a', ''),
+  'lines of code': behind('```python\n', 'a\n', ''),
+  'a long line of a block that is shown': behind('```text\n', 'a', ''),
+  'a long last fence': behind('```python\n', '`', 'a\n'),
+  'empty lines': run('\n'),
+  spaces: run(' '),
+};
+const findFences = (size: number) => (text: string) =>
+  inPieces(text, size, createFences((name) => (name === 'python' ? name : undefined)).add);
+parser('fences in an answer', saidCharacters, findFences(saidCharacters), fences);
+parser('fences in pieces of an answer', saidCharacters, findFences(4), fences);
+const signed = {
+  links: run(' /v1/files/a/b'),
+  'links that are not ended': run(' /v1/files/a'),
+  'a long token': behind(' /v1/files/', 'a', ''),
+  protocols: run('http://'),
+};
+parser('signed links in an answer', saidCharacters, (text: string) => withOrigin(text, 'http://localhost'), signed);
+parser('signed links to a file', saidCharacters, (text: string) => linksTo(text, 'plot.png'), signed);
+parser('the title of a chat', saidCharacters, (text: string) => titleOf(text, []), {
+  spaces: run(' '),
+  words: run(' a'),
+});
+
+// What a model calls.
+const codeSchema = z.strictObject({ code: z.string(), language: z.string().optional() });
+parser('arguments of a call', maxArgumentCharacters, (text: string) => readArguments(codeSchema, text, 'code'), {
+  'deep lists': run('['),
+  'deep objects': run('{"a":'),
+  'a long list': behind('[', '1,', '1]'),
+  'many keys': keys,
+  'a JSON in a JSON': (n) => JSON.stringify(`{"code":"${run('\\n')(n)}"}`),
+  'quotes in a text': behind('{"code":"', '" ', ''),
+  'three quotes': behind('{"code":"""', '"', ''),
+  escapes: behind('{"code":"', '\\u0041', ''),
+  spaces: behind('', ' ', 'x'),
+  fences: behind('```\n', '\n``` ', 'x'),
+});
+parser('mistakes of a model', saidCharacters, (text: string) => createMistakes().noteFault(text), {
+  spaces: run(' '),
+  colours: run('\u001b['),
+  'a long colour': behind('\u001b[', '0', ''),
+  lines: run('line '),
+  addresses: run('0x'),
+});
+const callsAndResults = (count: number): ModelMessage[] => [
+  {
+    role: 'assistant',
+    content: '',
+    calls: Array.from({ length: count }, (_, call) => ({ id: `${call}`, name: 'run_code', arguments: '{}' })),
+  },
+  ...Array.from({ length: count }, (_, call) => ({ role: 'tool' as const, call: `${call}`, content: '' })),
+];
+parser('calls with their results', 20_000, (messages: ModelMessage[]) => pairCalls(messages), {
+  'of one round': callsAndResults,
+  'of many rounds': (n) => Array.from({ length: n / 10 }, () => callsAndResults(5)).flat(),
+});
+parser('a history', 20_000, (messages: ModelMessage[]) => fitHistory(messages, 1000), {
+  'of many calls': callsAndResults,
+  'of many rounds': (n) => Array.from({ length: n / 10 }, () => callsAndResults(5)).flat(),
+});
+
+// What code prints, as far as a model is told of it.
+parser('what is drawn in a terminal', 3_000_000, withoutAnsi, {
+  colours: run('\u001b['),
+  titles: run('\u001b]'),
+  'a long title': behind('\u001b]', 'a', ''),
+  'a long colour': behind('\u001b[', '0', ''),
+  'lines over lines': run('a\r'),
+  'line ends': run('\r\n'),
+});
+
+// Files in messages, which are as large as bodies of JSON.
+parser(
+  'data URLs',
+  10 * 1024 * 1024,
+  (url: string) => toInlineFile(url, undefined, { fallback: 'file', pointer: '' }),
+  {
+    parameters: behind('data:', ';a', ''),
+    'a long parameter': behind('data:a/b;', '=', '!'),
+    'a long type': behind('data:', 'a', ''),
+    base64: behind('data:a/b;base64,', 'a', ''),
+    'no base64': behind('data:a/b;base64,', 'a', '!'),
+    'percent signs': behind('data:,', '%41', ''),
+    'plain base64': run('a'),
+  },
+);
+
+parser('faults of JSON', 1024 * 1024, findJsonFault, {
+  'a text without end': behind('"', 'a', ''),
+  escapes: behind('"', '\\n', ''),
+  digits: run('1'),
+  fraction: behind('1.', '1', 'e'),
+  spaces: behind('', ' ', 'x'),
+  lines: behind('', '\n', 'x'),
+  'deep lists': run('['),
+  'a long list': behind('[', '1,', ''),
+});
+
+test.each(Object.entries(readings))('%s: read without holding up anybody else', async (_, { most, make, read }) => {
+  // A part of it first: what grows with more than the size is found out in a short time.
+  for (const size of [most / 16, most]) {
+    const input = make(size) as never;
+    expect(await longestTurn(() => read(input))).toBeLessThan(mostMs);
+  }
+});
