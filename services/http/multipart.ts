@@ -5,11 +5,13 @@ import busboy from 'busboy';
 import { CodeBoxError, newPathSchema } from '#contract';
 import { wording } from './wording.ts';
 
-const maxParts = 1000;
+const maxFiles = 1000;
+/** Parts that are no files are passed over, which takes its time too. */
+const maxParts = 2 * maxFiles;
 
 /**
  * Reads a multipart/form-data body; each file part goes to `write` with its filename as path, one after the other, streamed.
- * Throws `invalid_request` for a bad path or a body without files, and the signal's reason; what was written before stays.
+ * Throws `invalid_request` for a bad path, too many parts or a body without files, and the signal's reason; what was written before stays.
  * The body itself is left open, so that the answer can still be sent.
  */
 export const readMultipart = async (
@@ -35,10 +37,8 @@ export const readMultipart = async (
     });
     queue.catch((error) => failure.abort(error));
   });
-  let tooMany = false;
-  parser.on('filesLimit', () => {
-    tooMany = true;
-  });
+  parser.on('filesLimit', () => failure.abort(badPart(maxFiles, `is one of more than ${maxFiles}`)));
+  parser.on('partsLimit', () => failure.abort(tooManyParts()));
   try {
     await Promise.race([pipeline(body.iterator({ destroyOnReturn: false }), parser, { signal: stop }), aborted(stop)]);
     await queue;
@@ -49,7 +49,6 @@ export const readMultipart = async (
       errors: [{ pointer: '', detail: 'is not a whole multipart body' }],
     });
   }
-  if (tooMany) throw badPart(maxParts, `is one of more than ${maxParts} parts`);
   if (written === 0)
     throw new CodeBoxError('invalid_request', 'The multipart body has no file.', {
       errors: [{ pointer: '', detail: 'has no part with a filename' }],
@@ -66,7 +65,7 @@ const openParser = (contentType: string) => {
     return busboy({
       headers: { 'content-type': contentType },
       preservePath: true,
-      limits: { files: maxParts, fields: 0 },
+      limits: { files: maxFiles, parts: maxParts, fields: 0 },
     });
   } catch (cause) {
     throw new CodeBoxError('invalid_request', 'The multipart body has no boundary.', {
@@ -79,4 +78,9 @@ const openParser = (contentType: string) => {
 const badPart = (index: number, detail: string) =>
   new CodeBoxError('invalid_request', `File ${index} ${detail}.`, {
     errors: [{ pointer: `/files/${index}/filename`, detail }],
+  });
+
+const tooManyParts = () =>
+  new CodeBoxError('invalid_request', `The multipart body has more than ${maxParts} parts.`, {
+    errors: [{ pointer: '', detail: `has more than ${maxParts} parts` }],
   });

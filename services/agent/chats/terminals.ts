@@ -28,7 +28,10 @@ export const createTerminals = ({ chats, boxes, seal, gatewayUrl }: TerminalsOpt
     return { url: `/v1/chats/${id}/terminal?ticket=${sealed}`, expiresAt };
   },
 
-  /** The gateway's end of a terminal, open; throws `unauthorized` for a ticket that is used, late, or of another chat. */
+  /**
+   * The gateway's end of a terminal, open. Throws `unauthorized` for a ticket that is used, late, or of another chat, and
+   * `too_many_requests` when enough are open.
+   */
   async connect(id: string, { ticket = '', ...query }: TerminalQuery): Promise<WebSocket> {
     const text = seal.open(purpose, ticket);
     const opened = text === undefined ? undefined : ticketSchema.parse(JSON.parse(text));
@@ -52,11 +55,7 @@ const open = (url: URL): Promise<WebSocket> =>
     });
     ws.once('unexpected-response', (request, response) => {
       request.destroy();
-      failed(
-        response.statusCode === 401
-          ? new CodeBoxError('unauthorized', 'The ticket was used, or is too old.')
-          : new CodeBoxError('unavailable', 'The terminal cannot be had.', { cause: response.statusCode }),
-      );
+      failed(refusalOf(response.statusCode));
     });
     ws.on('error', (cause) => failed(new CodeBoxError('unavailable', 'The gateway cannot be reached.', { cause })));
     ws.once('open', () => {
@@ -65,3 +64,10 @@ const open = (url: URL): Promise<WebSocket> =>
       opened(ws);
     });
   });
+
+const refusalOf = (status: number | undefined): CodeBoxError => {
+  if (status === 401) return new CodeBoxError('unauthorized', 'The ticket was used, or is too old.');
+  if (status === 429)
+    return new CodeBoxError('too_many_requests', 'Too many terminals are open.', { retryAfterSeconds: 5 });
+  return new CodeBoxError('unavailable', 'The terminal cannot be had.', { cause: status });
+};

@@ -4,7 +4,7 @@ const cell = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 const maxRows = 200_000;
 const maxColumns = 10_000;
 /** Rows with keys of their own, and columns of unequal length, are filled up: a small body may be a huge table. */
-const maxCells = 1_000_000;
+const maxCells = 400_000;
 
 const isCell = (value: unknown): boolean =>
   value === null || typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';

@@ -9,6 +9,7 @@ import { isOpenAiPath, openAiErrorResponse } from '../dialects/openai/openai-err
 import type { Catalog } from '../models/catalog.ts';
 import { createEndpoints, type Endpoints } from './endpoints.ts';
 import type { Env } from './env.ts';
+import { createOpenRequests } from './open-requests.ts';
 import type { Owners } from './owner.ts';
 import { addCellRoutes } from './routes/cells.ts';
 import { addChatRoutes } from './routes/chats.ts';
@@ -46,10 +47,11 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   app.use(options.metrics.middleware);
   app.use(refuseManyHosts());
   app.use(refuseDotSegments());
+  const boundOpen = createOpenRequests();
   for (const path of ['/v1/*', '/gpt-code-ui/*']) {
     app.use(path, async (c, next) => {
       if (isOpenToAll(c.req.path)) return await next();
-      return await options.owners.middleware(c, next);
+      return await options.owners.middleware(c, () => boundOpen(c, next));
     });
     app.use(path, answerBeforeLeaving(options));
   }

@@ -1,6 +1,7 @@
 import { addAbortListener } from 'node:events';
 import type { Context, Next } from 'hono';
 import { CodeBoxError } from '#contract';
+import { createTally } from '../../http/tally.ts';
 import { closeCodes, type Peer } from '../../websockets/peer.ts';
 import { requireCaller } from './admission.ts';
 import type { Env } from './env.ts';
@@ -26,17 +27,7 @@ const maxPerTenant = 1000;
  * outlives the key behind it, or the gateway, by more than `checkEveryMs`. Nor does an event stream its key.
  */
 export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenSocketsOptions) => {
-  const open = new Map<string, number>();
-
-  const count = (tenant: string, socket: OpenSocket) => {
-    open.set(tenant, (open.get(tenant) ?? 0) + 1);
-    const forget = () => {
-      const left = (open.get(tenant) ?? 1) - 1;
-      if (left > 0) open.set(tenant, left);
-      else open.delete(tenant);
-    };
-    socket.closed.addEventListener('abort', forget, { once: true });
-  };
+  const open = createTally();
 
   const closeAtStop = (socket: OpenSocket) => {
     const waiting = addAbortListener(stopping, () =>
@@ -64,7 +55,7 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
   return {
     /** Throws `too_many_requests` when the tenant of the request has enough of them. */
     expectRoom(c: Context<Env>): void {
-      if ((open.get(c.get('tenant')) ?? 0) >= maxPerTenant)
+      if (open.of(c.get('tenant')) >= maxPerTenant)
         throw new CodeBoxError('too_many_requests', `${maxPerTenant} WebSockets are open.`, { retryAfterSeconds: 5 });
     },
 
@@ -80,7 +71,7 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
     keep(c: Context<Env>, socket: OpenSocket, check?: () => Promise<unknown>): void {
       if (socket.closed.aborted) return;
       const caller = callerOf(c);
-      count(caller.tenantId, socket);
+      socket.closed.addEventListener('abort', open.add(caller.tenantId), { once: true });
       closeAtStop(socket);
       checkAgain(socket, async () => {
         requireCaller(await keys.still(caller));

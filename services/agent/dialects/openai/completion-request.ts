@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { modelNameSchema, plainText, wellFormedText } from '#contract';
 import { faulty } from '../../../http/fault.ts';
 import { type Asked, type InlineFile, type Said, toAsked, toInlineFile } from './content.ts';
+import { maxTools, metadataSchema } from './limits.ts';
 
 const text = wellFormedText().max(1_000_000);
 
@@ -50,9 +51,12 @@ export const chatCompletionRequestSchema = z
       .max(256)
       .nullish()
       .meta({ description: 'A chat, or any name of your own: its chat and box go on. Also metadata.session_id.' }),
-    metadata: z.record(z.string(), z.string()).nullish(),
+    metadata: metadataSchema.nullish(),
     n: z.literal(1, { error: 'must be 1' }).nullish(),
-    tools: z.array(z.looseObject({ type: z.literal('code_interpreter', { error: ownTools }) })).nullish(),
+    tools: z
+      .array(z.looseObject({ type: z.literal('code_interpreter', { error: ownTools }) }))
+      .max(maxTools)
+      .nullish(),
     functions: z.array(z.unknown()).max(0, { error: ownTools }).nullish(),
     response_format: z.looseObject({ type: z.literal('text', { error: 'must be text' }) }).nullish(),
   })

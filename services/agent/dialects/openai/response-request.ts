@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { modelNameSchema, plainText, wellFormedText } from '#contract';
 import { faulty } from '../../../http/fault.ts';
 import { type Asked, type InlineFile, type Said, toAsked, toInlineFile } from './content.ts';
+import { maxOutputs, metadataSchema } from './limits.ts';
 
 const text = wellFormedText().max(1_000_000);
 
@@ -31,7 +32,10 @@ const messageSchema = z.looseObject({
 const callSchema = z.looseObject({
   type: z.literal('code_interpreter_call'),
   code: z.string().nullish(),
-  outputs: z.array(z.looseObject({ logs: z.string().optional() })).nullish(),
+  outputs: z
+    .array(z.looseObject({ logs: z.string().optional() }))
+    .max(maxOutputs)
+    .nullish(),
 });
 const reasoningSchema = z.looseObject({ type: z.literal('reasoning') });
 
@@ -58,7 +62,7 @@ export const responseRequestSchema = z
       .nullish()
       .meta({ description: 'The latest response of a chat, which goes on with its box.' }),
     user: plainText().min(1).max(256).nullish().meta({ description: 'As X-CodeBox-User.' }),
-    metadata: z.record(z.string(), z.string()).nullish(),
+    metadata: metadataSchema.nullish(),
     background: z.literal(false, { error: 'must be false' }).nullish(),
     conversation: z.null({ error: 'is not known: use previous_response_id' }).optional(),
     prompt: z.null({ error: 'is not known: send its text' }).optional(),
