@@ -262,7 +262,7 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     model.say(runs('import time\nprint("begun", flush=True)\ntime.sleep(600)'), { text: 'never' });
     await ask('Take long');
     await answer().getByText('begun', { exact: true }).waitFor();
-    await running.agent.kill('SIGKILL');
+    await running.agent.die();
     await page.getByText('Connection lost').waitFor();
     await running.agent.restart();
     await page.getByText('Connection lost').waitFor({ state: 'detached' });
