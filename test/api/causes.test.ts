@@ -5,6 +5,8 @@ import { drivers, eventually, type RunningGateway, startGateway, streamOf } from
 const mebibyte = 1024 * 1024;
 /** What a run past its limit may take to end: an interrupt, a new kernel, and room for a busy machine. */
 const ladderMs = 8000;
+/** The limit of a run that fills its box with processes. */
+const limitSeconds = 10;
 /** Python that takes up to 8 GiB in steps: a machine refuses at once what it could never have, and none is killed then. */
 const eat = "[b'x' * (64 << 20) for _ in range(128)]";
 /** Shell that waits until a process has become what it is started for. */
@@ -183,6 +185,21 @@ describe.each(drivers)('causes on the %s driver', (driver) => {
       await goesOn();
     }
     terminal.close();
+    await gateway.client.boxes.delete(id);
+  });
+
+  const loop = (attempt: string) => `while True:\n  try: ${attempt}\n  except BaseException: pass`;
+  test.each([
+    ['in the kernel', `import os\n${loop('os.fork()')}`],
+    ['by daemons', `import os\n${loop('os.fork() == 0 and os.setsid()')}`],
+  ])('a fork loop %s that takes every error ends near its limit, and the next run finds the files', async (_, code) => {
+    const { id } = await gateway.createBox();
+    await gateway.run(id, 'open("kept.txt", "w").write("here")');
+    const bomb = await gateway.run(id, code, { timeoutSeconds: limitSeconds });
+    expect(bomb).toMatchObject({ status: 'killed', cause: { code: 'pids_limit' }, processes: [] });
+    // The machine shares its CPUs with all these processes: an interrupt, a kill and the end of each take their time.
+    expect(bomb.durationMs).toBeLessThan(3 * limitSeconds * 1000);
+    expect((await gateway.run(id, 'open("kept.txt").read()')).text).toBe("'here'");
     await gateway.client.boxes.delete(id);
   });
 

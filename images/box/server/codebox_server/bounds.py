@@ -41,6 +41,10 @@ DRAIN_MESSAGES = 100
 # What waits for a WebSocket client that does not read before it is cut off.
 SOCKET_BUFFER_BYTES = 32 * MIB
 
+# By how much all that is started comes after the box server when there is not enough CPU. Then the server, which needs
+# little, still ends runs in time and answers while hundreds of processes want the CPU.
+NICE = 10
+
 QUEUE_WAITING = 16
 # Executions of a context whose threads and tasks are known by what they write: the last ones, and those that still do.
 ORIGINS_KNOWN = 1000

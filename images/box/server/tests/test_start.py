@@ -85,6 +85,15 @@ def test_kernels_and_commands_go_before_the_server_when_memory_runs_out(box: Box
     assert Path(f"/proc/{box.process.pid}/oom_score_adj").read_text() != "1000\n"
 
 
+def test_kernels_commands_and_what_they_start_get_the_cpu_after_the_server(box: Box) -> None:
+    server = os.getpriority(os.PRIO_PROCESS, box.process.pid)
+    assert server <= 9
+    code = "import os; {os.getpriority(os.PRIO_PROCESS, int(task)) for task in os.listdir('/proc/self/task')}"
+    assert result(box.run(code)) == str({server + 10})
+    assert text(box.run("nice", "bash")) == f"{server + 10}\n"
+    assert text(box.command("sleep 0.2; nice").wait()) == f"{server + 10}\n"
+
+
 def test_bound_environment_reaches_kernels_and_commands(fresh_box: Box) -> None:
     before = fresh_box.context()
     assert fresh_box.http.post("/codebox/bind", json={"env": {"TOKEN": "a b\n'c"}}).status_code == 204

@@ -16,7 +16,7 @@ import codebox_server
 from codebox_server.bounds import JOB_ANSWER_BYTES, JOB_ERROR_BYTES, JOBS_RUNNING, READ_BATCH_BYTES
 from codebox_server.errors import STATUS, BoxError
 from codebox_server.files.jobs.__main__ import REFUSED
-from codebox_server.system.process import make_expendable, signal_group
+from codebox_server.system.process import place_below, signal_group
 
 _PACKAGES = str(Path(codebox_server.__file__).parent.parent)
 
@@ -86,7 +86,7 @@ class Workers:
             )
             try:
                 # The server survives what a job needs in memory.
-                make_expendable(process.pid)
+                place_below(process.pid)
                 if stdin is not None:
                     await _feed(process, stdin)
                 yield process

@@ -17,7 +17,7 @@ from codebox_server.bounds import KERNEL_START_SECONDS
 from codebox_server.errors import BoxError
 from codebox_server.forks.client import ForkServer
 from codebox_server.forks.provisioner import register_provisioner
-from codebox_server.system.process import make_expendable
+from codebox_server.system.process import place_below
 
 
 class KernelObserver(Protocol):
@@ -91,7 +91,7 @@ class BoxKernelManager(ServerKernelManager):
             await self.provisioner.wait()
 
     async def _async_post_start_kernel(self, **kwargs: Any) -> None:
-        make_expendable(self.provisioner.pid)
+        place_below(self.provisioner.pid)
         await super()._async_post_start_kernel(**kwargs)
 
 

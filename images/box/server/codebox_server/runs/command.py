@@ -25,7 +25,7 @@ from codebox_server.runs.output import Output
 from codebox_server.runs.probe import Events, Probe
 from codebox_server.runs.trouble import trouble
 from codebox_server.system.cgroup import Counts
-from codebox_server.system.process import Death, cpu_ms, make_expendable, reap, signal_group, watch_exit
+from codebox_server.system.process import Death, cpu_ms, place_below, reap, signal_group, watch_exit
 from codebox_server.system.process_table import all_pids
 
 _READ_BYTES = 64 * 1024
@@ -105,7 +105,7 @@ class Command:
         except (OSError, ValueError) as error:
             raise BoxError("invalid_request", f"the command cannot be started: {error}") from error
         self.pid = process.pid
-        make_expendable(self.pid)
+        place_below(self.pid)
         self._started_at = time.monotonic()
         self._adopt(process)
         self.write(request.stdin, not request.open_stdin)

@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from codebox_server.bounds import NICE
+
 _TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 _POLL_SECONDS = 0.1
 _ENVIRONMENT_BYTES = 1024 * 1024
@@ -180,11 +182,13 @@ def peak_bytes(pids: list[int]) -> int:
     return total
 
 
-def make_expendable(pid: int) -> None:
-    """Let the out-of-memory killer take this process, and what it starts, before the box server."""
-    # Raising the score is always allowed; a process that has gone needs none.
+def place_below(pid: int) -> None:
+    """Have this process, and what it starts, get the CPU after the box server and lose its memory before it."""
+    # Both are always allowed; a process that has gone needs neither.
     with contextlib.suppress(OSError):
         _write_small(f"/proc/{pid}/oom_score_adj", b"1000")
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0) + NICE)
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:

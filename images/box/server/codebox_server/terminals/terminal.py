@@ -21,7 +21,7 @@ from codebox_server.bounds import (
     TERMINAL_SEND_BYTES,
 )
 from codebox_server.errors import BoxError, full
-from codebox_server.system.process import Death, make_expendable, reap, watch_exit
+from codebox_server.system.process import Death, place_below, reap, watch_exit
 from codebox_server.terminals.screen import Screen
 from codebox_server.terminals.session import MARK, end_session
 
@@ -92,7 +92,7 @@ class Terminal:
         finally:
             os.close(slave)
         self.pid = process.pid
-        make_expendable(self.pid)
+        place_below(self.pid)
         self._listen()
         watch_exit(self.pid, lambda: self._on_exit(process))
 
