@@ -46,6 +46,7 @@ const causeCodes = [
   'kernel_start (the kernel did not start or did not answer in time: no code has run)',
   'restarted, context_deleted (the context went)',
   'box_… (the box is gone: box_deleted, box_idle, box_lost, box_unresponsive, …)',
+  'not_started (none of the code has run or will: ask again)',
   'journal_lost, protocol_error, no_end (the box does not tell)',
   'internal (the kernel or the box server itself failed, at no fault of the code; the status is killed)',
 ];

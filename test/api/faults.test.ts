@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, ExecutionEvent } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
@@ -102,6 +103,48 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     });
     expect(lost).toMatchObject({ status: 'lost', cause: { code: 'journal_lost' }, stateLost: false });
     expect((await gateway.run(box.id, 'kept')).text).toBe('6');
+  });
+
+  test('code that never reached its box is known not to have run, and a repeat of its request runs it once', async () => {
+    const db = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
+    await db.connect();
+    // Holds the gateway between the record of the run and its code.
+    await db.query(`
+      create function hold_key() returns trigger language plpgsql as
+        $$ begin perform pg_advisory_xact_lock(7302); return new; end $$;
+      create trigger hold_key before update on idempotency_keys for each row execute function hold_key();
+      select pg_advisory_lock(7302)`);
+    const path = `/v1/boxes/${box.id}/executions`;
+    const ask = () =>
+      gateway.call(path, {
+        method: 'POST',
+        headers: { 'idempotency-key': 'never-came' },
+        body: JSON.stringify({ code: 'open("came", "a").write("x")' }),
+      });
+    const asked = ask().catch(() => {});
+    const waiting = `select from pg_locks where locktype = 'advisory' and not granted`;
+    await eventually(async () => (await db.query(waiting)).rowCount === 1);
+    await gateway.kill('SIGKILL');
+    await asked;
+    // PostgreSQL does what it was asked, whoever has died meanwhile.
+    await db.query('select pg_advisory_unlock(7302)');
+    await eventually(async () => (await db.query(waiting)).rowCount === 0);
+    await db.query('drop trigger hold_key on idempotency_keys; drop function hold_key');
+    await db.end();
+    await gateway.restart();
+    const answer = await eventually(async () => {
+      const response = await ask();
+      if (response.status === 200) return (await response.json()) as Execution;
+      expect(response.status).toBe(409);
+      await response.body?.cancel();
+      return undefined;
+    });
+    expect(answer).toMatchObject({ status: 'ok' });
+    expect((await gateway.run(box.id, 'open("came").read()')).text).toBe("'x'");
+    const { body } = await gateway.get<{ items: Execution[] }>(`${path}?limit=3`);
+    expect(body.items[2]).toMatchObject({ status: 'lost', cause: { code: 'not_started' } });
+    const first = await gateway.get<Execution>(`${path}/${body.items[2]?.id}`);
+    expect(first.body).toMatchObject({ status: 'lost', stateLost: false });
   });
 
   test('SIGTERM ends streams in order, and they go on after the next start', async () => {

@@ -293,6 +293,8 @@ export const createBoxServerClient = (
     /** The events after `after`, then what follows, to `done`. */
     events: journals.events,
 
+    /** Has an execution that has not come to the box never run, whenever it comes; `conflict` when it may have run. */
+    refuseExecution: (id: string) => call(`executions/${id}`, 'DELETE'),
     readExecution: (id: string) => read(executionSchema, `executions/${id}`),
     /** What runs and what waits, the oldest first. */
     unfinishedExecutions: async (signal: AbortSignal) => (await read(executionsSchema, 'executions', signal)).items,

@@ -18,7 +18,7 @@ import type { Store } from '../store/store.ts';
 import type { Activity } from './activity.ts';
 import type { CpuBudget } from './cpu-budget.ts';
 import type { KnownExecution, ReadExecution } from './execution-view.ts';
-import { type Following, lostEvent, type Opened } from './following.ts';
+import { type Following, hasNeverStarted, lostEvent, type Opened } from './following.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import { isOverQuota, type TenantQuotas } from './quotas.ts';
 import { type Recorder, togetherMs } from './recorder.ts';
@@ -78,7 +78,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
     const over = new AbortController();
     // Not the caller's own signal: of code that is cut off on its way nobody knows whether it has run.
     const left = new AbortController();
-    const letGo = following.hold(id);
+    const letGo = following.send(id);
     try {
       const first = onAccepted || isLimited ? await insert() : undefined;
       if (first && onAccepted)
@@ -146,6 +146,13 @@ export const createExecutions = (options: ExecutionsOptions) => {
 
   return {
     find,
+
+    /** Whether it is certain that none of its code has run or will. */
+    hasNeverStarted: async (tenant: string, box: string, id: string): Promise<boolean> => {
+      const row = await store.executions.find(tenant, box, id);
+      return row !== undefined && hasNeverStarted(row);
+    },
+
     /** Executions of a box; of those that run with what the box tells of them. */
     async list(tenant: string, box: string, query: PageQuery): Promise<Page<KnownExecution>> {
       await lifecycle.find(tenant, box);

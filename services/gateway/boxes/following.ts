@@ -48,6 +48,7 @@ const maxTimeoutMs = 3_600_000;
 export const createFollowing = (options: FollowingOptions) => {
   const { store, lifecycle, activity, background, recorder, graceMs } = options;
   const held = new Map<string, number>();
+  const sent = new Set<string>();
   const timeoutOf = (row: ExecutionRow): number => row.timeoutMs ?? maxTimeoutMs;
 
   /** While the answer has not been called, its end is looked after here. */
@@ -60,12 +61,52 @@ export const createFollowing = (options: FollowingOptions) => {
     };
   };
 
+  /** While the answer has not been called, its code is on its way: that its box does not know it tells nothing yet. */
+  const send = (id: string): (() => void) => {
+    const release = hold(id);
+    sent.add(id);
+    return () => {
+      sent.delete(id);
+      release();
+    };
+  };
+
+  /** Whether its code has never come to its box and never will: what is still on its way is refused there. */
+  const isRefused = async (row: ExecutionRow, server: BoxConnection): Promise<boolean> => {
+    const never = await server.refuseExecution(row.id).then(
+      () => true,
+      () => false,
+    );
+    if (!never) return false;
+    // What embodied the box before this one may have run it.
+    const { restoredAt } = await lifecycle.find(row.tenantId, row.boxId);
+    return restoredAt === null || restoredAt < row.createdAt;
+  };
+
+  /** The end of an execution that its box does not know: then the context, if it is still there, has its variables. */
+  const forgotten = async (
+    row: ExecutionRow,
+    server: BoxConnection,
+    seq: number,
+    cause: Cause,
+  ): Promise<ExecutionDone> => {
+    const done = lostEvent(seq, cause);
+    if (cause.code !== 'journal_lost') return done;
+    if (seq === 1 && (await isRefused(row, server))) return { ...lostEvent(seq, notStarted), stateLost: false };
+    const isItsOwn = ({ id, language, default: isDefault }: Context) =>
+      row.context === null ? isDefault && language === row.language : id === row.context;
+    // Of a box that does not answer the variables count as gone.
+    const contexts = await server.contexts().catch(() => []);
+    return { ...done, stateLost: !contexts.some(isItsOwn) };
+  };
+
   /** How an execution ended that its box does not know. */
   const lost = async (row: ExecutionRow, server: BoxConnection, seq: number, cause: Cause): Promise<ExecutionDone> => {
     // Its outputs may be forgotten while its end is on record.
     const { done } = (await store.executions.find(row.tenantId, row.boxId, row.id)) ?? row;
     if (done) return { ...done, seq };
-    if (cause.code === 'journal_lost' && (await store.executions.isFollowedElsewhere(row.id))) {
+    const isOnItsWay = () => sent.has(row.id) || store.executions.isFollowedElsewhere(row.id);
+    if (cause.code === 'journal_lost' && (await isOnItsWay())) {
       throw new CodeBoxError('unavailable', 'The execution has not reached its box yet.', { retryAfterSeconds: 1 });
     }
     return await forgotten(row, server, seq, cause);
@@ -129,7 +170,8 @@ export const createFollowing = (options: FollowingOptions) => {
 
   return {
     events,
-    hold,
+    send,
+    forgotten,
     isHeld: (id: string): boolean => held.has(id),
 
     /** Follows it behind its requests, to its end. */
@@ -186,6 +228,15 @@ export const whyRunGone = async (
   return cause?.code === 'box_hibernated' ? { code: 'box_lost', detail: 'The instance of the box was lost.' } : cause;
 };
 
+const notStarted: Cause = {
+  code: 'not_started',
+  detail: 'The gateway failed before the code reached its box: none of it has run, and none will.',
+};
+
+/** Whether it is certain that none of its code has run or will. */
+export const hasNeverStarted = ({ status, cause }: Pick<ExecutionRow, 'status' | 'cause'>): boolean =>
+  status === 'lost' && cause?.code === notStarted.code;
+
 /** The end of an execution of which nobody knows how it ended. */
 export const lostEvent = (seq: number, cause: Cause): ExecutionDone => ({
   seq,
@@ -195,19 +246,3 @@ export const lostEvent = (seq: number, cause: Cause): ExecutionDone => ({
   durationMs: 0,
   stateLost: true,
 });
-
-/** The end of an execution that its box may have forgotten: then the context, if it is still there, has its variables. */
-export const forgotten = async (
-  row: ExecutionRow,
-  server: BoxConnection,
-  seq: number,
-  cause: Cause,
-): Promise<ExecutionDone> => {
-  const done = lostEvent(seq, cause);
-  if (cause.code !== 'journal_lost') return done;
-  const isItsOwn = ({ id, language, default: isDefault }: Context) =>
-    row.context === null ? isDefault && language === row.language : id === row.context;
-  // Of a box that does not answer the variables count as gone.
-  const contexts = await server.contexts().catch(() => []);
-  return { ...done, stateLost: !contexts.some(isItsOwn) };
-};

@@ -2,7 +2,7 @@ import { type Cause, CodeBoxError } from '#contract';
 import type { Background } from '../../waiting/background.ts';
 import type { UnsettledExecution } from '../store/executions.ts';
 import type { Store } from '../store/store.ts';
-import { type Following, forgotten, lostEvent, whyRunGone } from './following.ts';
+import { type Following, lostEvent, whyRunGone } from './following.ts';
 import type { Lifecycle } from './lifecycle.ts';
 import type { Recorder } from './recorder.ts';
 import { noEnd } from './run-clock.ts';
@@ -62,7 +62,7 @@ export const createSettlement = (options: SettlementOptions) => {
     cause ??= await whyRunGone(lifecycle, row);
     if (!cause && isOurs && (await following.isOverdue(row))) cause = noEnd;
     if (!cause) throw new CodeBoxError('unavailable', 'The box does not answer.');
-    recorder.record(row, server ? await forgotten(row, server, 1, cause) : lostEvent(1, cause));
+    recorder.record(row, server ? await following.forgotten(row, server, 1, cause) : lostEvent(1, cause));
   };
 
   /** Page by page: those that nobody follows, and all that have counted as running for longer than `olderThanMs`. */

@@ -15,8 +15,8 @@ import { requireScope, scopeOf } from './scopes.ts';
 export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> extends BareSpec<P, Q, B> {
   /**
    * Takes an Idempotency-Key. `replay` answers again for something that was started and can be read at `location`;
-   * `keepsAnswer` keeps the whole answer too, for as long as keys are kept; `onlyAbandoned` and `cameToNothing` are for what is
-   * not joined while it is made.
+   * `keepsAnswer` keeps the whole answer too, for as long as keys are kept; `onlyAbandoned` is for what is not joined while it is
+   * made. What was abandoned and `cameToNothing` is done anew.
    */
   idempotent?:
     | true

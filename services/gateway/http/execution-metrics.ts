@@ -8,7 +8,8 @@ const other = 'other';
 /** Causes by which a run ends; a box may send any text. */
 const causes = new Set([
   ...['timeout', 'cpu_limit', 'output_limit', 'interrupted', 'signal', 'exit', 'oom', 'disk_full', 'pids_limit'],
-  ...['kernel_start', 'restarted', 'context_deleted', 'journal_lost', 'protocol_error', 'no_end', 'internal'],
+  ...['kernel_start', 'restarted', 'context_deleted', 'not_started', 'internal'],
+  ...['journal_lost', 'protocol_error', 'no_end'],
   ...[...boxCauseSchema.shape.code.options, 'lost', 'hibernated'].map((code) => `box_${code}`),
 ]);
 

@@ -171,9 +171,9 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return row?.id;
     },
 
-    /** Forgets one that the box refused before it ran. */
+    /** Forgets one that the box refused before it ran, unless another gateway has ended it. */
     async remove(id: string): Promise<void> {
-      await db.delete(executions).where(eq(executions.id, id));
+      await db.delete(executions).where(and(eq(executions.id, id), eq(executions.status, 'running')));
     },
 
     /**

@@ -29,6 +29,8 @@ HEAD_SECONDS = 0.05
 # Journals of the whole box. The oldest finished runs are forgotten first.
 JOURNAL_BYTES = 64 * MIB
 JOURNAL_RUNS = 2_000
+RECEIVED_IDS = 20_000
+REFUSED_IDS = 1_000
 
 # What a kernel has written and the box server may not have heard yet, for the case that the kernel dies.
 LAST_WORDS_BYTES = 4 * MIB

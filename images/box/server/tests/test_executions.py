@@ -245,6 +245,22 @@ def test_an_id_is_used_once(box: Box) -> None:
     assert sorted(answers) == [200] + [409] * 7
 
 
+def test_what_never_came_can_be_refused_for_good_and_what_came_cannot(box: Box) -> None:
+    run = box.start("1")
+    run.until("started")
+    assert box.http.delete(run.path).status_code == 409
+    assert run.wait()[-1]["status"] == "ok"
+    path = f"/codebox/executions/{uuid.uuid4().hex}"
+    assert [box.http.delete(path).status_code for _ in range(2)] == [204, 204]
+    late = box.http.put(path, json={"code": "open('late', 'w')", "timeoutMs": 1000})
+    assert (late.status_code, late.json()["code"]) == (409, "conflict")
+    assert result(box.run("import os; os.path.exists('late')")) == "False"
+    turned_away = f"/codebox/executions/{uuid.uuid4().hex}"
+    asked = {"code": "1", "timeoutMs": 1000, "context": uuid.uuid4().hex}
+    assert box.http.put(turned_away, json=asked).status_code == 404
+    assert box.http.delete(turned_away).status_code == 204
+
+
 def test_output_after_the_end_of_a_run_is_dropped_and_ends_nothing(box: Box) -> None:
     code = (
         "import threading, time\ndef late():\n  time.sleep(0.2)\n  print('late')\nthreading.Thread(target=late).start()"

@@ -36,6 +36,11 @@ type Asked = Pick<Input<unknown, unknown, CreateExecution>, 'c' | 'tenant' | 'bo
 
 const locationOf = (row: ExecutionRow) => `/v1/boxes/${row.boxId}/executions/${row.id}`;
 
+const placeOf = (location: string): { box: string; id: string } => {
+  const [, , , box = '', , id = ''] = location.split('/');
+  return { box, id };
+};
+
 /** `/v1/boxes/{box}/executions`: run code, read it, stream it, answer it, stop it. */
 export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, stopping: AbortSignal): void => {
   const whole = createWholeAnswers();
@@ -60,7 +65,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
   };
 
   const replay = async ({ c, tenant, body }: Asked, location: string): Promise<Response> => {
-    const [, , , box = '', , id = ''] = location.split('/');
+    const { box, id } = placeOf(location);
     const { row, done, events } = await executions.read(tenant, box, id);
     if (row.status === 'running' && !done && !events) {
       // Noted, but not yet in its box, where it may still be refused.
@@ -82,7 +87,13 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       body: createExecutionSchema,
       codeQuery: executionCodeQuerySchema,
       bounds: largeJson,
-      idempotent: { replay },
+      idempotent: {
+        replay,
+        cameToNothing: (tenant, location) => {
+          const { box, id } = placeOf(location);
+          return executions.hasNeverStarted(tenant, box, id);
+        },
+      },
       responses: {
         200: { description: 'The whole execution, or its events by Accept.', types: executionTypes },
         202: { description: 'It runs; its events are at Location.', schema: executionSummarySchema },

@@ -56,6 +56,11 @@ class ExecutionHandler(BoxHandler):
             raise BoxError("invalid_request", f"language has to be one of {', '.join(languages)}", "/language")
         return asked
 
+    async def delete(self, execution_id: str) -> None:
+        """Have it never run: 204 when it was never received, 409 when it may have been."""
+        self.box.executions.refuse(check_id(execution_id))
+        self.send_nothing()
+
     async def get(self, execution_id: str) -> None:
         """The execution as it stands."""
         self.send_json(self.box.executions.get(execution_id).to_json())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from codebox_server.bounds import RECEIVED_IDS, REFUSED_IDS
 from codebox_server.errors import BoxError
 from codebox_server.runs.context import Context
 from codebox_server.runs.contexts import Contexts
@@ -19,23 +20,46 @@ class Executions:
     def __init__(self, contexts: Contexts, journals: Journals) -> None:
         self._contexts = contexts
         self._journals = journals
-        self._starting: set[str] = set()
+        # Oldest first; longer than journals are kept, so that what is not in here was never sent.
+        self._received: dict[str, None] = {}
+        self._knows_all = True
+        self._refused: set[str] = set()
 
     async def start(self, request: ExecutionRequest, context_id: str | None) -> Execution:
         """Queue a run. Raises conflict (id known), not_found (context), too_many_requests (queue full)."""
-        if request.id in self._starting or self._journals.get(_key(request.id)) is not None:
+        if request.id in self._refused:
+            raise BoxError("conflict", "the execution was given up before it came here")
+        if request.id in self._received or self._journals.get(_key(request.id)) is not None:
             raise BoxError("conflict", "an execution with this id exists")
-        self._starting.add(request.id)
+        self._note(request.id)
         try:
             context = (
                 await self._contexts.default(request.language) if context_id is None else self._contexts.get(context_id)
             )
             execution = self._create(request, context)
             context.submit(execution)
-        finally:
-            self._starting.discard(request.id)
+        except BoxError:
+            self._received.pop(request.id, None)
+            raise
         self._journals.add(_key(request.id), execution)
         return execution
+
+    def _note(self, execution_id: str) -> None:
+        self._received[execution_id] = None
+        if len(self._received) > RECEIVED_IDS:
+            del self._received[next(iter(self._received))]
+            self._knows_all = False
+
+    def refuse(self, execution_id: str) -> None:
+        """Have an execution that was never received never run, whenever it comes. Idempotent.
+
+        Raises conflict when it was received, or when that cannot be known.
+        """
+        if execution_id in self._refused:
+            return
+        if execution_id in self._received or not self._knows_all or len(self._refused) >= REFUSED_IDS:
+            raise BoxError("conflict", "the execution may have run")
+        self._refused.add(execution_id)
 
     def _create(self, request: ExecutionRequest, context: Context) -> Execution:
         journal = self._journals.create()
