@@ -59,6 +59,14 @@ def test_a_pool_that_an_earlier_run_made_works_for_the_run_that_asks_it(box: Box
     assert told(box.run("pool.submit(print, 'asked').result()"), None) == "asked\n"
 
 
+def test_the_threads_of_a_multiprocessing_pool_belong_to_the_run_that_made_it(box: Box) -> None:
+    made = box.run("from multiprocessing.pool import ThreadPool\npool = ThreadPool(1)\npool.apply(print, ('first',))")
+    assert told(made, None) == "first\n"
+    events = box.run("pool.apply(print, ('asked',))")
+    origin = next(event["origin"] for event in events if "origin" in event)
+    assert (told(events, origin), told(events, None)) == ("asked\n", "")
+
+
 def test_a_thread_of_an_earlier_run_may_ask_in_a_later_one(box: Box) -> None:
     box.run(
         "import threading\nready = threading.Event()\ndef ask():\n  ready.wait()\n  global said\n  said = input('who? ')\nt = threading.Thread(target=ask); t.start()"
