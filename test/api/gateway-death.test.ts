@@ -11,7 +11,7 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
   let other: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    const env = { CODEBOX_SWEEP_SECONDS: '0.5', CODEBOX_STOP_SECONDS: '3' };
+    const env = { CODEBOX_SWEEP_SECONDS: '0.5', CODEBOX_STOP_SECONDS: '1' };
     [other, doomed] = (await startGateways(driver, 2, env)) as [RunningGateway, RunningGateway];
     box = await other.createBox();
     await other.run(box.id, '1');
@@ -35,7 +35,8 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
     );
 
   test('whoever waits at a gateway that stops is told where to go on, and when', async () => {
-    const code = 'import time; time.sleep(8); open("stopped", "a").write("s"); open("stopped").read()';
+    const untilGo = 'import os, time\nwhile not os.path.exists("go-on"): time.sleep(0.1)\n';
+    const code = `${untilGo}open("stopped", "a").write("s"); open("stopped").read()`;
     const waiting = doomed.post<Problem>(path('executions'), { code }, keyed('stopped'));
     await eventually(async () => {
       const { body } = await other.get<{ items: Execution[] }>(path('executions?limit=1'));
@@ -46,6 +47,7 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
     expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
     expect(refused.headers.get('retry-after')).toBe('1');
     expect(refused.body.detail).toContain(location);
+    await other.call(path('files/go-on'), { method: 'PUT', body: '' });
     const ended = await eventually(async () => {
       const { status, body } = await other.get<Execution>(location);
       return status === 200 && body.status !== 'running' && body;
