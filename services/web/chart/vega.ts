@@ -2,12 +2,16 @@ import { parse, type Spec, View } from 'vega';
 import { expressionInterpreter } from 'vega-interpreter';
 import { type Config, compile, type TopLevelSpec } from 'vega-lite';
 
-const [text, line] = ['#ececf3', '#6f6f82'];
+const [text, line, faint] = ['#ececf3', '#6f6f82', '#3a3a48'];
 const dark = {
   background: 'transparent',
   title: { color: text, subtitleColor: text },
   style: { 'guide-label': { fill: text }, 'guide-title': { fill: text } },
-  axis: { domainColor: line, gridColor: '#3a3a48', tickColor: line },
+  // What is black unless it is told otherwise.
+  text: { color: text },
+  rule: { color: text },
+  view: { stroke: faint },
+  axis: { domainColor: line, gridColor: faint, tickColor: line },
 } satisfies Config;
 
 const isLite = (figure: object): figure is TopLevelSpec =>
