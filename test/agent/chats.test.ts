@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Chat, Page } from '#contract';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Chat, ChatTicket, Page } from '#contract';
 import { eventually } from '../api/harness.ts';
+import { connect } from '../api/websocket.ts';
 import { type RunningAgent, startAgent } from './agent-harness.ts';
 
 let agent: RunningAgent;
@@ -88,6 +89,42 @@ test('without a model the agent says what to set, and what it has', async () => 
   expect((await agent.call('/openapi.json')).status).toBe(200);
   expect((await agent.call('/docs')).status).toBe(200);
   expect(await (await agent.call('/metrics')).text()).toContain('codebox_http_request_duration_seconds');
+});
+
+describe('terminals', () => {
+  let chat: string;
+  beforeAll(async () => {
+    chat = (await agent.createChat()).id;
+  });
+
+  const ticket = async () => (await agent.send<ChatTicket>('POST', `/v1/chats/${chat}/tickets`)).body;
+  const open = (path: string, headers = {}) => connect({ ...agent.gateway, url: agent.url }, path, headers);
+
+  test('a terminal of a chat is typed into, resized and ended, in the folder of its files', async () => {
+    await agent.call(`/v1/chats/${chat}/files/here.txt`, { method: 'PUT', body: 'x' });
+    const { url } = await ticket();
+    expect(url).not.toContain(agent.gateway.key);
+    const socket = await open(`${url}&cols=90&rows=20`);
+    expect(await socket.json(({ type }) => type === 'ready')).toMatchObject({ cols: 90, rows: 20 });
+    socket.sendJson({ type: 'resize', cols: 77, rows: 11 });
+    socket.sendBytes('stty size; ls\n');
+    await socket.text(/11 77\s[\s\S]*here\.txt/);
+    socket.sendBytes('exit\n');
+    expect(await socket.json(({ type }) => type === 'exit')).toMatchObject({ exitCode: 0 });
+    expect((await socket.closed).code).toBe(1000);
+  });
+
+  test('a ticket opens one terminal of its own chat, and no other site may use it', async () => {
+    const { url } = await ticket();
+    const other = await agent.createChat();
+    await expect(open(url.replace(chat, other.id))).rejects.toMatchObject({ status: 401 });
+    await expect(open(url, { origin: 'https://evil.example' })).rejects.toMatchObject({ status: 403 });
+    const socket = await open(url, { origin: agent.url });
+    await socket.json(({ type }) => type === 'ready');
+    socket.ws.close();
+    await expect(open(url)).rejects.toMatchObject({ status: 401 });
+    await expect(open(`/v1/chats/${chat}/terminal`)).rejects.toMatchObject({ status: 401 });
+  });
 });
 
 test('while the gateway is away the agent says so, and is itself again when it is back', async () => {

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type AgentInfo, type Chat, createClient, type Page } from '#contract';
+import { buildPage } from '../../scripts/web.ts';
 import { eventually } from '../api/harness.ts';
 import { familyOf, postmasterOf, signalAll } from '../faults/processes.ts';
 import { freePort } from '../free-port.ts';
@@ -68,6 +69,8 @@ const pidsOf = async (part: 'gateway' | 'agent'): Promise<number[]> => {
 };
 
 test('npm start serves the gateway, the agent and its page; an agent that dies comes back with its chats, and all end together', async () => {
+  // It is built once for all tests.
+  await symlink(dirname(await buildPage()), join(dataDir, 'web'));
   const { gateway, agent } = await start();
   await eventually(isUp(agent), 120_000);
   expect(await (await fetch(`${gateway}/healthz`)).json()).toEqual({ status: 'ok' });
@@ -125,7 +128,8 @@ test.each([
 });
 
 test('everything killed with -9 is there again after the next start, with what it has kept', async () => {
-  const first = await start();
+  const page = { CODEBOX_AGENT_PAGE: dataDir };
+  const first = await start(page);
   await eventually(isUp(first.agent), 120_000);
   const key = (await readFile(join(dataDir, 'dev-key'), 'utf8')).trim();
   const client = createClient({ url: first.gateway, key });
@@ -136,7 +140,7 @@ test('everything killed with -9 is there again after the next start, with what i
   const ended = started && once(started, 'exit');
   signalAll([...family, ...database], 'SIGKILL');
   await ended;
-  const { gateway, agent } = await start();
+  const { gateway, agent } = await start(page);
   await Promise.all([eventually(isUp(gateway)), eventually(isUp(agent))]);
   const again = createClient({ url: gateway, key });
   expect((await again.executions.run(box.id, { code: 'x + 1' })).text).toBe('42');
