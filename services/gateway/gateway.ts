@@ -3,6 +3,7 @@ import { type Logger, pino } from 'pino';
 import { openBlobs } from '../blobs/open-blobs.ts';
 import { createBlobProbe } from '../blobs/probe.ts';
 import { type HttpServer, listen } from '../http/server.ts';
+import { onceThere } from '../postgres/away.ts';
 import { startEmbeddedPostgres } from '../postgres/embedded.ts';
 import { errorSerializers } from '../postgres/error-log.ts';
 import { newId } from '../postgres/id.ts';
@@ -102,7 +103,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const given = readTemplates(config.templatesFile, config.boxImage, config.warmBoxes);
   const ceiling = readCeiling(config, given.values());
   const templates = below(ceiling, given);
-  const deployment = await store.keys.deployment(newId('dep'));
+  const deployment = await onceThere(() => store.keys.deployment(newId('dep')));
   const metrics = createMetrics({
     countBoxes: store.boxes.countByState,
     database: { ping: store.keys.ping, connections: store.connections },
@@ -324,8 +325,8 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     log,
     /** Sweeps what an earlier life left, then listens. Answers the port. */
     async start(): Promise<number> {
-      await heartbeat.start();
-      await pool.start();
+      await onceThere(heartbeat.start);
+      await onceThere(pool.start);
       await reaper.start();
       owned.defer(reaper.stop);
       const server = await listen(app, config.host, config.port);
