@@ -3,7 +3,6 @@ import { type Logger, pino } from 'pino';
 import { openBlobs } from '../blobs/open-blobs.ts';
 import { createBlobProbe } from '../blobs/probe.ts';
 import { type HttpServer, listen } from '../http/server.ts';
-import { onceThere } from '../postgres/away.ts';
 import { startEmbeddedPostgres } from '../postgres/embedded.ts';
 import { errorSerializers } from '../postgres/error-log.ts';
 import { newId } from '../postgres/id.ts';
@@ -103,7 +102,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const given = readTemplates(config.templatesFile, config.boxImage, config.warmBoxes);
   const ceiling = readCeiling(config, given.values());
   const templates = below(ceiling, given);
-  const deployment = await onceThere(() => store.keys.deployment(newId('dep')));
+  const deployment = await store.keys.deployment(newId('dep'));
   const metrics = createMetrics({
     countBoxes: store.boxes.countByState,
     database: { ping: store.keys.ping, connections: store.connections },
@@ -116,7 +115,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     log.warn('the Docker daemon answers again');
     hasten();
   };
-  const chosen = overrides.driver ?? (await chooseDriver(config, deployment, onDaemon));
+  const chosen = overrides.driver ?? (await chooseDriver(config, deployment.id, onDaemon));
   const driver = observeDriver(chosen, ({ call, outcome, seconds }) =>
     metrics.driverCalls.observe({ driver: chosen.name, call, outcome }, seconds),
   );
@@ -124,7 +123,10 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   requireIsolation(unmet, config.unsafe, (text) => log.warn(text));
   for (const weakness of driver.capabilities.weaknesses) log.warn({ driver: driver.name }, weakness);
 
-  const connections = createBoxConnections((kind) => metrics.boxServerErrors.inc({ kind }));
+  const connections = createBoxConnections({
+    secret: deployment.secret,
+    onFailure: (kind) => metrics.boxServerErrors.inc({ kind }),
+  });
   stack.defer(connections.close);
   const background = createBackground((what, err) => log.error({ err }, `could not ${what}`));
   const activity = createActivity(store.boxes.touch);
@@ -205,7 +207,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   });
   const lagMs = 2 * beatMs + beatLateMs;
   const idleness = createIdleness({ boxes: store.boxes, connections, commands, lagMs });
-  const blobs = await openBlobs(config.blobs, deployment);
+  const blobs = await openBlobs(config.blobs, deployment.id);
   const answersBlobs = createBlobProbe(blobs);
   const rests = createRests({
     driver,
@@ -256,7 +258,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     }),
     meter,
     purges: createPurges({ store, background }),
-    pulse: createPulse({ driver, boxes: store.boxes, lifecycle, background, silenceMs: config.silenceMs }),
+    pulse: createPulse({ driver, boxes: store.boxes, lifecycle, connections, background, silenceMs: config.silenceMs }),
     idleness,
     sweepMs: config.sweepMs,
     lagMs,
@@ -325,8 +327,8 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     log,
     /** Sweeps what an earlier life left, then listens. Answers the port. */
     async start(): Promise<number> {
-      await onceThere(heartbeat.start);
-      await onceThere(pool.start);
+      await heartbeat.start();
+      await pool.start();
       await reaper.start();
       owned.defer(reaper.stop);
       const server = await listen(app, config.host, config.port);

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, ExecutionEvent } from '#contract';
+import { createTokens } from '../../services/gateway/box-server/endpoint.ts';
 import { readConfig } from '../../services/gateway/config.ts';
 import { chooseDriver } from '../../services/gateway/gateway.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
@@ -88,12 +89,13 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     const large = 'display({"text/plain": "x" * 15_000_000}, raw=True)';
     for (let n = 0; n < 6; n++) await gateway.post(path, { code: large, detach: true });
     await using view = await viewPool(gateway, driver);
-    const [row] = await view.store.instances.of(box.id);
-    const address = (await view.driver.inspect(row?.id ?? '', AbortSignal.timeout(60_000)))?.address ?? '';
+    const [{ id: instance = '' } = {}] = await view.store.instances.of(box.id);
+    const address = (await view.driver.inspect(instance, AbortSignal.timeout(60_000)))?.address ?? '';
+    const token = createTokens((await view.store.keys.deployment('none')).secret)(instance);
     await gateway.kill('SIGKILL');
-    await runInBox(address, ['touch', 'let-go']);
+    await runInBox(address, ['touch', 'let-go'], token);
     await eventually(async () => {
-      const answer = await callBox(address, 'GET', `/codebox/executions/${body.id}`).catch(String);
+      const answer = await callBox(address, 'GET', `/codebox/executions/${body.id}`, undefined, token).catch(String);
       return answer.includes('answered 404');
     });
     await gateway.restart();
@@ -182,14 +184,17 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     await gateway.run(kept.id, 'x = 5');
     await gateway.kill('SIGKILL');
     const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
-    const deployment = await store.keys.deployment('none');
+    const { id: deployment } = await store.keys.deployment('none');
     const made = await chooseDriver(
       readConfig({ CODEBOX_DATA_DIR: gateway.dataDir, CODEBOX_DRIVER: driver }),
       deployment,
     );
     const signal = AbortSignal.timeout(120_000);
     const limits = { cpus: 1, memoryMb: 256, diskMb: 64, pids: 64 };
-    await made.create({ id: 'i-orphan', image: 'codebox-box:latest', limits, network: 'none', labels: {} }, signal);
+    await made.create(
+      { id: 'i-orphan', token: 't', image: 'codebox-box:latest', limits, network: 'none', labels: {} },
+      signal,
+    );
     const [row] = await store.instances.of(lost.id);
     await made.destroy(row?.id ?? '', signal);
     await store.close();

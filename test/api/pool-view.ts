@@ -21,7 +21,7 @@ const fillMs = 240_000;
 export const viewPool = async (gateway: RunningGateway, name: string): Promise<PoolView> => {
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
   const config = readConfig({ CODEBOX_DATA_DIR: gateway.dataDir, CODEBOX_DRIVER: name });
-  const driver = await chooseDriver(config, await store.keys.deployment('none'));
+  const driver = await chooseDriver(config, (await store.keys.deployment('none')).id);
   const metric: PoolView['metric'] = async (series) => {
     const text = await (await fetch(`${gateway.url}/metrics`)).text();
     const line = text.split('\n').find((one) => one.startsWith(`${series} `));

@@ -7,7 +7,6 @@ import {
   anyDriver,
   databaseUrl,
   eventually,
-  lean,
   memoryOf,
   type RunningGateway,
   startGateway,
@@ -20,7 +19,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
 
@@ -95,7 +94,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   });
 
   test('what waits to be started when it closes never runs, and none of it is told as lost', async () => {
-    const own = await gateway.createBox(lean);
+    const own = await gateway.createBox();
     const list = async () =>
       (await gateway.get<{ items: Execution[] }>(`/v1/boxes/${own.id}/executions?limit=100`)).body.items;
     await gateway.run(own.id, 'n = 0');
@@ -197,7 +196,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   });
 
   test('an idle one leaves its box at rest, and use brings that back', async () => {
-    const own = await gateway.createBox(lean);
+    const own = await gateway.createBox();
     const socket = await open(own.id);
     await gateway.client.boxes.pause(own.id);
     // When those that came later have been looked at, this one has been too.
@@ -216,7 +215,7 @@ const openRevoked = async (gateway: RunningGateway) => {
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
   const { tenantId } = (await store.keys.find(keyId(gateway.key) ?? '')) ?? { tenantId: '' };
   await store.keys.add({ id, hash, tenantId, name: 'second' });
-  const { id: box } = await gateway.createBox(lean);
+  const { id: box } = await gateway.createBox();
   const path = `/v1/boxes/${box}/ws`;
   const headers = { authorization: `Bearer ${key}` };
   const { ticket } = (await gateway.post<Ticket>(`/v1/boxes/${box}/tickets`, {}, headers)).body;

@@ -4,6 +4,7 @@ import { until } from './deadline.ts';
 import { mustRun, runProgram } from './program.ts';
 
 const startMs = 60_000;
+const token = 'the-token-of-the-bench';
 
 /** Milliseconds from `docker run` of the box image to the first result of a kernel in it: what a box costs without a gateway. */
 export const timeDockerBox = async (image: string): Promise<number> => {
@@ -18,9 +19,9 @@ export const timeDockerBox = async (image: string): Promise<number> => {
     ...['docker', 'run', '--detach', '--name', name, '--network', 'none', '--user', '1000:1000'],
     ...['--cpus', '1', '--memory', '1g', '--tmpfs', '/mnt:uid=1000,gid=1000,exec'],
     ...['--volume', `${folder}:/run/codebox`],
-    ...['--env', 'CODEBOX_SOCKET=/run/codebox/box.sock', '--env', 'CODEBOX_ROOT=/mnt', image],
+    ...['--env', 'CODEBOX_INSTANCE=i-bench', '--env', `CODEBOX_TOKEN=${token}`, '--env', 'CODEBOX_ROOT=/mnt', image],
   ]);
-  const socket = stack.use(connectToSocket(`${folder}/box.sock`));
+  const socket = stack.use(connectToSocket(`${folder}/box.sock`, token));
   // What is refused until the server listens is asked again.
   const events = await until('the first result', () => socket.execute('1+1').catch(() => undefined), {
     withinMs: startMs,

@@ -1,5 +1,6 @@
 import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { tokenHeader } from '../../services/gateway/box-server/endpoint.ts';
 import { connectToBox } from '../../services/gateway/box-server/socket.ts';
 
 /** What a command in a box printed and how it ended. */
@@ -19,14 +20,23 @@ interface CommandEvent {
   status?: string;
 }
 
+/** What the instances of these tests are started with. */
+export const token = 'the-token-of-the-contract';
+
 const healthDeadlineMs = 60_000;
 let commands = 0;
 
 /** One request to a box server. The connection is made as the gateway makes it: without following links. */
-export const callBox = async (address: string, method: string, path: string, body?: unknown): Promise<string> => {
-  const socket = await connectToBox(address);
+export const callBox = async (
+  address: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  itsToken = token,
+): Promise<string> => {
+  const socket = await connectToBox({ instance: '', address, token: itsToken });
   return new Promise((done, failed) => {
-    const headers = { Host: 'localhost', 'Content-Type': 'application/json' };
+    const headers = { Host: 'localhost', 'Content-Type': 'application/json', [tokenHeader]: itsToken };
     const sent = request({ createConnection: () => socket, method, path, headers, timeout: 120_000 }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (chunk: string) => {
@@ -56,10 +66,10 @@ export const waitForBox = async (address: string): Promise<{ status: string; lan
 };
 
 /** Runs a program in a box and waits for its end. */
-export const runInBox = async (address: string, argv: readonly string[]): Promise<CommandResult> => {
+export const runInBox = async (address: string, argv: readonly string[], itsToken = token): Promise<CommandResult> => {
   commands += 1;
   const path = `/codebox/commands/probe-${process.pid}-${commands}`;
-  const text = await callBox(address, 'PUT', path, { argv, timeoutMs: 60_000 });
+  const text = await callBox(address, 'PUT', path, { argv, timeoutMs: 60_000 }, itsToken);
   const events = text
     .split('\n')
     .filter(Boolean)

@@ -5,7 +5,7 @@ import { CodeBoxError } from '#contract';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import type { Driver, Instance, InstanceSpec } from '../../services/gateway/drivers/driver.ts';
 import { describeBinding } from './binding.ts';
-import { askBox, runInBox, waitForBox } from './box-client.ts';
+import { askBox, runInBox, token, waitForBox } from './box-client.ts';
 import { cpuQuota } from './cpu-quota.ts';
 import { processesOf } from './host-census.ts';
 import { expectPublicAddressesOnly } from './reach.ts';
@@ -24,8 +24,8 @@ export interface DriverContract {
   kernel: 'host' | 'gvisor';
 }
 
-// A whole processor, because starting up and probing take longest here; too little memory to prepare kernels that nobody wants.
-const limits = { cpus: 1, memoryMb: 380, diskMb: 96, pids: 64 };
+// A whole processor: starting up and probing is what takes longest here.
+const limits = { cpus: 1, memoryMb: 400, diskMb: 96, pids: 64 };
 const deadline = () => AbortSignal.timeout(60_000);
 const probe = await readFile(new URL('probe.py', import.meta.url), 'utf8');
 
@@ -34,6 +34,8 @@ interface Probe {
   groups: number[];
   user: string;
   status: Record<string, string>;
+  diskBytes: number;
+  diskFlags: number;
   rootIsReadOnly: boolean;
   calls: Record<string, string>;
   device: string;
@@ -65,7 +67,8 @@ export const runDriverContract = (contract: DriverContract): void => {
 
   const spec = (more: Partial<InstanceSpec> = {}): InstanceSpec => {
     count += 1;
-    return { id: `c${process.pid}-${count}`, image: contract.image, limits, network: 'none', labels: {}, ...more };
+    const id = `c${process.pid}-${count}`;
+    return { id, token, image: contract.image, limits, network: 'none', labels: {}, ...more };
   };
   const start = async (more: Partial<InstanceSpec> = {}): Promise<Instance> => {
     const instance = await driver.create(spec(more), deadline());
@@ -101,6 +104,22 @@ export const runDriverContract = (contract: DriverContract): void => {
         });
       });
 
+      test('answers nobody without the token of the instance, code of the box neither', async () => {
+        const knock = `
+import http.client, json, socket
+class Connection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect("/run/codebox/box.sock")
+def status(path, headers):
+    connection = Connection("localhost")
+    connection.request("GET", path, headers=headers)
+    return connection.getresponse().status
+paths = ["/codebox/health", "/codebox/files/", "/api/kernels"]
+print(json.dumps([status(path, headers) for path in paths for headers in ({}, {"X-CodeBox-Token": "another"})]))`;
+        expect(await askBox(box.address, knock)).toEqual([401, 401, 401, 401, 401, 401]);
+      });
+
       onHostKernel('shares no file of /etc with another box that a lock could be seen on', async () => {
         const other = await start();
         const hold =
@@ -116,7 +135,7 @@ export const runDriverContract = (contract: DriverContract): void => {
         expect(seen).toMatchObject({ uid: boxUser(box.id), user: 'user', setuid: 'EPERM' });
         expect(seen.groups.filter((group) => group !== boxUser(box.id))).toEqual([]);
         const other = await start();
-        expect(await askBox(other.address, 'import os; print(os.getuid())')).not.toBe(seen.uid);
+        expect((await askBox<Probe>(other.address, probe)).uid).not.toBe(seen.uid);
         await end(other.id);
       });
 
@@ -195,13 +214,11 @@ export const runDriverContract = (contract: DriverContract): void => {
       afterAll(() => end(box.id));
 
       test('of disk is the size of its volume, and a full one is the box’s own trouble', async () => {
-        const look =
-          'import json, os; disk = os.statvfs("/mnt"); print(json.dumps([disk.f_blocks * disk.f_frsize, disk.f_flag]))';
-        const [bytes, flags] = await askBox<[number, number]>(box.address, look);
-        expect(bytes).toBeLessThanOrEqual(limits.diskMb * 1024 * 1024);
-        expect(bytes).toBeGreaterThan(limits.diskMb * 1024 * 1024 * 0.8);
+        const seen = await askBox<Probe>(box.address, probe);
+        expect(seen.diskBytes).toBeLessThanOrEqual(limits.diskMb * 1024 * 1024);
+        expect(seen.diskBytes).toBeGreaterThan(limits.diskMb * 1024 * 1024 * 0.8);
         // ST_NOSUID and ST_NODEV
-        if (contract.kernel === 'host') expect(flags & 0b110).toBe(0b110);
+        if (contract.kernel === 'host') expect(seen.diskFlags & 0b110).toBe(0b110);
         const fill =
           "i = 0\ntry:\n  while True:\n    open(f'/mnt/data/{i}', 'wb').write(b'x' * (1 << 22)); i += 1\nexcept OSError as e: print(e.errno)";
         expect(await askBox(box.address, fill)).toBe(28);

@@ -18,7 +18,7 @@ export const takeBoxCensus = async (
 export const deploymentOf = async (gateway: RunningGateway): Promise<string> => {
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
   try {
-    return await store.keys.deployment('none');
+    return (await store.keys.deployment('none')).id;
   } finally {
     await store.close();
   }

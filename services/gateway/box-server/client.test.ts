@@ -30,7 +30,7 @@ beforeAll(async () => {
   });
   const path = join(folder, 'box.sock');
   await new Promise<void>((listening) => server.listen(path, listening));
-  client = createBoxServerClient(`unix:${path}`, undefined, deadlineMs);
+  client = createBoxServerClient({ instance: 'i-1', address: `unix:${path}`, token: 'token' }, undefined, deadlineMs);
 });
 afterAll(async () => {
   await client?.close();

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
 import { z } from 'zod';
 import {
-  type CodeBoxError,
+  CodeBoxError,
   type CreateContext,
   commandDoneSchema,
   contextIdSchema,
@@ -33,6 +33,7 @@ import {
   readRefusal,
   translate,
 } from './answer.ts';
+import { type Endpoint, tokenHeader } from './endpoint.ts';
 import { readLines } from './lines.ts';
 import { createSharedJournals } from './shared-journals.ts';
 import { connectToBox } from './socket.ts';
@@ -78,7 +79,7 @@ export interface InstallRequest {
 /** Where a journal is: of an execution, or of a command. */
 export type JournalPath = `executions/${string}` | `commands/${string}`;
 
-const healthSchema = z.object({ status: z.literal('ok'), languages: z.array(z.string()) });
+const healthSchema = z.object({ status: z.literal('ok'), instance: z.string(), languages: z.array(z.string()) });
 const variablesSchema = z.object({
   items: z.array(variableSchema).max(1000),
   nextCursor: z.string().max(1024).nullable(),
@@ -139,13 +140,13 @@ export interface SmallFile {
 }
 
 export const createBoxServerClient = (
-  address: string,
+  endpoint: Endpoint,
   onFailure: (failure: BoxServerFailure) => void = () => {},
   answerMs = answerDeadlineMs,
 ) => {
   const agentOptions: Agent.Options = {
     connect: (_options, done) => {
-      connectToBox(address).then(
+      connectToBox(endpoint).then(
         (socket) => done(null, socket),
         (error: Error) => done(error, null),
       );
@@ -179,7 +180,7 @@ export const createBoxServerClient = (
         path: `/codebox/${path}`,
         method: 'GET',
         ...options,
-        ...(traced && { headers: { ...options.headers, ...traced.headers } }),
+        headers: { ...options.headers, ...traced?.headers, [tokenHeader]: endpoint.token },
       });
       traced?.answered(answer.statusCode, answer.headers);
       // Whoever reads the body learns of its errors; one that is left half read must not end the process.
@@ -233,11 +234,14 @@ export const createBoxServerClient = (
   );
 
   return {
-    address,
     agent,
 
-    /** Answers once the box server can serve; throws `unavailable` until then. */
-    health: (signal: AbortSignal) => read(healthSchema, 'health', signal),
+    /** Resolves once the box server can serve; throws `unavailable` until then, and when it is not that of this instance. */
+    health: async (signal: AbortSignal): Promise<void> => {
+      const { instance } = await read(healthSchema, 'health', signal);
+      if (instance !== endpoint.instance)
+        throw new CodeBoxError('unavailable', 'The box does not answer.', { cause: `it says that it is ${instance}` });
+    },
 
     /**
      * Has a kernel of each language that has proved that it works, with its usual libraries loaded; its owner sees no trace of
@@ -353,7 +357,7 @@ export const createBoxServerClient = (
     terminals: async () => (await read(terminalsSchema, 'terminals')).items,
     startTerminal: (id: string, body: ScreenSize & { cwd?: string }) => call(`terminals/${id}`, 'PUT', body),
     endTerminal: (id: string) => call(`terminals/${id}`, 'DELETE'),
-    attachTerminal: (id: string, size?: ScreenSize) => attachTerminal(address, id, size),
+    attachTerminal: (id: string, size?: ScreenSize) => attachTerminal(endpoint, id, size),
 
     close: async () => {
       await Promise.all([agent.destroy(), streams.destroy(), readers.destroy()]);

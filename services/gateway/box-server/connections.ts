@@ -1,5 +1,6 @@
 import type { BoxServerFailure } from './answer.ts';
 import { type BoxServerClient, createBoxServerClient } from './client.ts';
+import { createTokens, type Endpoint } from './endpoint.ts';
 import { createJupyterClient, type JupyterClient } from './jupyter.ts';
 import { createTunnels, type Tunnels } from './tunnel.ts';
 
@@ -11,36 +12,47 @@ export interface BoxConnection extends BoxServerClient {
 /** More than the most boxes that a deployment may have, so that none in use is closed. */
 const maxConnections = 10_000;
 
-/**
- * The clients of the boxes in use, by address; the longest unused one is closed when there are too many. `onFailure` is told of
- * each call that a box did not answer as it should.
- */
-export const createBoxConnections = (onFailure?: (failure: BoxServerFailure) => void) => {
-  const open = new Map<string, BoxConnection>();
+export interface BoxConnectionsOptions {
+  /** The deployment's, of which the tokens of its instances are made. */
+  secret: string;
+  /** Reports each call that a box did not answer as it should. */
+  onFailure?: (failure: BoxServerFailure) => void;
+}
 
-  const drop = (address: string) => {
-    const connection = open.get(address);
-    open.delete(address);
+/** The clients of the boxes in use, by instance; the longest unused one is closed when there are too many. */
+export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOptions) => {
+  const open = new Map<string, BoxConnection>();
+  const tokenOf = createTokens(secret);
+  const endpointOf = (instance: string, address: string): Endpoint => ({ instance, address, token: tokenOf(instance) });
+
+  const drop = (instance: string) => {
+    const connection = open.get(instance);
+    open.delete(instance);
     // Its requests fail with `unavailable`, which is true: the box is gone or was not used for long.
     void connection?.close();
   };
 
   return {
-    to(address: string): BoxConnection {
-      const known = open.get(address);
+    /** What an instance is started with, so that it answers nobody else. */
+    tokenOf,
+    endpointOf,
+
+    to(instance: string, address: string): BoxConnection {
+      const known = open.get(instance);
       if (known) {
-        open.delete(address);
-        open.set(address, known);
+        open.delete(instance);
+        open.set(instance, known);
         return known;
       }
-      const client = createBoxServerClient(address, onFailure);
-      const tunnels = createTunnels(address);
+      const endpoint = endpointOf(instance, address);
+      const client = createBoxServerClient(endpoint, onFailure);
+      const tunnels = createTunnels(endpoint);
       const close = async () => {
         tunnels.close();
         await client.close();
       };
-      const connection = { ...client, jupyter: createJupyterClient(client.agent), tunnels, close };
-      open.set(address, connection);
+      const connection = { ...client, jupyter: createJupyterClient(client.agent, endpoint), tunnels, close };
+      open.set(instance, connection);
       const oldest = open.size > maxConnections ? open.keys().next().value : undefined;
       if (oldest !== undefined) drop(oldest);
       return connection;

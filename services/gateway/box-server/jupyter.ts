@@ -9,16 +9,18 @@ import {
 } from 'undici';
 import { CodeBoxError } from '#contract';
 import { readBounded } from './answer.ts';
+import { type Endpoint, tokenHeader } from './endpoint.ts';
 
 /**
  * The stock Jupyter side of a box server, through Jupyter's own client: kernels and kernelspecs. A kernel is a context.
  * Throws `not_found` for a kernel that is not there and `unavailable` when the box does not answer.
  */
-export const createJupyterClient = (agent: Dispatcher) => {
+export const createJupyterClient = (agent: Dispatcher, { token }: Pick<Endpoint, 'token'>) => {
   const settings = ServerConnection.makeSettings({
     baseUrl: 'http://localhost/',
     wsUrl: 'ws://localhost/',
     token: '',
+    init: { headers: { [tokenHeader]: token } },
     // One implementation for all three: a Request of Node's own fetch is foreign to undici's.
     Request: UndiciRequest as unknown as typeof Request,
     Headers: UndiciHeaders as unknown as typeof Headers,

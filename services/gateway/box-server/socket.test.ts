@@ -9,6 +9,8 @@ let folder: string;
 let server: Server;
 let accepted = 0;
 
+const at = (name: string) => ({ instance: 'i-1', address: `unix:${join(folder, name)}`, token: 'token' });
+
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'codebox-socket-'));
   server = createServer((socket) => {
@@ -23,7 +25,7 @@ afterAll(async () => {
 });
 
 test('a real socket is connected', async () => {
-  const socket = await connectToBox(`unix:${join(folder, 'real.sock')}`);
+  const socket = await connectToBox(at('real.sock'));
   const [greeting] = await new Promise<Buffer[]>((got) => socket.once('data', (data) => got([data])));
   expect(greeting?.toString()).toBe('hello');
 });
@@ -31,13 +33,13 @@ test('a real socket is connected', async () => {
 test('a symbolic link to a socket is not followed', async () => {
   await symlink(join(folder, 'real.sock'), join(folder, 'box.sock'));
   const before = accepted;
-  await expect(connectToBox(`unix:${join(folder, 'box.sock')}`)).rejects.toMatchObject({ code: 'unavailable' });
+  await expect(connectToBox(at('box.sock'))).rejects.toMatchObject({ code: 'unavailable' });
   expect(accepted).toBe(before);
 });
 
 test('a file, a folder and nothing at all are unavailable', async () => {
   await writeFile(join(folder, 'file'), '');
   for (const name of ['file', '.', 'missing']) {
-    await expect(connectToBox(`unix:${join(folder, name)}`)).rejects.toMatchObject({ code: 'unavailable' });
+    await expect(connectToBox(at(name))).rejects.toMatchObject({ code: 'unavailable' });
   }
 });

@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
 import { CodeBoxError } from '#contract';
 import { createPeer, type Peer } from '../../websockets/peer.ts';
+import { type Endpoint, tokenHeader } from './endpoint.ts';
 import { connectToBox } from './socket.ts';
 
 const handshakeMs = 10_000;
@@ -15,11 +16,12 @@ export interface ScreenSize {
 }
 
 /** The WebSocket of one terminal of a box, which gets this size first. Throws `not_found` for one that has ended, `unavailable` when the box does not answer. */
-export const attachTerminal = async (address: string, id: string, size?: ScreenSize): Promise<Peer> => {
-  const socket = await connectToBox(address);
+export const attachTerminal = async (endpoint: Endpoint, id: string, size?: ScreenSize): Promise<Peer> => {
+  const socket = await connectToBox(endpoint);
   const query = size ? `?cols=${size.cols}&rows=${size.rows}` : '';
   const ws = new WebSocket(`ws://localhost/codebox/terminals/${id}/socket${query}`, {
     createConnection: () => socket,
+    headers: { [tokenHeader]: endpoint.token },
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
     handshakeTimeout: handshakeMs,

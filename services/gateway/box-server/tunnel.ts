@@ -1,6 +1,7 @@
 import { Agent, type ClientRequest, type RequestOptions, request } from 'node:http';
 import type { Socket } from 'node:net';
 import { CodeBoxError } from '#contract';
+import { type Endpoint, tokenHeader } from './endpoint.ts';
 import { connectToBox } from './socket.ts';
 
 /** As many as a box server holds open at once, for all ports together. */
@@ -13,13 +14,13 @@ const idleMs = 1000;
  * Opens a byte stream to the server that listens at `port` of the loopback inside a box. Throws `bad_gateway` when nothing
  * listens there, `too_many_requests` when the box has too many of them, `unavailable` when the box does not answer.
  */
-export const openTunnel = (address: string, port: number): Promise<Socket> =>
+export const openTunnel = (endpoint: Endpoint, port: number): Promise<Socket> =>
   new Promise((opened, failed) => {
     const ask = request({
       path: `/codebox/tunnel/${port}`,
-      headers: { Host: 'localhost', Connection: 'Upgrade', Upgrade: 'tunnel' },
+      headers: { Host: 'localhost', Connection: 'Upgrade', Upgrade: 'tunnel', [tokenHeader]: endpoint.token },
       createConnection: (_options, done) => {
-        connectToBox(address).then((socket) => done(null, socket), done as (error: Error) => void);
+        connectToBox(endpoint).then((socket) => done(null, socket), done as (error: Error) => void);
         return undefined;
       },
     });
@@ -57,7 +58,7 @@ const tooMany = () =>
  * The tunnels to one box. One is used again only for requests that may be repeated, because its server may end it at any
  * time. They end with the box, or by `close`.
  */
-export const createTunnels = (address: string) => {
+export const createTunnels = (endpoint: Endpoint) => {
   const open = new Set<Socket>();
   let opening = 0;
 
@@ -74,7 +75,7 @@ export const createTunnels = (address: string) => {
     if (open.size + opening >= maxTunnels && !dropIdle()) throw tooMany();
     opening += 1;
     try {
-      const socket = await openTunnel(address, port);
+      const socket = await openTunnel(endpoint, port);
       open.add(socket);
       // Whoever uses it learns of its end; one that nobody uses just goes.
       socket.on('error', () => {});

@@ -40,7 +40,7 @@ export const createAccess = ({ store, connections, activity, wake }: AccessOptio
   const known = (tenantId: string, id: string): UsableBox | undefined => {
     const found = trusted.get(id);
     if (!found || found.until <= performance.now() || found.box.tenantId !== tenantId) return undefined;
-    return { box: found.box, instance: found.instance, server: connections.to(found.address) };
+    return { box: found.box, instance: found.instance, server: connections.to(found.instance, found.address) };
   };
 
   const usable = ({ box, instance, isDue }: FoundBox): UsableBox => {
@@ -52,7 +52,7 @@ export const createAccess = ({ store, connections, activity, wake }: AccessOptio
       if (trusted.size >= maxTrusted) trusted.clear();
       trusted.set(box.id, { box, instance: id, address, until: performance.now() + trustMs });
     }
-    return { box, instance: id, server: connections.to(address) };
+    return { box, instance: id, server: connections.to(id, address) };
   };
 
   /** Why a box that was ready cannot be used. */
@@ -116,7 +116,7 @@ export const createAccess = ({ store, connections, activity, wake }: AccessOptio
     async instanceOf({ tenantId, id }: Pick<BoxRow, 'tenantId' | 'id'>) {
       const { box, instance } = await find(tenantId, id);
       if (!instance?.address) throw goneError(box);
-      return { instance: instance.id, address: instance.address, server: connections.to(instance.address) };
+      return { instance: instance.id, server: connections.to(instance.id, instance.address) };
     },
 
     /** From now on this gateway asks anew whether the box is ready. */

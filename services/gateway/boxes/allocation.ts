@@ -122,8 +122,9 @@ export const createAllocation = (options: AllocationOptions) => {
     const { limits, network } = box;
     const labels = { box: box.id };
     const { instance, server } = await starts(async (signal) => {
-      const instance = await driver.create({ id, image: template.image, limits, network, labels }, signal);
-      const server = connections.to(instance.address);
+      const spec = { id, token: connections.tokenOf(id), image: template.image, limits, network, labels };
+      const instance = await driver.create(spec, signal);
+      const server = connections.to(id, instance.address);
       await waitUntilServing(driver, id, server, signal);
       return { instance, server };
     });
@@ -143,7 +144,7 @@ export const createAllocation = (options: AllocationOptions) => {
     belongings: Belongings,
   ): Promise<Body> => {
     const { env, files } = belongings;
-    const server = connections.to(instance.address);
+    const server = connections.to(instance.id, instance.address);
     const change = changesFor(template, box) ?? {};
     const isChanged = Object.keys(change).length > 0;
     const signal = AbortSignal.timeout(bindMs);
@@ -164,10 +165,10 @@ export const createAllocation = (options: AllocationOptions) => {
   };
 
   /** Not fit: from now on it is not the box's, and nobody waits for its end. */
-  const discard = async ({ id, address }: InstanceRow, error: unknown): Promise<void> => {
+  const discard = async ({ id }: InstanceRow, error: unknown): Promise<void> => {
     options.onUnfit(error);
     await store.instances.abandon(id);
-    background.run('end a warm instance that was not fit', () => instances.destroy(id, address));
+    background.run('end a warm instance that was not fit', () => instances.destroy(id));
   };
 
   return {
@@ -203,7 +204,7 @@ export const createAllocation = (options: AllocationOptions) => {
         const { id, address } = instance;
         if (address === null) {
           return await make(box, id, template, belongings).catch(async (error: unknown) => {
-            await instances.abandon(id, null);
+            await instances.abandon(id);
             throw error;
           });
         }

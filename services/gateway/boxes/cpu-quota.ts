@@ -93,7 +93,9 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
     if (now.busyLooks >= busyLooks && now.at - now.calmAt >= busyMs)
       return await freeze(found, { code: 'cpu_limit', detail, ...(quota && { quota }) });
     if (last === undefined || cpuMs - last.cpuMs > idleMs)
-      await connections.to(found.address).stop({ detail, quota: found.quota }, AbortSignal.timeout(stopDeadlineMs));
+      await connections
+        .to(found.instance, found.address)
+        .stop({ detail, quota: found.quota }, AbortSignal.timeout(stopDeadlineMs));
   };
 
   const sweep = async (): Promise<void> => {

@@ -97,23 +97,23 @@ export const createHibernation = (options: HibernationOptions) => {
   const pause = (box: BoxRow, taskId: string, manner: Manner): Promise<BoxRow> => {
     const lease = { boxId: box.id, taskId, forMs: manner.settleMs + freezeMs, retryMs: () => retryMs };
     return leases.run(lease, async (signal) => {
-      const { instance, address } = await lifecycle.instanceOf(box);
+      const { instance } = await lifecycle.instanceOf(box);
       await settle(box.id, manner, signal);
       if (!(await tasks.beginFreeze(box.id, taskId, manner.unused))) throw calledOff();
       const paused = await freeze(box, taskId, instance, signal);
       // Streams of a frozen box would wait in vain.
-      connections.drop(address);
+      connections.drop(instance);
       return paused;
     });
   };
 
   const halt = (box: BoxRow, taskId: string, onFrozen: () => Promise<void>): Promise<void> =>
     leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => 0 }, async (signal) => {
-      const { instance, address } = await lifecycle.instanceOf(box);
+      const { instance } = await lifecycle.instanceOf(box);
       lifecycle.distrust(box.id);
       await freeze(box, taskId, instance, signal);
       await background.attempt('tell of a box that was frozen', onFrozen);
-      connections.drop(address);
+      connections.drop(instance);
     });
 
   const resume = (box: BoxRow, taskId: string): Promise<void> =>
@@ -126,8 +126,8 @@ export const createHibernation = (options: HibernationOptions) => {
   /** Puts the files aside; with `hibernate` they are all that is left of the box. */
   const keep = async (box: BoxRow, taskId: string, manner: Manner, hibernate: boolean): Promise<BoxRow> => {
     const lease = { boxId: box.id, taskId, forMs: manner.settleMs + filesMs(box), retryMs: () => retryMs };
-    const { kept, instance, address } = await leases.run(lease, async (signal) => {
-      const { instance, address, server } = await lifecycle.instanceOf(box);
+    const { kept, instance } = await leases.run(lease, async (signal) => {
+      const { instance, server } = await lifecycle.instanceOf(box);
       await checkpoints.checkReach(box, signal);
       if (hibernate) await settle(box.id, manner, signal);
       const { cpuMs } = await driver.stats(instance, signal);
@@ -135,15 +135,14 @@ export const createHibernation = (options: HibernationOptions) => {
       const bytes = await checkpoints.put(box, taskId, server, signal);
       const { unused } = manner;
       const kept = await tasks.markKept(box.id, taskId, { bytes, spentCpuMs, hibernate, unused });
-      if (kept) return { kept, instance, address };
+      if (kept) return { kept, instance };
       // Its record may be gone by now, so nobody else would find it soon.
       await checkpoints.discard(box.id, taskId);
       await checkQuiet(box.id);
       throw calledOff();
     });
     // It hibernates whether that succeeds or not: what is left of it is swept.
-    if (hibernate)
-      await background.attempt('end the instance of a box', () => lifecycle.destroyInstance(instance, address));
+    if (hibernate) await background.attempt('end the instance of a box', () => lifecycle.destroyInstance(instance));
     return kept;
   };
 
@@ -162,7 +161,7 @@ export const createHibernation = (options: HibernationOptions) => {
         const { cpuMs } = await driver.stats(instance.id, signal);
         if (!(await tasks.markRestored(box.id, taskId, instance, Math.round(cpuMs)))) throw calledOff();
       } catch (cause) {
-        const end = () => lifecycle.destroyInstance(instance.id, instance.address);
+        const end = () => lifecycle.destroyInstance(instance.id);
         if (await tasks.dropInstance(instance.id)) await background.attempt('end the instance of a box', end);
         return notPutBack(cause);
       }

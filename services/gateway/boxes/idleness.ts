@@ -19,9 +19,9 @@ const answerMs = 2000;
  */
 export const createIdleness = ({ boxes, connections, commands, lagMs }: IdlenessOptions) => {
   /** A command that runs there; undefined when none does or there is no box to ask. Throws when the box does not say. */
-  const findRunning = async (address: string | null) => {
-    if (address === null) return undefined;
-    const server = connections.to(address);
+  const findRunning = async (instance: string | null, address: string | null) => {
+    if (instance === null || address === null) return undefined;
+    const server = connections.to(instance, address);
     const command = (await server.commands(AbortSignal.timeout(answerMs))).find(({ state }) => state !== 'done');
     return command && { server, command };
   };
@@ -35,7 +35,7 @@ export const createIdleness = ({ boxes, connections, commands, lagMs }: Idleness
     const looked = await Promise.all(
       found.map(async (box) => {
         try {
-          const running = await findRunning(box.address);
+          const running = await findRunning(box.instance, box.address);
           return { ...box, running, isQuiet: running === undefined };
         } catch {
           return { ...box, running: undefined, isQuiet: box.isSilent };

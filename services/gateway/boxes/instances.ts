@@ -17,8 +17,8 @@ const destroyDeadlineMs = 30_000;
 /** The end of instances. */
 export const createInstances = ({ driver, instances, connections, meter, onRoom }: InstancesOptions) => {
   /** Ends an instance and then forgets it; its row stays when that fails, so that it is tried again. */
-  const destroy = async (id: string, address: string | null): Promise<void> => {
-    if (address) connections.drop(address);
+  const destroy = async (id: string): Promise<void> => {
+    connections.drop(id);
     await meter.count(id);
     await driver.destroy(id, AbortSignal.timeout(destroyDeadlineMs));
     await instances.forget(id);
@@ -32,9 +32,9 @@ export const createInstances = ({ driver, instances, connections, meter, onRoom 
     handOut: (id: string): Promise<void> => meter.begin(id),
 
     /** Ends one that is fit for nobody; its box, if it had one, has nothing more to do with it. */
-    async abandon(id: string, address: string | null): Promise<void> {
+    async abandon(id: string): Promise<void> {
       await instances.abandon(id);
-      await destroy(id, address);
+      await destroy(id);
     },
   };
 };

@@ -23,9 +23,9 @@ export const createLastWords = ({ store, connections, recorder }: LastWordsOptio
     await recorder.flush();
     const rows = await store.executions.runningIn(boxId, maxRuns);
     if (rows.length === 0) return;
-    const address = (await store.instances.of(boxId)).find((instance) => instance.address)?.address;
-    if (!address) return;
-    const server = connections.to(address);
+    const found = (await store.instances.of(boxId)).find(({ address }) => address);
+    if (!found?.address) return;
+    const server = connections.to(found.id, found.address);
     const asked = rows.map(async (row) => {
       const found = await server.readExecution(row.id).catch(() => undefined);
       if (found?.done) recorder.record(row, found.done);

@@ -137,7 +137,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
   /** Destroys what embodied a box, and says of its runs that they are lost where nobody knows more. */
   const dissolve = async (boxId: string, gone: readonly InstanceRow[], cause: BoxCause, followersMs: number) => {
     try {
-      for (const { id, address } of gone) await instances.destroy(id, address);
+      for (const { id } of gone) await instances.destroy(id);
     } finally {
       await lastWords.wait(boxId, followersMs);
       await store.executions.loseAll(boxId, endOfRuns(cause));
@@ -248,7 +248,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
         .catch(doubt(row.id))
         .catch((failure: unknown) => isUnavailable(failure) || Promise.reject(failure));
       // A deletion that came first has forgotten the instance, perhaps before it was there.
-      if (body) await instances.destroy(body.instance.id, body.instance.address);
+      if (body) await instances.destroy(body.instance.id);
       if (error instanceof CodeBoxError && error.code !== 'internal') throw error;
       throw new CodeBoxError('unavailable', 'The box could not be started.', { cause: error, retryAfterSeconds: 5 });
     }

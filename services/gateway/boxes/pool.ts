@@ -122,8 +122,9 @@ export const createPool = (options: PoolOptions) => {
       const { image, limits, network, name, languages } = template;
       const labels = { template: name, generation: generation ?? '' };
       const instance = await starts(async (signal) => {
-        const instance = await driver.create({ id, image, limits, network, takesNetwork: true, labels }, signal);
-        const server = connections.to(instance.address);
+        const spec = { id, token: connections.tokenOf(id), image, limits, network, takesNetwork: true, labels };
+        const instance = await driver.create(spec, signal);
+        const server = connections.to(id, instance.address);
         await waitUntilServing(driver, id, server, signal);
         await server.warm(languages.slice(0, 1), signal);
         return instance;
@@ -134,7 +135,7 @@ export const createPool = (options: PoolOptions) => {
     } catch (error) {
       const pauseMs = breaker.fail();
       options.onBreaker({ template: template.name, isOpen: true, pauseMs, error });
-      await instances.abandon(id, null);
+      await instances.abandon(id);
     }
   };
 
@@ -168,7 +169,7 @@ export const createPool = (options: PoolOptions) => {
     for (let drained = batch; drained === batch; ) {
       const gone = await options.pools.drain(driver.name, batch, givenUpMs + graceMs);
       drained = gone.length;
-      await each(gone, 'drain a pool', ({ id, address }) => instances.destroy(id, address));
+      await each(gone, 'drain a pool', ({ id }) => instances.destroy(id));
     }
   };
 
@@ -178,14 +179,14 @@ export const createPool = (options: PoolOptions) => {
     probedUpTo = page.length < batch ? '' : (page.at(-1)?.id ?? '');
     await each(page, 'replace a warm instance', async (instance) => {
       if (await isServing(instance)) return;
-      if (await options.pools.discard(instance.id)) await instances.destroy(instance.id, instance.address);
+      if (await options.pools.discard(instance.id)) await instances.destroy(instance.id);
     });
   };
 
-  const isServing = async ({ address }: InstanceRow): Promise<boolean> => {
+  const isServing = async ({ id, address }: InstanceRow): Promise<boolean> => {
     if (address === null) return false;
     return await connections
-      .to(address)
+      .to(id, address)
       .health(AbortSignal.timeout(probeMs))
       .then(
         () => true,

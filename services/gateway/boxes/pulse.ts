@@ -1,5 +1,7 @@
 import type { BoxCause } from '#contract';
 import type { Background } from '../../waiting/background.ts';
+import type { BoxConnections } from '../box-server/connections.ts';
+import type { Endpoint } from '../box-server/endpoint.ts';
 import { silenceOf } from '../box-server/silence.ts';
 import type { Driver } from '../drivers/driver.ts';
 import type { EmbodiedBox } from '../store/boxes.ts';
@@ -10,6 +12,7 @@ export interface PulseOptions {
   driver: Pick<Driver, 'name' | 'stats' | 'inspect'>;
   boxes: Pick<Store['boxes'], 'embodied'>;
   lifecycle: Pick<Lifecycle, 'findEmbodied' | 'lose'>;
+  connections: Pick<BoxConnections, 'endpointOf'>;
   background: Background;
   /** For how long a box server may say nothing. */
   silenceMs: number;
@@ -32,7 +35,7 @@ const unresponsive = {
  * Listens to the servers of all boxes that are ready, and loses those that stand still: nothing can be done with them any more. Any
  * number of gateways may do so at once.
  */
-export const createPulse = ({ driver, boxes, lifecycle, background, silenceMs }: PulseOptions) => {
+export const createPulse = ({ driver, boxes, lifecycle, connections, background, silenceMs }: PulseOptions) => {
   const silent = new Set<string>();
   /** How many have answered in the last sweep. */
   let heard = 0;
@@ -41,11 +44,15 @@ export const createPulse = ({ driver, boxes, lifecycle, background, silenceMs }:
     (await driver.stats(instance, AbortSignal.timeout(driverMs))).cpuMs;
 
   /** Waits until it answers, or has been silent for too long, and says which. */
-  const answersAgain = async ({ box, instance }: EmbodiedBox, address: string, silentMs: number): Promise<boolean> => {
+  const answersAgain = async (
+    { box, instance }: EmbodiedBox,
+    endpoint: Endpoint,
+    silentMs: number,
+  ): Promise<boolean> => {
     const begunAt = performance.now();
     const begunCpuMs = await cpuMsOf(instance);
     for (;;) {
-      const ms = await silenceOf(address, silenceMs / tries);
+      const ms = await silenceOf(endpoint, silenceMs / tries);
       if (ms === 0) return true;
       silentMs += ms;
       if (background.signal.aborted) return true;
@@ -60,13 +67,14 @@ export const createPulse = ({ driver, boxes, lifecycle, background, silenceMs }:
   const listen = async (found: EmbodiedBox): Promise<boolean> => {
     const { box, instance, address } = found;
     if (address === null || silent.has(instance)) return false;
-    const ms = await silenceOf(address, silenceMs / tries);
+    const endpoint = connections.endpointOf(instance, address);
+    const ms = await silenceOf(endpoint, silenceMs / tries);
     if (ms === 0) return true;
     silent.add(instance);
     // Not waited for: the others are listened to meanwhile.
     background.run('listen to a silent box', async () => {
       try {
-        if (await answersAgain(found, address, ms)) return;
+        if (await answersAgain(found, endpoint, ms)) return;
         // It may have been put aside meanwhile, and what has ended altogether is lost for another reason.
         const { box: now, instance: its } = await lifecycle.findEmbodied(box.tenantId, box.id);
         if (now.state !== 'ready' || now.task !== null || its?.id !== instance) return;

@@ -46,8 +46,8 @@ export const createQueue = (options: QueueOptions) => {
     for (const { boxId, instance } of admitted) settle(boxId, (ticket) => ticket.admit(instance));
     for (const boxId of missing) settle(boxId, (ticket) => ticket.refuse(deleted()));
     // Those of another driver are destroyed by a gateway that has it.
-    for (const { id, address } of evicted.filter((row) => row.driver === driver))
-      background.run('end a warm instance that gives way', () => instances.destroy(id, address));
+    for (const { id } of evicted.filter((row) => row.driver === driver))
+      background.run('end a warm instance that gives way', () => instances.destroy(id));
   };
 
   const settle = (boxId: string, how: (ticket: Ticket) => void) => {

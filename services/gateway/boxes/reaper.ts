@@ -94,7 +94,7 @@ export const createReaper = (options: ReaperOptions) => {
   const finishDestroying = async () => {
     await store.instances.giveUp(driver.name, batch);
     const rows = await store.instances.destroying(driver.name, batch);
-    await each(rows, 'destroy an instance', (row) => instances.destroy(row.id, row.address));
+    await each(rows, 'destroy an instance', (row) => instances.destroy(row.id));
   };
 
   const failStuck = async () => {

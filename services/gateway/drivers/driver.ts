@@ -27,6 +27,8 @@ export type DiskKind = 'image' | 'tmpfs' | 'folder';
 export interface InstanceSpec {
   /** Chosen by the caller: `[a-z0-9-]{1,40}`, unique per deployment, never used again. */
   id: string;
+  /** What its box server answers to alone: `CODEBOX_TOKEN` of its environment. */
+  token: string;
   /** The template's image: an image reference for docker, ignored by drivers whose `capabilities.images` is false. */
   image: string;
   limits: Limits;
@@ -45,7 +47,7 @@ export interface Binding {
 
 export interface Instance {
   id: string;
-  /** Where its box server listens: `unix:/absolute/path` (or `tcp:host:port`). */
+  /** Where its box server listens: `unix:/absolute/path` or `tcp:address:port`. */
   address: string;
   labels: Record<string, string>;
   createdAt: Date;

@@ -37,7 +37,10 @@ describe('a hostile box behind a terminal', () => {
     const hasBox = once(boxes, 'connection');
     const hasClient = once(clients, 'connection');
     const client = new WebSocket(`ws://127.0.0.1:${(front.address() as AddressInfo).port}`);
-    const peer = await attachTerminal(`unix:${join(folder, 'box.sock')}`, 'term-x');
+    const peer = await attachTerminal(
+      { instance: 'i-1', address: `unix:${join(folder, 'box.sock')}`, token: 'token' },
+      'term-x',
+    );
     const [[box], [accepted]] = (await Promise.all([hasBox, hasClient])) as [[WebSocket], [WebSocket]];
     const attached = { id: 'term-x', peer, abandon: async () => {}, whyGone: async () => undefined };
     bridgeTerminal(createPeer(accepted), attached, (error) => broken.push(error));
@@ -102,7 +105,10 @@ describe('a hostile box behind a terminal', () => {
     back.on('upgrade', (_request, socket) =>
       socket.end('HTTP/1.1 302 Found\r\nLocation: ws://169.254.169.254/\r\nContent-Length: 0\r\n\r\n'),
     );
-    const refused = attachTerminal(`unix:${join(folder, 'box.sock')}`, 'term-x');
+    const refused = attachTerminal(
+      { instance: 'i-1', address: `unix:${join(folder, 'box.sock')}`, token: 'token' },
+      'term-x',
+    );
     await expect(refused).rejects.toMatchObject({ code: 'unavailable' });
   });
 });

@@ -275,6 +275,7 @@ export const createBoxStore = (db: Database) => {
         .select({
           id: boxes.id,
           tenantId: boxes.tenantId,
+          instance: instances.id,
           address: instances.address,
           isSilent: sql<boolean>`${isIdle(lagMs + silentSeconds * 1000)}`,
         })

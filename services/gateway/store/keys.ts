@@ -90,14 +90,14 @@ export const createKeyStore = (db: Database) => {
       await db.update(apiKeys).set({ revokedAt: sql`now()` }).where(eq(apiKeys.id, id));
     },
 
-    /** The name of this deployment: `proposed` when it has none yet. */
-    async deployment(proposed: string): Promise<string> {
+    /** The name and the secret of this deployment; its name is `proposed` when it has none yet. */
+    async deployment(proposed: string): Promise<{ id: string; secret: string }> {
       return await db.transaction(async (tx) => {
         await tx.execute(sql`lock table ${deployments} in exclusive mode`);
         const [row] = await tx.select().from(deployments).limit(1);
-        if (row) return row.id;
-        await tx.insert(deployments).values({ id: proposed });
-        return proposed;
+        const [found = row] = row ? [] : await tx.insert(deployments).values({ id: proposed }).returning();
+        if (!found) throw new Error('the deployment could not be named');
+        return found;
       });
     },
 

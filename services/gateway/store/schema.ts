@@ -20,6 +20,8 @@ const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'd
 /** One row: the name under which drivers label what they make, so that deployments on one host do not sweep each other. */
 export const deployments = pgTable('deployments', {
   id: text('id').primaryKey(),
+  /** What the tokens of its instances are made of: 244 random bits that the database has chosen. */
+  secret: text('secret').notNull().default(sql`gen_random_uuid()::text || gen_random_uuid()::text`),
   createdAt: instant('created_at').notNull().defaultNow(),
 });
 

@@ -1,4 +1,4 @@
-"""The Jupyter Server application, configured for a box: one Unix socket, no login, no TCP, nothing it does not need."""
+"""The Jupyter Server application, configured for a box: one address, one token, nothing that a box does not need."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from traitlets.config import Config
 
 from codebox_server.bounds import CLOSE_SECONDS
 from codebox_server.box import create_box
+from codebox_server.http.identity import gate
 from codebox_server.http.routes import routes
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.specs import BoxKernelSpecManager
@@ -20,8 +21,8 @@ from codebox_server.jupyter.websocket import BoundedWebsocketConnection
 from codebox_server.settings import Settings
 
 
-class SocketIdentityProvider(IdentityProvider):
-    """Everybody who reaches the socket is the gateway."""
+class GatewayIdentityProvider(IdentityProvider):
+    """Every request that passes the gate is the gateway's."""
 
     token = ""
 
@@ -31,7 +32,7 @@ class SocketIdentityProvider(IdentityProvider):
         return False
 
     def validate_security(self, app: Any, ssl_options: dict[str, Any] | None = None) -> None:
-        """Nothing to warn of: the folder of the socket is the boundary."""
+        """Nothing to warn of: the gate refuses what has no token."""
 
 
 class BoxServerApp(ServerApp):
@@ -59,9 +60,15 @@ class BoxServerApp(ServerApp):
 def _config(settings: Settings) -> Config:
     config = Config()
     server = config.ServerApp
-    server.sock = settings.socket
-    # The folder of the socket is the boundary; the gateway may run as another user.
-    server.sock_mode = "0666"
+    endpoint = settings.endpoint
+    if endpoint.socket:
+        server.sock = endpoint.socket
+        # The gateway may run as another user; the folder of the socket and the token are the boundary.
+        server.sock_mode = "0666"
+    else:
+        server.ip, server.port, server.port_retries = endpoint.host, endpoint.port, 0
+        # Names are not what this server is protected by, and it is asked for by its address.
+        server.allow_remote_access = True
     server.root_dir = str(settings.data)
     server.allow_root = True
     server.open_browser = False
@@ -71,7 +78,7 @@ def _config(settings: Settings) -> Config:
     server.kernel_spec_manager_class = BoxKernelSpecManager
     server.kernel_websocket_connection_class = BoundedWebsocketConnection
     config.BoxKernelSpecManager.image_kernels = str(settings.kernels)
-    server.identity_provider_class = SocketIdentityProvider
+    server.identity_provider_class = GatewayIdentityProvider
     server.log_level = settings.log_level
     server.jpserver_extensions = {"jupyter_server_terminals": True}
     server.terminado_settings = {"shell_command": ["bash"]}
@@ -97,6 +104,9 @@ def create_app(settings: Settings) -> BoxServerApp:
     box = create_box(settings, manager)
     app.web_app.settings["codebox"] = box
     app.web_app.wildcard_router.rules[:0] = [app.web_app.wildcard_router.process_rule(rule) for rule in routes(box)]
+    # Before every route, those of extensions too.
+    router = app.web_app.default_router
+    router.rules[:0] = [router.process_rule(rule) for rule in gate(settings.instance, settings.token)]
     os.chdir(settings.data)
     # Once the server listens: nobody waits for it.
     app.io_loop.add_callback(box.start_forks)

@@ -6,11 +6,21 @@ import contextlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 
 from codebox_server.bounds import KERNEL_START_SECONDS
 from codebox_server.files.removal import remove_tree
 from codebox_server.packages.sources import Sources, read_sources, user_site
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where the gateway reaches this server: a path of a Unix socket, or a host and a port."""
+
+    socket: str = ""
+    host: str = ""
+    port: int = 0
 
 
 @dataclass(frozen=True)
@@ -20,7 +30,10 @@ class Settings:
     `sources` is where its packages come from.
     """
 
-    socket: str
+    endpoint: Endpoint
+    # Which instance this is, and what a request has to carry.
+    instance: str
+    token: str
     root: Path
     runtime: Path
     cgroup: Path
@@ -54,10 +67,36 @@ _SOCKET_SUFFIX = 56
 _SOCKET_PATH_BYTES = 107
 
 
+def _read_endpoint(text: str) -> Endpoint:
+    kind, _, rest = text.partition(":")
+    if kind == "unix" and rest.startswith("/"):
+        return Endpoint(socket=rest)
+    host, _, port = rest.rpartition(":")
+    try:
+        address = ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        address = None
+    if kind != "tcp" or address is None or not port.isdecimal() or not 0 < int(port) < 65_536:
+        raise SystemExit(f"CODEBOX_LISTEN has to be unix:/path or tcp:address:port: {text}")
+    # A caller's tunnels lead to the loopback interface, and must not lead to this server.
+    if address.is_loopback or address.is_unspecified:
+        raise SystemExit(f"CODEBOX_LISTEN has to name one address that is not a loopback address: {text}")
+    return Endpoint(host=str(address), port=int(port))
+
+
+def _required(env: Mapping[str, str], name: str) -> str:
+    value = env.get(name)
+    if not value:
+        raise SystemExit(f"{name} is missing")
+    return value
+
+
 def read_settings(env: Mapping[str, str]) -> Settings:
-    """Settings from CODEBOX_SOCKET, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS, _KERNEL_START_SECONDS and so on."""
+    """Settings from CODEBOX_INSTANCE, _TOKEN, _LISTEN, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS and so on."""
     return Settings(
-        socket=env.get("CODEBOX_SOCKET") or "/run/codebox/box.sock",
+        endpoint=_read_endpoint(env.get("CODEBOX_LISTEN") or "unix:/run/codebox/box.sock"),
+        instance=_required(env, "CODEBOX_INSTANCE"),
+        token=_required(env, "CODEBOX_TOKEN"),
         root=Path(env.get("CODEBOX_ROOT") or "/mnt"),
         # Hidden, so that `rm -rf /tmp/*` in a cell does not take the kernels' sockets away.
         runtime=Path(env.get("CODEBOX_RUNTIME_DIR") or "/tmp/.codebox"),

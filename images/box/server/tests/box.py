@@ -20,21 +20,31 @@ import httpx
 UID = 100_000 + os.getpid() % 1_000_000
 PACKAGE = Path(__file__).parent.parent
 START_SECONDS = 60
+INSTANCE, TOKEN = "i-test", "the-token-of-this-box"
+# What every request written by hand begins with, after its first line.
+HEAD = f"Host: localhost\r\nX-CodeBox-Token: {TOKEN}\r\n"
 
 
 class Box:
     """Speaks the internal API over the Unix socket."""
 
-    def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes], url: str | None = None) -> None:
         self.folder = folder
         self.process = process
+        self.url = url
         self.socket = str(folder / "box.sock")
         self.data = folder / "root" / "data"
         self.upload = folder / "root" / ".upload"
         self.http = self.client()
 
     def client(self) -> httpx.Client:
-        return httpx.Client(transport=httpx.HTTPTransport(uds=self.socket), base_url="http://localhost", timeout=120)
+        """A client that sends the token, over TCP where the server has a `url`."""
+        return httpx.Client(
+            transport=httpx.HTTPTransport(uds=None if self.url else self.socket),
+            base_url=self.url or "http://localhost",
+            headers={"X-CodeBox-Token": TOKEN},
+            timeout=120,
+        )
 
     def start(self, code: str, language: str = "python", timeout_ms: int = 30_000, **fields: Any) -> Run:
         """Begin an execution in a thread of its own."""
@@ -157,8 +167,8 @@ def eventually(check: Any, seconds: float = 30) -> None:
 
 
 @contextmanager
-def start_box(folder: Path, **env: str) -> Iterator[Box]:
-    """Start a server in a folder and end it."""
+def start_box(folder: Path, url: str | None = None, **env: str) -> Iterator[Box]:
+    """Start a server in a folder and end it; `url` tells where `CODEBOX_LISTEN` lets it listen on TCP."""
     for name in ("root", "run"):
         (folder / name).mkdir()
         os.chmod(folder / name, 0o777)
@@ -167,7 +177,9 @@ def start_box(folder: Path, **env: str) -> Iterator[Box]:
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(PACKAGE),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "CODEBOX_SOCKET": str(folder / "box.sock"),
+        "CODEBOX_INSTANCE": INSTANCE,
+        "CODEBOX_TOKEN": TOKEN,
+        "CODEBOX_LISTEN": f"unix:{folder / 'box.sock'}",
         "CODEBOX_ROOT": str(folder / "root"),
         "CODEBOX_RUNTIME_DIR": str(folder / "run"),
         **env,
@@ -181,7 +193,7 @@ def start_box(folder: Path, **env: str) -> Iterator[Box]:
             start_new_session=True,
             env=settings,
         )
-    box = Box(folder, process)
+    box = Box(folder, process, url)
     try:
         _await_health(box, folder)
         yield box

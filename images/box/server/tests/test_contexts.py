@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import websocket
-from box import Box, of, result
+from box import TOKEN, Box, of, result
 
 
 def _contexts(box: Box) -> dict[str, dict]:
@@ -107,7 +107,7 @@ def _socket(box: Box, path: str) -> websocket.WebSocket:
     raw = socket.socket(socket.AF_UNIX)
     raw.connect(box.socket)
     channel = websocket.WebSocket()
-    channel.connect(f"ws://localhost{path}", socket=raw, timeout=20)
+    channel.connect(f"ws://localhost{path}", socket=raw, timeout=20, header={"X-CodeBox-Token": TOKEN})
     return channel
 
 

@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 import pytest
-from box import Box, eventually
+from box import HEAD, Box, eventually
 from file_calls import FILES, own
 
 
@@ -169,7 +169,7 @@ def _raw(box: Box, method: str, path: str) -> int:
     """A request whose path no library touches."""
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(box.socket)
-        channel.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".encode())
+        channel.sendall(f"{method} {path} HTTP/1.1\r\n{HEAD}Content-Length: 0\r\n\r\n".encode())
         return int(channel.recv(1000).split()[1])
 
 
@@ -207,7 +207,7 @@ def test_an_upload_that_breaks_off_leaves_nothing_and_changes_nothing(box: Box) 
     for target in ("f", "new"):
         channel = socket.socket(socket.AF_UNIX)
         channel.connect(box.socket)
-        head = f"PUT {FILES}{target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n"
+        head = f"PUT {FILES}{target} HTTP/1.1\r\n{HEAD}Content-Length: 9000000\r\n\r\n"
         channel.sendall(head.encode() + b"x" * 3_000_000)
         eventually(lambda: os.listdir(box.upload))
         channel.close()
@@ -219,7 +219,7 @@ def test_an_upload_that_breaks_off_leaves_nothing_and_changes_nothing(box: Box) 
 def test_a_file_appears_only_when_it_is_whole(box: Box) -> None:
     channel = socket.socket(socket.AF_UNIX)
     channel.connect(box.socket)
-    channel.sendall(f"PUT {FILES}f HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345".encode())
+    channel.sendall(f"PUT {FILES}f HTTP/1.1\r\n{HEAD}Content-Length: 10\r\n\r\n12345".encode())
     eventually(lambda: os.listdir(box.upload))
     assert box.http.get(FILES + "f").status_code == 404
     channel.sendall(b"67890")
@@ -232,7 +232,7 @@ def test_a_reader_that_stops_does_not_disturb_others(box: Box) -> None:
     box.http.put(FILES + "big", content=b"x" * 30_000_000)
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(box.socket)
-        channel.sendall(f"GET {FILES}big HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        channel.sendall(f"GET {FILES}big HTTP/1.1\r\n{HEAD}\r\n".encode())
         channel.recv(100)
         assert len(box.http.get(FILES + "big").content) == 30_000_000
         assert box.http.get("/codebox/health").status_code == 200

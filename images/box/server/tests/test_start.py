@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from box import PACKAGE, Box, eventually, result, text
+from box import INSTANCE, PACKAGE, TOKEN, Box, eventually, result, text
 
 
 def _listening_inodes() -> set[str]:
@@ -23,6 +23,7 @@ def _listening_inodes() -> set[str]:
 def test_health_names_the_languages(box: Box) -> None:
     assert box.http.get("/codebox/health").json() == {
         "status": "ok",
+        "instance": INSTANCE,
         "languages": ["python", "javascript", "typescript", "bash"],
     }
 
@@ -142,6 +143,8 @@ def test_a_runtime_folder_that_is_too_long_for_sockets_is_refused(folder: Path) 
     env = {
         **os.environ,
         "PYTHONPATH": str(PACKAGE),
+        "CODEBOX_INSTANCE": INSTANCE,
+        "CODEBOX_TOKEN": TOKEN,
         "CODEBOX_ROOT": str(folder / "r"),
         "CODEBOX_RUNTIME_DIR": f"{folder}/{'x' * 60}",
     }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from box import Box, eventually, of, text
+from box import TOKEN, Box, eventually, of, text
 from websocket import ABNF, WebSocket
 
 
@@ -25,7 +25,8 @@ class Client:
         self.stream.connect(box.socket)
         self.ws = WebSocket()
         self.stream.settimeout(60)
-        self.ws.connect(f"ws://localhost/codebox/terminals/{terminal_id}/socket", socket=self.stream)
+        address = f"ws://localhost/codebox/terminals/{terminal_id}/socket"
+        self.ws.connect(address, socket=self.stream, header={"X-CodeBox-Token": TOKEN})
         self.output = bytearray()
         self.told: list[dict[str, Any]] = []
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from box import Box, eventually
+from box import HEAD, Box, eventually
 
 Serve = Callable[[socket.socket], None]
 
@@ -42,7 +42,7 @@ def tunnel(box: Box, port: int | str, upgrade: str = "tunnel") -> tuple[int, soc
     near = socket.socket(socket.AF_UNIX)
     near.settimeout(60)
     near.connect(box.socket)
-    ask = f"GET /codebox/tunnel/{port} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n"
+    ask = f"GET /codebox/tunnel/{port} HTTP/1.1\r\n{HEAD}Connection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n"
     near.sendall(ask.encode())
     head = b""
     while not head.endswith(b"\r\n\r\n"):

@@ -73,8 +73,9 @@ export const containerOptions = (spec: ContainerSpec, name: string): ContainerCr
   },
 });
 
-const environment = ({ packages, network }: ContainerSpec): Record<string, string> => ({
-  CODEBOX_SOCKET: '/run/codebox/box.sock',
+const environment = ({ id, token, packages, network }: ContainerSpec): Record<string, string> => ({
+  CODEBOX_INSTANCE: id,
+  CODEBOX_TOKEN: token,
   CODEBOX_ROOT: '/mnt',
   USER: 'user',
   LOGNAME: 'user',

@@ -20,6 +20,7 @@ export const containerRevision = async (
   const any: ContainerSpec = {
     ...common,
     id: 'any',
+    token: '',
     image,
     limits: { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 },
     network: 'none',

@@ -165,6 +165,8 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     await groups.make(spec.id, spec.limits);
     const sandbox = {
       ...folder,
+      id: spec.id,
+      token: spec.token,
       limits: spec.limits,
       uid,
       venv: parts.environment.venv,

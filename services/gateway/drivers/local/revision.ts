@@ -17,6 +17,8 @@ export const environmentRevision = async (
 ): Promise<string> => {
   const { hash } = await readBuildContext(boxFolder, {});
   const files = {
+    id: 'any',
+    token: '',
     venv,
     etc,
     server: '',

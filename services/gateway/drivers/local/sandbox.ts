@@ -34,11 +34,12 @@ const environment = {
   npm_config_prefix: '/mnt/home/.local',
   npm_config_update_notifier: 'false',
   CODEBOX_NODE: '/opt/codebox/bin/node',
-  CODEBOX_SOCKET: '/run/codebox/box.sock',
   CODEBOX_ROOT: '/mnt',
 };
 
 export interface SandboxSpec {
+  id: string;
+  token: string;
   limits: Limits;
   /** The box's own user of the host when this process is root; undefined when boxes run as this process's user. */
   uid: number | undefined;
@@ -70,11 +71,12 @@ export const sandboxOptions = (spec: SandboxSpec, supportsNoNestedUsers: boolean
   '--remount-ro',
   '/',
   '--clearenv',
-  ...Object.entries({ ...environment, ...packageEnvironment(spec.packages, 'none') }).flatMap(([name, value]) => [
-    '--setenv',
-    name,
-    value,
-  ]),
+  ...Object.entries({
+    ...environment,
+    CODEBOX_INSTANCE: spec.id,
+    CODEBOX_TOKEN: spec.token,
+    ...packageEnvironment(spec.packages, 'none'),
+  }).flatMap(([name, value]) => ['--setenv', name, value]),
   '--chdir',
   '/mnt',
 ];

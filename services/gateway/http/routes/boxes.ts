@@ -9,7 +9,7 @@ import {
   createBoxSchema,
   updateBoxSchema,
 } from '#contract';
-import { largeJson } from '../../../json/json-bounds.ts';
+import { largeJson } from '../../../http/json-bounds.ts';
 import type { Continuity, Lifecycle } from '../../boxes/lifecycle.ts';
 import type { Rest } from '../../boxes/rest.ts';
 import type { BoxRow } from '../../store/boxes.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { socketMessageSchema, socketQuerySchema, socketRequestSchema } from '#contract';
-import { largeJson } from '../../../json/json-bounds.ts';
+import { largeJson } from '../../../http/json-bounds.ts';
 import type { Executions } from '../../boxes/executions.ts';
 import type { Lifecycle } from '../../boxes/lifecycle.ts';
 import type { Endpoints } from '../endpoint.ts';

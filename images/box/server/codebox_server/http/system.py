@@ -16,8 +16,9 @@ class HealthHandler(BoxHandler):
     """Answers once the server can serve."""
 
     async def get(self) -> None:
-        """`{"status":"ok","languages":[…]}`."""
-        self.send_json({"status": "ok", "languages": list(self.box.specs.find_kernel_specs())})
+        """`{"status":"ok","instance":"…","languages":[…]}`."""
+        instance, languages = self.box.settings.instance, list(self.box.specs.find_kernel_specs())
+        self.send_json({"status": "ok", "instance": instance, "languages": languages})
 
 
 class WarmHandler(BoxHandler):
