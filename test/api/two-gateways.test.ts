@@ -1,6 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Context, Execution, ExecutionEvent, Problem, Ticket } from '#contract';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { takeBoxCensus } from '../faults/census.ts';
 import {
   anyDriver,
   databaseUrl,
@@ -85,6 +88,39 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
       const refused = await a.call(`${own}/${rest}`, init);
       expect([rest, refused.status]).toEqual([rest, 410]);
     }
+  });
+
+  test('a box that one deletes while the other makes it or runs code in it goes whole, without a fault', async () => {
+    const census = () => takeBoxCensus(a, driver === 'docker' ? { docker: createDaemon() } : {});
+    const before = await census();
+    const remove = async (id: string) =>
+      expect((await b.call(`/v1/boxes/${id}`, { method: 'DELETE' })).status).toBe(204);
+    for (const user of ['made', 'nearly made']) {
+      const making = a.post<Box>('/v1/boxes', { user });
+      const found = await eventually(async () => {
+        const { body } = await b.get<{ items: Box[] }>(`/v1/boxes?user=${encodeURIComponent(user)}`);
+        return body.items[0];
+      });
+      if (user === 'nearly made') await sleep(200);
+      await remove(found.id);
+      const made = await making;
+      expect([201, 404, 409, 410]).toContain(made.status);
+      await eventually(async () => (await b.get<Box>(`/v1/boxes/${found.id}`)).body.state === 'deleted');
+    }
+    const used = await a.createBox();
+    const own = `/v1/boxes/${used.id}`;
+    const running = a.post<Execution>(`${own}/executions`, { code: 'import time; time.sleep(60)' });
+    const waiting = a.post<Execution>(`${own}/executions`, { code: '1' });
+    await eventually(async () => {
+      const { body } = await b.get<{ items: Execution[] }>(`${own}/executions`);
+      return body.items.length === 2 && body.items.some(({ status }) => status === 'running');
+    });
+    await remove(used.id);
+    for (const { status, body } of await Promise.all([running, waiting]))
+      expect([status === 410 ? 'gone' : body.status, status < 500]).toEqual([status === 410 ? 'gone' : 'lost', true]);
+    const { body } = await b.get<{ items: Execution[] }>(`${own}/executions`);
+    for (const { status } of body.items) expect(['lost', 'interrupted', 'killed']).toContain(status);
+    await expect.poll(census, { timeout: 60_000 }).toEqual(before);
   });
 
   test('the end that one has told stays the end when the other deletes the box at once', async () => {

@@ -127,11 +127,13 @@ export const createLifecycle = (options: LifecycleOptions) => {
     };
   };
 
-  const end = async (boxId: string, state: 'deleting' | 'failed', cause: BoxCause): Promise<void> => {
+  /** Returns false for a box that somebody else had ended before. */
+  const end = async (boxId: string, state: 'deleting' | 'failed', cause: BoxCause): Promise<boolean> => {
     distrust(boxId);
-    await store.boxes.end(boxId, state, cause);
+    const ended = await store.boxes.end(boxId, state, cause);
     await lastWords.ask(boxId);
     await dissolve(boxId, await store.instances.of(boxId), cause, endedFollowersMs);
+    return ended !== undefined;
   };
 
   /** Destroys what embodied a box, and says of its runs that they are lost where nobody knows more. */
@@ -244,11 +246,13 @@ export const createLifecycle = (options: LifecycleOptions) => {
       return await markReady(row, body, startedAt);
     } catch (error) {
       // Without a database its sweeps end it later: why it could not be started is what its caller has to know.
-      await end(row.id, 'failed', notStarted)
+      const isOurs = await end(row.id, 'failed', notStarted)
         .catch(doubt(row.id))
         .catch((failure: unknown) => isUnavailable(failure) || Promise.reject(failure));
       // A deletion that came first has forgotten the instance, perhaps before it was there.
       if (body) await instances.destroy(body.instance.id);
+      const { box: now } = isOurs ? { box: row } : await find(row.tenantId, row.id);
+      if (now.state === 'deleting' || now.state === 'deleted') throw goneError(now);
       if (error instanceof CodeBoxError && error.code !== 'internal') throw error;
       throw new CodeBoxError('unavailable', 'The box could not be started.', { cause: error, retryAfterSeconds: 5 });
     }

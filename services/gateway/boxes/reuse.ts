@@ -9,7 +9,7 @@ export interface ReuseOptions {
   boxes: Pick<BoxStore, 'find' | 'findReusable' | 'touch'>;
   /** Brings a resting box back; returns when it is ready. */
   wake: (tenantId: string, id: string) => Promise<void>;
-  end: Lifecycle['end'];
+  end: (...ended: Parameters<Lifecycle['end']>) => Promise<unknown>;
   /** How long a box that another request makes may take to be ready. */
   readyMs: number;
 }

@@ -61,20 +61,27 @@ export const createInstanceStore = (db: Database) => ({
 
   /** It is to be destroyed, and its box, which may get another one, has nothing more to do with it. */
   async abandon(id: string): Promise<void> {
-    await db.update(instances).set({ state: 'destroying', boxId: null }).where(eq(instances.id, id));
+    await db.transaction(async (tx) => {
+      const [row] = await tx.select().from(instances).where(eq(instances.id, id)).for('update');
+      await tx.update(instances).set({ state: 'destroying', boxId: null }).where(eq(instances.id, id));
+      if (row?.boxId) await markDeleted(tx, row.boxId);
+    });
   },
 
   /** An instance is gone: forgets it, and its box is `deleted` when it was on its way there. */
   async forget(id: string): Promise<void> {
     await db.transaction(async (tx) => {
       const [gone] = await tx.delete(instances).where(eq(instances.id, id)).returning();
-      if (!gone?.boxId) return;
-      await tx
-        .update(boxes)
-        .set({ state: 'deleted', version: sql`${boxes.version} + 1` })
-        .where(and(eq(boxes.id, gone.boxId), eq(boxes.state, 'deleting')));
+      if (gone?.boxId) await markDeleted(tx, gone.boxId);
     });
   },
 });
+
+/** A box that was on its way to be deleted has nothing any more that embodies it. */
+const markDeleted = (tx: Pick<Database, 'update'>, boxId: string) =>
+  tx
+    .update(boxes)
+    .set({ state: 'deleted', version: sql`${boxes.version} + 1` })
+    .where(and(eq(boxes.id, boxId), eq(boxes.state, 'deleting')));
 
 export type InstanceStore = ReturnType<typeof createInstanceStore>;

@@ -1,4 +1,5 @@
 import { constants } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
 import { createGate } from '../../../waiting/gate.ts';
@@ -20,6 +21,7 @@ import { environmentRevision } from './revision.ts';
 import { resourceLimits, sandboxCommand, sandboxOptions } from './sandbox.ts';
 import { makeSystemFiles } from './system-files.ts';
 
+const [destroyTries, destroyPauseMs] = [10, 100];
 const boxFolder = fileURLToPath(new URL('../../../../images/box', import.meta.url));
 
 export interface LocalDriverOptions {
@@ -122,7 +124,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     async destroy(id, signal) {
       checkInstanceId(id);
       await makings.breakOff(id, signal);
-      await gate(signal, () => destroy(parts, id, signal));
+      await gate(signal, () => destroyWhole(parts, id, signal));
     },
     async list() {
       return Promise.all([...(await known(parts))].map((entry) => describe(parts, ...entry)));
@@ -207,6 +209,18 @@ const destroy = async (
   if (hasImages) await detachLoops(`${folders.path(id)}/disk.ext4`, signal);
   await sockets.remove(id, signal);
   await folders.remove(id);
+};
+
+/** Another gateway may be making it just now: what that adds meanwhile is taken away with the next try. */
+const destroyWhole = async (parts: Parts, id: string, signal: AbortSignal): Promise<void> => {
+  for (let left = destroyTries; ; left--) {
+    try {
+      return await destroy(parts, id, signal);
+    } catch (error) {
+      if (left === 1 || signal.aborted) throw error;
+      await sleep(destroyPauseMs);
+    }
+  }
 };
 
 /** Everything that there is a trace of, and since when. */
