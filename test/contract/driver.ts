@@ -8,7 +8,7 @@ import { describeBinding } from './binding.ts';
 import { askBox, runInBox, token, waitForBox } from './box-client.ts';
 import { cpuQuota } from './cpu-quota.ts';
 import { processesOf } from './host-census.ts';
-import { expectPublicAddressesOnly } from './reach.ts';
+import { expectPublicAddressesOnly, expectRefusalWithoutToken } from './reach.ts';
 
 /** What a driver has to bring to be tested. */
 export interface DriverContract {
@@ -105,19 +105,7 @@ export const runDriverContract = (contract: DriverContract): void => {
       });
 
       test('answers nobody without the token of the instance, code of the box neither', async () => {
-        const knock = `
-import http.client, json, socket
-class Connection(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect("/run/codebox/box.sock")
-def status(path, headers):
-    connection = Connection("localhost")
-    connection.request("GET", path, headers=headers)
-    return connection.getresponse().status
-paths = ["/codebox/health", "/codebox/files/", "/api/kernels"]
-print(json.dumps([status(path, headers) for path in paths for headers in ({}, {"X-CodeBox-Token": "another"})]))`;
-        expect(await askBox(box.address, knock)).toEqual([401, 401, 401, 401, 401, 401]);
+        await expectRefusalWithoutToken(box);
       });
 
       onHostKernel('shares no file of /etc with another box that a lock could be seen on', async () => {

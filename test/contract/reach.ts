@@ -67,3 +67,21 @@ export const expectPublicAddressesOnly = async (one: Instance, other: Instance):
     expect(await askBox(one.address, connectTo([['pypi.org', 443]]))).toEqual(['open']);
   }
 };
+
+const knock = `
+import http.client, json, socket
+class Connection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect("/run/codebox/box.sock")
+def status(path, headers):
+    connection = Connection("localhost")
+    connection.request("GET", path, headers=headers)
+    return connection.getresponse().status
+paths = ["/codebox/health", "/codebox/files/", "/api/kernels"]
+print(json.dumps([status(path, headers) for path in paths for headers in ({}, {"X-CodeBox-Token": "another"})]))`;
+
+/** Holds for code of a box at its own box server: neither without a token nor with another one is it answered. */
+export const expectRefusalWithoutToken = async (box: Instance): Promise<void> => {
+  expect(await askBox(box.address, knock)).toEqual([401, 401, 401, 401, 401, 401]);
+};
