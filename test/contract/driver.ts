@@ -371,10 +371,7 @@ export const runDriverContract = (contract: DriverContract): void => {
         return;
       }
       const [one, other] = [await start({ network: 'internet' }), await start({ network: 'internet' })];
-      context.onTestFinished(async () => {
-        await end(one.id);
-        await end(other.id);
-      });
+      context.onTestFinished(async () => void (await Promise.all([end(one.id), end(other.id)])));
       await expectPublicAddressesOnly(one, other);
     });
 
