@@ -27,6 +27,7 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
   const noted = new Map<string, StandIn>();
 
   const frozen = new Set<string>();
+  const refused = new Set<string>();
   const seenBy = (instance: string): StandIn => noted.get(instance) ?? { ran: [], killed: [] };
 
   const run = async (instance: string, running: Set<string>, id: string, response: ServerResponse) => {
@@ -46,11 +47,16 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
     (instance: string, running: Set<string>) => async (request: IncomingMessage, response: ServerResponse) => {
       await request.toArray();
       const id = /^\/codebox\/executions\/([^/?]+)$/.exec(request.url ?? '')?.[1];
-      if (id !== undefined && request.method === 'PUT') return await run(instance, running, id, response);
-      response.writeHead(200, { 'content-type': 'application/json' });
-      response.end(
-        JSON.stringify(request.url === '/codebox/health' ? { status: 'ok', languages: ['python'] } : answers),
-      );
+      if (id !== undefined && request.method === 'PUT' && !refused.has(id))
+        return await run(instance, running, id, response);
+      // What was never sent can be refused for good, and is then, whenever it comes.
+      const isRefusal = id !== undefined && request.method === 'DELETE' && !seenBy(instance).ran.includes(id);
+      if (isRefusal) refused.add(id);
+      const isConflict = id !== undefined && request.method !== 'GET' && !isRefusal;
+      response.writeHead(isConflict ? 409 : 200, { 'content-type': 'application/json' });
+      const health = { status: 'ok', instance, languages: ['python'] };
+      const conflict = { code: 'conflict', detail: 'the execution may have run' };
+      response.end(JSON.stringify(request.url === '/codebox/health' ? health : isConflict ? conflict : answers));
     };
 
   const driver: Driver = {
