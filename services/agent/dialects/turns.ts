@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AnswerEvent,
   type Approval,
@@ -68,6 +69,7 @@ export interface TurnsOptions {
 
 const chatId = /^chat-[a-z2-7]{26}$/;
 const uploadMs = 60_000;
+const noteMs = 2000;
 /** Longer than any answer is in the making. */
 const answerSeconds = 86_400;
 
@@ -93,19 +95,22 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
     return (await listModels()).find(({ id }) => id.endsWith(`/${name}`))?.id ?? name;
   };
 
-  /** Its links go with it. */
-  const removeLater = (owner: Owner, chat: string, outcome: TurnOutcome): void => {
+  /** Its links go with it. What fails here is made up for by the end that the chat has had from its beginning, a day later. */
+  const removeLater = async (owner: Owner, chat: string, outcome: TurnOutcome): Promise<void> => {
     const hasLinks = outcome.files.length > 0 || outcome.images.length > 0;
-    const removed = hasLinks ? chats.removeLater(owner, chat, linkSeconds) : chats.remove(owner, chat);
-    // What fails here is made up for by the end that the chat has had from its beginning.
-    removed.catch(onError);
+    // Its box is ended behind the answer; when its links end is written down before, unless the gateway does not answer.
+    if (!hasLinks) return void chats.remove(owner, chat).catch(onError);
+    const over = new AbortController();
+    const late = sleep(noteMs, undefined, { signal: over.signal }).catch(() => {});
+    await Promise.race([chats.removeLater(owner, chat, linkSeconds).catch(onError), late]);
+    over.abort();
   };
 
   async function* follow(
     events: AsyncIterable<AnswerEvent>,
     outcome: TurnOutcome,
     signal: AbortSignal,
-    { stop, end }: { stop: () => void; end: () => void },
+    { stop, end }: { stop: () => void; end: () => Promise<void> },
   ): AsyncGenerator<AnswerEvent, void, undefined> {
     const once = createToldOnce();
     signal.addEventListener('abort', stop, { once: true });
@@ -122,7 +127,7 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
       }
     } finally {
       signal.removeEventListener('abort', stop);
-      end();
+      await end();
     }
   }
 
@@ -148,8 +153,8 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
           ...(isNew && { earlier: toMessages(asked.earlier) }),
         });
         const outcome: TurnOutcome = { status: 'running', tokens: null, error: broken, files: [], images: [] };
-        const end = () => {
-          if (!isKept && request.keep === 'while-linked') removeLater(owner, chat, outcome);
+        const end = async () => {
+          if (!isKept && request.keep === 'while-linked') await removeLater(owner, chat, outcome);
         };
         const stop = () => void answers.stop(owner, chat).catch(onError);
         return { chat, message, model, isKept, outcome, events: follow(events, outcome, signal, { stop, end }) };
