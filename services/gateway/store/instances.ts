@@ -62,7 +62,9 @@ export const createInstanceStore = (db: Database) => ({
   /** It is to be destroyed, and its box, which may get another one, has nothing more to do with it. */
   async abandon(id: string): Promise<void> {
     await db.transaction(async (tx) => {
-      const [row] = await tx.select().from(instances).where(eq(instances.id, id)).for('update');
+      const [row] = await tx.select({ boxId: instances.boxId }).from(instances).where(eq(instances.id, id));
+      // The box first, as its deletion does: in another order the two could wait for each other.
+      if (row?.boxId) await tx.select({ id: boxes.id }).from(boxes).where(eq(boxes.id, row.boxId)).for('update');
       await tx.update(instances).set({ state: 'destroying', boxId: null }).where(eq(instances.id, id));
       if (row?.boxId) await markDeleted(tx, row.boxId);
     });
