@@ -275,18 +275,3 @@ export const cpuMsOf = async (pid: number): Promise<number> => {
   const [user = 0, system = 0] = stat.slice(stat.lastIndexOf(')')).split(' ').slice(12, 14).map(Number);
   return (user + system) * 10;
 };
-
-/** The most CPU time in ms that a server uses before it answers one small request of somebody else, until `isOver`. */
-export const mostCpuMsOf = async (
-  server: Pick<RunningGateway, 'url' | 'pid'>,
-  isOver: () => boolean,
-): Promise<number> => {
-  let most = 0;
-  while (!isOver()) {
-    const before = await cpuMsOf(server.pid());
-    const { status } = await fetch(`${server.url}/healthz`);
-    if (status !== 200) throw new Error(`The server answered ${status}.`);
-    most = Math.max(most, (await cpuMsOf(server.pid())) - before);
-  }
-  return most;
-};
