@@ -128,17 +128,17 @@ interface StreamedAnswer extends RawAnswer {
   body: Dispatcher.ResponseData['body'];
 }
 
-/**
- * The client of one box server. Everything it answers is hostile input: sizes are capped and shapes are checked here, and
- * nothing a box says decides about tenancy, limits or time. Throws CodeBoxError: what the box server refused, or `unavailable`.
- * `onFailure` is told of each call that was not answered as it should be; one for `health` may be early.
- */
 /** Content that goes along in JSON. */
 export interface SmallFile {
   path: string;
   base64: string;
 }
 
+/**
+ * The client of one box server. Everything it answers is hostile input: sizes are capped and shapes are checked here, and
+ * nothing a box says decides about tenancy, limits or time. Throws CodeBoxError: what the box server refused, or `unavailable`.
+ * `onFailure` is told of each call that was not answered as it should be; one for `health` may be early.
+ */
 export const createBoxServerClient = (
   endpoint: Endpoint,
   onFailure: (failure: BoxServerFailure) => void = () => {},

@@ -1,9 +1,9 @@
 import { runHostCommand } from './host-command.ts';
 
 /**
- * Whether a shell script that tries something in a folder succeeds; `$p` is a path there for it. One runs at a time per folder, and
- * `undo` runs before and after it: a kill of this process leaves the script to end by itself, and whatever a kill of both leaves
- * is undone by the next one.
+ * Returns whether a shell script succeeds that tries something at `$p`, a path in `folder`. One runs at a time in each folder, and
+ * `undo` runs before and after it. When this process is killed, the script still ends by itself; what is left when both are
+ * killed is undone by the next call.
  */
 export const canDo = async (folder: string, script: { try: string; undo: string }): Promise<boolean> => {
   const text = `p=$0/.probe\nundo() { ${script.undo}; } 2> /dev/null\nundo\n(set -e; ${script.try})\nstatus=$?\nundo\nexit $status`;
