@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { readCertificates, splitCertificates } from '../services/gateway/drivers/host-certificates.ts';
+import { readCertificates, splitCertificates } from '../services/gateway/drivers/host/host-certificates.ts';
 
 /** Where Debian and Fedora keep the certificates that an administrator added. */
 const additions = ['/usr/local/share/ca-certificates', '/etc/pki/ca-trust/source/anchors'];

@@ -1,6 +1,6 @@
-import { readBuildContext } from '../services/gateway/drivers/docker/context.ts';
 import { createDaemon } from '../services/gateway/drivers/docker/daemon.ts';
 import { ensureBoxImage } from '../services/gateway/drivers/docker/image.ts';
+import { readBuildContext } from '../services/gateway/drivers/host/build-context.ts';
 import { extraCertificates } from './certificates.ts';
 import { projectFolder } from './project.ts';
 

@@ -1,5 +1,5 @@
 import { mkdir, writeFile } from 'node:fs/promises';
-import { hostCertificates } from '../services/gateway/drivers/host-certificates.ts';
+import { hostCertificates } from '../services/gateway/drivers/host/host-certificates.ts';
 import {
   environmentFolder,
   findPython,

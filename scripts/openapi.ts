@@ -6,7 +6,7 @@ import { createEndpoints as createAgentEndpoints } from '../services/agent/http/
 import { openApiDocument as agentDocument } from '../services/agent/http/openapi.ts';
 import { addRoutes, type RouteParts } from '../services/gateway/http/app.ts';
 import { createEndpoints } from '../services/gateway/http/endpoint.ts';
-import type { KeyClaims } from '../services/gateway/http/key-claims.ts';
+import type { KeyClaims } from '../services/gateway/http/idempotency/key-claims.ts';
 import { openApiDocument } from '../services/gateway/http/openapi.ts';
 import { problemsMarkdown } from '../services/http/problem-pages.ts';
 import { imagePage } from './image-page.ts';

@@ -122,6 +122,39 @@ describe('the layers', () => {
   });
 });
 
+/** The rooms of a folder, each above those whose files it may import. */
+const floors = {
+  'services/gateway/boxes': {
+    usage: [],
+    supply: ['usage'],
+    life: ['supply', 'usage'],
+    reach: ['life', 'usage'],
+    rest: ['life', 'usage'],
+    runs: ['reach', 'life', 'supply', 'usage'],
+    upkeep: ['runs', 'rest', 'life', 'supply', 'usage'],
+  },
+  'services/gateway/store': {
+    tenants: [],
+    box: ['tenants'],
+    usage: ['box'],
+    supply: ['box', 'tenants'],
+  },
+  'services/gateway/drivers': { host: [], docker: ['host'], local: ['host'] },
+} as const;
+
+test.each(Object.entries(floors))('the rooms of %s import downwards only', async (folder, rooms) => {
+  const upwards: string[] = [];
+  for (const [room, below] of Object.entries<readonly string[]>(rooms)) {
+    for (const name of await readdir(join(project, folder, room))) {
+      if (!name.endsWith('.ts')) continue;
+      const text = await readFile(join(project, folder, room, name), 'utf8');
+      for (const [, other = ''] of text.matchAll(/from '\.\.\/([a-z]+)\//g))
+        if (other in rooms && other !== room && !below.includes(other)) upwards.push(`${room}/${name} of ${other}`);
+    }
+  }
+  expect(upwards).toEqual([]);
+});
+
 test('no source file is longer than 400 lines', async () => {
   const long: string[] = [];
   for (const root of ['services', 'scripts', 'test', 'images/box/server']) {

@@ -6,7 +6,7 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { readTemplates, templateFields } from '../services/gateway/boxes/templates.ts';
+import { readTemplates, templateFields } from '../services/gateway/boxes/supply/templates.ts';
 import { type RunningAgent, serveAgent } from './agent/agent-harness.ts';
 import { type ModelServer, runs, startModelServer } from './agent/model-server.ts';
 import { drivers, type RunningGateway, startGateway } from './api/harness.ts';

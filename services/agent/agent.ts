@@ -31,7 +31,7 @@ import { createApp } from './http/app.ts';
 import { createMetrics } from './http/metrics.ts';
 import { createOwners } from './http/owner.ts';
 import { servePage } from './http/page.ts';
-import type { Limits } from './loop/converse.ts';
+import type { Limits } from './loop/conversation.ts';
 import { createCatalog } from './models/catalog.ts';
 import { openStore } from './store/store.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readTemplates } from './boxes/templates.ts';
+import { readTemplates } from './boxes/supply/templates.ts';
 import { below, readCeiling } from './ceiling.ts';
 
 const GiB = 1024 ** 3;

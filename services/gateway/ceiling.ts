@@ -1,8 +1,8 @@
 import { totalmem } from 'node:os';
 import { ConfigurationError } from '../configuration-error.ts';
-import type { Template } from './boxes/templates.ts';
+import type { Template } from './boxes/supply/templates.ts';
 import type { Config } from './config.ts';
-import type { Capacity } from './store/capacity.ts';
+import type { Capacity } from './store/supply/capacity.ts';
 
 /** Share of the machine's memory that boxes may be promised. */
 const memoryShare = 0.8;

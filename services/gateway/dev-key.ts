@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { newId } from '../postgres/id.ts';
-import { makeKey } from './http/auth.ts';
-import type { KeyStore } from './store/keys.ts';
+import { makeKey } from './http/admission/auth.ts';
+import type { KeyStore } from './store/tenants/keys.ts';
 
 /**
  * In an empty database: makes a first tenant with a key and writes the key to `<data folder>/dev-key`, mode 0600.

@@ -1,5 +1,5 @@
 import { ConfigurationError } from '../configuration-error.ts';
-import type { Template } from './boxes/templates.ts';
+import type { Template } from './boxes/supply/templates.ts';
 import type { Config } from './config.ts';
 import type { Capabilities } from './drivers/driver.ts';
 

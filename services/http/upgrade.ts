@@ -2,17 +2,7 @@ import { type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
-import type { HttpEnv } from './env.ts';
-
-/** A request that asks for another protocol. Its handler takes the connection over, or answers it like any other. */
-export interface Upgrade {
-  /**
-   * The connection, and what came behind the head of the request. From now on they are the caller's, who also sees to errors
-   * and to the end; what the handler answers is not sent. The gateway cuts the connection when it stops and its time is over.
-   */
-  take(): { socket: Socket; head: Buffer };
-  isTaken(): boolean;
-}
+import type { HttpEnv, Upgrade } from './env.ts';
 
 /** An application that answers requests: one of Hono, whatever its variables are. */
 export interface HttpApp {

@@ -184,7 +184,7 @@ test('a model key is used for its own request only, and is in no line of log and
 
 test('a key that may only read does not ask, run or write, and a closed agent knows no visitors', async () => {
   const chat = await agent.createChat();
-  const { makeKey } = await import('../../services/gateway/http/auth.ts');
+  const { makeKey } = await import('../../services/gateway/http/admission/auth.ts');
   const { key, id, hash } = makeKey();
   const db = new pg.Client({ connectionString: await databaseUrl(agent.gateway.dataDir) });
   await db.connect();

@@ -1,13 +1,8 @@
 import type { Box } from '#contract';
 import { createBoxWorkspace } from '../../services/agent/box/box-workspace.ts';
 import { createFacts } from '../../services/agent/box/facts.ts';
-import {
-  type Conversation,
-  converse,
-  type Limits,
-  type LoopEvent,
-  type Outcome,
-} from '../../services/agent/loop/converse.ts';
+import type { Conversation, Limits, LoopEvent } from '../../services/agent/loop/conversation.ts';
+import { converse, type Outcome } from '../../services/agent/loop/converse.ts';
 import { createAnthropicModel } from '../../services/agent/models/anthropic.ts';
 import type { LanguageModel } from '../../services/agent/models/model.ts';
 import { createOpenAiModel } from '../../services/agent/models/openai.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { makeKey } from '../../services/gateway/http/auth.ts';
+import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { freePort } from '../free-port.ts';
 import { anyDriver, type RunningGateway, startGateway } from './harness.ts';
 import { adminKey } from './operator.ts';

@@ -9,7 +9,7 @@ import {
   type Tenant,
   type Usage,
 } from '#contract';
-import { makeKey } from '../../services/gateway/http/auth.ts';
+import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { adminKey, endTenants, type SecondGateway, startSecond } from './operator.ts';

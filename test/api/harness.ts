@@ -15,7 +15,7 @@ import {
   executionEventSchema,
 } from '#contract';
 import gatewayFlags from '../../scripts/node-flags.json' with { type: 'json' };
-import { makeKey } from '../../services/gateway/http/auth.ts';
+import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { addressOf } from '../../services/postgres/address.ts';
 import { newId } from '../../services/postgres/id.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Execution, type ExecutionEvent, socketMessageSchema, type Ticket } from '#contract';
-import { keyId, makeKey } from '../../services/gateway/http/auth.ts';
+import { keyId, makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import {
   anyDriver,

@@ -4,9 +4,9 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import type { Box, Execution, Problem, Run, Template } from '#contract';
-import { readBuildContext } from '../../services/gateway/drivers/docker/context.ts';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
 import { ensureBoxImage } from '../../services/gateway/drivers/docker/image.ts';
+import { readBuildContext } from '../../services/gateway/drivers/host/build-context.ts';
 import { anyDriver, drivers, eventually, type RunningGateway, startGateway, streamOf } from './harness.ts';
 
 const folder = resolve(import.meta.dirname, '../../images/box-r');

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Ticket } from '#contract';
-import { keyId, makeKey } from '../../services/gateway/http/auth.ts';
+import { keyId, makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { rawRequest, startServer, uploadServers } from './servers.ts';

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { cgroupOf, readCgroupStats } from '../../services/gateway/drivers/cgroup.ts';
+import { cgroupOf, readCgroupStats } from '../../services/gateway/drivers/host/cgroup.ts';
 import { proportionalMiB } from './process-memory.ts';
 
 /** MiB of memory: what a control group is charged for, less file pages that are not in use, and the PSS of its processes. */

@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { runHostCommand } from '../../services/gateway/drivers/host-command.ts';
+import { runHostCommand } from '../../services/gateway/drivers/host/host-command.ts';
 
 /**
  * What there is on this host of the boxes of one data folder and deployment, as `kind name`: control groups, mounts, loop

@@ -5,9 +5,9 @@ import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { projectFolder } from '../../scripts/project.ts';
-import { createMetrics } from '../../services/gateway/http/metrics.ts';
-import { createPoolMetrics } from '../../services/gateway/http/pool-metrics.ts';
-import { addUsageMetrics } from '../../services/gateway/http/usage-metrics.ts';
+import { createMetrics } from '../../services/gateway/http/metrics/metrics.ts';
+import { createPoolMetrics } from '../../services/gateway/http/metrics/pool-metrics.ts';
+import { addUsageMetrics } from '../../services/gateway/http/metrics/usage-metrics.ts';
 import { parsePromql } from './promql.ts';
 
 const alertsSchema = z.object({

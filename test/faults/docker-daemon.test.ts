@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, Problem } from '#contract';
 import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from '../../scripts/test-daemon.ts';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
-import { runHostCommand } from '../../services/gateway/drivers/host-command.ts';
+import { runHostCommand } from '../../services/gateway/drivers/host/host-command.ts';
 import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { takeBoxCensus } from './census.ts';
 import { startRunning, ticking } from './running.ts';

@@ -5,7 +5,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
-import { runHostCommand } from '../../services/gateway/drivers/host-command.ts';
+import { runHostCommand } from '../../services/gateway/drivers/host/host-command.ts';
 import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { takeBoxCensus } from './census.ts';
 

@@ -6,7 +6,7 @@ import { afterAll, expect, test } from 'vitest';
 import { type Box, createClient } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { createGateway } from '../../services/gateway/gateway.ts';
-import { makeKey } from '../../services/gateway/http/auth.ts';
+import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { eventually } from '../api/harness.ts';
 import { createStandIns } from '../model/stand-in.ts';

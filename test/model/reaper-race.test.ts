@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Box, Execution } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { createGateway, type Gateway } from '../../services/gateway/gateway.ts';
-import { makeKey } from '../../services/gateway/http/auth.ts';
+import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { randomOf, seedOf } from './random.ts';
 import { createStandIns } from './stand-in.ts';

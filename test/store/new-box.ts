@@ -1,4 +1,4 @@
-import type { NewBox } from '../../services/gateway/store/allocation.ts';
+import type { NewBox } from '../../services/gateway/store/supply/allocation.ts';
 import { newId } from '../../services/postgres/id.ts';
 
 /** A box that a tenant asks for, as it is written. */

@@ -1,5 +1,5 @@
 import { boxPathSchema, runStatuses } from '#contract';
-import type { LoopEvent } from '../loop/converse.ts';
+import type { LoopEvent } from '../loop/conversation.ts';
 import type { StoredFile } from '../store/stored.ts';
 import { type AnswerLog, createAnswerLog } from './answer-log.ts';
 import { mimeOf } from './mime.ts';

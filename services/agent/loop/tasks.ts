@@ -1,5 +1,5 @@
 import { CodeBoxError } from '#contract';
-import type { Conversation } from './converse.ts';
+import type { Conversation } from './conversation.ts';
 import { headAndTail, tellRan, withoutAnsi } from './outputs.ts';
 import type { RunCode, Task } from './tools.ts';
 import type { Ran } from './workspace.ts';

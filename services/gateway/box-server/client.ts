@@ -35,7 +35,7 @@ import {
 } from './answer.ts';
 import { type Endpoint, tokenHeader } from './endpoint.ts';
 import { readLines } from './lines.ts';
-import { createSharedJournals } from './shared-journals.ts';
+import { createSharedJournals, type JournalPath } from './shared-journals.ts';
 import { connectToBox } from './socket.ts';
 import { attachTerminal, type ScreenSize } from './terminal-socket.ts';
 
@@ -75,9 +75,6 @@ export interface InstallRequest {
   timeoutMs: number;
   cpuLimitMs?: number;
 }
-
-/** Where a journal is: of an execution, or of a command. */
-export type JournalPath = `executions/${string}` | `commands/${string}`;
 
 const healthSchema = z.object({ status: z.literal('ok'), instance: z.string(), languages: z.array(z.string()) });
 const variablesSchema = z.object({

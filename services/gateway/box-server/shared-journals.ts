@@ -1,6 +1,8 @@
 import { CodeBoxError } from '#contract';
-import type { JournalPath } from './client.ts';
 import { createSharedJournal, type SharedJournal } from './shared-journal.ts';
+
+/** Where a journal is: of an execution, or of a command. */
+export type JournalPath = `executions/${string}` | `commands/${string}`;
 
 /** Opens the events of a journal after one of them; they come until `done`, or until the signal fires. */
 type OpenJournal = (journal: JournalPath, after: number, signal: AbortSignal) => Promise<AsyncIterable<unknown>>;

@@ -1,4 +1,4 @@
-import { runHostCommand } from './host-command.ts';
+import { runHostCommand } from './host/host-command.ts';
 
 /**
  * Returns whether a shell script succeeds that tries something at `$p`, a path in `folder`. One runs at a time in each folder, and

@@ -1,47 +1,45 @@
 import type { Hono } from 'hono';
 import type { Logger } from 'pino';
-import type { Quotas } from '#contract';
 import { answerBeforeLeaving } from '../../http/leaving.ts';
 import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
 import { answerUnknown, logRequests, refuseDotSegments, refuseManyHosts } from '../../http/requests.ts';
 import type { Background } from '../../waiting/background.ts';
-import type { Commands } from '../boxes/commands.ts';
-import type { Contexts } from '../boxes/contexts.ts';
-import type { Executions } from '../boxes/executions.ts';
-import type { FileWatch } from '../boxes/file-watch.ts';
-import type { Files } from '../boxes/files.ts';
-import type { Lifecycle } from '../boxes/lifecycle.ts';
-import type { Packages } from '../boxes/packages.ts';
-import type { PortSessions } from '../boxes/port-sessions.ts';
-import type { Ports } from '../boxes/ports.ts';
-import type { Rest } from '../boxes/rest.ts';
-import type { RunOnce } from '../boxes/run.ts';
-import type { Stats } from '../boxes/stats.ts';
-import type { Terminals } from '../boxes/terminals.ts';
-import type { Tickets } from '../boxes/tickets.ts';
-import type { ApiKeyStore } from '../store/api-keys.ts';
-import type { AuditStore } from '../store/audit.ts';
-import type { ValidKey } from '../store/keys.ts';
+import type { Lifecycle } from '../boxes/life/lifecycle.ts';
+import type { FileWatch } from '../boxes/reach/file-watch.ts';
+import type { Files } from '../boxes/reach/files.ts';
+import type { PortSessions } from '../boxes/reach/port-sessions.ts';
+import type { Ports } from '../boxes/reach/ports.ts';
+import type { Stats } from '../boxes/reach/stats.ts';
+import type { Terminals } from '../boxes/reach/terminals.ts';
+import type { Tickets } from '../boxes/reach/tickets.ts';
+import type { Rest } from '../boxes/rest/rest.ts';
+import type { Commands } from '../boxes/runs/commands.ts';
+import type { Contexts } from '../boxes/runs/contexts.ts';
+import type { Executions } from '../boxes/runs/executions.ts';
+import type { Packages } from '../boxes/runs/packages.ts';
+import type { RunOnce } from '../boxes/runs/run.ts';
 import type { Store } from '../store/store.ts';
-import type { TenantStore } from '../store/tenants.ts';
-import type { UsageStore } from '../store/usage.ts';
-import { createAddressOf } from './address.ts';
-import { authenticate, createAdmission } from './admission.ts';
+import type { ValidKey } from '../store/tenants/keys.ts';
+import type { UsageStore } from '../store/usage/usage.ts';
+import { createAddressOf } from './admission/address.ts';
+import { authenticate, createAdmission } from './admission/admission.ts';
+import { createFailures } from './admission/failures.ts';
+import { createKeyCheck } from './admission/key-check.ts';
+import { createOpenSockets } from './admission/open-sockets.ts';
+import { createRequestRates } from './admission/request-rates.ts';
+import { createSides } from './admission/sides.ts';
 import { explainSilence } from './ended-box.ts';
 import { createEndpoints, type Endpoints } from './endpoint.ts';
 import type { Env } from './env.ts';
-import { createFailures } from './failures.ts';
-import { createKeyBounds } from './key-bounds.ts';
-import { createKeyCheck } from './key-check.ts';
-import { createKeyClaims } from './key-claims.ts';
-import type { Metrics } from './metrics.ts';
-import { createOpenSockets } from './open-sockets.ts';
+import { createKeyBounds } from './idempotency/key-bounds.ts';
+import { createKeyClaims } from './idempotency/key-claims.ts';
+import type { Metrics } from './metrics/metrics.ts';
+import { traceRequests } from './metrics/request-span.ts';
 import { createPortAccess } from './ports/access.ts';
 import { servePorts } from './ports/proxy.ts';
-import { createRequestRates } from './request-rates.ts';
-import { traceRequests } from './request-span.ts';
 import { addAuditRoute } from './routes/admin/audit.ts';
 import { addKeyRoutes } from './routes/admin/keys.ts';
+import type { AdminParts } from './routes/admin/parts.ts';
 import { addTenantRoutes } from './routes/admin/tenants.ts';
 import { addBoxRoutes } from './routes/boxes.ts';
 import { addCallerRoute } from './routes/caller.ts';
@@ -63,8 +61,7 @@ import { addTemplateRoutes } from './routes/templates.ts';
 import { addTerminalRoutes } from './routes/terminals.ts';
 import { addTicketRoutes } from './routes/tickets.ts';
 import { addUsageRoutes } from './routes/usage.ts';
-import { createSides } from './sides.ts';
-import { createWebSockets, type WebSockets } from './websocket.ts';
+import { createWebSockets, type WebSockets } from './sockets/websocket.ts';
 
 /** What the routes call. */
 export interface RouteParts {
@@ -90,15 +87,6 @@ export interface RouteParts {
   stopping: AbortSignal;
   /** How often it is looked whether what let a WebSocket in still holds. */
   socketCheckMs: number;
-}
-
-/** What the operator's routes call. */
-export interface AdminParts {
-  tenants: TenantStore;
-  apiKeys: ApiKeyStore;
-  audit: AuditStore;
-  /** Of new tenants, where nothing else is said. */
-  defaultQuotas: Partial<Quotas>;
 }
 
 export interface AppOptions extends Omit<RouteParts, 'webSockets'> {

@@ -1,6 +1,6 @@
 import type { Context } from 'hono';
 import type { CodeBoxError } from '#contract';
-import type { Lifecycle } from '../boxes/lifecycle.ts';
+import type { Lifecycle } from '../boxes/life/lifecycle.ts';
 import type { Env } from './env.ts';
 
 const boxPath = /^\/v1\/boxes\/([^/]+)(?:\/|$)/;

@@ -7,10 +7,10 @@ import {
   checkInput,
   createEndpoints as createBareEndpoints,
 } from '../../http/endpoint.ts';
+import { requireScope, scopeOf } from './admission/scopes.ts';
 import type { Env } from './env.ts';
-import { answerOnce } from './idempotency.ts';
-import type { KeyClaims } from './key-claims.ts';
-import { requireScope, scopeOf } from './scopes.ts';
+import { answerOnce } from './idempotency/idempotency.ts';
+import type { KeyClaims } from './idempotency/key-claims.ts';
 
 export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> extends BareSpec<P, Q, B> {
   /**

@@ -1,6 +1,15 @@
 import type { KeyScope } from '#contract';
 import type { HttpEnv } from '../../http/env.ts';
-import type { Progress } from './idempotency.ts';
+
+/** What the handler of a request with an Idempotency-Key tells of how far it has come. */
+export interface Progress {
+  /** From now on what was asked for may happen: only a refusal tells that it did not. */
+  mayStart(location?: string): Promise<void>;
+  /** It happened, whatever comes now. Repeated requests are joined to `location`. */
+  hasStarted(location?: string): Promise<void>;
+  /** What had begun is undone: nothing is left of it. */
+  isUndone(): void;
+}
 
 /** What the middleware of the gateway leaves for its handlers. */
 export interface Env extends HttpEnv {

@@ -2,9 +2,9 @@ import { join } from 'node:path';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { type Connection, openDatabase } from '../../postgres/database.ts';
 import { createPool } from '../../postgres/pool.ts';
-import { asOverQuota } from './over-quota.ts';
 import * as schema from './schema.ts';
 import { inStatement } from './statement-span.ts';
+import { asOverQuota } from './usage/over-quota.ts';
 
 export type Database = NodePgDatabase<typeof schema>;
 

@@ -1,21 +1,21 @@
-import { createAllocationStore } from './allocation.ts';
-import { createApiKeyStore } from './api-keys.ts';
-import { createAuditStore } from './audit.ts';
-import { createBoxStore } from './boxes.ts';
+import { createBoxStore } from './box/boxes.ts';
+import { createExecutionStore } from './box/executions.ts';
+import { createInstanceStore } from './box/instances.ts';
+import { createTaskStore } from './box/tasks.ts';
 import { connectDatabase } from './database.ts';
-import { createExecutionStore } from './executions.ts';
 import { createGatewayStore } from './gateways.ts';
 import { createIdempotencyStore } from './idempotency.ts';
-import { createInstanceStore } from './instances.ts';
-import { createKeyStore } from './keys.ts';
-import { createPoolStore } from './pools.ts';
-import { createPortSessionStore } from './port-sessions.ts';
-import { createQuotaStore } from './quotas.ts';
-import { createTaskStore } from './tasks.ts';
-import { createTenantStore } from './tenants.ts';
-import { createTicketStore } from './tickets.ts';
-import { createUsageStore } from './usage.ts';
-import { createWaitingStore } from './waiting.ts';
+import { createAllocationStore } from './supply/allocation.ts';
+import { createPoolStore } from './supply/pools.ts';
+import { createWaitingStore } from './supply/waiting.ts';
+import { createApiKeyStore } from './tenants/api-keys.ts';
+import { createAuditStore } from './tenants/audit.ts';
+import { createKeyStore } from './tenants/keys.ts';
+import { createPortSessionStore } from './tenants/port-sessions.ts';
+import { createTenantStore } from './tenants/tenants.ts';
+import { createTicketStore } from './tenants/tickets.ts';
+import { createQuotaStore } from './usage/quotas.ts';
+import { createUsageStore } from './usage/usage.ts';
 
 /**
  * All SQL of the gateway, on one pool. Throws errors whose cause is `unavailable` while the database is away. What is begun

@@ -1,8 +1,8 @@
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError } from '#contract';
-import type { CgroupFolders } from '../cgroup.ts';
-import { canWriteCgroup, checkCgroupLimits, checkMemoryUse, writeCgroupLimits } from '../cgroup-limits.ts';
 import type { BindableLimits, NetworkPolicy } from '../driver.ts';
+import type { CgroupFolders } from '../host/cgroup.ts';
+import { canWriteCgroup, checkCgroupLimits, checkMemoryUse, writeCgroupLimits } from '../host/cgroup-limits.ts';
 import { containerCgroup } from './container-cgroup.ts';
 import type { Daemon } from './daemon.ts';
 import type { InternetNetwork } from './network.ts';

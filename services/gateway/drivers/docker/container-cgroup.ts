@@ -1,6 +1,6 @@
 import type { ContainerInspectInfo } from 'dockerode';
-import { type CgroupFolders, cgroupOf, readCgroupStats } from '../cgroup.ts';
 import type { InstanceStats } from '../driver.ts';
+import { type CgroupFolders, cgroupOf, readCgroupStats } from '../host/cgroup.ts';
 
 /** The control group of a running container, or undefined when this process cannot see it. */
 export const containerCgroup = async ({ Id, State }: ContainerInspectInfo): Promise<CgroupFolders | undefined> => {

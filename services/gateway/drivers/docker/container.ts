@@ -1,7 +1,7 @@
 import type { ContainerCreateOptions } from 'dockerode';
 import type { InstanceSpec } from '../driver.ts';
+import type { SocketFolder } from '../host/socket-folder.ts';
 import { type PackageSources, packageEnvironment, wheelsTarget } from '../package-sources.ts';
-import type { SocketFolder } from '../socket-folder.ts';
 import type { SystemFiles } from './system-files.ts';
 
 const MiB = 1024 * 1024;

@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises';
-import { attachLoop, canMountImages, detachLoops, makeDiskImage } from '../disk-image.ts';
 import type { DiskKind } from '../driver.ts';
-import { listByAge } from '../folder-list.ts';
+import { attachLoop, canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
+import { listByAge } from '../host/folder-list.ts';
 import type { Daemon } from './daemon.ts';
 
 const createDeadlineMs = 60_000;

@@ -1,4 +1,4 @@
-import type { BuildContext } from './context.ts';
+import type { BuildContext } from '../host/build-context.ts';
 import type { Daemon } from './daemon.ts';
 
 /** Building installs system packages and Python libraries; a slow line and a slow machine fit in. */

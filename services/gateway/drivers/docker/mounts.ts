@@ -1,5 +1,5 @@
 import { readdir, readFile, readlink } from 'node:fs/promises';
-import { isSharedMount } from '../socket-folder.ts';
+import { isSharedMount } from '../host/socket-folder.ts';
 
 /**
  * Whether the Docker daemon sees what this process mounts below `path`: both live in one mount namespace, as they do on a

@@ -1,5 +1,5 @@
 import { CodeBoxError } from '#contract';
-import { runHostCommand } from '../host-command.ts';
+import { runHostCommand } from '../host/host-command.ts';
 import { type Daemon, httpStatus } from './daemon.ts';
 import { createPacketFilter } from './packet-filter.ts';
 

@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import { runHostCommand } from '../host-command.ts';
+import { runHostCommand } from '../host/host-command.ts';
 
 /** Not the public internet: private networks, other boxes, cloud metadata (Azure's has an address of its own), multicast. */
 const forbiddenRanges = [

@@ -1,6 +1,6 @@
 import { CodeBoxError } from '#contract';
-import { boxUser } from '../box-user.ts';
 import type { Capabilities } from '../driver.ts';
+import { boxUser } from '../host/box-user.ts';
 import type { Daemon } from './daemon.ts';
 
 /** What the daemon can do for boxes here. */

@@ -1,6 +1,6 @@
 import type { ContainerInspectInfo } from 'dockerode';
-import { readCgroupStats } from '../cgroup.ts';
 import type { InstanceStats } from '../driver.ts';
+import { readCgroupStats } from '../host/cgroup.ts';
 import { containerCgroup } from './container-cgroup.ts';
 import type { Daemon } from './daemon.ts';
 

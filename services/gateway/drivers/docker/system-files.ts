@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
-import { hostCertificates } from '../host-certificates.ts';
+import { hostCertificates } from '../host/host-certificates.ts';
 
 /** Files of the host that take the place of files of the image. */
 export interface SystemFiles {

@@ -1,8 +1,8 @@
 import { access, constants, mkdir, readdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
-import { type CgroupFolders, readCgroupStats } from '../cgroup.ts';
-import { checkCgroupLimits, writeCgroupLimits } from '../cgroup-limits.ts';
 import type { BindableLimits, InstanceStats, Limits } from '../driver.ts';
+import { type CgroupFolders, readCgroupStats } from '../host/cgroup.ts';
+import { checkCgroupLimits, writeCgroupLimits } from '../host/cgroup-limits.ts';
 
 /** Where a box's control groups are: a folder per controller (v1), or one with all of them (v2). */
 export interface CgroupHierarchy {

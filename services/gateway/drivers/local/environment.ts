@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { runHostCommand } from '../host-command.ts';
+import { runHostCommand } from '../host/host-command.ts';
 import { followCommand } from './follow-command.ts';
 
 /** What boxes of this driver are made from. */

@@ -1,7 +1,7 @@
 import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { CodeBoxError } from '#contract';
-import { listByAge } from '../folder-list.ts';
+import { listByAge } from '../host/folder-list.ts';
 import { type ProcessIdentity, parseStat } from './processes.ts';
 
 const recordSchema = z.object({

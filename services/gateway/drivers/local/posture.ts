@@ -1,6 +1,6 @@
 import { CodeBoxError } from '#contract';
 import type { Capabilities } from '../driver.ts';
-import { runHostCommand } from '../host-command.ts';
+import { runHostCommand } from '../host/host-command.ts';
 import { type Cgroups, createCgroups, findCgroupHierarchy } from './cgroup.ts';
 
 /** What the host offers for sandboxes. */

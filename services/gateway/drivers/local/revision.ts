@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import { readBuildContext } from '../docker/context.ts';
+import { readBuildContext } from '../host/build-context.ts';
 import type { PackageSources } from '../package-sources.ts';
 import type { LocalEnvironment } from './environment.ts';
 import { sandboxOptions } from './sandbox.ts';

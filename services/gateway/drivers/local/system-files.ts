@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises';
-import { hostCertificates } from '../host-certificates.ts';
+import { hostCertificates } from '../host/host-certificates.ts';
 
 /** Made anew for boxes, so that nothing of this host's configuration shows. */
 const files: Record<string, string> = {

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { OpenSocket } from '../open-sockets.ts';
+import type { OpenSocket } from '../admission/open-sockets.ts';
 import { closeFrame, createFrameFollower } from './frames.ts';
 
 /** Nothing moves in either direction for this long: the connection is given up. */

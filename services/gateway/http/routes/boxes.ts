@@ -10,12 +10,12 @@ import {
   updateBoxSchema,
 } from '#contract';
 import { largeJson } from '../../../http/json-bounds.ts';
-import type { Continuity, Lifecycle } from '../../boxes/lifecycle.ts';
-import type { Rest } from '../../boxes/rest.ts';
-import type { BoxRow } from '../../store/boxes.ts';
+import type { Continuity, Lifecycle } from '../../boxes/life/lifecycle.ts';
+import type { Rest } from '../../boxes/rest/rest.ts';
+import type { BoxRow } from '../../store/box/boxes.ts';
+import { requireScope } from '../admission/scopes.ts';
 import type { Endpoints } from '../endpoint.ts';
 import type { Env } from '../env.ts';
-import { requireScope } from '../scopes.ts';
 
 /** The path of one box. */
 export const boxParams = z.strictObject({ box: z.string().max(64) });

@@ -1,7 +1,7 @@
 import type { Context } from 'hono';
 import { type CommandEvent, commandEventSchema, commandSchema } from '#contract';
 import { streamEvents, streamFormat } from '../../../http/stream.ts';
-import { type CommandStart, type Commands, type OnAccepted, toCommand } from '../../boxes/commands.ts';
+import { type CommandStart, type Commands, type OnAccepted, toCommand } from '../../boxes/runs/commands.ts';
 import type { Env } from '../env.ts';
 
 /** The bodies that the start of a command may have, by Accept. */

@@ -10,9 +10,9 @@ import {
 } from '#contract';
 import { largeJson } from '../../../http/json-bounds.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
-import type { Commands } from '../../boxes/commands.ts';
+import type { Commands } from '../../boxes/runs/commands.ts';
 import type { Endpoints } from '../endpoint.ts';
-import { createWholeAnswers } from '../whole-answers.ts';
+import { createWholeAnswers } from '../idempotency/whole-answers.ts';
 import { boxParams } from './boxes.ts';
 import { type CommandAnswers, commandTypes, toLog } from './command-answers.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { contextPageSchema, contextSchema, createContextSchema, pageQuerySchema, variablePageSchema } from '#contract';
 import { largeJson } from '../../../http/json-bounds.ts';
-import type { Contexts } from '../../boxes/contexts.ts';
+import type { Contexts } from '../../boxes/runs/contexts.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 

@@ -16,12 +16,12 @@ import {
 } from '#contract';
 import { largeJson } from '../../../http/json-bounds.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
-import { toExecution, toExecutionSummary } from '../../boxes/execution-view.ts';
-import type { Executions } from '../../boxes/executions.ts';
-import type { ExecutionRow } from '../../store/executions.ts';
+import { toExecution, toExecutionSummary } from '../../boxes/runs/execution-view.ts';
+import type { Executions } from '../../boxes/runs/executions.ts';
+import type { ExecutionRow } from '../../store/box/executions.ts';
 import type { Endpoints, Input } from '../endpoint.ts';
 import type { Env } from '../env.ts';
-import { createWholeAnswers } from '../whole-answers.ts';
+import { createWholeAnswers } from '../idempotency/whole-answers.ts';
 import { boxParams } from './boxes.ts';
 
 const params = boxParams.extend({ execution: z.string().max(64) });

@@ -6,7 +6,7 @@ import { checkInput } from '../../../http/endpoint.ts';
 import { readMultipart } from '../../../http/multipart.ts';
 import { openUpload } from '../../../http/uploads.ts';
 import { readAnswer } from '../../box-server/answer.ts';
-import type { Files } from '../../boxes/files.ts';
+import type { Files } from '../../boxes/reach/files.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 

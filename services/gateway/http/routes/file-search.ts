@@ -1,5 +1,5 @@
 import { searchPageSchema, searchQuerySchema } from '#contract';
-import type { Files } from '../../boxes/files.ts';
+import type { Files } from '../../boxes/reach/files.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 

@@ -1,6 +1,6 @@
 import { watchEventSchema, watchQuerySchema } from '#contract';
 import { streamEvents, streamFormat } from '../../../http/stream.ts';
-import type { FileWatch } from '../../boxes/file-watch.ts';
+import type { FileWatch } from '../../boxes/reach/file-watch.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 

@@ -10,7 +10,7 @@ import {
 import { downloadHeaders } from '../../../http/downloads.ts';
 import { openUpload } from '../../../http/uploads.ts';
 import { readAnswer } from '../../box-server/answer.ts';
-import type { Files } from '../../boxes/files.ts';
+import type { Files } from '../../boxes/reach/files.ts';
 import { pick, refuseRange, sendRaw } from '../downloads.ts';
 import type { Endpoints, Input } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';

@@ -1,5 +1,5 @@
 import { commandSummarySchema, installPackagesSchema, packagePageSchema, packageQuerySchema } from '#contract';
-import type { Packages } from '../../boxes/packages.ts';
+import type { Packages } from '../../boxes/runs/packages.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 import { type CommandAnswers, commandTypes } from './command-answers.ts';

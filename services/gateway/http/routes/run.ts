@@ -1,6 +1,6 @@
 import { createRunSchema, runCodeQuerySchema, runSchema } from '#contract';
 import { largeJson } from '../../../http/json-bounds.ts';
-import type { RunOnce } from '../../boxes/run.ts';
+import type { RunOnce } from '../../boxes/runs/run.ts';
 import type { Endpoints } from '../endpoint.ts';
 
 /** `/v1/run`: one shot. */

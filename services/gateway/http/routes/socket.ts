@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { socketMessageSchema, socketQuerySchema, socketRequestSchema } from '#contract';
 import { largeJson } from '../../../http/json-bounds.ts';
-import type { Executions } from '../../boxes/executions.ts';
-import type { Lifecycle } from '../../boxes/lifecycle.ts';
+import type { Lifecycle } from '../../boxes/life/lifecycle.ts';
+import type { Executions } from '../../boxes/runs/executions.ts';
 import type { Endpoints } from '../endpoint.ts';
-import { serveSession } from '../socket-session.ts';
-import type { WebSockets } from '../websocket.ts';
+import { serveSession } from '../sockets/socket-session.ts';
+import type { WebSockets } from '../sockets/websocket.ts';
 import { boxParams } from './boxes.ts';
 
 export interface SocketParts {

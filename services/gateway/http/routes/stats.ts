@@ -1,6 +1,6 @@
 import { boxStatsEventSchema, boxStatsQuerySchema, boxStatsSchema } from '#contract';
 import { streamEvents, streamFormat } from '../../../http/stream.ts';
-import type { Stats } from '../../boxes/stats.ts';
+import type { Stats } from '../../boxes/reach/stats.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { addDocs } from '../../../http/docs.ts';
 import { addProblemPages } from '../../../http/problem-pages.ts';
 import type { Endpoints } from '../endpoint.ts';
-import type { Metrics } from '../metrics.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import { openApiDocument } from '../openapi.ts';
 
 export interface SystemOptions {

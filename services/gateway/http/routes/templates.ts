@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { CodeBoxError, pageQuerySchema, type Template, templatePageSchema, templateSchema } from '#contract';
-import type { Lifecycle } from '../../boxes/lifecycle.ts';
-import type { Template as TemplateRow } from '../../boxes/templates.ts';
+import type { Lifecycle } from '../../boxes/life/lifecycle.ts';
+import type { Template as TemplateRow } from '../../boxes/supply/templates.ts';
 import type { Endpoints } from '../endpoint.ts';
 
 const tag = 'Templates';

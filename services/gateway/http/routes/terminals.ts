@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { terminalPageSchema, terminalQuerySchema } from '#contract';
-import type { Terminals } from '../../boxes/terminals.ts';
+import type { Terminals } from '../../boxes/reach/terminals.ts';
 import type { Endpoints } from '../endpoint.ts';
-import { bridgeTerminal } from '../terminal-bridge.ts';
-import type { WebSockets } from '../websocket.ts';
+import { bridgeTerminal } from '../sockets/terminal-bridge.ts';
+import type { WebSockets } from '../sockets/websocket.ts';
 import { boxParams } from './boxes.ts';
 
 const params = boxParams.extend({ terminal: z.string().max(64) });

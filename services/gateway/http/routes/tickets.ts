@@ -1,5 +1,5 @@
 import { ticketSchema } from '#contract';
-import type { Tickets } from '../../boxes/tickets.ts';
+import type { Tickets } from '../../boxes/reach/tickets.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
 

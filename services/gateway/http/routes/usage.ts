@@ -1,5 +1,5 @@
 import { type Page, type Usage, usagePageSchema, usageQuerySchema } from '#contract';
-import type { UsageRow, UsageStore } from '../../store/usage.ts';
+import type { UsageRow, UsageStore } from '../../store/usage/usage.ts';
 import type { Endpoints } from '../endpoint.ts';
 
 export interface UsageParts {

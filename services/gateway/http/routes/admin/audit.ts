@@ -1,7 +1,7 @@
 import { type AuditEntry, auditPageSchema, auditQuerySchema } from '#contract';
-import type { AuditRow } from '../../../store/audit.ts';
-import type { AdminParts } from '../../app.ts';
+import type { AuditRow } from '../../../store/tenants/audit.ts';
 import type { Endpoints } from '../../endpoint.ts';
+import type { AdminParts } from './parts.ts';
 
 /** `/v1/admin/audit`. */
 export const addAuditRoute = ({ add }: Endpoints, parts: { admin: AdminParts }): void => {

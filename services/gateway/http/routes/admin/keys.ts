@@ -10,11 +10,10 @@ import {
   newApiKeySchema,
   rotateKeySchema,
 } from '#contract';
-import type { ApiKeyRow } from '../../../store/api-keys.ts';
-import type { AdminParts } from '../../app.ts';
-import { makeKey } from '../../auth.ts';
+import type { ApiKeyRow } from '../../../store/tenants/api-keys.ts';
+import { makeKey } from '../../admission/auth.ts';
 import type { Endpoints } from '../../endpoint.ts';
-import { byAdmin, noTenant } from './tenants.ts';
+import { type AdminParts, byAdmin, noTenant } from './parts.ts';
 
 const params = z.strictObject({ key: z.string().max(64) });
 const tag = 'Admin';

@@ -1,7 +1,5 @@
-import type { Context } from 'hono';
 import { z } from 'zod';
 import {
-  CodeBoxError,
   createTenantSchema,
   type Quotas,
   type Tenant,
@@ -13,18 +11,13 @@ import {
   usageQuerySchema,
 } from '#contract';
 import { newId } from '../../../../postgres/id.ts';
-import type { ChangedBy } from '../../../store/audit.ts';
-import type { TenantRow } from '../../../store/tenants.ts';
-import type { AdminParts } from '../../app.ts';
+import type { TenantRow } from '../../../store/tenants/tenants.ts';
 import type { Endpoints } from '../../endpoint.ts';
-import type { Env } from '../../env.ts';
 import { toUsagePage, type UsageParts } from '../usage.ts';
+import { type AdminParts, byAdmin, noTenant } from './parts.ts';
 
 const params = z.strictObject({ tenant: z.string().max(64) });
 const tag = 'Admin';
-
-/** The operator, by this request, for the audit log. */
-export const byAdmin = (c: Context<Env>): ChangedBy => ({ actor: 'admin', requestId: c.get('requestId') });
 
 /** `/v1/admin/tenants`. */
 export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts } & UsageParts): void => {
@@ -139,9 +132,6 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
     },
   );
 };
-
-/** The answer for a tenant that is not there. */
-export const noTenant = () => new CodeBoxError('not_found', 'There is no such tenant.');
 
 const toTenant = ({ id, name, state, quotas, createdAt }: TenantRow): Tenant => ({
   id,

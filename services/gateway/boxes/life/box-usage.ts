@@ -1,0 +1,37 @@
+import { CodeBoxError } from '#contract';
+import type { Driver, InstanceStats } from '../../drivers/driver.ts';
+import type { BoxRow } from '../../store/box/boxes.ts';
+import type { Lifecycle } from './lifecycle.ts';
+
+/** A box and what embodies it. */
+export interface EmbodiedBox {
+  box: Pick<BoxRow, 'id' | 'tenantId' | 'limits' | 'startupCpuMs'>;
+  instance: string;
+}
+
+export interface BoxUsageOptions {
+  driver: Pick<Driver, 'stats'>;
+  lifecycle: Pick<Lifecycle, 'whyGone'>;
+}
+
+/**
+ * What one box uses, counted by the host: what a box says of its use is not asked for. What it had used when it began to
+ * serve is not its user's and not in `cpuMs`. Throws `gone` when nothing embodies it any more, `unavailable` when the host
+ * cannot tell.
+ */
+export const createBoxUsage =
+  ({ driver, lifecycle }: BoxUsageOptions) =>
+  async ({ box, instance }: EmbodiedBox, signal: AbortSignal): Promise<InstanceStats> => {
+    const used = await driver.stats(instance, signal).catch(async (error: unknown) => {
+      if (!(error instanceof CodeBoxError) || error.code !== 'not_found') throw error;
+      const cause = await lifecycle.whyGone(box.tenantId, box.id);
+      if (cause) throw new CodeBoxError('gone', cause.detail ?? 'The box is gone.', { cause: error });
+      throw new CodeBoxError('unavailable', 'The box cannot be measured just now.', {
+        cause: error,
+        retryAfterSeconds: 1,
+      });
+    });
+    return { ...used, cpuMs: Math.max(0, used.cpuMs - (box.startupCpuMs ?? 0)) };
+  };
+
+export type BoxUsage = ReturnType<typeof createBoxUsage>;

@@ -1,0 +1,97 @@
+import { type Cause, CodeBoxError, type Terminal, type TerminalQuery, terminalIdSchema } from '#contract';
+import { newId } from '../../../postgres/id.ts';
+import { closeCodes, type Peer } from '../../../websockets/peer.ts';
+import type { BoxTerminal } from '../../box-server/client.ts';
+import type { BoxConnection } from '../../box-server/connections.ts';
+import type { ScreenSize } from '../../box-server/terminal-socket.ts';
+import type { Activity } from '../life/activity.ts';
+import type { Lifecycle } from '../life/lifecycle.ts';
+import { shownFolder } from '../life/working-folder.ts';
+import type { TenantQuotas } from '../usage/quotas.ts';
+
+export interface TerminalsOptions {
+  lifecycle: Lifecycle;
+  activity: Activity;
+  quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
+}
+
+/** One client's connection to a terminal. The box is in use while it is open. */
+export interface AttachedTerminal {
+  id: string;
+  peer: Peer;
+  /** Leaves the terminal, and ends one that was started for this client, which has never heard of it. */
+  abandon: () => Promise<void>;
+  /** Why the box is gone, or undefined while it is there. */
+  whyGone: () => Promise<Cause | undefined>;
+}
+
+const defaultSize = { cols: 80, rows: 24 };
+
+/** Terminals: shells that a box runs on pseudo terminals, whoever is attached. They end with their shell or with the box. */
+export const createTerminals = ({ lifecycle, activity, quotas }: TerminalsOptions) => {
+  const useOne = async (tenant: string, box: string, id: string): Promise<BoxConnection> => {
+    const { server } = await lifecycle.use(tenant, box);
+    if (!terminalIdSchema.safeParse(id).success) throw new CodeBoxError('not_found', 'There is no such terminal.');
+    return server;
+  };
+
+  const start = async (server: BoxConnection, size: ScreenSize, cwd: string | undefined) => {
+    const id = newId('term');
+    await server.startTerminal(id, { ...size, ...(cwd !== undefined && { cwd }) });
+    try {
+      return { id, peer: await server.attachTerminal(id) };
+    } catch (error) {
+      // Nobody has heard of it.
+      await server.endTerminal(id).catch(() => {});
+      throw error;
+    }
+  };
+
+  return {
+    async list(tenant: string, box: string): Promise<Terminal[]> {
+      const { server } = await lifecycle.use(tenant, box);
+      return (await server.terminals()).map((terminal) => toTerminal(box, terminal));
+    },
+
+    /** Ends its shell with everything that was started there, and waits for that. */
+    async end(tenant: string, box: string, id: string): Promise<void> {
+      await (await useOne(tenant, box, id)).endTerminal(id);
+    },
+
+    /** Starts a shell, or goes back to one. Throws `not_found`, `too_many_requests` when the box has enough of them, or `quota_exceeded`. */
+    async attach(tenant: string, box: string, ask: TerminalQuery): Promise<AttachedTerminal> {
+      const { terminal, cols, rows, cwd } = ask;
+      const size = cols === undefined || rows === undefined ? undefined : { cols, rows };
+      const isNew = terminal === undefined;
+      const server = isNew ? (await lifecycle.use(tenant, box)).server : await useOne(tenant, box, terminal);
+      // Of nothing that is left: what runs goes on, nothing new starts.
+      if (isNew) await quotas.cpuLeftMs(tenant);
+      const { id, peer } = isNew
+        ? await start(server, size ?? defaultSize, cwd)
+        : { id: terminal, peer: await server.attachTerminal(terminal, size) };
+      const release = activity.hold(box);
+      peer.closed.addEventListener('abort', release, { once: true });
+      return {
+        id,
+        peer,
+        abandon: async () => {
+          peer.close(closeCodes.normal, '');
+          if (isNew) await server.endTerminal(id);
+        },
+        whyGone: () => lifecycle.whyGone(tenant, box),
+      };
+    },
+  };
+};
+
+export type Terminals = ReturnType<typeof createTerminals>;
+
+const toTerminal = (box: string, { id, cwd, cols, rows, clients, createdAt }: BoxTerminal): Terminal => ({
+  id,
+  box,
+  cwd: shownFolder(cwd),
+  cols,
+  rows,
+  clients,
+  createdAt,
+});

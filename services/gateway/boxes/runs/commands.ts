@@ -1,0 +1,290 @@
+import {
+  type Cause,
+  CodeBoxError,
+  type Command,
+  type CommandDone,
+  type CommandEvent,
+  type CommandInput,
+  type CommandSummary,
+  type CreateCommand,
+  commandEventSchema,
+  type ExecutionEvent,
+  isUnavailable,
+} from '#contract';
+import { newId } from '../../../postgres/id.ts';
+import type { Background } from '../../../waiting/background.ts';
+import type { BoxCommand } from '../../box-server/client.ts';
+import type { BoxConnection } from '../../box-server/connections.ts';
+import type { Activity } from '../life/activity.ts';
+import type { CpuBudget } from '../life/cpu-budget.ts';
+import type { Lifecycle } from '../life/lifecycle.ts';
+import { shownFolder } from '../life/working-folder.ts';
+import { follow } from './journal.ts';
+import { startRunClock } from './run-clock.ts';
+
+export interface CommandsOptions {
+  lifecycle: Lifecycle;
+  activity: Activity;
+  background: Background;
+  budget: CpuBudget;
+  /** Aborted when this gateway begins to stop. */
+  stopping: AbortSignal;
+  /** What a box may take to tell of the end of a command, beside all that the command itself may take. */
+  graceMs: number;
+}
+
+/** What was started, as far as a caller tells. */
+export interface CommandStart {
+  command?: string | null | undefined;
+  argv?: string[] | null | undefined;
+  cwd?: string | undefined;
+}
+
+/** How long a process that was just started may go on, and what is aborted when its box tells of no end. */
+export interface Patience {
+  timeoutMs: number;
+  over: AbortController;
+}
+
+/** Told the id of what is about to be started. */
+export type OnAccepted = (id: string) => Promise<void>;
+
+const defaultTimeoutMs = 60_000;
+const commandId = /^cmd-[a-z2-7]{26}$/;
+
+/** A process of a box whose events are read. */
+export interface Followed {
+  tenant: string;
+  box: string;
+  server: BoxConnection;
+  id: string;
+  /** Its stream, when that is open already, from its first event. */
+  opened?: AsyncIterable<unknown>;
+  patience?: Patience | undefined;
+}
+
+/** How the events of a process that was just started are read: by nobody, or until the reader leaves. */
+export interface Reading {
+  isDetached: boolean | undefined;
+  leave: AbortSignal | undefined;
+}
+
+/** Commands: processes in a box beside its kernels. The box keeps their journals; they end with it, and are uses of it until then. */
+export const createCommands = (options: CommandsOptions) => {
+  const { lifecycle, activity, background, budget, stopping, graceMs } = options;
+
+  async function* followed(what: Followed, after: number, signal?: AbortSignal) {
+    const { tenant, box, server, id, opened, patience } = what;
+    const release = activity.hold(box);
+    const clock = patience && startRunClock({ ...patience, graceMs, freeForMs: async () => undefined });
+    // A command waits in no queue.
+    clock?.begin();
+    try {
+      yield* follow<CommandEvent>({
+        server,
+        journal: `commands/${id}`,
+        schema: commandEventSchema,
+        after,
+        ...(opened && { opened }),
+        whyGone: () => lifecycle.whyGone(tenant, box),
+        lost: lostEvent,
+        signal,
+        ...(patience && { overdue: patience.over.signal }),
+      });
+    } finally {
+      clock?.stop();
+      release();
+    }
+  }
+
+  /** Follows it to its end, for the sake of its box, which is in use until then. Whoever stops leaves that to the others. */
+  const attend = (what: Followed, after: number): void =>
+    background.run('attend a command', async () => {
+      try {
+        const events = followed(what, after, stopping);
+        while (!(await events.next()).done);
+      } catch (error) {
+        if (!stopping.aborted && !isUnavailable(error)) throw error;
+      }
+    });
+
+  /** Passes events on, and goes on to its end when the reader leaves first. */
+  async function* attended(what: Followed, leave: AbortSignal | undefined): AsyncGenerator<CommandEvent> {
+    let last: CommandEvent | undefined;
+    try {
+      for await (const event of followed(what, 0, leave)) {
+        last = event;
+        yield event;
+      }
+    } finally {
+      const { tenant, box, server, id } = what;
+      if (last?.type !== 'done') attend({ tenant, box, server, id }, last?.seq ?? 0);
+    }
+  }
+
+  const begun = (what: Followed, { isDetached, leave }: Reading): AsyncGenerator<CommandEvent> | undefined => {
+    if (!isDetached) return attended(what, leave);
+    attend(what, 0);
+    return undefined;
+  };
+
+  /** Breaks off what the box answers to the start of a process, when nobody reads it any more. */
+  const unread = ({ isDetached, leave }: Reading, over: AbortController): AbortSignal => {
+    const reader = isDetached ? stopping : leave;
+    return reader ? AbortSignal.any([reader, over.signal]) : over.signal;
+  };
+
+  const useOne = async (tenant: string, box: string, id: string): Promise<BoxConnection> => {
+    const { server } = await lifecycle.use(tenant, box);
+    if (!commandId.test(id)) throw new CodeBoxError('not_found', 'There is no such command.');
+    return server;
+  };
+
+  const read = async (tenant: string, box: string, id: string): Promise<CommandSummary> =>
+    toSummary(box, await (await useOne(tenant, box, id)).readCommand(id));
+
+  return {
+    read,
+
+    attend,
+    unread,
+    /** The events of a process that was just started, from the first one, to be read once; undefined of a detached one. */
+    begun,
+
+    async list(tenant: string, box: string): Promise<CommandSummary[]> {
+      const { server } = await lifecycle.use(tenant, box);
+      return (await server.commands()).map((command) => toSummary(box, command));
+    },
+
+    /**
+     * Starts a process. Its events can be read once; leaving them does not stop it; a detached one has none to read here.
+     * `onAccepted` is told its id before it is sent to the box.
+     */
+    async start(tenant: string, box: string, ask: CreateCommand, leave?: AbortSignal, onAccepted?: OnAccepted) {
+      const { server, ...used } = await lifecycle.use(tenant, box);
+      const cpuLimitMs = await budget.ofRun(used, ask.cpuSeconds);
+      const id = newId('cmd');
+      const { timeoutSeconds, detach, command, argv, cwd, env, stdin } = ask;
+      const timeoutMs =
+        timeoutSeconds === undefined ? (detach ? undefined : defaultTimeoutMs) : Math.round(timeoutSeconds * 1000);
+      const over = new AbortController();
+      const reading = { isDetached: detach, leave };
+      await onAccepted?.(id);
+      const opened = await server.command(
+        id,
+        {
+          ...(command !== undefined && { command }),
+          ...(argv !== undefined && { argv }),
+          ...(cwd !== undefined && { cwd }),
+          ...(env !== undefined && { env }),
+          ...(timeoutMs !== undefined && { timeoutMs }),
+          ...(cpuLimitMs !== undefined && { cpuLimitMs }),
+          ...(stdin !== undefined && { stdin }),
+          openStdin: ask.openStdin ?? (detach === true && stdin === undefined),
+        },
+        unread(reading, over),
+      );
+      const patience = timeoutMs === undefined ? undefined : { timeoutMs, over };
+      return { id, events: begun({ tenant, box, server, id, opened, patience }, reading) };
+    },
+
+    /** The events after `after`, then live, to `done`. `not_found` for a command that the box does not know. */
+    async *events(
+      tenant: string,
+      box: string,
+      id: string,
+      after: number,
+      signal?: AbortSignal,
+    ): AsyncGenerator<CommandEvent> {
+      const server = await useOne(tenant, box, id);
+      await server.readCommand(id);
+      yield* followed({ tenant, box, server, id }, after, signal);
+    },
+
+    /** A command with what it has put out until now. */
+    async readWhole(tenant: string, box: string, id: string): Promise<Command> {
+      const server = await useOne(tenant, box, id);
+      const command = await server.readCommand(id);
+      const events: CommandEvent[] = [];
+      if (command.lastSeq > 0) {
+        for await (const event of followed({ tenant, box, server, id }, 0, AbortSignal.timeout(30_000))) {
+          events.push(event);
+          if (event.seq >= command.lastSeq) break;
+        }
+      }
+      return withOutputs(toSummary(box, command), events);
+    },
+
+    /** Writes to its stdin. `conflict` when that is closed. */
+    async input(tenant: string, box: string, id: string, input: CommandInput): Promise<void> {
+      await (await useOne(tenant, box, id)).input(`commands/${id}`, input);
+    },
+
+    /** Ends it and its process group: SIGTERM, then SIGKILL after 2 s. */
+    async kill(tenant: string, box: string, id: string): Promise<void> {
+      await (await useOne(tenant, box, id)).killCommand(id);
+    },
+  };
+};
+
+export type Commands = ReturnType<typeof createCommands>;
+
+const lostEvent = (seq: number, cause: Cause): CommandDone => ({
+  seq,
+  type: 'done',
+  status: 'lost',
+  cause,
+  durationMs: 0,
+  exitCode: null,
+  signal: null,
+});
+
+const toSummary = (box: string, command: BoxCommand): CommandSummary => ({
+  id: command.id,
+  box,
+  command: command.command ?? null,
+  argv: command.argv ?? null,
+  cwd: shownFolder(command.cwd),
+  pid: command.pid,
+  status: command.done?.status ?? 'running',
+  ...(command.done?.cause && { cause: command.done.cause }),
+  exitCode: command.done?.exitCode ?? null,
+  signal: command.done?.signal ?? null,
+  durationMs: command.done?.durationMs ?? null,
+  cpuMs: command.done?.cpuMs ?? null,
+  processes: command.done?.processes ?? null,
+  files: command.done?.files ?? null,
+  ...(command.done?.installed && { installed: command.done.installed }),
+  lastSeq: command.lastSeq,
+});
+
+/** The text of one stream of a run. */
+export const streamText = (events: readonly (CommandEvent | ExecutionEvent)[], type: 'stdout' | 'stderr'): string =>
+  events.map((event) => (event.type === type ? event.text : '')).join('');
+
+/** A command as JSON once it has ended, from what was asked for and its events. */
+export const toCommand = (id: string, box: string, ask: CommandStart, events: CommandEvent[]): Command => {
+  const started = events.find((event) => event.type === 'started');
+  const last = events.at(-1);
+  const done = last?.type === 'done' ? last : null;
+  const { command = null, argv = null, cwd = '' } = ask;
+  const state = done ? ('done' as const) : ('running' as const);
+  const summary = toSummary(box, {
+    id,
+    command,
+    argv,
+    cwd,
+    pid: started?.pid ?? null,
+    state,
+    lastSeq: last?.seq ?? 0,
+    done,
+  });
+  return withOutputs(summary, events);
+};
+
+const withOutputs = (summary: CommandSummary, events: CommandEvent[]): Command => ({
+  ...summary,
+  stdout: streamText(events, 'stdout'),
+  stderr: streamText(events, 'stderr'),
+  outputs: events.filter((event) => event.type !== 'started' && event.type !== 'done'),
+});

@@ -1,0 +1,179 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  CodeBoxError,
+  type CommandEvent,
+  type CreateRun,
+  type ExecutionEvent,
+  type InlineFile,
+  type Run,
+} from '#contract';
+import type { Background } from '../../../waiting/background.ts';
+import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Files } from '../reach/files.ts';
+import { type Program, programOf, resolveLanguage } from '../supply/templates.ts';
+import type { Commands } from './commands.ts';
+import { streamText } from './commands.ts';
+import { toRunError } from './execution-view.ts';
+import type { Executions } from './executions.ts';
+
+export interface RunOptions {
+  lifecycle: Lifecycle;
+  executions: Executions;
+  commands: Commands;
+  files: Files;
+  background: Background;
+}
+
+type RunEvent = ExecutionEvent | CommandEvent;
+
+/** The box is no longer listed long before: its row is written first. */
+const strayIdleSeconds = 60;
+const endPatienceMs = 2000;
+const maxFileBytes = 4 * 1024 * 1024;
+const maxFiles = 256;
+const maxFilesBytes = 16 * 1024 * 1024;
+
+/** One shot: a fresh box, one run, its outputs and files, and the box is gone. */
+export const createRun = ({ lifecycle, executions, commands, files, background }: RunOptions) => {
+  const toProgram = (ask: CreateRun, { file, argv }: Program): { argv: string[]; main: InlineFile | undefined } => {
+    const main = ask.code === undefined ? undefined : { path: file, text: ask.code };
+    const first = main?.path ?? ask.files?.[0]?.path ?? file;
+    return { argv: [...argv, `./${first}`, ...(ask.args ?? [])], main };
+  };
+
+  const runProgram = async (tenant: string, box: string, ask: CreateRun, argv: string[]): Promise<CommandEvent[]> => {
+    const timeoutSeconds = ask.timeoutSeconds ?? 60;
+    const { events } = await commands.start(tenant, box, {
+      argv,
+      timeoutSeconds,
+      ...(ask.cpuSeconds !== undefined && { cpuSeconds: ask.cpuSeconds }),
+      ...(ask.env && { env: ask.env }),
+      ...(ask.stdin !== undefined && { stdin: ask.stdin }),
+    });
+    const all: CommandEvent[] = [];
+    for await (const event of events ?? []) all.push(event);
+    return all;
+  };
+
+  const runCode = async (tenant: string, box: string, ask: CreateRun, language: string): Promise<ExecutionEvent[]> => {
+    const { code = '', timeoutSeconds, cpuSeconds, env } = ask;
+    const { events } = await executions.start(tenant, box, {
+      code,
+      language,
+      ...(timeoutSeconds !== undefined && { timeoutSeconds }),
+      ...(cpuSeconds !== undefined && { cpuSeconds }),
+      ...(env && { env }),
+    });
+    const all: ExecutionEvent[] = [];
+    for await (const event of events ?? []) all.push(event);
+    return all;
+  };
+
+  const readChanged = async (tenant: string, box: string, events: RunEvent[]): Promise<Run['files']> => {
+    const done = events.at(-1);
+    const changed = done?.type === 'done' ? done.files : undefined;
+    const list = [
+      ...(changed?.created ?? []).map((path) => ({ path, change: 'created' as const })),
+      ...(changed?.modified ?? []).map((path) => ({ path, change: 'modified' as const })),
+    ];
+    const result: Run['files'] = [];
+    let budget = maxFilesBytes;
+    for (const { path, change } of list.slice(0, maxFiles)) {
+      const file = await readFile(tenant, box, path, Math.min(budget, maxFileBytes)).catch(ignoreUnreadable);
+      if (!file) continue;
+      budget -= file.bytes?.length ?? 0;
+      result.push({ path, change, sizeBytes: file.sizeBytes, base64: file.bytes?.toString('base64') ?? null });
+    }
+    return result;
+  };
+
+  const readFile = async (tenant: string, box: string, path: string, most: number) => {
+    const answer = await files.read(tenant, box, 'GET', path, '', {});
+    const said = Number(answer.headers['content-length'] ?? 0);
+    const isFolder = answer.headers['x-codebox-type'] === 'directory';
+    if (isFolder || said > most) {
+      answer.body.destroy();
+      return isFolder ? undefined : { sizeBytes: said, bytes: null };
+    }
+    // A box need not say how much it sends, so it is counted; past the bound the file is at least this long.
+    const chunks: Buffer[] = [];
+    let sizeBytes = 0;
+    try {
+      for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+        sizeBytes += chunk.length;
+        if (sizeBytes > most) return { sizeBytes, bytes: null };
+        chunks.push(chunk);
+      }
+    } catch (cause) {
+      throw new CodeBoxError('unavailable', 'The box broke off.', { cause });
+    }
+    return { sizeBytes, bytes: Buffer.concat(chunks) };
+  };
+
+  /** Waits until the box is ended, but not for long: the run is good whatever becomes of its box. */
+  const endBox = async (tenant: string, box: string): Promise<void> => {
+    const ended = lifecycle.delete(tenant, box);
+    background.run('end the box of a run', () => ended);
+    const patience = new AbortController();
+    await Promise.race([
+      // The failure is reported by the background.
+      ended.catch(() => {}),
+      sleep(endPatienceMs, undefined, { signal: patience.signal }).catch(() => {}),
+    ]);
+    patience.abort();
+  };
+
+  /** `onStart` is told once there is a box, before anything runs in it. */
+  return async (tenant: string, ask: CreateRun, onStart?: () => Promise<void> | undefined): Promise<Run> => {
+    const isProgram = ask.files !== undefined || ask.stdin !== undefined || ask.args !== undefined;
+    const template = lifecycle.template(ask.template);
+    const language = resolveLanguage(template.languages, ask.language);
+    const program = isProgram ? toProgram(ask, programOf(template, language)) : undefined;
+    const { box } = await lifecycle.create(tenant, {
+      ...(ask.template !== undefined && { template: ask.template }),
+      ...(ask.limits && { limits: ask.limits }),
+      ...(ask.network !== undefined && { network: ask.network }),
+      ...(ask.packages && { packages: ask.packages }),
+      metadata: {},
+      // Of a gateway that ends while it waits nobody else knows to delete the box: the reaper does, soon.
+      idleSeconds: strayIdleSeconds,
+      files: [...(ask.files ?? []), ...(program?.main ? [program.main] : [])],
+    });
+    try {
+      await onStart?.();
+      const events: RunEvent[] = program
+        ? await runProgram(tenant, box.id, ask, program.argv)
+        : await runCode(tenant, box.id, ask, language);
+      const isGone = events.at(-1)?.type === 'done' && (events.at(-1) as { status: string }).status === 'lost';
+      return toRun(events, isGone ? [] : await readChanged(tenant, box.id, events));
+    } finally {
+      await endBox(tenant, box.id);
+    }
+  };
+};
+
+export type RunOnce = ReturnType<typeof createRun>;
+
+/** A changed path may be a dangling link, a pipe, or gone again: the outputs are worth more than its bytes. */
+const ignoreUnreadable = (error: unknown): undefined => {
+  if (!(error instanceof CodeBoxError)) throw error;
+};
+
+const toRun = (events: RunEvent[], files: Run['files']): Run => {
+  const done = events.at(-1);
+  if (done?.type !== 'done') throw new Error('a run ended without its last event');
+  const result = events.find((event) => event.type === 'result');
+  const text = result?.mime['text/plain'];
+  return {
+    status: done.status,
+    ...(done.cause && { cause: done.cause }),
+    exitCode: 'exitCode' in done ? done.exitCode : null,
+    text: typeof text === 'string' ? text : null,
+    error: toRunError(events),
+    stdout: streamText(events, 'stdout'),
+    stderr: streamText(events, 'stderr'),
+    outputs: events.filter((event) => event.type !== 'started' && event.type !== 'done'),
+    durationMs: done.durationMs,
+    files,
+  };
+};

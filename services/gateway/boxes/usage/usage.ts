@@ -1,0 +1,65 @@
+import type { Driver, InstanceStats } from '../../drivers/driver.ts';
+import type { BoxStore } from '../../store/box/boxes.ts';
+
+export interface UsageOptions {
+  driver: Pick<Driver, 'name' | 'stats'>;
+  boxes: Pick<BoxStore, 'embodied'>;
+}
+
+/** What the boxes of one template use together. */
+export interface TemplateUsage {
+  /** Boxes that could be asked in time; the sums are theirs. */
+  sampled: number;
+  cpuMs: number;
+  memoryBytes: number;
+  pids: number;
+  oomKills: number;
+}
+
+const deadlineMs = 3000;
+const freshMs = 5000;
+const atOnce = 8;
+const pageSize = 200;
+
+/**
+ * Sums over the boxes that exist, by template: never by box, whose number has no bound. A sample is over after 3 s, whatever the
+ * driver does, and is good for 5 s, however often it is asked for.
+ */
+export const createUsage = ({ driver, boxes }: UsageOptions) => {
+  let last: { at: number; sample: Promise<Map<string, TemplateUsage>> } | undefined;
+
+  const take = async (): Promise<Map<string, TemplateUsage>> => {
+    const signal = AbortSignal.timeout(deadlineMs);
+    const usage = new Map<string, TemplateUsage>();
+    for (let after = ''; !signal.aborted; ) {
+      const page = await boxes.embodied(driver.name, { after, limit: pageSize, budgeted: false });
+      const queue = page.values();
+      const worker = async () => {
+        for (const { box, instance } of queue) {
+          if (signal.aborted) return;
+          // One that ends meanwhile, or cannot be asked, is not in the sum.
+          const used = await driver.stats(instance, signal).catch(() => undefined);
+          if (used) usage.set(box.template, add(usage.get(box.template), used));
+        }
+      };
+      await Promise.all(Array.from({ length: atOnce }, worker));
+      const end = page.at(-1);
+      if (page.length < pageSize || !end) break;
+      after = end.instance;
+    }
+    return usage;
+  };
+
+  return async (): Promise<Map<string, TemplateUsage>> => {
+    if (last === undefined || performance.now() - last.at > freshMs) last = { at: performance.now(), sample: take() };
+    return await last.sample;
+  };
+};
+
+const add = (sum: TemplateUsage | undefined, used: InstanceStats): TemplateUsage => ({
+  sampled: (sum?.sampled ?? 0) + 1,
+  cpuMs: (sum?.cpuMs ?? 0) + used.cpuMs,
+  memoryBytes: (sum?.memoryBytes ?? 0) + used.memoryBytes,
+  pids: (sum?.pids ?? 0) + used.pids,
+  oomKills: (sum?.oomKills ?? 0) + used.oomKills,
+});

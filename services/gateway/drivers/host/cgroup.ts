@@ -1,0 +1,87 @@
+import { readFile } from 'node:fs/promises';
+import type { InstanceStats } from '../driver.ts';
+
+/** Where a process is accounted: the folders of its control group, one per controller (v1) or a single one (v2). */
+export interface CgroupFolders {
+  memory: string | undefined;
+  cpu: string | undefined;
+  cpuacct: string | undefined;
+  pids: string | undefined;
+  unified: string | undefined;
+}
+
+/** The control group of a process of the host, or undefined when the process or the hierarchy is not there. */
+export const cgroupOf = async (pid: number): Promise<CgroupFolders | undefined> => {
+  const text = await read(`/proc/${pid}/cgroup`);
+  if (text === undefined) return undefined;
+  const folders: CgroupFolders = {
+    memory: undefined,
+    cpu: undefined,
+    cpuacct: undefined,
+    pids: undefined,
+    unified: undefined,
+  };
+  for (const line of text.split('\n')) {
+    const [, controllers = '', path = ''] = line.split(':');
+    for (const controller of controllers.split(',')) {
+      if (controller === 'memory') folders.memory = `/sys/fs/cgroup/memory${path}`;
+      if (controller === 'cpu') folders.cpu = `/sys/fs/cgroup/cpu${path}`;
+      if (controller === 'cpuacct') folders.cpuacct = `/sys/fs/cgroup/cpuacct${path}`;
+      if (controller === 'pids') folders.pids = `/sys/fs/cgroup/pids${path}`;
+    }
+    if (line.startsWith('0::')) folders.unified = `/sys/fs/cgroup${path}`;
+  }
+  return folders;
+};
+
+/** Use now and at peak, from the files of a control group; undefined when they are not there. */
+export const readCgroupStats = async (folders: CgroupFolders): Promise<InstanceStats | undefined> =>
+  folders.memory === undefined ? readUnified(folders.unified) : readLegacy(folders);
+
+const readLegacy = async ({ memory, cpuacct, pids }: CgroupFolders): Promise<InstanceStats | undefined> => {
+  const [usage, peak, oom, nanoseconds, tasks, detail] = await Promise.all([
+    read(`${memory}/memory.usage_in_bytes`),
+    read(`${memory}/memory.max_usage_in_bytes`),
+    read(`${memory}/memory.oom_control`),
+    read(`${cpuacct}/cpuacct.usage`),
+    read(`${pids}/pids.current`),
+    read(`${memory}/memory.stat`),
+  ]);
+  if (usage === undefined) return undefined;
+  return {
+    cpuMs: Math.round(Number(nanoseconds ?? 0) / 1e6),
+    memoryBytes: Math.max(0, Number(usage) - field(detail, 'total_inactive_file')),
+    peakMemoryBytes: Number(peak ?? 0),
+    pids: Number(tasks ?? 0),
+    oomKills: field(oom, 'oom_kill'),
+  };
+};
+
+const readUnified = async (folder: string | undefined): Promise<InstanceStats | undefined> => {
+  const [usage, peak, events, cpu, tasks, detail] = await Promise.all(
+    ['memory.current', 'memory.peak', 'memory.events', 'cpu.stat', 'pids.current', 'memory.stat'].map((name) =>
+      read(`${folder}/${name}`),
+    ),
+  );
+  if (usage === undefined) return undefined;
+  return {
+    cpuMs: Math.round(field(cpu, 'usage_usec') / 1000),
+    memoryBytes: Math.max(0, Number(usage) - field(detail, 'inactive_file')),
+    // The kernel counts the peak since 5.19; before that the use of now is the best that can be said.
+    peakMemoryBytes: Number(peak ?? usage),
+    pids: Number(tasks ?? 0),
+    oomKills: field(events, 'oom_kill'),
+  };
+};
+
+const field = (text: string | undefined, name: string): number =>
+  Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text ?? '')?.[1] ?? 0);
+
+const read = async (path: string): Promise<string | undefined> => {
+  try {
+    return await readFile(path, 'utf8');
+  } catch {
+    // A group that is gone, or a controller that this host does not have.
+    return undefined;
+  }
+};

@@ -1,0 +1,96 @@
+import { addAbortListener } from 'node:events';
+import type { Context, Next } from 'hono';
+import { CodeBoxError } from '#contract';
+import { createTally } from '../../../http/tally.ts';
+import { closeCodes, type Peer } from '../../../websockets/peer.ts';
+import type { Env } from '../env.ts';
+import { requireCaller } from './admission.ts';
+import type { KeyCheck } from './key-check.ts';
+import type { RequestRates } from './request-rates.ts';
+
+export interface OpenSocketsOptions {
+  /** Aborted when the gateway begins to stop: connections are closed with 1012, so that clients connect again. */
+  stopping: AbortSignal;
+  keys: Pick<KeyCheck, 'still'>;
+  rates: Pick<RequestRates, 'countMessage'>;
+  /** How often it is looked whether what let a connection in still holds. */
+  checkEveryMs: number;
+}
+
+/** A connection that can be ended. */
+export type OpenSocket = Pick<Peer, 'closed' | 'close'>;
+
+const maxPerTenant = 1000;
+
+/**
+ * The WebSockets of this gateway, its own and those that lead into boxes. Each tenant has a bounded number of them, and none
+ * outlives the key behind it, or the gateway, by more than `checkEveryMs`. Nor does an event stream its key.
+ */
+export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenSocketsOptions) => {
+  const open = createTally();
+
+  const closeAtStop = (socket: OpenSocket) => {
+    const waiting = addAbortListener(stopping, () =>
+      socket.close(closeCodes.restart, 'The gateway is stopping; connect again.'),
+    );
+    socket.closed.addEventListener('abort', () => waiting[Symbol.dispose](), { once: true });
+  };
+
+  const checkAgain = (socket: OpenSocket, check: () => Promise<unknown>) => {
+    const timer = setInterval(async () => {
+      try {
+        await check();
+      } catch (error) {
+        // Only what is certain ends the connection; a database that is away comes back.
+        const code = error instanceof CodeBoxError ? error.code : undefined;
+        if (code === 'gone') socket.close(closeCodes.goingAway, (error as CodeBoxError).message);
+        if (code === 'unauthorized') socket.close(closeCodes.refused, 'The key is not valid any more.');
+      }
+    }, checkEveryMs);
+    socket.closed.addEventListener('abort', () => clearInterval(timer), { once: true });
+  };
+
+  const callerOf = (c: Context<Env>) => ({ tenantId: c.get('tenant'), keyId: c.get('keyId') });
+
+  return {
+    /** Throws `too_many_requests` when the tenant of the request has enough of them. */
+    expectRoom(c: Context<Env>): void {
+      if (open.of(c.get('tenant')) >= maxPerTenant)
+        throw new CodeBoxError('too_many_requests', `${maxPerTenant} WebSockets are open.`, { retryAfterSeconds: 5 });
+    },
+
+    /**
+     * Counts a message that asks for something against the requests of the tenant, as they are limited now. Throws
+     * `quota_exceeded`, or `unauthorized` when the key behind the connection is not valid any more.
+     */
+    async countMessage(c: Context<Env>): Promise<void> {
+      await rates.countMessage(requireCaller(await keys.still(callerOf(c))));
+    },
+
+    /** Watches over a new one until it is closed. `check` throws `gone` when there is no reason to stay any more. */
+    keep(c: Context<Env>, socket: OpenSocket, check?: () => Promise<unknown>): void {
+      if (socket.closed.aborted) return;
+      const caller = callerOf(c);
+      socket.closed.addEventListener('abort', open.add(caller.tenantId), { once: true });
+      closeAtStop(socket);
+      checkAgain(socket, async () => {
+        requireCaller(await keys.still(caller));
+        await check?.();
+      });
+    },
+
+    /** Middleware that cuts an event stream when the key behind it is not valid any more: who opens it again is told so. */
+    async watchStream(c: Context<Env>, next: Next): Promise<void> {
+      await next();
+      const { outgoing } = c.env ?? {};
+      if (!c.get('isStream') || !outgoing || outgoing.destroyed) return;
+      const caller = callerOf(c);
+      const closed = new AbortController();
+      outgoing.once('close', () => closed.abort());
+      const stream = { closed: closed.signal, close: () => outgoing.destroy() };
+      checkAgain(stream, async () => requireCaller(await keys.still(caller)));
+    },
+  };
+};
+
+export type OpenSockets = ReturnType<typeof createOpenSockets>;

@@ -1,0 +1,111 @@
+import { and, eq, getTableColumns, gt, isNull, ne, or, sql } from 'drizzle-orm';
+import type { KeyScope, Quotas } from '#contract';
+import type { Database } from '../database.ts';
+import { apiKeys, deployments, quotas, tenants } from '../schema.ts';
+import { recordChange } from './audit.ts';
+
+/** Who asks: a tenant, by one of its keys. */
+export interface Caller {
+  tenantId: string;
+  keyId: string;
+}
+
+/** A key that is valid now, and what it may do. */
+export interface ValidKey {
+  hash: string;
+  tenantId: string;
+  /** Null for everything. */
+  scopes: KeyScope[] | null;
+  /** Its tenant is suspended: the key is good, but lets nothing in. */
+  isSuspended: boolean;
+  /** Of its tenant; null for one without any. */
+  quotas: Quotas | null;
+}
+
+/** Tenants, their API keys, and the name of this deployment. */
+export const createKeyStore = (db: Database) => {
+  const selectKey = db
+    .select({
+      hash: apiKeys.hash,
+      tenantId: apiKeys.tenantId,
+      scopes: apiKeys.scopes,
+      isSuspended: sql<boolean>`${tenants.state} = 'suspended'`,
+      // With its primary key first: by whether that is null drizzle tells a missing row from one of nulls.
+      quotas: getTableColumns(quotas),
+    })
+    .from(apiKeys)
+    .innerJoin(tenants, eq(tenants.id, apiKeys.tenantId))
+    .leftJoin(quotas, eq(quotas.tenantId, apiKeys.tenantId))
+    .where(
+      and(
+        eq(apiKeys.id, sql.placeholder('id')),
+        ne(tenants.state, 'deleted'),
+        isNull(apiKeys.revokedAt),
+        or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, sql`now()`)),
+      ),
+    )
+    .prepare('api_key');
+
+  return {
+    async find(id: string): Promise<ValidKey | undefined> {
+      const [row] = await selectKey.execute({ id });
+      return row;
+    },
+
+    async addTenant(id: string, name: string): Promise<void> {
+      await db.insert(tenants).values({ id, name });
+    },
+
+    async hasTenants(): Promise<boolean> {
+      return (await db.select({ id: tenants.id }).from(tenants).limit(1)).length > 0;
+    },
+
+    /**
+     * The first tenant with its key: both or neither, and only where there is no tenant. Of several gateways at once one does so;
+     * `prepare` is done just before.
+     */
+    async addFirstTenant(
+      tenant: { id: string; name: string },
+      key: { id: string; hash: string; name: string },
+      prepare: () => Promise<void>,
+    ): Promise<void> {
+      await db.transaction(async (tx) => {
+        await tx.execute(sql`lock table ${tenants} in exclusive mode`);
+        if ((await tx.select({ id: tenants.id }).from(tenants).limit(1)).length > 0) return;
+        await prepare();
+        await tx.insert(tenants).values(tenant);
+        await tx.insert(apiKeys).values({ ...key, tenantId: tenant.id });
+        const by = { actor: 'gateway', requestId: null } as const;
+        const made = { tenantId: tenant.id, details: { name: tenant.name } };
+        await recordChange(tx, by, { action: 'tenant.create', target: tenant.id, ...made });
+        await recordChange(tx, by, { action: 'key.create', target: key.id, ...made, details: { name: key.name } });
+      });
+    },
+
+    async add(key: { id: string; tenantId: string; hash: string; name: string; expiresAt?: Date }): Promise<void> {
+      await db.insert(apiKeys).values(key);
+    },
+
+    async revoke(id: string): Promise<void> {
+      await db.update(apiKeys).set({ revokedAt: sql`now()` }).where(eq(apiKeys.id, id));
+    },
+
+    /** The name and the secret of this deployment; its name is `proposed` when it has none yet. */
+    async deployment(proposed: string): Promise<{ id: string; secret: string }> {
+      return await db.transaction(async (tx) => {
+        await tx.execute(sql`lock table ${deployments} in exclusive mode`);
+        const [row] = await tx.select().from(deployments).limit(1);
+        const [found = row] = row ? [] : await tx.insert(deployments).values({ id: proposed }).returning();
+        if (!found) throw new Error('the deployment could not be named');
+        return found;
+      });
+    },
+
+    /** Answers when the database does. */
+    async ping(): Promise<void> {
+      await db.execute(sql`select 1`);
+    },
+  };
+};
+
+export type KeyStore = ReturnType<typeof createKeyStore>;

@@ -1,0 +1,39 @@
+import { and, eq, gt, lt, sql } from 'drizzle-orm';
+import type { Database } from '../database.ts';
+import { deleteSome } from '../delete-some.ts';
+import { portSessions } from '../schema.ts';
+import type { Caller } from './keys.ts';
+
+/** Browsers that may use one port of one box, by the hash of their cookie. Times are the database's. */
+export const createPortSessionStore = (db: Database) => {
+  const select = db
+    .select({ tenantId: portSessions.tenantId, keyId: portSessions.keyId })
+    .from(portSessions)
+    .where(
+      and(
+        eq(portSessions.hash, sql.placeholder('hash')),
+        eq(portSessions.boxId, sql.placeholder('boxId')),
+        eq(portSessions.port, sql.placeholder('port')),
+        gt(portSessions.expiresAt, sql`now()`),
+      ),
+    )
+    .prepare('port_session');
+
+  return {
+    async insert(session: Caller & { hash: string; boxId: string; port: number }, seconds: number): Promise<void> {
+      await db.insert(portSessions).values({ ...session, expiresAt: sql`now() + make_interval(secs => ${seconds})` });
+    },
+
+    /** Who opened a session that holds now, for this port of this box. */
+    async find(hash: string, boxId: string, port: number): Promise<Caller | undefined> {
+      const [row] = await select.execute({ hash, boxId, port });
+      return row;
+    },
+
+    /** Forgets up to `limit` that have expired; how many those were. */
+    purge: (limit: number): Promise<number> =>
+      deleteSome(db, portSessions, lt(portSessions.expiresAt, sql`now()`), limit),
+  };
+};
+
+export type PortSessionStore = ReturnType<typeof createPortSessionStore>;

@@ -1,0 +1,113 @@
+import { and, desc, eq, getTableColumns, isNull, ne, sql } from 'drizzle-orm';
+import { CodeBoxError, type Quotas, quotaNames, type TenantQuery, type UpdateTenant } from '#contract';
+import { behind, toPage } from '../../../postgres/page.ts';
+import type { Database } from '../database.ts';
+import { apiKeys, boxes, quotas, tenants } from '../schema.ts';
+import { type ChangedBy, recordChange } from './audit.ts';
+
+/** A tenant with its quotas, all of them null where nothing limits it. */
+export type TenantRow = typeof tenants.$inferSelect & { quotas: Quotas };
+
+const noQuotas = Object.fromEntries(quotaNames.map((name) => [name, null])) as unknown as Quotas;
+
+const toRow = (row: { tenant: typeof tenants.$inferSelect; quotas: (Quotas & { tenantId: string }) | null }) => {
+  const { tenantId: _, ...limits } = row.quotas ?? { tenantId: '', ...noQuotas };
+  return { ...row.tenant, quotas: limits };
+};
+
+/** Tenants as the operator manages them. Every change is in the audit log. */
+export const createTenantStore = (db: Database) => {
+  const select = () =>
+    db
+      .select({ tenant: getTableColumns(tenants), quotas: getTableColumns(quotas) })
+      .from(tenants)
+      .leftJoin(quotas, eq(quotas.tenantId, tenants.id));
+
+  const find = async (id: string): Promise<TenantRow | undefined> => {
+    const [row] = await select().where(eq(tenants.id, id));
+    return row && toRow(row);
+  };
+
+  return {
+    find,
+
+    async list(query: TenantQuery) {
+      const rows = await select()
+        .where(
+          and(
+            query.state === undefined ? ne(tenants.state, 'deleted') : eq(tenants.state, query.state),
+            behind(query.cursor, tenants.createdAt, tenants.id),
+          ),
+        )
+        .orderBy(desc(tenants.createdAt), desc(tenants.id))
+        .limit(query.limit + 1);
+      return toPage(rows.map(toRow), query.limit);
+    },
+
+    async create(tenant: { id: string; name: string; quotas: Partial<Quotas> }, by: ChangedBy): Promise<void> {
+      const { id, name, quotas: limits } = tenant;
+      await db.transaction(async (tx) => {
+        await tx.insert(tenants).values({ id, name });
+        await tx.insert(quotas).values({ tenantId: id, ...limits });
+        await recordChange(tx, by, {
+          action: 'tenant.create',
+          tenantId: id,
+          target: id,
+          details: { name, quotas: limits },
+        });
+      });
+    },
+
+    /** Changes what is given. Undefined for a tenant that is not there; throws `conflict` for a deleted one. */
+    async update(
+      id: string,
+      { quotas: limits, ...fields }: UpdateTenant,
+      by: ChangedBy,
+    ): Promise<TenantRow | undefined> {
+      const isFound = await db.transaction(async (tx) => {
+        const [known] = await tx.select().from(tenants).where(eq(tenants.id, id)).for('update');
+        if (known?.state === 'deleted') throw new CodeBoxError('conflict', 'The tenant is deleted.');
+        if (!known) return false;
+        const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+        if (Object.keys(given).length > 0) await tx.update(tenants).set(given).where(eq(tenants.id, id));
+        if (limits && Object.keys(limits).length > 0)
+          await tx
+            .insert(quotas)
+            .values({ tenantId: id, ...(limits as Partial<Quotas>) })
+            .onConflictDoUpdate({ target: quotas.tenantId, set: limits as Partial<Quotas> });
+        await recordChange(tx, by, {
+          action: 'tenant.update',
+          tenantId: id,
+          target: id,
+          details: { ...given, ...(limits && { quotas: limits }) },
+        });
+        return true;
+      });
+      return isFound ? await find(id) : undefined;
+    },
+
+    /**
+     * Ends a tenant for good: its keys are revoked, and the reaper ends its boxes at its next sweep. What it has used stays on
+     * record. Answers whether there is such a tenant; doing it again changes nothing.
+     */
+    async delete(id: string, by: ChangedBy): Promise<boolean> {
+      return await db.transaction(async (tx) => {
+        const [known] = await tx.select().from(tenants).where(eq(tenants.id, id)).for('update');
+        if (!known || known.state === 'deleted') return known !== undefined;
+        await tx.update(tenants).set({ state: 'deleted' }).where(eq(tenants.id, id));
+        await tx
+          .update(apiKeys)
+          .set({ revokedAt: sql`now()` })
+          .where(and(eq(apiKeys.tenantId, id), isNull(apiKeys.revokedAt)));
+        await tx
+          .update(boxes)
+          .set({ expiresAt: sql`now()`, version: sql`${boxes.version} + 1` })
+          .where(and(eq(boxes.tenantId, id), isNull(boxes.endedAt)));
+        await recordChange(tx, by, { action: 'tenant.delete', tenantId: id, target: id });
+        return true;
+      });
+    },
+  };
+};
+
+export type TenantStore = ReturnType<typeof createTenantStore>;

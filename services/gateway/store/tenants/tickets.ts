@@ -1,0 +1,33 @@
+import { and, eq, gt, lt, sql } from 'drizzle-orm';
+import type { Database } from '../database.ts';
+import { deleteSome } from '../delete-some.ts';
+import { tickets } from '../schema.ts';
+import type { Caller } from './keys.ts';
+
+/** Tickets that have not been redeemed, by their hash. Times are the database's. */
+export const createTicketStore = (db: Database) => ({
+  /** Keeps a new ticket; answers when it expires. */
+  async insert(ticket: Caller & { hash: string; boxId: string }, seconds: number): Promise<Date> {
+    const expiresAt = sql`now() + make_interval(secs => ${seconds})`;
+    const [row] = await db
+      .insert(tickets)
+      .values({ ...ticket, expiresAt })
+      .returning({ expiresAt: tickets.expiresAt });
+    if (!row) throw new Error('an insert returned no row');
+    return row.expiresAt;
+  },
+
+  /** Takes the ticket away: one taker gets who made it, all others undefined. */
+  async redeem(hash: string, boxId: string): Promise<Caller | undefined> {
+    const [row] = await db
+      .delete(tickets)
+      .where(and(eq(tickets.hash, hash), eq(tickets.boxId, boxId), gt(tickets.expiresAt, sql`now()`)))
+      .returning({ tenantId: tickets.tenantId, keyId: tickets.keyId });
+    return row;
+  },
+
+  /** Forgets up to `limit` that have expired; how many those were. */
+  purge: (limit: number): Promise<number> => deleteSome(db, tickets, lt(tickets.expiresAt, sql`now()`), limit),
+});
+
+export type TicketStore = ReturnType<typeof createTicketStore>;
