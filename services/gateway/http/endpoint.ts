@@ -7,12 +7,13 @@ import {
   checkInput,
   createEndpoints as createBareEndpoints,
 } from '../../http/endpoint.ts';
-import { requireScope, scopeOf } from './admission/scopes.ts';
+import { type RouteScope, requireScope } from './admission/admission.ts';
 import type { Env } from './env.ts';
 import { answerOnce } from './idempotency/idempotency.ts';
 import type { KeyClaims } from './idempotency/key-claims.ts';
 
 export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> extends BareSpec<P, Q, B> {
+  scope: RouteScope;
   /**
    * Takes an Idempotency-Key. `replay` answers again for something that was started and can be read at `location`;
    * `keepsAnswer` keeps the whole answer too, for as long as keys are kept; `onlyAbandoned` is for what is not joined while it is
@@ -26,9 +27,6 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
         onlyAbandoned?: true;
         cameToNothing?: (tenant: string, location: string) => Promise<boolean>;
       };
-  isPublic?: true;
-  /** Takes the operator's key. All others that are not public take an API key with the scope that `scopes.ts` names. */
-  isAdmin?: true;
 }
 
 export interface Input<P, Q, B> extends BareInput<Env, P, Q, B> {
@@ -44,7 +42,7 @@ export const createEndpoints = (claims: KeyClaims) => {
   const { app, registry, routes, ...bare } = createBareEndpoints<Env>();
 
   const admissionOf = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(spec: EndpointSpec<P, Q, B>) => ({
-    security: securityOf(spec),
+    security: securityOf(spec.scope),
     ...(spec.idempotent && { headers }),
   });
 
@@ -62,10 +60,7 @@ export const createEndpoints = (claims: KeyClaims) => {
       spec: EndpointSpec<P, Q, B>,
       handler: (input: Input<z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,
     ): void {
-      const scope = spec.isPublic || spec.isAdmin ? undefined : scopeOf(spec.method, spec.path);
-      const admit = (c: Context<Env>) => {
-        if (scope) requireScope(c, scope);
-      };
+      const admit = (c: Context<Env>) => requireScope(c, spec.scope);
       bare.add(spec, { ...admissionOf(spec), admit }, async (bareInput) => {
         const { c, bytes } = bareInput;
         const input = { ...bareInput, tenant: c.get('tenant') };
@@ -90,15 +85,9 @@ export const createEndpoints = (claims: KeyClaims) => {
 export type Endpoints = ReturnType<typeof createEndpoints>;
 
 /** The keys that let a request in, for the OpenAPI document, by the names of `openapi.ts`. */
-const securityOf = ({
-  method,
-  path,
-  isPublic,
-  isAdmin,
-}: Pick<EndpointSpec<z.ZodType, z.ZodType, z.ZodType>, 'method' | 'path' | 'isPublic' | 'isAdmin'>) => {
-  if (isPublic) return [];
-  if (isAdmin) return [{ adminKey: [] }];
-  const scope = scopeOf(method, path);
-  const needed = scope === null ? [] : [scope];
+const securityOf = (scope: RouteScope): Record<string, string[]>[] => {
+  if (scope === 'public') return [];
+  if (scope === 'admin') return [{ adminKey: [] }];
+  const needed = scope === 'any' ? [] : [scope];
   return [{ apiKey: needed }, { apiKeyHeader: needed }];
 };

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Context, MiddlewareHandler } from 'hono';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, type KeyScope } from '#contract';
 import { givenKey, keyMistake } from '../../../http/given-key.ts';
 import type { Caller } from '../../store/tenants/keys.ts';
 import type { Env } from '../env.ts';
@@ -36,6 +36,26 @@ export const admit = (c: Context<Env>, caller: KnownCaller): void => {
   c.set('keyId', caller.keyId);
   c.set('scopes', caller.scopes);
   c.set('log', c.get('log').child({ tenant: caller.tenantId }));
+};
+
+/** What a route asks of its caller: a key with this scope, any key at all, the operator's key, or nothing. */
+export type RouteScope = KeyScope | 'any' | 'admin' | 'public';
+
+/**
+ * Throws `forbidden` when the key that let the request in does not have this scope, and `unauthorized` when no such key did: a route that
+ * nothing stands in front of is closed.
+ */
+export const requireScope = (c: Context<Env>, scope: RouteScope): void => {
+  if (scope === 'public') return;
+  const isOperator = c.get('tenant') === operator;
+  if (scope === 'admin') {
+    if (!isOperator) throw new CodeBoxError('unauthorized', 'The admin key is needed: Authorization: Bearer …');
+    return;
+  }
+  if (c.get('keyId') === undefined) throw noKey();
+  const scopes = c.get('scopes');
+  if (scope !== 'any' && scopes && !scopes.includes(scope))
+    throw new CodeBoxError('forbidden', `This key lacks the scope ${scope}.`);
 };
 
 /** Who may come in. Each way either admits the request, answering its caller, or throws. */

@@ -13,7 +13,7 @@ import { largeJson } from '../../../http/json-bounds.ts';
 import type { Continuity, Lifecycle } from '../../boxes/life/lifecycle.ts';
 import type { Rest } from '../../boxes/rest/rest.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
-import { requireScope } from '../admission/scopes.ts';
+import { requireScope } from '../admission/admission.ts';
 import type { Endpoints } from '../endpoint.ts';
 import type { Env } from '../env.ts';
 
@@ -42,6 +42,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
     {
       method: 'post',
       path: '/v1/boxes',
+      scope: 'boxes:write',
       summary: "Create a box, or get the user's one",
       tag,
       body: createBoxSchema,
@@ -77,6 +78,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
     {
       method: 'get',
       path: '/v1/boxes',
+      scope: 'boxes:read',
       summary: 'List boxes, the newest first',
       tag,
       query: boxQuerySchema,
@@ -92,6 +94,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
     {
       method: 'get',
       path: '/v1/boxes/{box}',
+      scope: 'boxes:read',
       summary: 'Read a box, also one that has ended',
       tag,
       params: boxParams,
@@ -104,6 +107,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
     {
       method: 'patch',
       path: '/v1/boxes/{box}',
+      scope: 'boxes:write',
       summary: 'Change metadata, times and what it does when idle',
       tag,
       params: boxParams,
@@ -117,6 +121,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
     {
       method: 'delete',
       path: '/v1/boxes/{box}',
+      scope: 'boxes:write',
       summary: 'End a box with its files; deleting it again does nothing',
       tag,
       params: boxParams,
@@ -132,6 +137,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
     {
       method: 'post',
       path: '/v1/boxes/{box}/keepalive',
+      scope: 'boxes:write',
       summary: 'Put off the idle end',
       tag,
       params: boxParams,
@@ -154,6 +160,7 @@ const addRestRoutes = ({ add }: Endpoints, rest: Rest): void => {
       {
         method: 'post',
         path: `/v1/boxes/{box}/${name}`,
+        scope: 'boxes:write',
         summary,
         tag,
         params: boxParams,

@@ -7,6 +7,7 @@ export const addCallerRoute = ({ add }: Endpoints): void => {
     {
       method: 'get',
       path: '/v1/caller',
+      scope: 'any',
       summary: 'Whose key this is, and what it may do',
       tag: 'System',
       responses: { 200: { description: 'The tenant, the key and its scopes.', schema: callerSchema } },

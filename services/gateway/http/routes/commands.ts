@@ -31,6 +31,7 @@ export const addCommandRoutes = (
     {
       method: 'post',
       path: '/v1/boxes/{box}/commands',
+      scope: 'run',
       summary: 'Run a shell command or a program; wait, stream or detach',
       tag,
       params: boxParams,
@@ -56,6 +57,7 @@ export const addCommandRoutes = (
     {
       method: 'get',
       path: '/v1/boxes/{box}/commands',
+      scope: 'boxes:read',
       summary: 'List commands, running ones and those the box still remembers',
       tag,
       params: boxParams,
@@ -68,6 +70,7 @@ export const addCommandRoutes = (
     {
       method: 'get',
       path: '/v1/boxes/{box}/commands/{command}',
+      scope: 'boxes:read',
       summary: 'Read a command with its output until now',
       tag,
       params,
@@ -81,6 +84,7 @@ export const addCommandRoutes = (
     {
       method: 'get',
       path: '/v1/boxes/{box}/commands/{command}/events',
+      scope: 'boxes:read',
       summary: 'Stream its events again from any point; goes on live until done',
       tag,
       params,
@@ -105,6 +109,7 @@ export const addCommandRoutes = (
     {
       method: 'post',
       path: '/v1/boxes/{box}/commands/{command}/input',
+      scope: 'run',
       summary: 'Write to its stdin, or close it',
       tag,
       params,
@@ -122,6 +127,7 @@ export const addCommandRoutes = (
     {
       method: 'delete',
       path: '/v1/boxes/{box}/commands/{command}',
+      scope: 'run',
       summary: 'End it: SIGTERM, then SIGKILL after 2 s',
       tag,
       params,

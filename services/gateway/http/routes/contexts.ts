@@ -14,6 +14,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
     {
       method: 'get',
       path: '/v1/boxes/{box}/contexts',
+      scope: 'boxes:read',
       summary: 'List contexts',
       tag,
       params: boxParams,
@@ -26,6 +27,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
     {
       method: 'post',
       path: '/v1/boxes/{box}/contexts',
+      scope: 'run',
       summary: 'Start a further kernel',
       tag,
       params: boxParams,
@@ -44,6 +46,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
     {
       method: 'delete',
       path: '/v1/boxes/{box}/contexts/{context}',
+      scope: 'run',
       summary: 'End a context; what runs in it ends as killed',
       tag,
       params,
@@ -59,6 +62,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
     {
       method: 'post',
       path: '/v1/boxes/{box}/contexts/{context}/restart',
+      scope: 'run',
       summary: 'A fresh kernel under the same id',
       tag,
       params,
@@ -71,6 +75,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
     {
       method: 'get',
       path: '/v1/boxes/{box}/contexts/{context}/variables',
+      scope: 'boxes:read',
       summary: 'List the variables of an idle context, without running anything in it',
       tag,
       params,

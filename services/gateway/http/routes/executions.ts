@@ -81,6 +81,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     {
       method: 'post',
       path: '/v1/boxes/{box}/executions',
+      scope: 'run',
       summary: 'Run code; wait for its end, stream its events, or detach',
       tag,
       params: boxParams,
@@ -115,6 +116,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     {
       method: 'get',
       path: '/v1/boxes/{box}/executions',
+      scope: 'boxes:read',
       summary: 'List executions, the newest first',
       tag,
       params: boxParams,
@@ -131,6 +133,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     {
       method: 'get',
       path: '/v1/boxes/{box}/executions/{execution}',
+      scope: 'boxes:read',
       summary: 'Read an execution with its outputs until now',
       tag,
       params,
@@ -144,6 +147,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     {
       method: 'get',
       path: '/v1/boxes/{box}/executions/{execution}/events',
+      scope: 'boxes:read',
       summary: 'Stream its events again from any point; goes on live until done',
       tag,
       params,
@@ -172,6 +176,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     {
       method: 'post',
       path: '/v1/boxes/{box}/executions/{execution}/input',
+      scope: 'run',
       summary: 'Answer input()',
       tag,
       params,
@@ -189,6 +194,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     {
       method: 'post',
       path: '/v1/boxes/{box}/executions/{execution}/interrupt',
+      scope: 'run',
       summary: 'Stop it; variables are kept',
       tag,
       params,

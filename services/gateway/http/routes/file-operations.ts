@@ -20,6 +20,7 @@ export const addFileOperationRoutes = ({ add }: Endpoints, files: Files): void =
     {
       method: 'post',
       path: '/v1/boxes/{box}/files',
+      scope: 'files',
       summary: 'Upload many files as multipart/form-data; make, move, copy, extract or fetch',
       tag: 'Files',
       params: boxParams,

@@ -9,6 +9,7 @@ export const addFileSearchRoute = ({ add }: Endpoints, files: Files): void => {
     {
       method: 'get',
       path: '/v1/boxes/{box}/files:search',
+      scope: 'files',
       summary: 'Find files by name and lines by content; binary files are left out',
       tag: 'Files',
       params: boxParams,

@@ -10,6 +10,7 @@ export const addFileWatchRoute = ({ add }: Endpoints, watch: FileWatch, stopping
     {
       method: 'get',
       path: '/v1/boxes/{box}/files:watch',
+      scope: 'files',
       summary: 'Stream the changes of files; resumable by version, with `after` or Last-Event-ID',
       tag: 'Files',
       params: boxParams,

@@ -63,6 +63,7 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
       {
         method,
         path: '/v1/boxes/{box}/files/{path}',
+        scope: 'files',
         summary:
           method === 'get'
             ? 'Download a file (ranges, ETag), list a folder, or download it as an archive'
@@ -91,6 +92,7 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     {
       method: 'put',
       path: '/v1/boxes/{box}/files/{path}',
+      scope: 'files',
       summary: 'Upload a file: whole or not at all, parents are made',
       tag,
       params: boxParams.extend({ path: newUrlPathSchema }),
@@ -114,6 +116,7 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     {
       method: 'delete',
       path: '/v1/boxes/{box}/files/{path}',
+      scope: 'files',
       summary: 'Remove a file, or a folder with all that is in it',
       tag,
       params,

@@ -13,6 +13,7 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, answers
     {
       method: 'post',
       path,
+      scope: 'run',
       summary: 'Install packages with pip or npm; wait, stream or detach',
       tag,
       params: boxParams,
@@ -39,6 +40,7 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, answers
     {
       method: 'get',
       path,
+      scope: 'boxes:read',
       summary: 'List installed packages by name',
       tag,
       params: boxParams,

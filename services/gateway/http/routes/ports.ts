@@ -14,6 +14,7 @@ export const addPortRoutes = ({ document }: Endpoints): void => {
     document({
       method,
       path: portRoute,
+      scope: 'run',
       summary: 'Talk to a server that listens inside the box: HTTP, streams and WebSocket, any method',
       tag: 'Ports',
       params,

@@ -9,6 +9,7 @@ export const addRunRoute = ({ add }: Endpoints, run: RunOnce): void => {
     {
       method: 'post',
       path: '/v1/run',
+      scope: 'run',
       summary: 'Run once in a fresh box that is destroyed afterwards',
       tag: 'Run',
       body: createRunSchema,

@@ -22,6 +22,7 @@ export const addSocketRoute = (endpoints: Endpoints, { lifecycle, executions, we
     {
       method: 'get',
       path: '/v1/boxes/{box}/ws',
+      scope: 'run',
       summary: 'WebSocket: run code, answer and stop it, follow its events, many at once',
       tag: 'Executions',
       params: boxParams,

@@ -10,6 +10,7 @@ export const addStatsRoute = ({ add }: Endpoints, stats: Stats, stopping: AbortS
     {
       method: 'get',
       path: '/v1/boxes/{box}/stats',
+      scope: 'boxes:read',
       summary: 'What it uses now and at most; streamed live when Accept asks for a stream',
       tag: 'Boxes',
       params: boxParams,

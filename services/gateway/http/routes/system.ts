@@ -39,9 +39,9 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, sto
     {
       method: 'get',
       path: '/healthz',
+      scope: 'public',
       summary: 'The process is alive',
       tag,
-      isPublic: true,
       responses: { 200: { description: 'It is.', schema: statusSchema } },
     },
     ({ c }) => c.json({ status: 'ok' }),
@@ -51,9 +51,9 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, sto
     {
       method: 'get',
       path: '/readyz',
+      scope: 'public',
       summary: 'A box can be had',
       tag,
-      isPublic: true,
       responses: { 200: { description: 'It can; `degraded` names what does not work.', schema: readinessSchema } },
     },
     async ({ c }) => {

@@ -12,6 +12,7 @@ export const addTemplateRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): voi
     {
       method: 'get',
       path: '/v1/templates',
+      scope: 'boxes:read',
       summary: 'What boxes can be made from',
       tag,
       query: pageQuerySchema,
@@ -24,6 +25,7 @@ export const addTemplateRoutes = ({ add }: Endpoints, lifecycle: Lifecycle): voi
     {
       method: 'get',
       path: '/v1/templates/{template}',
+      scope: 'boxes:read',
       summary: 'Read a template',
       tag,
       params: z.strictObject({ template: z.string() }),

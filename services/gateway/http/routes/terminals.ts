@@ -16,6 +16,7 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webS
     {
       method: 'get',
       path: '/v1/boxes/{box}/terminal',
+      scope: 'run',
       summary: 'WebSocket: a new terminal, or one that runs already',
       tag,
       params: boxParams,
@@ -49,6 +50,7 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webS
     {
       method: 'get',
       path: '/v1/boxes/{box}/terminals',
+      scope: 'boxes:read',
       summary: 'List the running terminals, the oldest first',
       tag,
       params: boxParams,
@@ -61,6 +63,7 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webS
     {
       method: 'delete',
       path: '/v1/boxes/{box}/terminals/{terminal}',
+      scope: 'run',
       summary: 'End a terminal with everything that runs in it',
       tag,
       params,

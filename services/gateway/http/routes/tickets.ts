@@ -9,6 +9,7 @@ export const addTicketRoutes = ({ add }: Endpoints, tickets: Tickets): void => {
     {
       method: 'post',
       path: '/v1/boxes/{box}/tickets',
+      scope: 'run',
       summary: 'Make a ticket: one connection to this box within 60 s, without a key',
       tag: 'Tickets',
       params: boxParams,

@@ -12,6 +12,7 @@ export const addUsageRoutes = ({ add }: Endpoints, parts: UsageParts): void => {
     {
       method: 'get',
       path: '/v1/usage',
+      scope: 'usage',
       summary: 'What was used, by day and user, the newest day first',
       tag: 'Usage',
       query: usageQuerySchema,

@@ -31,9 +31,9 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
     {
       method: 'post',
       path: '/v1/admin/tenants',
+      scope: 'admin',
       summary: 'Create a tenant',
       tag,
-      isAdmin: true,
       body: createTenantSchema,
       idempotent: {
         replay: async ({ c }, location) => c.json(toTenant(await find(location.split('/').at(-1) ?? '')), 201),
@@ -56,9 +56,9 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
     {
       method: 'get',
       path: '/v1/admin/tenants',
+      scope: 'admin',
       summary: 'List tenants, the newest first; deleted ones only when asked for by state',
       tag,
-      isAdmin: true,
       query: tenantQuerySchema,
       responses: { 200: { description: 'A page of tenants.', schema: tenantPageSchema } },
     },
@@ -72,9 +72,9 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
     {
       method: 'get',
       path: '/v1/admin/tenants/{tenant}',
+      scope: 'admin',
       summary: 'Read a tenant',
       tag,
-      isAdmin: true,
       params,
       responses: { 200: { description: 'The tenant.', schema: tenantSchema } },
     },
@@ -85,9 +85,9 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
     {
       method: 'patch',
       path: '/v1/admin/tenants/{tenant}',
+      scope: 'admin',
       summary: 'Change its name and quotas, suspend it, let it go on',
       tag,
-      isAdmin: true,
       params,
       body: updateTenantSchema,
       responses: { 200: { description: 'The tenant. All gateways know within a second.', schema: tenantSchema } },
@@ -103,9 +103,9 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
     {
       method: 'delete',
       path: '/v1/admin/tenants/{tenant}',
+      scope: 'admin',
       summary: 'End a tenant for good, with its keys and its boxes; its usage stays on record',
       tag,
-      isAdmin: true,
       params,
       responses: { 204: { description: 'Its keys are revoked, its boxes are being ended.' } },
     },
@@ -119,9 +119,9 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
     {
       method: 'get',
       path: '/v1/admin/tenants/{tenant}/usage',
+      scope: 'admin',
       summary: 'What a tenant has used, by day and user',
       tag,
-      isAdmin: true,
       params,
       query: usageQuerySchema,
       responses: { 200: { description: 'A page of days.', schema: usagePageSchema } },
