@@ -3,8 +3,8 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, ExecutionEvent } from '#contract';
 import { createTokens } from '../../services/gateway/box-server/endpoint.ts';
+import { chooseDriver } from '../../services/gateway/composition/choose-driver.ts';
 import { readConfig } from '../../services/gateway/config.ts';
-import { chooseDriver } from '../../services/gateway/gateway.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { callBox, runInBox } from '../contract/box-client.ts';
 import {

@@ -1,6 +1,6 @@
+import { chooseDriver } from '../../services/gateway/composition/choose-driver.ts';
 import { readConfig } from '../../services/gateway/config.ts';
 import type { Driver, Instance } from '../../services/gateway/drivers/driver.ts';
-import { chooseDriver } from '../../services/gateway/gateway.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import { databaseUrl, eventually, type RunningGateway } from './harness.ts';
 

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, BoxStats, Client, Execution } from '#contract';
+import { chooseDriver } from '../../services/gateway/composition/choose-driver.ts';
 import { readConfig } from '../../services/gateway/config.ts';
-import { chooseDriver } from '../../services/gateway/gateway.ts';
 import { anyDriver, databaseUrl, drivers, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
 
 const tree = await readFile(new URL('rest-tree.py', import.meta.url), 'utf8');
