@@ -28,6 +28,7 @@ export const connectDirectly = async (
       ...(target === 'own' ? [await connectionFile(client, box)] : []),
     ],
     timeoutSeconds: 3600,
+    openStdin: true,
   });
   const events = stream[Symbol.asyncIterator]();
   let text = '';
