@@ -8,7 +8,7 @@ export const keyScopes = ['boxes:read', 'boxes:write', 'run', 'files', 'usage'] 
 export const keyScopeSchema = z.enum(keyScopes).meta({
   id: 'KeyScope',
   description:
-    '`boxes:read`: read boxes, templates, runs and their outputs. `boxes:write`: make, change and end boxes; to make one with packages or files takes `run` or `files` too. `run`: run code and ' +
+    '`boxes:read`: read boxes, templates, runs and their outputs. `boxes:write`: create, change and delete boxes; creating one with packages or files needs `run` or `files` as well. `run`: run code and ' +
     'commands, install packages, connect to terminals and ports, `POST /v1/run`. `files`: read and write files. `usage`: read usage.',
 });
 
@@ -24,18 +24,18 @@ const quotaFields = {
   ),
   cpuSecondsPerDay: quota(
     2_000_000_000,
-    'CPU time of all boxes in a day (UTC). When it is spent, what runs in them ends, and nothing new is run.',
+    'CPU time of all boxes in a day (UTC). Once it is spent, everything that runs in them is ended and nothing new is run.',
   ),
-  storageMb: quota(2_000_000_000, 'The disks of all boxes that have not ended, by their limits.'),
+  storageMb: quota(2_000_000_000, 'Sum of the disk limits of all boxes that have not ended.'),
   requestsPerMinute: quota(
     100_000_000,
-    'Requests to the API and to ports of boxes, and what is asked over the WebSocket of executions. Any other WebSocket counts once, when it is opened.',
+    'Requests to the API and to ports of boxes, and each operation sent over the WebSocket of executions. Any other WebSocket counts once, when it is opened.',
   ),
 };
 
 export const quotaNames = Object.keys(quotaFields) as (keyof typeof quotaFields)[];
 
-/** What a tenant may use; null is no limit. */
+/** What a tenant may use; null means no limit. */
 export const quotasSchema = z.strictObject(quotaFields).meta({ id: 'Quotas' });
 
 export type Quotas = z.infer<typeof quotasSchema>;
@@ -60,7 +60,7 @@ export const createTenantSchema = z
     quotas: quotasSchema
       .partial()
       .optional()
-      .meta({ description: 'Those left out are the default of the deployment.' }),
+      .meta({ description: 'Quotas that are left out take the default of the deployment.' }),
   })
   .meta({ id: 'CreateTenant' });
 
@@ -70,9 +70,9 @@ export const updateTenantSchema = z
   .strictObject({
     name: name.optional(),
     state: z.enum(['active', 'suspended']).optional().meta({
-      description: 'The keys of a suspended tenant are refused; its boxes stay until they are idle.',
+      description: 'The keys of a suspended tenant are refused; its boxes stay until they become idle.',
     }),
-    quotas: quotasSchema.partial().optional().meta({ description: 'Those left out stay as they are.' }),
+    quotas: quotasSchema.partial().optional().meta({ description: 'Quotas that are left out stay unchanged.' }),
   })
   .meta({ id: 'UpdateTenant' });
 
@@ -102,7 +102,9 @@ export const apiKeySchema = z
 export type ApiKey = z.infer<typeof apiKeySchema>;
 
 export const newApiKeySchema = apiKeySchema
-  .extend({ key: z.string().meta({ description: 'The key itself. It is told only here: only a hash of it is kept.' }) })
+  .extend({
+    key: z.string().meta({ description: 'The key itself. It is returned only once: the gateway keeps only its hash.' }),
+  })
   .meta({ id: 'NewApiKey' });
 
 export type NewApiKey = z.infer<typeof newApiKeySchema>;
@@ -125,7 +127,7 @@ export const createKeySchema = z
       .min(1)
       .max(maxKeySeconds)
       .optional()
-      .meta({ description: 'Default: it does not expire.' }),
+      .meta({ description: 'Default: the key does not expire.' }),
   })
   .meta({ id: 'CreateApiKey' });
 
@@ -138,7 +140,7 @@ export const rotateKeySchema = z
       .min(0)
       .max(2_592_000)
       .default(3600)
-      .meta({ description: 'For how long the old key stays good.' }),
+      .meta({ description: 'How long the old key stays valid.' }),
     expiresInSeconds: createKeySchema.shape.expiresInSeconds,
   })
   .meta({ id: 'RotateApiKey' });
@@ -155,12 +157,12 @@ export const auditEntrySchema = z
   .object({
     id: z.string(),
     at: z.iso.datetime(),
-    actor: z.string().meta({ description: '`admin`, or `gateway` for what it did by itself.' }),
-    action: z.string().meta({ description: 'Such as `tenant.create` or `key.revoke`.' }),
+    actor: z.string().meta({ description: '`admin`, or `gateway` for what the gateway did by itself.' }),
+    action: z.string().meta({ description: 'For example `tenant.create` or `key.revoke`.' }),
     tenant: z.string().nullable(),
-    target: z.string().meta({ description: 'The id of what was changed.' }),
+    target: z.string().meta({ description: 'The id of the object that was changed.' }),
     requestId: z.string().nullable(),
-    details: z.record(z.string(), z.unknown()).meta({ description: 'What was set. Never a key.' }),
+    details: z.record(z.string(), z.unknown()).meta({ description: 'The values that were set; never a key.' }),
   })
   .meta({ id: 'AuditEntry' });
 

@@ -10,34 +10,43 @@ const metadataSchema = z
   .refine((metadata) => Object.keys(metadata).length <= 32, 'must have at most 32 entries');
 
 const idleSeconds = z.int().min(1).max(86_400).meta({
-  description: 'After this long without use `onIdle` is done. What runs in it by a request is use, also when detached.',
+  description:
+    '`onIdle` happens after this long without use. A run that a request started counts as use, even a detached one.',
 });
 const maxLifetimeSeconds = z
   .int()
   .min(1)
   .max(2_592_000)
-  .meta({ description: 'Deleted this long after its creation, used or not.' });
+  .meta({ description: 'The box is deleted this long after its creation, whether it is used or not.' });
 
 /**
- * `delete`: it ends with its files. `pause`: its memory is frozen; it keeps its variables and its place among the boxes that
- * there may be. `hibernate`: its files are put aside and nothing runs any more; its next use brings the files back.
+ * What happens to an idle box. `delete`: the box ends and its files are deleted. `pause`: its memory is frozen; the box
+ * keeps its variables and still counts against the limit of boxes. `hibernate`: its files are stored outside it and
+ * everything that runs in it ends; its next use restores the files.
  */
 export const onIdleSchema = z.enum(['delete', 'pause', 'hibernate']).meta({
   id: 'OnIdle',
   description:
-    'What becomes of a box that is not used: it ends with its files, is frozen with its variables, or keeps only its files.',
+    'What happens to an idle box: it is deleted with its files, it is frozen with its variables, or only its files are kept.',
 });
 
 export type OnIdle = z.infer<typeof onIdleSchema>;
 
-/** `none`: loopback only. `internet`: public addresses, never the host or another box. */
+/** `none`: loopback only. `internet`: public addresses, but never the host or another box. */
 export const networkPolicySchema = z.enum(['none', 'internet']).meta({ id: 'NetworkPolicy' });
 
 export const createBoxSchema = z
   .strictObject({
     template: plainText().min(1).max(64).optional(),
-    user: plainText().min(1).max(256).optional().meta({ description: 'Whose box it is: any string of your choice.' }),
-    reuse: z.boolean().optional().meta({ description: "Answer the user's living box when there is one. Needs user." }),
+    user: plainText()
+      .min(1)
+      .max(256)
+      .optional()
+      .meta({ description: 'The user that owns the box: any string of your choice.' }),
+    reuse: z
+      .boolean()
+      .optional()
+      .meta({ description: "Return the user's living box when there is one. Needs `user`." }),
     env: environmentSchema.optional(),
     metadata: metadataSchema.optional(),
     limits: limitsSchema.partial().optional(),
@@ -48,7 +57,7 @@ export const createBoxSchema = z
     files: z.array(inlineFileSchema).max(256).optional(),
     packages: packageSpecsSchema
       .optional()
-      .meta({ description: 'Python packages to install before it is ready, as in InstallPackages.' }),
+      .meta({ description: 'Python packages to install before the box is ready, as in InstallPackages.' }),
   })
   .refine((box) => !box.reuse || box.user !== undefined, { path: ['user'], message: 'is needed with reuse' })
   .meta({ id: 'CreateBox' });
@@ -66,7 +75,7 @@ export const updateBoxSchema = z
 
 export type UpdateBox = z.infer<typeof updateBoxSchema>;
 
-/** Any use of a `paused` or `hibernated` box brings it back first. */
+/** Any use of a `paused` or `hibernated` box resumes it first. */
 export const boxStates = [
   'creating',
   'ready',
@@ -78,15 +87,15 @@ export const boxStates = [
   'lost',
 ] as const;
 
-/** The files of a box as they were put aside: what it comes back with when its instance is lost or given up. */
+/** The stored files of a box, which are restored when its instance is lost or released. */
 export const checkpointSchema = z.object({ at: z.iso.datetime(), sizeBytes: z.int() }).meta({
   id: 'Checkpoint',
-  description: 'When the files of the box were last put aside, and how much they take there.',
+  description: 'When the files of the box were last stored outside it, and how many bytes they take there.',
 });
 
 export type Checkpoint = z.infer<typeof checkpointSchema>;
 
-/** Why a box is no longer there. */
+/** Why a box has ended. */
 export const boxCauseSchema = z
   .object({
     code: z.enum([
@@ -116,8 +125,8 @@ export const boxSchema = z
     onIdle: onIdleSchema,
     continuity: z.enum(['new', 'reused', 'restored', 'lost']).meta({
       description:
-        'What the caller gets: a new computer, the same one as before, one with the files and without the variables of ' +
-        'before (since `restoredAt`), or one whose files and variables are gone.',
+        'What the caller gets: a new box, the same box as before, a box with the earlier files but without the earlier ' +
+        'variables (since `restoredAt`), or a box whose files and variables are lost.',
     }),
     checkpoint: checkpointSchema.nullable(),
     restoredAt: z.iso.datetime().nullable(),
@@ -126,7 +135,7 @@ export const boxSchema = z
       .nullable()
       .meta({
         description:
-          'Whether it was `warm`, made before it was asked for; and the time from the request until it was ready.',
+          '`warm` when the instance had been started before the request; and the time from the request until the box was ready.',
       }),
   })
   .meta({ id: 'Box' });
@@ -135,7 +144,7 @@ export type Box = z.infer<typeof boxSchema>;
 
 export const boxPageSchema = pageSchema('BoxPage', boxSchema);
 
-/** Filters of the list of boxes; deleted ones are left out unless asked for by `state`. */
+/** Filters for the list of boxes; deleted boxes are left out unless `state` asks for them. */
 export const boxQuerySchema = pageQuerySchema.extend({
   user: plainText().max(256).optional(),
   state: z.enum(boxStates).optional(),
@@ -157,7 +166,7 @@ export const templateSchema = z
     network: networkPolicySchema,
     idleSeconds: z.int(),
     maxLifetimeSeconds: z.int(),
-    warm: z.int().meta({ description: 'How many instances are kept warm, to become boxes at once.' }),
+    warm: z.int().meta({ description: 'How many instances are kept running, ready to become boxes at once.' }),
   })
   .meta({ id: 'Template' });
 

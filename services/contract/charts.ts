@@ -1,24 +1,24 @@
 import { z } from 'zod';
 
-/** The MIME type under which a figure's data stands beside its `image/png`. */
+/** The MIME type of a figure's data, which an output carries beside `image/png`. */
 export const chartMime = 'application/vnd.codebox.chart+json';
 
 /**
- * One value along an axis, by the `type` of that axis: a number, an RFC 3339 time in UTC, or the name of a category (a number
- * where something stands between categories). Null for what is not finite.
+ * One value along an axis, by the `type` of that axis: a number, an RFC 3339 time in UTC, or the name of a category (a
+ * number for a position between categories). Null for a value that is not finite.
  */
 const value = z.union([z.number(), z.string(), z.null()]);
 const values = z.array(value);
 const numbers = z.array(z.number().nullable());
-/** `#rrggbb`; null where nothing is filled or each point has its own. */
+/** `#rrggbb`; null when nothing is filled or when each point has its own colour. */
 const color = z
   .string()
   .regex(/^#[0-9a-f]{6}$/)
   .nullable();
 const label = z.string().nullable();
-/** `vertical`: the values go up, their places are along x. `horizontal`: the values go right, their places are along y. */
+/** `vertical`: values run along y and positions along x. `horizontal`: values run along x and positions along y. */
 const orientation = z.enum(['vertical', 'horizontal']);
-/** matplotlib's code of a marker, `custom` for a shape of the user's own, null for none (or the round one of `scatter`). */
+/** matplotlib's code of a marker, `custom` for a user-defined shape, null for none (or the round one of `scatter`). */
 const marker = z.string().nullable();
 
 const look = { label, color, opacity: z.number().optional() };
@@ -26,19 +26,20 @@ const look = { label, color, opacity: z.number().optional() };
 export const chartAxisSchema = z
   .object({
     label,
-    scale: z.string().meta({ description: 'linear, log, symlog, logit, asinh or the name of another one.' }),
+    scale: z.string().meta({ description: 'linear, log, symlog, logit, asinh or the name of another scale.' }),
     type: z.enum(['number', 'category', 'date']),
-    range: z
-      .tuple([value, value])
-      .meta({ description: 'What is shown, from the start of the axis to its end: an inverted axis starts high.' }),
+    range: z.tuple([value, value]).meta({
+      description:
+        'The visible range, from the start of the axis to its end: an inverted axis starts with the larger value.',
+    }),
     ticks: z
       .array(z.object({ value: z.number(), label: z.string() }))
       .optional()
-      .meta({ description: 'Ticks that were given names; of an axis of categories, all of these.' }),
+      .meta({ description: 'Ticks with labels; for an axis of categories, all categories.' }),
   })
   .meta({ id: 'ChartAxis' });
 
-/** What one call plotted. All arrays of a series that are not told apart here have one entry per point. */
+/** What one plotting call drew. Arrays have one entry per point unless their description says otherwise. */
 export const chartSeriesSchema = z
   .discriminatedUnion('type', [
     z.object({
@@ -47,7 +48,7 @@ export const chartSeriesSchema = z
       x: values,
       y: values,
       line: z.enum(['solid', 'dashed', 'dashdot', 'dotted']),
-      width: z.number().meta({ description: 'In points.' }),
+      width: z.number().meta({ description: 'Width in points.' }),
       marker,
       step: z.enum(['pre', 'mid', 'post']).optional(),
     }),
@@ -61,7 +62,7 @@ export const chartSeriesSchema = z
         size: z.number().optional(),
         sizes: numbers.optional(),
         colors: z.array(color).optional(),
-        values: numbers.optional().meta({ description: 'What the colours stand for.' }),
+        values: numbers.optional().meta({ description: 'The values that the colours represent.' }),
       })
       .meta({ description: 'Points without a line; sizes in square points.' }),
     z
@@ -69,11 +70,17 @@ export const chartSeriesSchema = z
         type: z.literal('bar'),
         ...look,
         orientation,
-        position: values.meta({ description: 'Where the middle of each bar is; on categories, the nearest one.' }),
-        offset: numbers.optional().meta({ description: 'How far the middle is from that category; none is 0.' }),
+        position: values.meta({
+          description: 'The middle of each bar; on an axis of categories, the nearest category.',
+        }),
+        offset: numbers
+          .optional()
+          .meta({ description: 'The distance of the middle from that category; left out when it is 0.' }),
         value: numbers.meta({ description: 'The length of each bar; it ends at base + value.' }),
         base: values,
-        width: numbers.meta({ description: 'In units of the axis (days on an axis of dates); 1 between categories.' }),
+        width: numbers.meta({
+          description: 'In units of the axis (days on an axis of dates); neighbouring categories are 1 apart.',
+        }),
         low: values.optional().meta({ description: 'Where error bars start; high: where they end.' }),
         high: values.optional(),
         colors: z.array(color).optional(),
@@ -91,9 +98,9 @@ export const chartSeriesSchema = z
       .object({
         type: z.literal('pie'),
         radius: z.number(),
-        innerRadius: z.number().meta({ description: 'Of a ring; 0 for a pie.' }),
+        innerRadius: z.number().meta({ description: 'The inner radius of a ring; 0 for a pie.' }),
         labels: z.array(label),
-        values: numbers.meta({ description: 'As they were plotted; of wedges drawn one by one, their fractions.' }),
+        values: numbers.meta({ description: 'The values as plotted; for wedges drawn one by one, their fractions.' }),
         fractions: numbers.meta({ description: 'Shares of the circle.' }),
         colors: z.array(color),
       })
@@ -110,7 +117,7 @@ export const chartSeriesSchema = z
         median: value,
         q3: value,
         high: value,
-        mean: value.meta({ description: 'Null when it is not shown.' }),
+        mean: value.meta({ description: 'Null when the plot does not show it.' }),
         outliers: values,
       })
       .meta({ description: 'One box of a box plot.' }),
@@ -128,7 +135,7 @@ export const chartSeriesSchema = z
     }),
     z
       .object({ type: z.literal('area'), ...look, orientation, position: values, from: values, to: values })
-      .meta({ description: 'One stretch of fill_between, or of a violin.' }),
+      .meta({ description: 'One region of fill_between, or one body of a violin plot.' }),
     z
       .object({ type: z.literal('segments'), ...look, x0: values, y0: values, x1: values, y1: values })
       .meta({ description: 'Straight lines that are not joined, such as those of hlines and vlines.' }),
@@ -146,10 +153,10 @@ export const chartSeriesSchema = z
         columns: z.int(),
         extent: numbers.length(4).meta({ description: 'Left, right, bottom and top.' }),
       })
-      .meta({ description: 'An image or a heat map; what it shows is in the PNG.' }),
+      .meta({ description: 'An image or a heat map; its pixels are only in the PNG.' }),
     z
       .object({ type: z.literal('unknown'), artist: z.string(), count: z.int() })
-      .meta({ description: "Something that is in the PNG only, by matplotlib's name." }),
+      .meta({ description: "An artist that only the PNG shows, by matplotlib's name." }),
   ])
   .meta({ id: 'ChartSeries' });
 
@@ -169,8 +176,8 @@ export const chartAxesSchema = z
     twinOf: z
       .int()
       .optional()
-      .meta({ description: 'The index of the axes that these lie upon, with their own y (or x).' }),
-    shares: z.enum(['x', 'y']).optional().meta({ description: 'The axis that they have in common.' }),
+      .meta({ description: 'The index of the axes that these axes overlay with a y axis (or x axis) of their own.' }),
+    shares: z.enum(['x', 'y']).optional().meta({ description: 'The axis that the two have in common.' }),
     series: z.array(chartSeriesSchema),
   })
   .meta({ id: 'ChartAxes' });
@@ -178,9 +185,9 @@ export const chartAxesSchema = z
 export type ChartAxes = z.infer<typeof chartAxesSchema>;
 
 /**
- * A matplotlib figure as data, enough to draw it anew: every `Axes` with what was plotted there, in order. Texts, arrows and
- * colour bars are left out. It comes from code in a box, so a reader checks it with this schema. At most 2 MiB of JSON: beyond
- * that points are left out evenly.
+ * A matplotlib figure as data, enough to redraw it: every `Axes` with what was plotted there, in order. Texts, arrows
+ * and colour bars are left out. The data comes from code in a box, so a reader has to check it with this schema. It
+ * takes at most 2 MiB of JSON: beyond that, points are left out evenly.
  */
 export const chartSchema = z
   .object({
@@ -192,7 +199,7 @@ export const chartSchema = z
     truncated: z
       .object({ points: z.int(), series: z.int() })
       .optional()
-      .meta({ description: 'How many points and whole series are left out.' }),
+      .meta({ description: 'How many points and whole series were left out.' }),
   })
   .meta({ id: 'Chart' });
 

@@ -5,11 +5,11 @@ import { boxPathSchema } from './files.ts';
 import { pageSchema, queryInteger } from './page.ts';
 import { plainText, wellFormedText } from './text.ts';
 
-/** Whether code that a model wrote waits for its reader before it runs. */
+/** Whether code that a model wrote waits for approval before it runs. */
 export const approvalSchema = z.enum(['never', 'always']).meta({
   id: 'Approval',
   description:
-    '`always`: code waits for POST …/approvals before it runs, and so do packages and files that the model would bring.',
+    '`always`: code waits for POST …/approvals before it runs, and so do the packages and files that the model asks for.',
 });
 
 export type Approval = z.infer<typeof approvalSchema>;
@@ -17,7 +17,7 @@ export type Approval = z.infer<typeof approvalSchema>;
 /** The name of a model as `GET /v1/models` lists it: `provider/name`. */
 export const modelNameSchema = plainText().min(1).max(200);
 
-/** A model that can be chosen. */
+/** A model that a chat can use. */
 export const modelSchema = z
   .object({
     id: modelNameSchema.meta({ description: 'provider/name, such as openai/gpt-5 or anthropic/claude-sonnet-4-5.' }),
@@ -31,7 +31,7 @@ export const modelSchema = z
 
 export type Model = z.infer<typeof modelSchema>;
 
-/** As OpenAI's clients read it, and whether anything can be asked at all. */
+/** The list of models in the shape that OpenAI's clients read, with a hint when no model is configured. */
 export const modelListSchema = z
   .object({
     object: z.literal('list'),
@@ -48,17 +48,20 @@ export type Tokens = z.infer<typeof tokens>;
 
 const titleSchema = plainText().trim().min(1).max(200);
 
-/** A conversation, and the box that is its computer. */
+/** A conversation and its box. */
 export const chatSchema = z
   .object({
     id: z.string(),
-    title: z.string().nullable().meta({ description: 'Null until its first message, unless it was given one.' }),
+    title: z.string().nullable().meta({ description: 'Null until the first message, unless a title was given.' }),
     user: z.string().nullable(),
-    model: z.string().nullable().meta({ description: 'Of messages that name none; null for the default one.' }),
+    model: z
+      .string()
+      .nullable()
+      .meta({ description: 'The model for messages that name none; null for the default model.' }),
     approval: approvalSchema,
-    box: z.string().nullable().meta({ description: 'Its box at the gateway; null before the first use.' }),
-    running: z.string().nullable().meta({ description: 'The id of the answer that is being made.' }),
-    tokens: tokens.meta({ description: 'Of all its answers.' }),
+    box: z.string().nullable().meta({ description: 'The id of its box at the gateway; null before the first use.' }),
+    running: z.string().nullable().meta({ description: 'The id of the answer that is being generated.' }),
+    tokens: tokens.meta({ description: 'The tokens of all answers of the chat.' }),
     createdAt: z.iso.datetime(),
     updatedAt: z.iso.datetime(),
   })
@@ -73,7 +76,7 @@ export const createChatSchema = z
     title: titleSchema.optional(),
     model: modelNameSchema.optional(),
     approval: approvalSchema.optional(),
-    template: plainText().max(64).optional().meta({ description: 'Of its box.' }),
+    template: plainText().max(64).optional().meta({ description: 'The template of its box.' }),
   })
   .meta({ id: 'CreateChat' });
 
@@ -89,40 +92,43 @@ export const updateChatSchema = z
 
 export type UpdateChat = z.infer<typeof updateChatSchema>;
 
-/** A file of a chat with an address that needs no key. */
+/** A file of a chat, with a URL that needs no key. */
 export const attachmentSchema = z
   .object({
     path: z.string().meta({ description: 'Relative to /mnt/data.' }),
     name: z.string(),
     sizeBytes: z.int().nullable(),
     mime: z.string(),
-    url: z.string().meta({ description: 'Signed, relative to the agent, good until expiresAt.' }),
+    url: z.string().meta({ description: 'A signed URL relative to the agent, valid until expiresAt.' }),
     expiresAt: z.iso.datetime(),
     isGone: z
       .boolean()
       .optional()
-      .meta({ description: 'True when it was deleted after this was told: `url` opens nothing.' }),
+      .meta({ description: 'True when the file has been deleted since: `url` no longer works.' }),
   })
   .meta({ id: 'Attachment' });
 
 export type Attachment = z.infer<typeof attachmentSchema>;
 
-/** What was put into a chat, with what the model is told of it. */
+/** A file that was uploaded to a chat, with the description that the model receives. */
 export const uploadedSchema = attachmentSchema
   .extend({
-    preview: z.string().nullable().meta({ description: 'Of a table: its columns and their types, no values of it.' }),
+    preview: z.string().nullable().meta({ description: 'For a table: its columns and their types, without values.' }),
   })
   .meta({ id: 'Uploaded' });
 
 export type Uploaded = z.infer<typeof uploadedSchema>;
 
-/** A picture that code has shown. It is kept by the agent, so it is there when the box is not. */
+/** A picture that code has shown. The agent keeps it, so it stays available when the box has ended. */
 export const imageSchema = z
   .object({
     name: z.string(),
     mime: z.enum(['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'image/svg+xml']),
     url: z.string(),
-    chartUrl: z.string().nullable().meta({ description: 'The data of a matplotlib figure as JSON (Chart), if any.' }),
+    chartUrl: z
+      .string()
+      .nullable()
+      .meta({ description: 'URL of the data of a matplotlib figure as JSON (Chart); null when there is none.' }),
     expiresAt: z.iso.datetime(),
   })
   .meta({ id: 'Image' });
@@ -130,30 +136,30 @@ export const imageSchema = z
 export type Image = z.infer<typeof imageSchema>;
 
 /**
- * One output of code in an answer, in the order in which they came. An image is a place: it holds no picture, `index` tells which of
- * `images` stands there. `clear` empties places as it does other outputs. One of `images` without a place (none of an answer that was
- * kept before there were places has one) stands behind all outputs. Of events the same holds: an `image` of a call stands behind
- * the `output`s of it that were told before.
+ * One output of code in an answer; outputs are in the order in which they were produced. An image is represented by a
+ * place: it holds no picture, and `index` says which entry of `images` belongs there. `clear` removes places as it
+ * removes other outputs. An entry of `images` without a place (every image of an answer stored before places existed)
+ * follows all outputs. The same holds for events: an `image` of a call follows the `output`s of that call that came
+ * before it.
  */
 export const codeOutputSchema = z
   .union([
     executionEventSchema,
     z
       .object({ type: z.literal('image'), index: z.int().min(0) })
-      .meta({ id: 'ImagePlace', description: 'Here stands the picture with this index in `images`.' }),
+      .meta({ id: 'ImagePlace', description: 'The place of the picture with this index in `images`.' }),
   ])
   .meta({ id: 'CodeOutput' });
 
 export type CodeOutput = z.infer<typeof codeOutputSchema>;
 
-const deletedSchema = z
-  .array(z.string())
-  .optional()
-  .meta({ description: 'Paths that this run deleted, if any: what was told of them before, in all answers, is gone.' });
+const deletedSchema = z.array(z.string()).optional().meta({
+  description: 'Paths that this run deleted, if any: earlier mentions of these files, in all answers, are out of date.',
+});
 
 export const codeStates = ['waiting', 'running', 'done', 'declined', 'stopped'] as const;
 
-/** The use of a tool that runs no code, as a part and as an event. */
+/** The use of a tool that runs no code, both as a part and as an event. */
 const toolFields = {
   type: z.literal('tool'),
   call: z.string(),
@@ -169,23 +175,27 @@ const noticeFields = {
   text: z.string(),
 };
 
-/** What a message is made of, in order. */
+/** The parts of a message, in order. */
 export const partSchema = z
   .discriminatedUnion('type', [
-    z.object({ type: z.literal('text'), text: z.string().meta({ description: 'Markdown. Hostile: never HTML.' }) }),
+    z.object({
+      type: z.literal('text'),
+      text: z.string().meta({ description: 'Markdown from an untrusted source: never render it as HTML.' }),
+    }),
     z.object({
       type: z.literal('code'),
       call: z.string(),
       language: z.string(),
       code: z.string(),
-      state: z.enum(codeStates).meta({ description: 'waiting: for approval.' }),
+      state: z.enum(codeStates).meta({ description: '`waiting`: the code waits for approval.' }),
       status: z.enum(runStatuses).nullable(),
       durationMs: z.number().nullable(),
       outputs: z.array(codeOutputSchema).meta({
-        description: 'In order, without started and done, of long ones the head and the tail; of images their places.',
+        description:
+          'The outputs in order, without started and done; long outputs are cut to their head and tail, and images are places.',
       }),
       images: z.array(imageSchema),
-      files: z.array(attachmentSchema).meta({ description: 'That this run made or changed.' }),
+      files: z.array(attachmentSchema).meta({ description: 'Files that this run created or changed.' }),
       deleted: deletedSchema,
     }),
     z.object(toolFields),
@@ -195,7 +205,7 @@ export const partSchema = z
 
 export type Part = z.infer<typeof partSchema>;
 
-/** `limit`: it was ended by a bound (rounds, the same mistake again and again). */
+/** `limit`: a limit ended it (too many rounds, or the same mistake repeatedly). */
 export const answerStatuses = ['running', 'ok', 'stopped', 'limit', 'error'] as const;
 
 export const messageSchema = z
@@ -203,14 +213,14 @@ export const messageSchema = z
     id: z.string(),
     role: z.enum(['user', 'assistant']),
     status: z.enum(answerStatuses),
-    content: z.string().meta({ description: 'All of its text.' }),
+    content: z.string().meta({ description: 'The whole text of the message.' }),
     parts: z.array(partSchema),
     files: z
       .array(attachmentSchema)
-      .meta({ description: 'Of a question: what came with it. Of an answer: what it made.' }),
+      .meta({ description: 'Of a question: the files attached to it. Of an answer: the files that it created.' }),
     model: z.string().nullable(),
     tokens: tokens.nullable(),
-    rounds: z.int().nullable().meta({ description: 'How often the model was asked.' }),
+    rounds: z.int().nullable().meta({ description: 'How many requests were sent to the model.' }),
     error: z.object({ code: z.string(), detail: z.string() }).nullable(),
     createdAt: z.iso.datetime(),
   })
@@ -227,7 +237,7 @@ export const createMessageSchema = z
       .array(boxPathSchema)
       .max(100)
       .optional()
-      .meta({ description: 'Paths of files that were put into the chat before and belong to this message.' }),
+      .meta({ description: 'Paths of files that were uploaded to the chat before and belong to this message.' }),
     model: modelNameSchema.optional(),
     approval: approvalSchema.optional(),
   })
@@ -242,8 +252,8 @@ export type CreateMessage = z.input<typeof createMessageSchema>;
 const seq = z.int().min(1);
 
 /**
- * One event of an answer. `seq` counts from 1 without gaps; `done` is the last one, once. A reader that goes on behind an event
- * and gets `start` begins anew: the events are told again in fewer, larger pieces.
+ * One event of an answer. `seq` counts from 1 without gaps; the last event is the only `done`. A reader that resumes
+ * after an event and receives `start` has to begin anew: the events are sent again in fewer, larger pieces.
  */
 export const answerEventSchema = z
   .discriminatedUnion('type', [
@@ -263,11 +273,11 @@ export const answerEventSchema = z
       call: z.string(),
       language: z.string(),
       code: z.string(),
-      state: z.enum(codeStates).meta({ description: 'Told again when it changes.' }),
+      state: z.enum(codeStates).meta({ description: 'The event is sent again when the state changes.' }),
     }),
     z
       .object({ seq, type: z.literal('output'), call: z.string(), event: executionEventSchema })
-      .meta({ description: 'As the execution told it, without images.' }),
+      .meta({ description: 'An event of the execution, without images.' }),
     z.object({ seq, type: z.literal('image'), call: z.string(), image: imageSchema }),
     z.object({ seq, type: z.literal('file'), call: z.string().nullable(), file: attachmentSchema }),
     z
@@ -279,12 +289,12 @@ export const answerEventSchema = z
         durationMs: z.number(),
         deleted: deletedSchema,
       })
-      .meta({ description: 'Code has ended.' }),
+      .meta({ description: 'The code has ended.' }),
     z.object({ seq, ...toolFields }),
     z.object({ seq, ...noticeFields }),
     z
       .object({ seq, type: z.literal('error'), code: z.string(), detail: z.string() })
-      .meta({ description: 'Why there is no (whole) answer. Errors of code are outputs.' }),
+      .meta({ description: 'Why the answer is missing or incomplete. Errors of code are outputs instead.' }),
     z.object({
       seq,
       type: z.literal('done'),
@@ -303,7 +313,10 @@ export const approveSchema = z
   .strictObject({
     call: plainText().min(1).max(200),
     approved: z.boolean(),
-    reason: wellFormedText().max(2000).optional().meta({ description: 'Told to the model when it is declined.' }),
+    reason: wellFormedText()
+      .max(2000)
+      .optional()
+      .meta({ description: 'Passed on to the model when the code is declined.' }),
   })
   .meta({ id: 'Approve' });
 

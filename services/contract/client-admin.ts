@@ -21,7 +21,7 @@ import { type UsageQuery, usagePageSchema } from './usage.ts';
 
 type Query<T> = Partial<Omit<T, 'cursor'>>;
 
-/** What the caller's own tenant has used, by day and user, the newest day first. */
+/** Usage of the caller's own tenant, by day and user, newest day first. */
 export const createUsage = (transport: Transport) => ({
   list: (query: Query<UsageQuery> = {}, options?: CallOptions) =>
     transport.items(usagePageSchema, { path: pathOf('usage'), query, options }),
@@ -36,15 +36,15 @@ const createTenants = (transport: Transport) => {
     read: (tenant: string, options?: CallOptions): Promise<Tenant> =>
       transport.json(tenantSchema, { path: at(tenant), options }),
 
-    /** The newest first; deleted ones only when asked for by `state`. */
+    /** Newest first; deleted tenants only when `state` asks for them. */
     list: (query: Query<TenantQuery> = {}, options?: CallOptions) =>
       transport.items(tenantPageSchema, { path: at(), query, options }),
 
-    /** Quotas that are left out stay as they are; `state` suspends it or lets it go on. */
+    /** Quotas that are left out stay unchanged; `state` suspends or reactivates the tenant. */
     update: (tenant: string, body: UpdateTenant, options?: CallOptions): Promise<Tenant> =>
       transport.json(tenantSchema, { method: 'PATCH', path: at(tenant), json: body, options }),
 
-    /** Ends it for good, with its keys and its boxes. */
+    /** Deletes the tenant for good, with its keys and its boxes. */
     delete: (tenant: string, options?: CallOptions): Promise<void> =>
       transport.done({ method: 'DELETE', path: at(tenant), options }),
 
@@ -56,7 +56,10 @@ const createTenants = (transport: Transport) => {
 const createKeys = (transport: Transport) => {
   const at = (...parts: string[]) => pathOf('admin', 'keys', ...parts);
   return {
-    /** A new key, told only here. It is not repeated by itself: the answer to a repeated request would be without it. */
+    /**
+     * Creates a key, which only this response contains. The client does not repeat the request by itself, as the
+     * response to a repeated request would lack the key.
+     */
     create: (body: CreateKey, options?: CallOptions): Promise<NewApiKey> =>
       transport.json(newApiKeySchema, { method: 'POST', path: at(), json: body, options }),
 
@@ -66,21 +69,21 @@ const createKeys = (transport: Transport) => {
     list: (query: Query<KeyQuery> = {}, options?: CallOptions) =>
       transport.items(keyPageSchema, { path: at(), query, options }),
 
-    /** A key that takes the place of this one, which stays good for the overlap: an hour unless given. */
+    /** Creates a key that replaces this one. The old key stays valid for the overlap, one hour by default. */
     rotate: (key: string, body: RotateKey = {}, options?: CallOptions): Promise<NewApiKey> =>
       transport.json(newApiKeySchema, { method: 'POST', path: at(key, 'rotate'), json: body, options }),
 
-    /** No gateway takes it a second later. */
+    /** Revokes the key: no gateway accepts it after one second. */
     revoke: (key: string, options?: CallOptions): Promise<void> =>
       transport.done({ method: 'DELETE', path: at(key), options }),
   };
 };
 
-/** The operator's API: needs a client with the admin key. */
+/** The operator's API; it needs a client with the admin key. */
 export const createAdmin = (transport: Transport) => ({
   tenants: createTenants(transport),
   keys: createKeys(transport),
-  /** Who changed what of tenants and keys, the newest first. */
+  /** Who changed which tenants and keys, newest first. */
   audit: (query: Query<AuditQuery> = {}, options?: CallOptions) =>
     transport.items(auditPageSchema, { path: pathOf('admin', 'audit'), query, options }),
 });

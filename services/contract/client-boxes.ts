@@ -14,24 +14,24 @@ import { type CallOptions, type CreateOptions, pathOf, type Transport } from './
 import { type BoxStats, type BoxStatsEvent, boxStatsEventSchema, boxStatsSchema } from './stats.ts';
 import { type Ticket, ticketSchema } from './tickets.ts';
 
-/** A box may have to be started from nothing. */
+/** A box may need a cold start. */
 const createSeconds = 180;
-/** Packages are installed after the start, in up to five minutes of their own. */
+/** Packages are installed after the start and take up to five minutes of their own. */
 const installSeconds = 340;
 
-/** All files of a box are on their way. */
+/** All files of the box are transferred. */
 const restSeconds = 700;
 
-/** Samples are not counted over streams, and none is the last. */
+/** Samples are not numbered across streams, and no sample is the last. */
 const sampled: Counting<BoxStatsEvent> = {
   position: ({ seq }) => seq,
   isRepeated: () => false,
   isLast: () => false,
 };
 
-/** Boxes: made, found, kept and ended. */
+/** Creates, finds, rests and deletes boxes. */
 export const createBoxes = (transport: Transport) => ({
-  /** A new box, or the user's own with `reuse`. */
+  /** Creates a box, or returns the user's own box with `reuse`. */
   create: (body: CreateBox = {}, options?: CreateOptions): Promise<Box> =>
     transport.json(boxSchema, {
       method: 'POST',
@@ -42,23 +42,23 @@ export const createBoxes = (transport: Transport) => ({
       options,
     }),
 
-  /** Also one that has ended. */
+  /** Reads a box, including one that has ended. */
   read: (box: string, options?: CallOptions): Promise<Box> =>
     transport.json(boxSchema, { path: pathOf('boxes', box), options }),
 
-  /** The newest first; those that have ended only when asked for by `state`. */
+  /** Newest first; boxes that have ended only when `state` asks for them. */
   list: (query: Partial<Omit<BoxQuery, 'cursor'>> = {}, options?: CallOptions) =>
     transport.items(boxPageSchema, { path: pathOf('boxes'), query, options }),
 
-  /** Changes metadata, times and what it does when idle. */
+  /** Changes metadata, times and what happens when the box is idle. */
   update: (box: string, body: UpdateBox, options?: CallOptions): Promise<Box> =>
     transport.json(boxSchema, { method: 'PATCH', path: pathOf('boxes', box), json: body, options }),
 
-  /** Puts off the idle end. */
+  /** Restarts the idle time. */
   keepalive: (box: string, options?: CallOptions): Promise<Box> =>
     transport.json(boxSchema, { method: 'POST', path: pathOf('boxes', box, 'keepalive'), options }),
 
-  /** Freezes it with its variables. A `conflict` while code runs there. Any use brings it back. */
+  /** Freezes the box with its variables. Rejects with `conflict` while code runs in it. Any use resumes it. */
   pause: (box: string, options?: CallOptions): Promise<Box> =>
     transport.json(boxSchema, {
       method: 'POST',
@@ -67,7 +67,7 @@ export const createBoxes = (transport: Transport) => ({
       options,
     }),
 
-  /** Has it ready again, from its memory or its files. */
+  /** Makes the box ready again, from its memory or its files. */
   resume: (box: string, options?: CallOptions): Promise<Box> =>
     transport.json(boxSchema, {
       method: 'POST',
@@ -76,7 +76,10 @@ export const createBoxes = (transport: Transport) => ({
       options,
     }),
 
-  /** Puts its files aside and ends what runs it. A `conflict` while code runs there. Any use brings it back. */
+  /**
+   * Stores the files of the box and ends its instance. Rejects with `conflict` while code runs in it. Any use restores
+   * it.
+   */
   hibernate: (box: string, options?: CallOptions): Promise<Box> =>
     transport.json(boxSchema, {
       method: 'POST',
@@ -85,7 +88,7 @@ export const createBoxes = (transport: Transport) => ({
       options,
     }),
 
-  /** Puts its files aside, for the case that its instance is lost. */
+  /** Stores the files of the box, so that they survive the loss of its instance. */
   checkpoint: (box: string, options?: CallOptions): Promise<Box> =>
     transport.json(boxSchema, {
       method: 'POST',
@@ -94,11 +97,11 @@ export const createBoxes = (transport: Transport) => ({
       options,
     }),
 
-  /** What it uses now and at most, against its limits. */
+  /** Current and peak usage of the box, against its limits. */
   stats: (box: string, options?: CallOptions): Promise<BoxStats> =>
     transport.json(boxStatsSchema, { path: pathOf('boxes', box, 'stats'), options }),
 
-  /** The same again and again, every two seconds unless given; ends by `gone` when the box has ended. */
+  /** Repeats `stats` every two seconds, or as often as given; ends with `gone` when the box has ended. */
   watchStats: (box: string, settings: { everySeconds?: number } & CallOptions = {}) => {
     const { everySeconds, ...options } = settings;
     const headers = { accept: 'application/x-ndjson' };
@@ -111,7 +114,7 @@ export const createBoxes = (transport: Transport) => ({
     });
   },
 
-  /** Ends it with its files; doing that again does nothing. */
+  /** Deletes the box with its files; deleting it again has no effect. */
   delete: (box: string, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'DELETE', path: pathOf('boxes', box), options }),
 });
@@ -124,7 +127,7 @@ export const createTemplates = (transport: Transport) => ({
     transport.json(templateSchema, { path: pathOf('templates', template), options }),
 });
 
-/** What a browser connects with, which cannot send a key: made by the app, good for one connection within 60 s. */
+/** Lets a browser connect, which cannot send a key: the app creates a ticket, valid for one connection within 60 s. */
 export const createTickets = (transport: Transport) => ({
   create: (box: string, options?: CallOptions): Promise<Ticket> =>
     transport.json(ticketSchema, { method: 'POST', path: pathOf('boxes', box, 'tickets'), options }),
@@ -135,10 +138,12 @@ export const createPorts = (transport: Transport) => {
   const pathAt = (box: string, port: number, path: string) =>
     `${pathOf('boxes', box, 'ports', String(port))}/${path.replace(/^\//, '')}`;
   return {
-    /** Where a port is: for a browser with a ticket behind it, `?ticket=`. */
+    /** The URL of a port; for a browser, add a ticket as `?ticket=`. */
     url: (box: string, port: number, path = '/'): string => `${transport.base}${pathAt(box, port, path)}`,
 
-    /** `fetch` from a server in the box: its answer as it is. A 502 means that nothing listens there. */
+    /**
+     * `fetch` from a server in the box; resolves with its response unchanged. A 502 means that nothing listens there.
+     */
     fetch: (box: string, port: number, path: string, init: RequestInit = {}): Promise<Response> =>
       transport.raw(pathAt(box, port, path), init),
   };

@@ -1,17 +1,20 @@
 import { CodeBoxError } from './errors.ts';
 
-/** Items on their way from where they come to the one who reads them, in order. */
+/** A queue of items from one producer to one reader, in order. */
 export interface Channel<T> extends AsyncIterable<T> {
-  /** `size` in bytes or so counts against the bound. */
+  /** `size`, usually in bytes, counts against the bound. */
   push: (item: T, size: number) => void;
-  /** Nothing comes any more; with an error, reading ends by that. The first end counts. */
+  /** Ends the channel; with an error, reading throws it. Only the first call counts. */
   end: (error?: unknown) => void;
 }
 
-/** What comes over a WebSocket cannot be told to wait, so what nobody reads is kept; past this much reading ends. */
+/** A WebSocket offers no back pressure, so unread items are kept; past this many bytes reading ends. */
 const maxWaiting = 64 * 1024 * 1024;
 
-/** A channel for one reader. `onLeave` is called when reading is over, also when more came than was read: `too_large`. */
+/**
+ * A channel for one reader. `onLeave` is called when reading is over, also when the bound was exceeded, which throws
+ * `too_large`.
+ */
 export const createChannel = <T>(onLeave: () => void = () => {}): Channel<T> => {
   const waiting: { item: T; size: number }[] = [];
   let total = 0;
@@ -31,7 +34,7 @@ export const createChannel = <T>(onLeave: () => void = () => {}): Channel<T> => 
       total += size;
       wake();
       if (total <= maxWaiting) return;
-      end(new CodeBoxError('too_large', 'More came over the WebSocket than was read.'));
+      end(new CodeBoxError('too_large', 'The WebSocket delivered more than was read in time.'));
       onLeave();
     },
     async *[Symbol.asyncIterator]() {

@@ -3,7 +3,7 @@ import { type Context, type CreateContext, contextPageSchema, contextSchema, var
 
 /** The kernels of a box. */
 export const createContexts = (transport: Transport) => ({
-  /** Starts a further kernel. */
+  /** Starts another kernel. */
   create: (box: string, body: CreateContext, options?: CreateOptions): Promise<Context> =>
     transport.json(contextSchema, {
       method: 'POST',
@@ -16,7 +16,7 @@ export const createContexts = (transport: Transport) => ({
   list: (box: string, options?: CallOptions) =>
     transport.items(contextPageSchema, { path: pathOf('boxes', box, 'contexts'), options }),
 
-  /** A fresh kernel under the same id; its variables are gone. */
+  /** Starts a fresh kernel under the same id; the variables are lost. */
   restart: (box: string, context: string, options?: CallOptions): Promise<Context> =>
     transport.json(contextSchema, {
       method: 'POST',
@@ -24,11 +24,13 @@ export const createContexts = (transport: Transport) => ({
       options,
     }),
 
-  /** What a run in it would find, by name. Refused as `conflict` while something runs there. */
+  /**
+   * The variables that the next run would find, by name. Rejects with `conflict` while something runs in the context.
+   */
   variables: (box: string, context: string, options?: CallOptions) =>
     transport.items(variablePageSchema, { path: pathOf('boxes', box, 'contexts', context, 'variables'), options }),
 
-  /** What runs in it ends as killed. */
+  /** Deletes the context; what runs in it ends as `killed`. */
   delete: (box: string, context: string, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'DELETE', path: pathOf('boxes', box, 'contexts', context), options }),
 });

@@ -2,19 +2,19 @@ import type { z } from 'zod';
 import { type CallOptions, parse, pause } from './client-transport.ts';
 import { CodeBoxError } from './errors.ts';
 
-/** The gateway pings after 15 s of silence: a connection that says nothing for this long is dead. */
+/** The gateway pings after 15 s of silence, so a connection that is silent for this long is dead. */
 const silenceMs = 45_000;
-/** In UTF-16 units: no event is longer. */
+/** In UTF-16 units; no event is longer. */
 const maxLine = 64 * 1024 * 1024;
 const maxFailures = 10;
-/** How what the gateway says of a stream begins, as opposed to what its source says. */
+/** The beginning of a line from the gateway itself, as opposed to one from the source of the stream. */
 const closingLine = '{"type":"closing",';
 const maxPauseSeconds = 5;
 
 /** How the events of a stream are counted. */
 export interface Counting<E> {
   position: (event: E) => number;
-  /** Whether it only repeats what the reader has. */
+  /** Whether the reader has seen this event already. */
   isRepeated: (event: E, seen: number) => boolean;
   isLast: (event: E) => boolean;
 }
@@ -22,11 +22,11 @@ export interface Counting<E> {
 export interface Follow<E> {
   schema: z.ZodType<E>;
   counting: Counting<E>;
-  /** The stream that is already open; without it, it is opened. */
+  /** A stream that is open already; without it, `open` opens one. */
   first?: Response;
-  /** Opens the stream behind an event, or from where it begins. */
+  /** Opens the stream after an event, or from its beginning. */
   open: (after: number | undefined) => Promise<Response>;
-  /** The last event that the caller has. */
+  /** The last event that the caller has seen. */
   after?: number;
   signal?: CallOptions['signal'];
 }
@@ -39,8 +39,9 @@ export const bySeq: Counting<{ seq: number; type: string }> = {
 };
 
 /**
- * The events of a stream up to the last one, each once. A stream that is cut is taken up behind the last event; that is given up
- * with `unavailable` after half a minute without a new event. Leaving the loop closes the stream; what it tells of goes on.
+ * The events of a stream up to the last one, each once. A stream that is cut is resumed after the last event; after
+ * half a minute without a new event this throws `unavailable`. Leaving the loop closes the stream, but not the run
+ * behind it.
  */
 export async function* followEvents<E>(follow: Follow<E>): AsyncGenerator<E, void, undefined> {
   const { schema, counting, open, signal } = follow;
@@ -49,11 +50,11 @@ export async function* followEvents<E>(follow: Follow<E>): AsyncGenerator<E, voi
   for (let failures = 0; ; failures++) {
     try {
       response ??= await open(seen);
-      // 204: it has ended and nothing comes after this.
+      // 204: the run has ended and no events follow.
       if (response.body === null) return;
       for await (const line of readLines(response.body, signal)) {
         if (line === '') continue;
-        // The gateway is about to leave: another one, or the next, goes on.
+        // The gateway is about to stop: another gateway, or the next one, continues.
         if (line.startsWith(closingLine)) break;
         const event = parse(schema, line);
         if (seen !== undefined && counting.isRepeated(event, seen)) continue;
@@ -67,15 +68,15 @@ export async function* followEvents<E>(follow: Follow<E>): AsyncGenerator<E, voi
       const isCut = error instanceof CodeBoxError && error.code === 'unavailable';
       if (!isCut || failures >= maxFailures) throw error;
     }
-    if (failures >= maxFailures) throw new CodeBoxError('unavailable', 'The stream breaks off again and again.');
+    if (failures >= maxFailures) throw new CodeBoxError('unavailable', 'The stream breaks off repeatedly.');
     response = undefined;
     await pause(Math.min(0.1 * 2 ** failures, maxPauseSeconds), signal);
   }
 }
 
 /**
- * The lines of a body. What follows the last line end is left out: it was cut. Throws `unavailable` when the body breaks off or
- * says nothing for 45 s.
+ * The lines of a body. Text after the last line end is dropped, as it is incomplete. Throws `unavailable` when the body
+ * breaks off or stays silent for 45 s.
  */
 export async function* readLines(
   body: ReadableStream<Uint8Array>,
@@ -100,7 +101,7 @@ export async function* readLines(
       if (length > maxLine) throw new CodeBoxError('internal', 'The gateway sent an endless line.');
     }
   } finally {
-    // A body that broke has nothing left to cancel.
+    // A body that broke off needs no cancelling.
     await reader.cancel().catch(() => {});
   }
 }

@@ -7,7 +7,7 @@ import { type WatchEvent, watchEventSchema } from './file-watch.ts';
 import { type FileEntry, fileEntrySchema, folderSchema } from './files.ts';
 import { encodePath } from './path-bytes.ts';
 
-/** Bytes of a file that are asked for, both ends included; without `end` to its end. */
+/** A range of bytes of a file, both ends inclusive; without `end`, to the end of the file. */
 export interface ByteRange {
   start: number;
   end?: number;
@@ -15,19 +15,19 @@ export interface ByteRange {
 
 export interface ReadOptions extends CallOptions {
   range?: ByteRange;
-  /** Only when the file still is this one; else `precondition_failed`. */
+  /** Succeeds only when the file still has this ETag; otherwise rejects with `precondition_failed`. */
   ifMatch?: string;
 }
 
 export interface ListOptions extends CallOptions {
-  /** All that is below the folder, each folder before what is in it. */
+  /** Includes everything below the folder, each folder before its contents. */
   recursive?: boolean;
-  /** How many levels. Default 1. */
+  /** How many levels to list. Default 1. */
   depth?: number;
 }
 
 export interface OverwriteOptions extends CallOptions {
-  /** Replace what is there; otherwise that is a `conflict`. */
+  /** Replaces an existing entry; otherwise that rejects with `conflict`. */
   overwrite?: boolean;
 }
 
@@ -35,7 +35,7 @@ type Extract = FileOperation & { op: 'extract' };
 type Fetch = FileOperation & { op: 'fetch' };
 
 export interface ExtractOptions extends OverwriteOptions, Pick<Extract, 'format'> {
-  /** The folder; the working folder unless given. */
+  /** The target folder. Default: the working folder. */
   to?: string;
 }
 
@@ -44,22 +44,22 @@ export interface FetchOptions extends CallOptions, Pick<Fetch, 'headers' | 'time
 export interface SearchOptions {
   name?: string;
   content?: string;
-  /** The working folder unless given. */
+  /** The folder to search. Default: the working folder. */
   path?: string;
   /** Default true. */
   caseSensitive?: boolean;
 }
 
 export interface WatchOptions extends CallOptions {
-  /** The working folder unless given. */
+  /** The folder to watch. Default: the working folder. */
   path?: string;
-  /** Also what is in its folders. Default true. */
+  /** Includes what is in its folders. Default true. */
   recursive?: boolean;
-  /** The last version that was seen. */
+  /** The last version that the caller has seen. */
   after?: number;
 }
 
-/** A watch that is taken up again begins with `ready`, which its reader has had. */
+/** A watch that is resumed begins with a `ready` that its reader has already seen. */
 const byVersion: Counting<WatchEvent> = {
   position: ({ version }) => version,
   isRepeated: ({ type, version }, seen) => type === 'ready' && version === seen,
@@ -67,9 +67,9 @@ const byVersion: Counting<WatchEvent> = {
 };
 
 export interface WriteOptions extends CallOptions {
-  /** Only over this version of the file; else `precondition_failed`. */
+  /** Overwrites only this version of the file; otherwise rejects with `precondition_failed`. */
   ifMatch?: string;
-  /** Only where there is no file yet; else `precondition_failed`. */
+  /** Writes only when there is no such file yet; otherwise rejects with `precondition_failed`. */
   create?: boolean;
 }
 
@@ -105,11 +105,14 @@ export const createFiles = (transport: Transport) => {
     readText: async (box: string, path: string, options: ReadOptions = {}): Promise<string> =>
       new TextDecoder().decode(await transport.bytes(readCall(box, path, options))),
 
-    /** The answer with the file as a stream; `ETag`, `Content-Length` and `Content-Range` are among its headers. */
+    /**
+     * Resolves with the response, whose body streams the file; its headers include `ETag`, `Content-Length` and
+     * `Content-Range`.
+     */
     open: (box: string, path: string, options: ReadOptions = {}): Promise<Response> =>
       transport.open({ ...readCall(box, path, options), deadlineSeconds: 60 }),
 
-    /** Writes a file, whole or not at all; folders on the way are made. */
+    /** Writes a file atomically; missing parent folders are created. */
     write: (box: string, path: string, content: RequestBody, options: WriteOptions = {}): Promise<FileEntry> => {
       const { ifMatch, create, ...rest } = options;
       return transport.json(fileEntrySchema, {
@@ -126,7 +129,7 @@ export const createFiles = (transport: Transport) => {
       });
     },
 
-    /** Writes many files in one request, one after the other. */
+    /** Writes several files in one request, one after the other. */
     upload: async (box: string, files: Readonly<Record<string, string | Blob>>, options?: CallOptions) => {
       const form = new FormData();
       for (const [path, content] of Object.entries(files)) form.append('file', new Blob([content]), path);
@@ -140,15 +143,15 @@ export const createFiles = (transport: Transport) => {
       return items;
     },
 
-    /** The entries of a folder by name, or with all that is below it; without a path those of the working folder. */
+    /** The entries of a folder by name, or everything below it; without a path, those of the working folder. */
     list: (box: string, path = '', { recursive, depth, ...options }: ListOptions = {}) =>
       transport.items(folderSchema, { path: filePath(box, path), query: { recursive, depth }, options }),
 
-    /** A folder as one archive, as a stream. */
+    /** Streams a folder as one archive. */
     archive: (box: string, path: string, as: 'tar' | 'zip', options?: CallOptions): Promise<Response> =>
       transport.open({ path: filePath(box, path), query: { as }, options }),
 
-    /** Makes a folder, parents too. */
+    /** Creates a folder and its missing parents. */
     makeFolder: (box: string, path: string, options: CallOptions = {}): Promise<FileEntry> =>
       operate(box, { op: 'mkdir', path }, options, 60),
 
@@ -160,7 +163,7 @@ export const createFiles = (transport: Transport) => {
       { overwrite, ...options }: OverwriteOptions = {},
     ): Promise<FileEntry> => operate(box, { op: 'move', from, to, overwrite }, options),
 
-    /** Copies a file, or a folder with all that is in it. */
+    /** Copies a file, or a folder with its contents. */
     copy: (
       box: string,
       from: string,
@@ -168,27 +171,27 @@ export const createFiles = (transport: Transport) => {
       { overwrite, ...options }: OverwriteOptions = {},
     ): Promise<FileEntry> => operate(box, { op: 'copy', from, to, overwrite }, options),
 
-    /** Unpacks an archive, whole or not at all. */
+    /** Extracts an archive, whole or not at all. */
     extract: (
       box: string,
       path: string,
       { to, format, overwrite, ...options }: ExtractOptions = {},
     ): Promise<FileEntry> => operate(box, { op: 'extract', path, to, format, overwrite }, options),
 
-    /** Has the box load a URL, under its own network policy. */
+    /** Makes the box download a URL, under its own network policy. */
     fetch: (box: string, url: string, path: string, settings: FetchOptions = {}): Promise<FileEntry> => {
       const { headers, timeoutSeconds, maxBytes, ...options } = settings;
       const operation = { op: 'fetch', url, path, headers, timeoutSeconds, maxBytes } as const;
       return operate(box, operation, options, 60 + (timeoutSeconds ?? 60));
     },
 
-    /** Files by name (a glob), lines by content (a regular expression), or lines in files of such names. */
+    /** Finds files by name (a glob), lines by content (a regular expression), or lines in files with such names. */
     search: (box: string, { ...query }: SearchOptions, options?: CallOptions) =>
       transport.items(searchPageSchema, { path: `${pathOf('boxes', box)}/files:search`, query, options }),
 
     /**
-     * The changes below a folder as they happen, from `after` on or from now on; a watch that is cut goes on by itself. A `reset`
-     * says that changes are missing: list anew.
+     * The changes below a folder as they happen, from version `after` on or from now on; a watch that is cut is
+     * resumed. A `reset` means that changes are missing: list the folder anew.
      */
     watch: (box: string, settings: WatchOptions = {}): AsyncGenerator<WatchEvent, void, undefined> => {
       const { path, recursive, after: from, ...options } = settings;
@@ -203,7 +206,7 @@ export const createFiles = (transport: Transport) => {
       });
     },
 
-    /** Removes a file, or a folder with all that is in it. */
+    /** Removes a file, or a folder with its contents. */
     delete: (box: string, path: string, { ifMatch, ...options }: ReadOptions = {}): Promise<void> =>
       transport.done({
         method: 'DELETE',

@@ -1,7 +1,7 @@
 import { CodeBoxError, type CodeBoxErrorOptions, type ErrorCode } from './errors.ts';
 import { type Problem, problemSchema } from './problem.ts';
 
-/** What an answer means that is no problem+json, so not the gateway's but that of a proxy before it. */
+/** Error codes for responses that are not problem+json, so come from a proxy and not from the gateway. */
 const byStatus: Record<number, ErrorCode> = {
   401: 'unauthorized',
   403: 'forbidden',
@@ -17,7 +17,10 @@ const byStatus: Record<number, ErrorCode> = {
 const secondsOf = (header: string | null): number | undefined =>
   header !== null && /^\d{1,6}$/.test(header) ? Number(header) : undefined;
 
-/** The error that an answer with a status from 400 tells of: a problem+json, or what a proxy before the gateway says. */
+/**
+ * The error that a response with a status of 400 or above describes: a problem+json, or the response of a proxy before
+ * the gateway.
+ */
 export const problemOf = async (response: Response): Promise<CodeBoxError> => {
   const { status, headers } = response;
   const retryAfterSeconds = secondsOf(headers.get('retry-after'));
@@ -31,12 +34,12 @@ export const problemOf = async (response: Response): Promise<CodeBoxError> => {
   const problem = problemSchema.safeParse(asJson(text)).data;
   if (problem === undefined) {
     const said = `${status} ${text.slice(0, 200)}`.trim();
-    return new CodeBoxError(byStatus[status] ?? 'internal', `The answer was ${said}`, options);
+    return new CodeBoxError(byStatus[status] ?? 'internal', `The response was ${said}`, options);
   }
   return toError(problem, options);
 };
 
-/** A problem as the error that it tells of. */
+/** Converts a problem document to an error. */
 export const toError = (problem: Problem, options: CodeBoxErrorOptions = {}): CodeBoxError =>
   new CodeBoxError(problem.code, problem.detail, {
     status: problem.status,
@@ -51,7 +54,7 @@ const asJson = (text: string): unknown => {
   try {
     return JSON.parse(text);
   } catch {
-    // A proxy's own page: the status says enough.
+    // The body is a proxy's own page: the status says enough.
     return undefined;
   }
 };

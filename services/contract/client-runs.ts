@@ -12,31 +12,31 @@ import { type CommandEvent, commandEventSchema, type ExecutionEvent, executionEv
 import { type CreateExecution, executionPageSchema, executionSchema, executionSummarySchema } from './executions.ts';
 import { type InstallPackages, type PackageManager, packagePageSchema } from './packages.ts';
 
-/** The events of a run as they come, up to `done`, and its id. To be read once. */
+/** The events of a run as they arrive, up to `done`, and its id. It can be read once. */
 export interface EventStream<E> extends AsyncIterable<E> {
   id: string;
 }
 
-/** Where to go on: behind this event. */
+/** `after`: resume after the event with this number. */
 export interface EventOptions extends CallOptions {
   after?: number;
 }
 
 interface Kind<S extends z.ZodType, W extends z.ZodType, E extends { seq: number; type: string }> {
   name: 'executions' | 'commands';
-  /** Where it is started, when not where it is read. */
+  /** The path where the run is started, when it differs from the one where it is read. */
   startedAt?: 'packages';
-  /** When the caller sets none. */
+  /** The timeout when the caller sets none. */
   timeoutSeconds: number;
   summary: S;
   whole: W;
   event: z.ZodType<E>;
 }
 
-/** What a run may wait for others in its context, besides its own time. */
+/** How long a run may queue behind others in its context, in addition to its own time. */
 const queueSeconds = 300;
 
-/** What executions and commands have in common: they run, have numbered events, and end once. */
+/** The operations that executions and commands share: both run, emit numbered events, and end once. */
 const createRuns = <
   B extends { timeoutSeconds?: number | undefined },
   S extends z.ZodType,
@@ -55,7 +55,7 @@ const createRuns = <
     transport.json(whole, { path: pathOf('boxes', box, name, id), options });
 
   return {
-    /** Runs it and waits for its end. A program that fails is an answer with a status, not an error. */
+    /** Runs it and waits for its end. A program that fails is a result with a status, not an error. */
     run: (box: string, body: B, options?: CreateOptions): Promise<z.output<W>> =>
       transport.json(whole, {
         method: 'POST',
@@ -66,7 +66,7 @@ const createRuns = <
         options,
       }),
 
-    /** Starts it and answers once it has begun or waits for its turn; its events are read with `events`. */
+    /** Starts it and resolves once it has begun or is queued; read its events with `events`. */
     start: (box: string, body: B, options?: CreateOptions): Promise<z.output<S>> =>
       transport.json(summary, {
         method: 'POST',
@@ -76,7 +76,7 @@ const createRuns = <
         options,
       }),
 
-    /** Runs it and gives its events as they come; a stream that is cut goes on by itself. */
+    /** Runs it and streams its events as they arrive; a stream that is cut is resumed. */
     async stream(box: string, body: B, options: CreateOptions = {}): Promise<EventStream<E>> {
       const first = await transport.open({
         method: 'POST',
@@ -97,16 +97,16 @@ const createRuns = <
       return { id, [Symbol.asyncIterator]: () => rest };
     },
 
-    /** Its events again from any point, and on to `done`. */
+    /** Streams its events from any point, up to `done`. */
     events,
 
-    /** Waits for the end of something that was started. */
+    /** Waits for the end of a run that was started before. */
     async wait(box: string, id: string, options: CallOptions = {}): Promise<z.output<W>> {
       for await (const _ of events(box, id, options));
       return await read(box, id, options);
     },
 
-    /** With its output until now. */
+    /** Reads the run with its output so far. */
     read,
   };
 };
@@ -116,7 +116,7 @@ const pickEvents = ({ after, signal }: EventOptions) => ({
   ...(signal && { signal }),
 });
 
-/** Code in the kernels of a box. */
+/** Runs code in the kernels of a box. */
 export const createExecutions = (transport: Transport) => ({
   ...createRuns<Omit<CreateExecution, 'detach'>, typeof executionSummarySchema, typeof executionSchema, ExecutionEvent>(
     transport,
@@ -129,11 +129,11 @@ export const createExecutions = (transport: Transport) => ({
     },
   ),
 
-  /** The newest first. */
+  /** Newest first. */
   list: (box: string, options?: CallOptions) =>
     transport.items(executionPageSchema, { path: pathOf('boxes', box, 'executions'), options }),
 
-  /** Answers `input()`; `conflict` when it does not wait for that. */
+  /** Provides the text that `input()` reads; rejects with `conflict` when the code does not wait for input. */
   input: (box: string, execution: string, text: string, options?: CallOptions): Promise<void> =>
     transport.done({
       method: 'POST',
@@ -142,7 +142,7 @@ export const createExecutions = (transport: Transport) => ({
       options,
     }),
 
-  /** Stops it; variables are kept. Its `done` tells how that went. */
+  /** Interrupts the run; variables are kept. Its `done` event says how it ended. */
   interrupt: (box: string, execution: string, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'POST', path: pathOf('boxes', box, 'executions', execution, 'interrupt'), options }),
 });
@@ -154,27 +154,30 @@ const commandKind = {
   event: commandEventSchema,
 } as const;
 
-/** Processes in a box, beside its kernels. */
+/** Processes in a box, independent of its kernels. */
 export const createCommands = (transport: Transport) => ({
   ...createRuns<Omit<CreateCommand, 'detach'>, typeof commandSummarySchema, typeof commandSchema, CommandEvent>(
     transport,
     { ...commandKind, timeoutSeconds: 60 },
   ),
 
-  /** Those that run, and those that the box still remembers. */
+  /** Commands that run, and finished ones that the box still remembers. */
   list: (box: string, options?: CallOptions) =>
     transport.items(commandPageSchema, { path: pathOf('boxes', box, 'commands'), options }),
 
-  /** Writes to its stdin, or closes it; `conflict` unless it was started, or run with `openStdin`. */
+  /**
+   * Writes to stdin, or closes it; rejects with `conflict` unless the command was started detached, or run with
+   * `openStdin`.
+   */
   input: (box: string, command: string, input: CommandInput, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'POST', path: pathOf('boxes', box, 'commands', command, 'input'), json: input, options }),
 
-  /** Ends it: SIGTERM, then SIGKILL after 2 s. */
+  /** Ends the command: SIGTERM, then SIGKILL after 2 s. */
   delete: (box: string, command: string, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'DELETE', path: pathOf('boxes', box, 'commands', command), options }),
 });
 
-/** Packages of a box. An installer is a command: what was started here is read, waited for and ended as one. */
+/** Packages of a box. An installer is a command: read it, wait for it and end it as one. */
 export const createPackages = (transport: Transport) => {
   const installers = createRuns<
     Omit<InstallPackages, 'detach'>,
@@ -183,14 +186,14 @@ export const createPackages = (transport: Transport) => {
     CommandEvent
   >(transport, { ...commandKind, startedAt: 'packages', timeoutSeconds: 300 });
   return {
-    /** Installs and waits: `installed` tells what came, its status and output how that went. */
+    /** Installs and waits: `installed` lists the new packages, the status and the output say how it went. */
     install: installers.run,
-    /** Installs and gives the installer's output as it comes. */
+    /** Installs and streams the installer's output as it arrives. */
     stream: installers.stream,
-    /** Begins to install. */
+    /** Starts an installation. */
     start: installers.start,
 
-    /** By name: those of the image, and those installed since. */
+    /** Packages by name: those of the image and those installed since. */
     list: (box: string, query: { manager?: PackageManager } = {}, options?: CallOptions) =>
       transport.items(packagePageSchema, { path: pathOf('boxes', box, 'packages'), query, options }),
   };

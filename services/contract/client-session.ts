@@ -11,12 +11,12 @@ import { type SocketMessage, type SocketRequest, socketMessageSchema } from './s
 type Ask<O extends SocketRequest['op']> = Omit<Extract<SocketRequest, { op: O }>, 'id' | 'op'>;
 
 /**
- * One WebSocket for many executions of a box. It does not go on by itself when it breaks: what waits rejects with `unavailable`,
- * and a new one attaches behind the last event. Closing it stops nothing that runs.
+ * One WebSocket for many executions of a box. It does not reconnect when it breaks: pending calls reject with
+ * `unavailable`, and a new session attaches after the last event. Closing it stops nothing that runs.
  */
 export interface Session {
   execute: (ask: Ask<'execute'>) => Promise<EventStream<ExecutionEvent>>;
-  /** The events of an execution that was started anywhere, from any point. */
+  /** Streams the events of any execution of the box, from any point. */
   attach: (execution: string, after?: number) => Promise<EventStream<ExecutionEvent>>;
   input: (execution: string, text: string) => Promise<void>;
   interrupt: (execution: string) => Promise<void>;

@@ -2,7 +2,7 @@ import { createChannel } from './client-channel.ts';
 import { type CallOptions, inTime } from './client-transport.ts';
 import { CodeBoxError } from './errors.ts';
 
-/** What is needed of a WebSocket: the browsers' one, Node's from 22 up, and that of `ws` have it. */
+/** The part of a WebSocket that the client needs: those of browsers, Node 22 and later, and `ws` have it. */
 export interface SocketLike {
   binaryType: string;
   send(data: string | Uint8Array<ArrayBuffer>): void;
@@ -18,20 +18,20 @@ interface SocketEvent {
 
 export type SocketClass = new (url: string) => SocketLike;
 
-/** An open WebSocket as messages, to be read once. A reader that leaves closes it. */
+/** An open WebSocket as messages, which can be read once. A reader that leaves closes it. */
 export interface Socket extends AsyncIterable<string | Uint8Array<ArrayBuffer>> {
   send: (data: string | Uint8Array<ArrayBuffer>) => void;
   close: () => void;
 }
 
-/** For opening, and for the first answer to what is asked over it. */
+/** Deadline for opening a WebSocket, and for the first reply to a request over it. */
 export const answerSeconds = 60;
 const normal = 1000;
 
 const sizeOf = (message: string | Uint8Array) => (typeof message === 'string' ? message.length : message.byteLength);
 
 /**
- * Opens a WebSocket. Throws `unavailable` when that is refused or the connection breaks later; a close in order ends the
+ * Opens a WebSocket. Throws `unavailable` when it is refused or the connection breaks later; an orderly close ends the
  * messages. Aborting the signal closes it.
  */
 export const openSocket = async (
@@ -39,7 +39,7 @@ export const openSocket = async (
   SocketClass: SocketClass | undefined,
   { signal, deadlineSeconds = answerSeconds }: CallOptions,
 ): Promise<Socket> => {
-  if (!SocketClass) throw new CodeBoxError('internal', 'There is no WebSocket here: give createClient one.');
+  if (!SocketClass) throw new CodeBoxError('internal', 'This platform has no WebSocket: pass one to createClient.');
   signal?.throwIfAborted();
   const socket = new SocketClass(url);
   socket.binaryType = 'arraybuffer';
@@ -58,7 +58,7 @@ export const openSocket = async (
       reject(broken);
     });
   });
-  // Its close event follows, which says more.
+  // The close event follows and has the details.
   socket.addEventListener('error', () => {});
   socket.addEventListener('message', ({ data }) => {
     const message = data instanceof ArrayBuffer ? new Uint8Array(data) : String(data);

@@ -6,25 +6,28 @@ import { type TerminalQuery, terminalNewsSchema, terminalPageSchema } from './te
 
 /** How a WebSocket is opened. */
 export interface SocketOptions {
-  /** Instead of the global one, such as that of `ws`. */
+  /** Replaces the global WebSocket, for example with that of `ws`. */
   WebSocket?: SocketClass;
-  /** Gives a ticket for a box, which is good for one connection: a page asks its app's server. Default: one is made with the key. */
+  /**
+   * Returns a ticket for a box, valid for one connection: a page asks its app's server. Default: the client creates one
+   * with its key.
+   */
   ticket?: (box: string) => string | Promise<string>;
 }
 
-/** What comes from a terminal: its output as bytes, and its end. */
+/** An event of a terminal: output as bytes, or its end. */
 export type TerminalEvent =
   | { type: 'output'; bytes: Uint8Array<ArrayBuffer> }
   | { type: 'exit'; exitCode: number | null; signal: string | null };
 
-/** An attached terminal, to be read once. Leaving it lets its shell go on; it is attached to again by its id. */
+/** An attached terminal, which can be read once. Leaving it keeps its shell running; attach again by its id. */
 export interface TerminalConnection extends AsyncIterable<TerminalEvent> {
   id: string;
   cols: number;
   rows: number;
-  /** So many bytes of the output that comes first were put out before. */
+  /** How many of the first bytes of output are a replay of earlier output. */
   replayedBytes: number;
-  /** Types. */
+  /** Sends keystrokes. */
   write: (keys: string | Uint8Array<ArrayBuffer>) => void;
   resize: (cols: number, rows: number) => void;
   close: () => void;
@@ -33,7 +36,7 @@ export interface TerminalConnection extends AsyncIterable<TerminalEvent> {
 const [ready, exit, fault] = terminalNewsSchema.options;
 const messageSchema = z.discriminatedUnion('type', [ready.extend({ terminal: z.string() }), exit, fault]);
 
-/** The WebSocket of a path below a box, with a ticket. */
+/** Opens the WebSocket of a path below a box, with a ticket. */
 export const createSockets = (
   transport: Transport,
   makeTicket: (box: string) => Promise<string>,
@@ -58,7 +61,7 @@ export type OpenSocket = ReturnType<typeof createSockets>;
 
 /** Interactive shells in a box. */
 export const createTerminals = (transport: Transport, open: OpenSocket) => ({
-  /** Starts one, or attaches to one that runs. */
+  /** Starts a terminal, or attaches to a running one. */
   async open(box: string, settings: Omit<TerminalQuery, 'ticket'> & CallOptions = {}): Promise<TerminalConnection> {
     const { terminal, cols, rows, cwd, ...options } = settings;
     const socket = await open(box, 'terminal', { terminal, cols, rows, cwd }, options);
@@ -79,11 +82,11 @@ export const createTerminals = (transport: Transport, open: OpenSocket) => ({
     };
   },
 
-  /** Those that run, the oldest first. */
+  /** Running terminals, oldest first. */
   list: (box: string, options?: CallOptions) =>
     transport.items(terminalPageSchema, { path: pathOf('boxes', box, 'terminals'), options }),
 
-  /** Ends one with everything that runs in it. */
+  /** Ends a terminal with everything that runs in it. */
   delete: (box: string, terminal: string, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'DELETE', path: pathOf('boxes', box, 'terminals', terminal), options }),
 });

@@ -2,35 +2,40 @@ import type { z } from 'zod';
 import { problemOf } from './client-problem.ts';
 import { CodeBoxError } from './errors.ts';
 
-/** Where the gateway is, and by what it is reached. */
+/** The address of the gateway and how to reach it. */
 export interface TransportOptions {
-  /** Of the gateway, or of an app's own server that passes `/v1` on to it. */
+  /** URL of the gateway, or of an app's own server that forwards `/v1` to it. */
   url: string;
-  /** The API key; left out where a proxy adds it. */
+  /** The API key; leave it out when a proxy adds it. */
   key?: string;
-  /** Instead of the global one. */
+  /** Replaces the global fetch. */
   fetch?: typeof fetch;
-  /** How often a request is repeated that the gateway put off (429 or 503 with Retry-After) or that did not reach it. Default 0. */
+  /**
+   * How often to repeat a request that the gateway deferred (429 or 503 with Retry-After) or that did not reach it.
+   * Default 0.
+   */
   retries?: number;
 }
 
-/** What every call takes. */
+/** Options of every call. */
 export interface CallOptions {
-  /** Ends the call; it rejects with the signal's reason. What runs in the box goes on. */
+  /** Aborts the call, which rejects with the signal's reason. What runs in the box continues. */
   signal?: AbortSignal;
-  /** How long the call may take; a stream: until its first byte. Past it: `timeout`. */
+  /** How long the call may take; for a stream, until its first byte. After that it rejects with `timeout`. */
   deadlineSeconds?: number;
-  /** Instead of the client's. */
+  /** Overrides the client's `retries`. */
   retries?: number;
 }
 
-/** What calls take that create or run something. */
+/** Options of calls that create or run something. */
 export interface CreateOptions extends CallOptions {
-  /** Makes repeating safe. Default: a new one per call; `false` sends none, which saves the gateway a record. */
+  /**
+   * Makes the call safe to repeat. Default: a new key per call; `false` sends none, which saves the gateway a record.
+   */
   idempotencyKey?: string | false;
 }
 
-/** One request as the methods of the client describe it. */
+/** One request, as the client's methods describe it. */
 export interface Call {
   method?: 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   path: string;
@@ -38,27 +43,30 @@ export interface Call {
   json?: unknown;
   body?: RequestBody;
   headers?: Readonly<Record<string, string | undefined>>;
-  /** Whether it creates or runs something, so that it takes an Idempotency-Key. */
+  /** Whether the call creates or runs something and so takes an Idempotency-Key. */
   creates?: boolean;
-  /** When the caller sets none. */
+  /** The deadline when the caller sets none. */
   deadlineSeconds?: number;
   options?: CreateOptions | undefined;
 }
 
-/** What a file may be uploaded from. A stream is sent once; it is not repeated. */
+/** A body to upload. A stream is sent once and cannot be repeated. */
 export type RequestBody = string | Uint8Array<ArrayBuffer> | Blob | FormData | ReadableStream<Uint8Array>;
 
 const defaultDeadlineSeconds = 60;
 const maxPauseSeconds = 30;
-/** A request that has waited this long reached the gateway: when its connection breaks, it is taken up again. */
+/**
+ * A request that has waited this long has reached the gateway: when its connection breaks, the client repeats it to get
+ * its result.
+ */
 const reachedMs = 5000;
 
-/** Path of one resource: each part is one segment. */
+/** Path of a resource: each argument becomes one segment. */
 export const pathOf = (...parts: readonly string[]): string => `/v1/${parts.map(encodeURIComponent).join('/')}`;
 
 /**
- * Requests to the gateway, each with a deadline. What is refused rejects with a CodeBoxError: `unavailable` where the gateway
- * is not reached, `timeout` past the deadline, `internal` for an answer that is not what the contract says.
+ * Sends requests to the gateway, each with a deadline. A refusal rejects with a CodeBoxError: `unavailable` when the
+ * gateway is unreachable, `timeout` after the deadline, `internal` for a response that violates the contract.
  */
 export const createTransport = ({ url, key, fetch: ownFetch, retries = 0 }: TransportOptions) => {
   const base = url.replace(/\/+$/, '');
@@ -84,7 +92,9 @@ export const createTransport = ({ url, key, fetch: ownFetch, retries = 0 }: Tran
     return response;
   };
 
-  /** Repeats what may be repeated: what was put off, what did not arrive, and what was waited for when its connection broke. */
+  /**
+   * Repeats a request where that is safe: it was deferred, it did not arrive, or its connection broke while it waited.
+   */
   const send = async (call: Call, signal: AbortSignal): Promise<Response> => {
     const headers = headersOf(call, key);
     const isSafe = call.method !== 'POST' && call.method !== 'PATCH';
@@ -98,7 +108,7 @@ export const createTransport = ({ url, key, fetch: ownFetch, retries = 0 }: Tran
         if (!isRepeatable || !(error instanceof CodeBoxError)) throw error;
         const isCut = error.code === 'unavailable' && error.status === undefined;
         const hadArrived = isCut && performance.now() - startedAt > reachedMs;
-        // A repeated request may meet the first one still in progress.
+        // A repeated request may find the first one still in progress.
         const isPutOff = error.retryAfterSeconds !== undefined && (error.code !== 'conflict' || repeats > 0);
         if (!hadArrived && !((isCut || isPutOff) && repeats < tries)) throw error;
         await pause(Math.min(error.retryAfterSeconds ?? 0.1 * 2 ** repeats, maxPauseSeconds), signal);
@@ -109,7 +119,7 @@ export const createTransport = ({ url, key, fetch: ownFetch, retries = 0 }: Tran
   const within = async <T>(call: Call, work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
     const seconds = call.options?.deadlineSeconds ?? call.deadlineSeconds ?? defaultDeadlineSeconds;
     const deadline = new AbortController();
-    const late = () => deadline.abort(new CodeBoxError('timeout', `No answer within ${seconds} seconds.`));
+    const late = () => deadline.abort(new CodeBoxError('timeout', `No response within ${seconds} seconds.`));
     const timer = setTimeout(late, Math.min(seconds * 1000, 0x7fff_ffff));
     const given = call.options?.signal;
     try {
@@ -123,36 +133,39 @@ export const createTransport = ({ url, key, fetch: ownFetch, retries = 0 }: Tran
     within(call, async (signal) => parse(schema, await textOf(await send(call, signal), signal)));
 
   return {
-    /** For what takes no call: a browser's address bar, a WebSocket. */
+    /** The base URL, for uses outside of calls: a browser's address bar, a WebSocket. */
     base,
 
-    /** A request of the caller's own, with the key: whatever the answer is, it is handed on as it is. */
+    /** Sends the caller's own request with the key and resolves with the response, whatever its status. */
     raw: (path: string, init: RequestInit): Promise<Response> => {
       const headers = new Headers(init.headers);
       if (key !== undefined) headers.set('authorization', `Bearer ${key}`);
       return doFetch(`${base}${path}`, { ...init, headers });
     },
 
-    /** The answer as it comes, for bodies that are streamed; the deadline ends with its head. */
+    /**
+     * Resolves with the response once its head has arrived, for bodies that are streamed; the deadline covers the head
+     * only.
+     */
     open: (call: Call): Promise<Response> => within(call, (signal) => send(call, signal)),
 
-    /** The bytes of the answer. */
+    /** Resolves with the bytes of the body. */
     bytes: (call: Call): Promise<Uint8Array<ArrayBuffer>> =>
       within(call, async (signal) => {
         const response = await send(call, signal);
         return new Uint8Array(await unbroken(response.arrayBuffer(), signal));
       }),
 
-    /** The JSON of the answer, as `schema` says. */
+    /** Resolves with the JSON body, checked against `schema`. */
     json,
 
-    /** Only that it was done. */
+    /** Resolves once the request has succeeded, without a result. */
     done: (call: Call): Promise<void> =>
       within(call, async (signal) => {
         await textOf(await send(call, signal), signal);
       }),
 
-    /** All items of a list, page after page. */
+    /** Yields all items of a list, page after page. */
     async *items<T>(
       schema: z.ZodType<{ items: T[]; nextCursor: string | null }>,
       call: Call,
@@ -169,16 +182,16 @@ export const createTransport = ({ url, key, fetch: ownFetch, retries = 0 }: Tran
 
 export type Transport = ReturnType<typeof createTransport>;
 
-/** Text as `schema` says; throws `internal` when it is something else. */
+/** Parses JSON and checks it against `schema`; throws `internal` when it does not match. */
 export const parse = <S extends z.ZodType>(schema: S, text: string): z.output<S> => {
   try {
     return schema.parse(JSON.parse(text));
   } catch (cause) {
-    throw new CodeBoxError('internal', 'The gateway sent an unexpected answer.', { cause });
+    throw new CodeBoxError('internal', 'The gateway sent an unexpected response.', { cause });
   }
 };
 
-/** Waits; rejects with the signal's reason when that fires. */
+/** Waits; rejects with the signal's reason when the signal aborts. */
 export const pause = (seconds: number, signal: AbortSignal | undefined): Promise<void> =>
   new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
@@ -193,11 +206,11 @@ export const pause = (seconds: number, signal: AbortSignal | undefined): Promise
     signal?.addEventListener('abort', onAbort, { once: true });
   });
 
-/** What `work` gives, or `timeout` when that takes longer. */
+/** Resolves with the result of `work`; throws `timeout` when that takes longer. */
 export const inTime = async <T>(work: Promise<T>, seconds: number): Promise<T> => {
   const stopWaiting = new AbortController();
   const late = pause(seconds, stopWaiting.signal).then(() => {
-    throw new CodeBoxError('timeout', `No answer within ${seconds} seconds.`);
+    throw new CodeBoxError('timeout', `No response within ${seconds} seconds.`);
   });
   try {
     return await Promise.race([work, late]);
@@ -232,6 +245,6 @@ const unbroken = async <T>(reading: Promise<T>, signal: AbortSignal): Promise<T>
     return await reading;
   } catch (cause) {
     if (signal.aborted) throw signal.reason;
-    throw new CodeBoxError('unavailable', 'The answer broke off.', { cause });
+    throw new CodeBoxError('unavailable', 'The response broke off.', { cause });
   }
 };

@@ -18,14 +18,14 @@ import { type CreateRun, type Run, runSchema } from './run.ts';
 /** How a client reaches the gateway. */
 export type ClientOptions = TransportOptions & SocketOptions;
 
-/** A box has to be started, and may run for an hour. */
+/** Time for a cold start and for the run, which may take up to an hour of its own. */
 const runSeconds = 300;
 
 /**
- * The public API, typed: every answer is checked against the contract, lists are async iterables over their pages, event streams
- * go on by themselves when they are cut. Needs `fetch`, for terminals a
- * `WebSocket`, and nothing of Node, so it works in browsers too. What is refused rejects
- * with a `CodeBoxError` (code, status, errors, requestId, retryAfterSeconds).
+ * The public API, typed: every response is checked against the contract, lists are async iterables over their pages,
+ * and event streams are resumed when they are cut. It needs `fetch`, a `WebSocket` for terminals and sessions, and
+ * nothing of Node, so it works in browsers too. Refusals reject with a `CodeBoxError` (code, status, errors, requestId,
+ * retryAfterSeconds).
  */
 export const createClient = (options: ClientOptions) => {
   const transport = createTransport(options);
@@ -45,12 +45,12 @@ export const createClient = (options: ClientOptions) => {
     terminals: createTerminals(transport, openSocket),
     tickets,
     usage: createUsage(transport),
-    /** Whose key this is, and what it may do. */
+    /** The tenant and the scopes of the client's key. */
     caller: (callOptions?: CallOptions): Promise<Caller> =>
       transport.json(callerSchema, { path: pathOf('caller'), options: callOptions }),
     admin: createAdmin(transport),
 
-    /** Runs something once in a fresh box that is destroyed afterwards. */
+    /** Runs something once in a fresh box that is deleted afterwards. */
     run: (body: CreateRun, callOptions?: CreateOptions): Promise<Run> =>
       transport.json(runSchema, {
         method: 'POST',

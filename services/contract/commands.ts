@@ -8,13 +8,13 @@ import { plainText, wellFormedText } from './text.ts';
 
 export const createCommandSchema = z
   .strictObject({
-    command: plainText().min(1).max(131_072).optional().meta({ description: 'A line for bash.' }),
+    command: plainText().min(1).max(131_072).optional().meta({ description: 'A command line for bash.' }),
     argv: z
       .array(plainText().max(131_072))
       .min(1)
       .max(1024)
       .optional()
-      .meta({ description: 'A program and its arguments, no shell.' }),
+      .meta({ description: 'A program and its arguments, run without a shell.' }),
     cwd: plainText().max(4096).optional().meta({ description: 'Relative to /mnt/data, or absolute.' }),
     env: environmentSchema.optional(),
     timeoutSeconds: z
@@ -22,15 +22,16 @@ export const createCommandSchema = z
       .min(0.1)
       .max(86_400)
       .optional()
-      .meta({ description: 'Default 60; a detached command has none.' }),
-    cpuSeconds: cpuSecondsSchema
-      .optional()
-      .meta({ description: 'CPU time of the command and all that it starts; then it ends with cause cpu_limit.' }),
+      .meta({ description: 'Default 60; a detached command has no timeout by default.' }),
+    cpuSeconds: cpuSecondsSchema.optional().meta({
+      description:
+        'CPU time of the command and everything that it starts; beyond it the command ends with cause cpu_limit.',
+    }),
     detach: z.boolean().optional(),
     stdin: wellFormedText()
       .max(1_048_576)
       .optional()
-      .meta({ description: 'Written to its stdin, which is closed behind it. Without it stdin is empty.' }),
+      .meta({ description: 'Written to stdin, which is then closed. Without it stdin is empty.' }),
     openStdin: z.boolean().optional().meta({
       description: 'Keep stdin open for `…/input`. Default true for a detached command without `stdin`, else false.',
     }),
@@ -47,7 +48,8 @@ export const commandSummarySchema = z
     command: z.string().nullable(),
     argv: z.array(z.string()).nullable(),
     cwd: z.string().meta({
-      description: 'Where it was started, relative to /mnt/data; "" is that folder, and one outside of it is absolute.',
+      description:
+        'The folder where it was started, relative to /mnt/data; "" is /mnt/data itself, and a folder outside of it is absolute.',
     }),
     pid: z.int().nullable(),
     status: z.enum(['running', ...runStatuses]),
@@ -60,7 +62,7 @@ export const commandSummarySchema = z
     files: changedFilesSchema.nullable(),
     installed: installedPackagesSchema
       .optional()
-      .meta({ description: 'Of an installation: what it added or changed.' }),
+      .meta({ description: 'For an installation: the packages that it added or changed.' }),
     lastSeq: z.int(),
   })
   .meta({ id: 'CommandSummary' });
@@ -73,7 +75,7 @@ export const commandSchema = commandSummarySchema
     stderr: z.string(),
     outputs: z
       .array(commandEventSchema)
-      .meta({ description: 'Both streams in order: every event but started and done.' }),
+      .meta({ description: 'Both streams in order: every event except started and done.' }),
   })
   .meta({ id: 'Command' });
 

@@ -8,11 +8,9 @@ import { foreignText } from './text.ts';
 
 export const createContextSchema = z
   .strictObject({
-    language: languageSchema.optional().meta({ description: 'Default: the first one of the template.' }),
-    cwd: boxPathSchema.optional().meta({ description: 'Working folder, relative to /mnt/data; it has to exist.' }),
-    env: environmentSchema
-      .optional()
-      .meta({ description: 'Added to the environment of the box, for as long as the context lives.' }),
+    language: languageSchema.optional().meta({ description: "Default: the template's first language." }),
+    cwd: boxPathSchema.optional().meta({ description: 'Working folder, relative to /mnt/data; it must exist.' }),
+    env: environmentSchema.optional().meta({ description: 'Added to the environment of the box for this context.' }),
   })
   .meta({ id: 'CreateContext' });
 
@@ -23,7 +21,9 @@ export const contextSchema = z
     id: contextIdSchema,
     language: languageNameSchema,
     default: z.boolean().meta({ description: 'Whether executions that name only its language run here.' }),
-    cwd: foreignText(4096).meta({ description: 'Where it was started, relative to /mnt/data; "" is that folder.' }),
+    cwd: foreignText(4096).meta({
+      description: 'The folder where it was started, relative to /mnt/data; "" is /mnt/data itself.',
+    }),
     state: z.enum(['starting', 'idle', 'busy', 'dead']),
     createdAt: z.iso.datetime(),
     lastActivityAt: z.iso.datetime(),
@@ -36,15 +36,22 @@ export const contextPageSchema = pageSchema('ContextPage', contextSchema);
 
 const amount = z.int().min(0);
 
-/** A variable as it is told of: never its value. What its code does to be shown is bounded in time and memory. */
+/**
+ * Description of a variable, never its value. The box limits the time and memory of user code that produces the
+ * preview.
+ */
 export const variableSchema = z
   .object({
     name: foreignText(256),
     type: foreignText(256).meta({ description: 'The name of its class.' }),
-    shape: z.array(amount).max(32).optional().meta({ description: 'Of arrays and tables.' }),
+    shape: z.array(amount).max(32).optional().meta({ description: 'The shape of an array or a table.' }),
     length: amount.optional(),
-    sizeBytes: amount.optional().meta({ description: 'Of itself, without what it refers to.' }),
-    preview: foreignText(1000).meta({ description: 'Its beginning as text, or its class when it cannot be shown.' }),
+    sizeBytes: amount
+      .optional()
+      .meta({ description: 'The size of the object itself, without the objects that it refers to.' }),
+    preview: foreignText(1000).meta({
+      description: 'The beginning of the value as text, or its class when it cannot be shown.',
+    }),
   })
   .meta({ id: 'Variable' });
 

@@ -1,4 +1,4 @@
-/** What went wrong, in a word that programs may branch on. The HTTP status follows from it. */
+/** What went wrong, as a word that programs may branch on. It determines the HTTP status. */
 export const errorCodes = [
   'invalid_request',
   'unauthorized',
@@ -31,7 +31,7 @@ export interface InputFault {
   detail: string;
 }
 
-/** A quota of the tenant that was met: what it allows, and what was in use. */
+/** The tenant's quota that was reached: what it allows, and what was in use. */
 export interface QuotaMet {
   name: string;
   limit: number;
@@ -48,21 +48,21 @@ export interface CodeBoxErrorOptions {
 }
 
 /**
- * The one error that CodeBox throws. `message` is for the caller to read, so it holds no host path, id of a container,
- * SQL or stack; those belong into `cause`, which only the log sees.
+ * The one error that CodeBox throws. `message` is for the caller to read, so it contains no host path, container id,
+ * SQL or stack trace; those belong into `cause`, which only the log sees.
  */
 export class CodeBoxError extends Error {
   override readonly name = 'CodeBoxError';
   readonly code: ErrorCode;
   /** The faults in the input, for `invalid_request`. */
   readonly errors: readonly InputFault[];
-  /** For `quota_exceeded`. */
+  /** The quota, for `quota_exceeded`. */
   readonly quota: QuotaMet | undefined;
   /** When to try again, for 409, 429 and 503. */
   readonly retryAfterSeconds: number | undefined;
-  /** In a client: the status of the answer, where there was one. */
+  /** In a client: the HTTP status of the response, if there was one. */
   readonly status: number | undefined;
-  /** In a client: by which the gateway's log tells of it. */
+  /** In a client: the id under which the gateway logged the request. */
   readonly requestId: string | undefined;
 
   constructor(code: ErrorCode, message: string, options: CodeBoxErrorOptions = {}) {
@@ -76,7 +76,7 @@ export class CodeBoxError extends Error {
   }
 }
 
-/** The CodeBoxError that is, or caused, what was thrown; undefined when there is none. */
+/** Finds the CodeBoxError in what was thrown or in its causes; returns undefined when there is none. */
 export const findCodeBoxError = (thrown: unknown): CodeBoxError | undefined => {
   for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
     if (error instanceof CodeBoxError) return error;
@@ -84,5 +84,5 @@ export const findCodeBoxError = (thrown: unknown): CodeBoxError | undefined => {
   return undefined;
 };
 
-/** Whether something did not answer, so that asking again later makes sense. */
+/** Whether the error is `unavailable`, so that a later attempt makes sense. */
 export const isUnavailable = (thrown: unknown): boolean => findCodeBoxError(thrown)?.code === 'unavailable';

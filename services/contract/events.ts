@@ -4,57 +4,58 @@ import { installedPackagesSchema, packageHintSchema, packageManagerSchema } from
 import { queryInteger } from './page.ts';
 import { foreignText, plainText } from './text.ts';
 
-// What a box says is hostile input: each number is one that a date, a column and a metric can take, each text has a bound.
+// What a box sends is hostile input: each number has to fit a date, a column and a metric, and each text has a bound.
 const seq = z.int().min(1);
-/** Time on the clock: the life of a box is at most 2.6e9 ms. */
+/** Wall time. A box lives for at most 2.6e9 ms. */
 const wallMs = z.number().min(0).max(1e10);
 /** Time of all CPUs together. */
 const cpuMs = z.number().min(0).max(1e12);
 const amount = z.int().min(0);
-/** In UTF-16 units; a box cuts names at 64 Ki and a traceback at 1 Mi, and says so behind the cut. */
+/** In UTF-16 units; a box cuts names at 64 Ki and tracebacks at 1 Mi, and appends a note about the cut. */
 const maxField = 66_000;
 const maxText = 1_050_000;
 const maxFrames = 20_000;
-/** A box has at most 1 TiB of anything; what is past what a number can hold is refused. */
+/** A box has at most 1 TiB of anything; an integer that a number cannot hold is refused. */
 const bytes = z.int().min(0);
 const exitCode = z.int().min(-0x8000_0000).max(0x7fff_ffff);
 /** The id of a context: Jupyter's id of its kernel. */
 export const contextIdSchema = plainText().min(1).max(64);
 
-/** The name of a language. A template may bring others than those that are asked for by name. */
+/** The name of a language. A template may offer languages beyond the built-in ones. */
 export const languageNameSchema = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be the name of a language in lower case, such as python');
 
 const mime = z.record(z.string(), z.unknown()).meta({
-  description: 'By MIME type; binary ones are base64. `application/vnd.codebox.chart+json` is a Chart.',
+  description: 'Data by MIME type; binary data is base64. `application/vnd.codebox.chart+json` is a Chart.',
 });
 
-/** How a run ended. `error`: the program failed. `lost`: nobody can tell any more, it was not run again. */
+/** How a run ended. `error`: the program failed. `lost`: its result is unknown, and it was not run again. */
 export const runStatuses = ['ok', 'error', 'timeout', 'interrupted', 'oom', 'killed', 'output_limit', 'lost'] as const;
 
 const causeCodes = [
-  'timeout (stage tells what it took)',
+  'timeout (stage says what it took to stop the run)',
   'cpu_limit (the status is timeout; quota when it was the day of the tenant, of all its boxes)',
   'output_limit',
   'interrupted',
-  'signal (signal names it)',
+  'signal (signal has its name)',
   'exit (exitCode has its code)',
-  'oom (process tells whose)',
+  'oom (process says whose)',
   'disk_full (usedBytes and limitBytes of the volume)',
   'pids_limit (the run filled the box with processes, and what it left running was ended)',
-  'kernel_start (the kernel did not start or did not answer in time: no code has run)',
-  'restarted, context_deleted (the context went)',
-  'box_… (the box is gone: box_deleted, box_idle, box_lost, box_unresponsive, …)',
-  'not_started (none of the code has run or will: ask again)',
-  'journal_lost, protocol_error, no_end (the box does not tell)',
+  'kernel_start (the kernel did not start or did not respond in time: no code has run)',
+  'restarted, context_deleted (the context was restarted or deleted)',
+  'box_… (the box has ended: box_deleted, box_idle, box_lost, box_unresponsive, …)',
+  'not_started (none of the code has run or will run: try again)',
+  'journal_lost, protocol_error, no_end (the box did not report the end)',
   'internal (the kernel or the box server itself failed, at no fault of the code; the status is killed)',
 ];
 
 /**
- * Why a run ended as it did, beside what its code did by itself. `oom` with process `child` comes with any status, also
- * `ok`: the code went on without it. `disk_full` and `pids_limit` come with `error`: the code failed while there was no room. With
- * `killed` `pids_limit` tells that the box has ended the run, or what it had left running, so that others have room.
+ * Why a run ended as it did, beyond what its code did by itself. `oom` with process `child` comes with any status,
+ * including `ok`: the code went on without that process. `disk_full` and `pids_limit` come with `error`: the code
+ * failed while there was no room. `pids_limit` with `killed` means that the box ended the run, or the processes it had
+ * left, to make room for others.
  */
 export const causeSchema = z
   .object({
@@ -63,26 +64,27 @@ export const causeSchema = z
     stage: z
       .enum(['interrupt', 'restart', 'box'])
       .optional()
-      .meta({ description: 'What it took to stop it: an interrupt, a new kernel, or the end of the box.' }),
+      .meta({ description: 'What it took to stop the run: an interrupt, a new kernel, or the end of the box.' }),
     signal: foreignText(32).optional(),
     exitCode: exitCode.optional(),
     process: z.enum(['kernel', 'command', 'child']).optional().meta({
-      description:
-        'Which process was ended for want of memory: the one with the variables, the command, or one that ran beside.',
+      description: 'Which process ran out of memory: the kernel with the variables, the command, or another process.',
     }),
-    peakMemoryBytes: bytes.optional().meta({ description: 'The most that the whole box has used until then.' }),
+    peakMemoryBytes: bytes.optional().meta({ description: 'The peak memory of the whole box until then.' }),
     quota: z
       .object({ name: foreignText(64), limit: amount, used: amount })
       .optional()
-      .meta({ description: 'For cpu_limit, when the tenant has no CPU time left today: its quota, in seconds.' }),
+      .meta({
+        description: "For cpu_limit, when the tenant has no CPU time left today: the tenant's quota, in seconds.",
+      }),
     usedBytes: bytes.optional(),
-    limitBytes: bytes.optional().meta({ description: 'Of memory for oom, of the volume for disk_full.' }),
+    limitBytes: bytes.optional().meta({ description: 'The limit of memory for oom, of the volume for disk_full.' }),
   })
   .meta({ id: 'Cause' });
 
 export type Cause = z.infer<typeof causeSchema>;
 
-/** A process that a run has started and that was still there at its end. */
+/** A process that a run started and that still runs at its end. */
 const leftProcessSchema = z
   .object({
     pid: amount,
@@ -94,24 +96,24 @@ const leftProcessSchema = z
 
 const maxLeftProcesses = 20;
 
-/** The largest come first; more than 20 are not told. */
+/** The largest processes come first; at most 20 are reported. */
 export const leftProcessesSchema = z
   .array(leftProcessSchema)
   .overwrite((processes) => processes.slice(0, maxLeftProcesses))
   .meta({
     id: 'LeftProcesses',
-    description: 'Processes that the run has started and that still run, daemons too: at most 20, the largest first.',
+    description: 'Processes that the run started and that still run, including daemons: at most 20, largest first.',
   });
 
 const stdoutEvent = z.object({ seq, type: z.literal('stdout'), text: z.string() });
 const stderrEvent = z.object({ seq, type: z.literal('stderr'), text: z.string() });
 const truncatedEvent = z
   .object({ seq, type: z.literal('truncated'), droppedBytes: amount, droppedEvents: amount })
-  .meta({ description: 'What was left out at this place because the run printed more than is kept.' });
+  .meta({ description: 'Output was dropped at this point because the run printed more than is kept.' });
 
 const origin = foreignText(200).optional().meta({
   description:
-    'The earlier execution of the context whose thread, task or timer this comes from; absent of what the execution itself puts out.',
+    'The earlier execution of the context whose thread, task or timer produced this; absent for output of the execution itself.',
 });
 
 const runDoneFields = {
@@ -131,13 +133,13 @@ export const executionDoneSchema = z
     executionCount: amount.nullable().optional(),
     queuedMs: wallMs.optional(),
     peakMemoryBytes: amount.nullable().optional(),
-    stateLost: z.boolean().meta({ description: 'Whether the variables of the context are gone.' }),
+    stateLost: z.boolean().meta({ description: 'Whether the variables of the context are lost.' }),
   })
   .meta({ id: 'ExecutionDone' });
 
 export type ExecutionDone = z.infer<typeof executionDoneSchema>;
 
-/** An error of a program, in a whole answer. */
+/** An error of a program, as part of a whole result. */
 export const runErrorSchema = z
   .object({
     name: z.string(),
@@ -149,7 +151,7 @@ export const runErrorSchema = z
 
 export type RunError = z.infer<typeof runErrorSchema>;
 
-/** One event of an execution. `seq` counts from 1 without gaps; `done` is the last one, once. */
+/** One event of an execution. `seq` counts from 1 without gaps; the last event is the only `done`. */
 export const executionEventSchema = z
   .discriminatedUnion('type', [
     z.object({
@@ -194,13 +196,15 @@ export const commandDoneSchema = z
     ...runDoneFields,
     exitCode: exitCode.nullable(),
     signal: foreignText(32).nullable(),
-    installed: installedPackagesSchema.optional().meta({ description: 'What an installation added or changed.' }),
+    installed: installedPackagesSchema
+      .optional()
+      .meta({ description: 'Packages that an installation added or changed.' }),
   })
   .meta({ id: 'CommandDone' });
 
 export type CommandDone = z.infer<typeof commandDoneSchema>;
 
-/** One event of a command; the numbering is that of executions. */
+/** One event of a command; events are numbered as those of executions are. */
 export const commandEventSchema = z
   .discriminatedUnion('type', [
     z.object({ seq, type: z.literal('started'), pid: amount }),
@@ -213,7 +217,7 @@ export const commandEventSchema = z
 
 export type CommandEvent = z.infer<typeof commandEventSchema>;
 
-/** What ends a stream before its last event, without a number: it is to be opened again behind the last event that came. */
+/** Ends a stream before its last event and has no number: reopen the stream after the last event received. */
 export const streamClosingSchema = z
   .object({ type: z.literal('closing'), reason: z.literal('restart'), detail: z.string() })
   .meta({ id: 'StreamClosing' });

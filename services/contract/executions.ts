@@ -15,8 +15,8 @@ import { plainText, wellFormedText } from './text.ts';
 export const languageSchema = languageNameSchema.meta({
   id: 'Language',
   description:
-    "One of the languages of the box's template, such as python, javascript, typescript, bash; py, python3, js, node, ts and sh " +
-    'are taken as what they stand for.',
+    "One of the languages of the box's template, such as python, javascript, typescript or bash; py, python3, js, node, ts and sh " +
+    'are aliases.',
 });
 
 /** Source text: at most 1 MiB of characters. */
@@ -25,24 +25,24 @@ export const codeSchema = wellFormedText().max(1_048_576);
 /** Wall time of a run, in seconds; time in the queue does not count. */
 export const timeoutSecondsSchema = z.number().min(0.1).max(3600);
 
-/** What can be said of code to be run. */
+/** Fields that describe code to run. */
 export const executionFields = {
   code: codeSchema,
-  language: languageSchema
-    .optional()
-    .meta({ description: 'Default: the first one of the template. Runs in the default context of the language.' }),
+  language: languageSchema.optional().meta({
+    description: "Default: the template's first language. The code runs in the default context of the language.",
+  }),
   context: plainText().max(64).optional().meta({ description: 'Run in this context instead.' }),
   timeoutSeconds: timeoutSecondsSchema.optional().meta({ description: 'Default 60.' }),
-  cpuSeconds: cpuSecondsSchema
-    .optional()
-    .meta({ description: 'CPU time of the run and all that it starts; then it ends with cause cpu_limit.' }),
+  cpuSeconds: cpuSecondsSchema.optional().meta({
+    description: 'CPU time of the run and everything that it starts; beyond it the run ends with cause cpu_limit.',
+  }),
   env: environmentSchema.optional().meta({ description: 'Set for this run only.' }),
   autoInstall: z.boolean().optional().meta({
-    description: 'Install a missing module and run again, once, when nothing but imports has run by then.',
+    description: 'Install a missing module and run the code again, once, provided that only imports had run by then.',
   }),
 };
 
-/** The same schema, for a language or a context but not both. */
+/** Adds to a schema that it takes a language or a context but not both. */
 export const languageOrContext = <T extends z.ZodType<{ language?: string | undefined; context?: string | undefined }>>(
   schema: T,
 ) =>
@@ -51,9 +51,9 @@ export const languageOrContext = <T extends z.ZodType<{ language?: string | unde
     message: 'must be left out with context, which has its own',
   });
 
-export const besideCode = 'Beside a body of code alone; a JSON body has it as a key.';
+export const besideCode = 'Only for a body that is plain code; a JSON body has it as a key.';
 
-/** What can be said in the query of a request whose body is code alone. */
+/** Fields in the query of a request whose body is plain code. */
 export const codeQueryFields = {
   timeoutSeconds: z.coerce.number().pipe(timeoutSecondsSchema).optional().meta({ description: besideCode }),
   cpuSeconds: z.coerce.number().pipe(cpuSecondsSchema).optional().meta({ description: besideCode }),
@@ -66,7 +66,7 @@ const flag = () =>
     .optional()
     .meta({ description: besideCode });
 
-/** The query of an execution whose body is code alone. */
+/** The query of an execution whose body is plain code. */
 export const executionCodeQuerySchema = z.strictObject({
   ...codeQueryFields,
   context: executionFields.context.meta({ description: besideCode }),
@@ -77,7 +77,7 @@ export const executionCodeQuerySchema = z.strictObject({
 export const createExecutionSchema = languageOrContext(
   z.strictObject({
     ...executionFields,
-    detach: z.boolean().optional().meta({ description: 'Answer 202 at once; read the events later.' }),
+    detach: z.boolean().optional().meta({ description: 'Respond with 202 at once; read the events later.' }),
   }),
 ).meta({ id: 'CreateExecution' });
 
@@ -92,7 +92,7 @@ export const executionSummarySchema = z
     status: z.enum(['running', ...runStatuses]),
     cause: causeSchema.optional(),
     createdAt: z.iso.datetime(),
-    startedAt: z.iso.datetime().nullable().meta({ description: 'Null as long as it waits for others in its context.' }),
+    startedAt: z.iso.datetime().nullable().meta({ description: 'Null while it waits for others in its context.' }),
     finishedAt: z.iso.datetime().nullable(),
     executionCount: z.int().nullable(),
     durationMs: z.number().nullable(),
@@ -113,7 +113,7 @@ export const executionSchema = executionSummarySchema
     text: z.string().nullable().meta({ description: 'The plain text of the main result.' }),
     error: runErrorSchema.nullable(),
     outputs: z.array(executionEventSchema).nullable().meta({
-      description: 'All outputs in order: every event but started and done. Null when the box no longer has them.',
+      description: 'All outputs in order: every event except started and done. Null when the box no longer has them.',
     }),
   })
   .meta({ id: 'Execution' });

@@ -1,6 +1,6 @@
 import { plainText } from './text.ts';
 
-/** An address to fetch from: http or https, without a name and password in it. */
+/** A URL to fetch: http or https, without a user name and password. */
 export const fetchUrlSchema = plainText()
   .max(8192, { abort: true })
   .superRefine((text, ctx) => {
@@ -13,5 +13,5 @@ export const fetchUrlSchema = plainText()
           : undefined;
     if (fault) ctx.addIssue({ code: 'custom', message: fault });
   })
-  // Spaces and names in other scripts are written as they go over the wire.
+  // Spaces and non-ASCII names are stored in the form that goes over the wire.
   .overwrite((text) => (URL.canParse(text) ? new URL(text).href : text));

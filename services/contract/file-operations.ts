@@ -2,9 +2,12 @@ import { z } from 'zod';
 import { fetchUrlSchema } from './fetch-url.ts';
 import { boxPathSchema } from './files.ts';
 
-const overwrite = z.boolean().optional().meta({ description: 'Replace what is there; otherwise it is a 409.' });
+const overwrite = z
+  .boolean()
+  .optional()
+  .meta({ description: 'Replace an existing entry; without it an existing entry is a 409.' });
 
-/** Headers that belong to the connection, and not to the caller. */
+/** Headers that belong to the connection and are not the caller's to set. */
 const ownHeaders = new Set([
   ...['accept-encoding', 'connection', 'content-length', 'expect', 'host', 'keep-alive', 'proxy-connection'],
   ...['range', 'te', 'trailer', 'transfer-encoding', 'upgrade'],
@@ -20,35 +23,39 @@ const fetchFields = {
     .record(headerName, headerValue)
     .refine((headers) => Object.keys(headers).length <= 64, 'must have at most 64 entries')
     .optional()
-    .meta({ description: 'Sent to the host of the URL, and to no other that it leads to.' }),
-  timeoutSeconds: z.int().min(1).max(3600).optional().meta({ description: 'For all of it; 60 unless given.' }),
+    .meta({ description: 'Sent to the host of the URL, but not to other hosts that it redirects to.' }),
+  timeoutSeconds: z.int().min(1).max(3600).optional().meta({ description: 'For the whole download. Default 60.' }),
   maxBytes: z.int().min(1).max(1_125_899_906_842_624).optional(),
 };
 
 const folderPath = z.union([z.literal(''), boxPathSchema]);
 
-/** JSON body of `POST …/files`. Each answers the entry that it made. */
+/** JSON body of `POST …/files`. Each operation returns the entry that it created. */
 export const fileOperationSchema = z
   .discriminatedUnion('op', [
-    z.strictObject({ op: z.literal('mkdir'), path: boxPathSchema }).meta({ description: 'Parents are made too.' }),
+    z
+      .strictObject({ op: z.literal('mkdir'), path: boxPathSchema })
+      .meta({ description: 'Missing parents are created too.' }),
     z
       .strictObject({ op: z.literal('move'), from: boxPathSchema, to: boxPathSchema, overwrite })
       .meta({ description: 'Renames; parents are made.' }),
     z
       .strictObject({ op: z.literal('copy'), from: boxPathSchema, to: boxPathSchema, overwrite })
-      .meta({ description: 'With all that is in a folder, modes and times too; links stay links.' }),
+      .meta({ description: 'Copies a folder with its contents, modes and times; links stay links.' }),
     z
       .strictObject({
         op: z.literal('extract'),
         path: boxPathSchema.meta({ description: 'The archive.' }),
-        to: folderPath.optional().meta({ description: 'The folder; the working folder unless given.' }),
+        to: folderPath.optional().meta({ description: 'The target folder. Default: the working folder.' }),
         format: z.enum(['zip', 'tar', 'tar.gz', 'tar.bz2', 'tar.xz']).optional(),
         overwrite,
       })
-      .meta({ description: 'All or nothing. An entry that leads out of the folder is refused by its name.' }),
-    z
-      .strictObject({ op: z.literal('fetch'), url: fetchUrlSchema, path: boxPathSchema, ...fetchFields })
-      .meta({ description: 'Loads a URL from inside the box, under its network policy; replaces what is there.' }),
+      .meta({
+        description: 'All or nothing. An entry that leads out of the folder is refused, and the error names it.',
+      }),
+    z.strictObject({ op: z.literal('fetch'), url: fetchUrlSchema, path: boxPathSchema, ...fetchFields }).meta({
+      description: 'Downloads a URL from inside the box, under its network policy; replaces an existing file.',
+    }),
   ])
   .meta({ id: 'FileOperation' });
 

@@ -5,17 +5,19 @@ import { plainText } from './text.ts';
 
 const pattern = () => plainText().min(1).max(1000);
 
-/** Query of a search: names by a glob, lines by a regular expression, or lines in files of such names. */
+/**
+ * Query of a search: names that match a glob, lines that match a regular expression, or lines in files with such names.
+ */
 export const searchQuerySchema = pageQuerySchema
   .extend({
     path: z
       .union([z.literal(''), boxPathSchema])
       .optional()
-      .meta({ description: 'The working folder unless given.' }),
+      .meta({ description: 'Default: the working folder.' }),
     name: pattern()
       .optional()
-      .meta({ description: 'A glob, as *.py or src/**/test_?.{js,ts}. Without a / it is for the name alone.' }),
-    content: pattern().optional().meta({ description: 'A regular expression for one line.' }),
+      .meta({ description: 'A glob such as *.py or src/**/test_?.{js,ts}. Without a / it matches the name alone.' }),
+    content: pattern().optional().meta({ description: 'A regular expression that matches within one line.' }),
     caseSensitive: z.enum(['true', 'false']).optional().meta({ description: 'true unless given.' }),
     cursor: plainText().max(16_384).optional(),
   })
@@ -26,7 +28,7 @@ export const searchQuerySchema = pageQuerySchema
 
 export type SearchQuery = z.infer<typeof searchQuerySchema>;
 
-/** What was found, in the order of the paths: an entry, or a line with a match in it. */
+/** Matches in the order of their paths: an entry, or a line that contains a match. */
 export const searchPageSchema = z
   .object({
     items: z.array(
@@ -35,14 +37,14 @@ export const searchPageSchema = z
         encodedPath: encodedPathSchema.optional(),
         type: z.enum(['file', 'directory', 'symlink', 'other']).optional(),
         line: z.int().min(1).optional(),
-        column: z.int().min(1).optional().meta({ description: 'Of the first match, in bytes, from 1.' }),
-        text: z.string().max(2000).optional().meta({ description: 'The line, at most 400 bytes of it.' }),
+        column: z.int().min(1).optional().meta({ description: 'The position of the first match, in bytes, from 1.' }),
+        text: z.string().max(2000).optional().meta({ description: 'The line, cut to 400 bytes.' }),
       }),
     ),
     nextCursor: z.string().max(16_384).nullable().meta({
-      description: 'Also when the search took long: a page may be short, or empty, and yet not be the last.',
+      description: 'Set as well when the search ran out of time: a page may be short or empty without being the last.',
     }),
-    complete: z.boolean().meta({ description: 'False when files over 256 MiB were not looked into.' }),
+    complete: z.boolean().meta({ description: 'False when files over 256 MiB were skipped.' }),
   })
   .meta({ id: 'SearchPage' });
 

@@ -14,13 +14,16 @@ const pathFault = (path: string): string | undefined => {
   return undefined;
 };
 
-/** A path below `/mnt/data`, the working folder of a box: relative, `/`-separated, without `.` and `..`, at most 4096 bytes. */
+/**
+ * A path below `/mnt/data`, the working folder of a box: relative, separated by `/`, without `.` and `..`, at most 4096
+ * bytes.
+ */
 export const boxPathSchema = z.string().superRefine((path, ctx) => {
   const fault = path.isWellFormed() ? pathFault(path) : 'must not have lone surrogates';
   if (fault) ctx.addIssue({ code: 'custom', message: fault });
 });
 
-/** The same in a URL, where it may have bytes that are not UTF-8: see `decodePath`. */
+/** The same in a URL, where it may contain bytes that are not UTF-8: see `decodePath`. */
 export const urlPathSchema = z.string().superRefine((path, ctx) => {
   const fault = pathFault(path);
   if (fault) ctx.addIssue({ code: 'custom', message: fault });
@@ -31,8 +34,8 @@ const nestedFault =
   'must be relative to /mnt/data, so without mnt/data at its beginning: it would be mnt/data/mnt/data';
 
 /**
- * Where a file is put: a path that would make a second `mnt/data` below `/mnt/data` is refused, as nobody means that. What has such a
- * path all the same can be read and removed.
+ * The path of a new file. A path that would create a second `mnt/data` below `/mnt/data` is refused as a mistake. An
+ * existing file with such a path can still be read and removed.
  */
 export const newPathSchema = boxPathSchema.refine((path) => !isNested(path), nestedFault);
 
@@ -49,7 +52,7 @@ export const inlineFileSchema = z
     base64: base64Text.optional(),
     url: fetchUrlSchema
       .optional()
-      .meta({ description: 'Fetched from inside the box, under its network policy, before it is ready.' }),
+      .meta({ description: 'Downloaded from inside the box, under its network policy, before the box is ready.' }),
   })
   .refine(
     (file) => [file.text, file.base64, file.url].filter((given) => given !== undefined).length === 1,
@@ -59,16 +62,16 @@ export const inlineFileSchema = z
 
 export type InlineFile = z.infer<typeof inlineFileSchema>;
 
-/** What stands in the URL of a file whose name is not UTF-8. */
+/** The URL form of a file's path whose name is not UTF-8. */
 export const encodedPathSchema = z
   .string()
   .max(3 * 4096)
   .meta({
     description:
-      'Only of a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as they stand in the URL of the file.',
+      'Only for a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as in the URL of the file.',
   });
 
-/** One entry of a folder, or what became of an upload. */
+/** One entry of a folder, or the result of an upload. */
 export const fileEntrySchema = z
   .object({
     name: z.string(),
@@ -83,19 +86,19 @@ export const fileEntrySchema = z
 
 export type FileEntry = z.infer<typeof fileEntrySchema>;
 
-/** What lies deeper than this below a folder is not listed with it. */
+/** A recursive listing does not go deeper than this. */
 export const maxFolderDepth = 64;
 
-/** Query of a folder's listing: of the folder itself, or of all that is below it, each folder before what is in it. */
+/** Query of a folder's listing: the folder itself, or everything below it, each folder before its contents. */
 export const folderQuerySchema = z.strictObject({
   limit: queryInteger().min(1).max(1000).optional(),
   cursor: z.string().max(8192).optional(),
-  recursive: z.enum(['true', 'false']).optional().meta({ description: 'The same as the greatest depth.' }),
+  recursive: z.enum(['true', 'false']).optional().meta({ description: 'The same as the maximum depth.' }),
   depth: queryInteger()
     .min(1)
     .max(maxFolderDepth)
     .optional()
-    .meta({ description: 'How many levels to list: 1 unless given.' }),
+    .meta({ description: 'How many levels to list. Default 1.' }),
 });
 
 /** One page of a folder. */
@@ -104,7 +107,10 @@ export const folderSchema = pageSchema('Folder', fileEntrySchema);
 const maxChanged = 1000;
 const maxPath = 4096;
 
-/** Keeps the first 1000 paths in all, as text that PostgreSQL can hold; `complete` becomes false when any is left out. */
+/**
+ * Keeps the first 1000 paths in total, as text that PostgreSQL can hold; `complete` becomes false when paths are
+ * dropped.
+ */
 const boundChanged = <
   T extends { created: string[]; modified: string[]; deleted: string[]; complete?: boolean | undefined },
 >(
@@ -122,8 +128,8 @@ const boundChanged = <
 };
 
 /**
- * Which files a run created, modified and deleted below `/mnt/data`: at most 1000 are named. `complete` is false when there
- * were more, or too many to look at.
+ * The files below `/mnt/data` that a run created, modified and deleted: at most 1000 paths. `complete` is false when
+ * there were more, or too many to compare.
  */
 export const changedFilesSchema = z
   .object({

@@ -8,8 +8,8 @@ export const packageManagerSchema = z.enum(['pip', 'npm']).meta({ id: 'PackageMa
 export type PackageManager = z.infer<typeof packageManagerSchema>;
 
 /**
- * One package to install: a name with an optional version and extras, a URL, or the path of an archive below the working
- * folder. It is data: what looks like an option of the installer is refused.
+ * One package to install: a name with an optional version and extras, a URL, or the path of an archive below the
+ * working folder. It is data: text that looks like an option of the installer is refused.
  */
 export const packageSpecSchema = wellFormedText()
   .min(1)
@@ -17,7 +17,7 @@ export const packageSpecSchema = wellFormedText()
   .refine((text) => !/\p{Cc}|\u2028|\u2029/u.test(text), 'must be one line without control characters')
   .refine((text) => !text.startsWith('-'), 'must not begin with -, which would be an option')
   .refine((text) => text.trim() === text, 'must not have spaces around it')
-  .meta({ description: 'Such as `requests`, `pandas[excel]>=2`, a URL, or `./my.whl` in the working folder.' });
+  .meta({ description: 'For example `requests`, `pandas[excel]>=2`, a URL, or `./my.whl` in the working folder.' });
 
 export const packageSpecsSchema = z.array(packageSpecSchema).min(1).max(100);
 
@@ -26,18 +26,18 @@ export const installPackagesSchema = z
     manager: packageManagerSchema.optional().meta({ description: 'Default pip.' }),
     packages: packageSpecsSchema,
     timeoutSeconds: z.number().min(0.1).max(3600).optional().meta({ description: 'Default 300.' }),
-    detach: z.boolean().optional().meta({ description: 'Answer 202 at once; read the events later.' }),
+    detach: z.boolean().optional().meta({ description: 'Respond with 202 at once; read the events later.' }),
   })
   .meta({ id: 'InstallPackages' });
 
 export type InstallPackages = z.infer<typeof installPackagesSchema>;
 
-/** A package as it was installed; what a box says of it is bounded. */
+/** A package as it was installed; the texts come from a box, so they are bounded. */
 export const installedPackageSchema = z
   .object({ name: foreignText(300), version: foreignText(300) })
   .meta({ id: 'InstalledPackage' });
 
-/** What an installation has added or changed, dependencies too. */
+/** The packages that an installation added or changed, including dependencies. */
 export const installedPackagesSchema = z.array(installedPackageSchema).max(1000);
 
 export type InstalledPackage = z.infer<typeof installedPackageSchema>;
@@ -57,13 +57,13 @@ export const packageQuerySchema = pageQuerySchema.extend({ manager: packageManag
 
 export type PackageQuery = z.infer<typeof packageQuerySchema>;
 
-/** What would make a program work that died because a module is missing. */
+/** The installation that would help a program that failed because a module is missing. */
 export const packageHintSchema = z
   .object({
     code: z.literal('install_package'),
     manager: packageManagerSchema,
     package: foreignText(300).meta({ description: 'What to install: `packages: [package]`.' }),
-    module: foreignText(300).meta({ description: 'What the program imports.' }),
+    module: foreignText(300).meta({ description: 'The module that the program imports.' }),
     detail: foreignText(1000),
   })
   .meta({ id: 'PackageHint' });

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { plainText } from './text.ts';
 
-/** A whole number in a query, where everything is text. */
+/** An integer in a query, where every value is text. */
 export const queryInteger = () =>
   z.coerce.number({ error: ({ code }) => (code === 'invalid_type' ? 'must be a whole number' : undefined) }).int();
 
-/** Query of a list: at most `limit` items, going on from the last page's `nextCursor`. */
+/** Query of a list: at most `limit` items, starting after the page whose `nextCursor` is `cursor`. */
 export const pageQuerySchema = z.strictObject({
   limit: queryInteger().min(1).max(1000).default(100),
   cursor: plainText().max(1024).optional(),

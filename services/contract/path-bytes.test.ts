@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decodePath, encodePath } from './path-bytes.ts';
 
-test('any bytes survive the way from a URL to a path and back', () => {
+test('any bytes survive the conversion from a URL to a path and back', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
       const path = decodePath([...bytes].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join(''));
@@ -11,7 +11,7 @@ test('any bytes survive the way from a URL to a path and back', () => {
   );
 });
 
-test('any text is encoded as encodeURIComponent does, but for its slashes', () => {
+test('any text is encoded as encodeURIComponent does, except for its slashes', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), (text) => {
       expect(encodePath(text)).toBe(text.split('/').map(encodeURIComponent).join('/'));
@@ -20,7 +20,7 @@ test('any text is encoded as encodeURIComponent does, but for its slashes', () =
   );
 });
 
-test('bytes that are no character become what Python makes of them', () => {
+test('bytes that are not part of a character become lone surrogates, as in Python', () => {
   expect(decodePath('a%FFb%C3%28%ED%A0%80%E2%82')).toBe('a\udcffb\udcc3(\udced\udca0\udc80\udce2\udc82');
   expect(decodePath('%F0%9F%98%80/%FF')).toBe('😀/\udcff');
 });
@@ -29,7 +29,7 @@ test.each(['%', '%zz', 'a%4', '%FF%'])('%s is refused', (encoded) => {
   expect(() => decodePath(encoded)).toThrow(URIError);
 });
 
-/** The bytes that a percent-encoded text stands for. */
+/** The bytes of a percent-encoded text. */
 const unescapeBytes = (encoded: string): number[] => {
   const bytes: number[] = [];
   for (let at = 0; at < encoded.length; at++) {

@@ -1,12 +1,15 @@
 /**
- * Names of files are bytes, and not always UTF-8. In a path of this API a byte that is no part of a character is the lone
- * surrogate U+DC80 to U+DCFF, as in Python (PEP 383); in a URL it is that byte, percent-encoded.
+ * File names are bytes, and not always UTF-8. In a path of this API, a byte that is not part of a character becomes a
+ * lone surrogate from U+DC80 to U+DCFF, as in Python (PEP 383); in a URL it is that byte, percent-encoded.
  */
 const loneByte = /[\udc80-\udcff]/u;
 const escapes = /(?:%[0-9a-f]{2})+/gi;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** A path as it goes into a URL: each segment percent-encoded. Throws a URIError for other lone surrogates than those above. */
+/**
+ * Encodes a path for a URL: each segment is percent-encoded. Throws a URIError for lone surrogates other than those
+ * above.
+ */
 export const encodePath = (path: string): string =>
   path
     .split(/([/\udc80-\udcff])/u)
@@ -15,7 +18,7 @@ export const encodePath = (path: string): string =>
     )
     .join('');
 
-/** The path that a part of a URL stands for. Throws a URIError when a `%` is followed by anything but two hexadecimal digits. */
+/** Decodes the path in a URL. Throws a URIError when a `%` is not followed by two hexadecimal digits. */
 export const decodePath = (encoded: string): string => {
   try {
     return decodeURIComponent(encoded);
@@ -39,7 +42,7 @@ const decodeBytes = (bytes: Uint8Array): string => {
   return text;
 };
 
-/** The character that begins there; undefined when none does. */
+/** The character that begins at `at`; undefined when there is none. */
 const decodeCharacter = (bytes: Uint8Array, at: number): { text: string; length: number } | undefined => {
   const lead = bytes[at] ?? 0;
   const length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;

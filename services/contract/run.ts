@@ -8,12 +8,13 @@ import { packageSpecsSchema } from './packages.ts';
 import { plainText, wellFormedText } from './text.ts';
 
 /**
- * One shot in a fresh box. With `code` alone it runs in a kernel, so results and figures come back. With `files`, `stdin` or
- * `args` it runs as a program: the code (or the first file) is the main file, with `args` behind it and `stdin` before it.
+ * One run in a fresh box. With `code` alone, it runs in a kernel, so results and figures are returned. With `files`,
+ * `stdin` or `args`, it runs as a program: the code (or the first file) is the main file, which gets `args` and
+ * `stdin`.
  */
 export const createRunSchema = z
   .strictObject({
-    language: languageSchema.optional().meta({ description: 'Default: the first one of the template.' }),
+    language: languageSchema.optional().meta({ description: "Default: the template's first language." }),
     code: codeSchema.optional(),
     files: z.array(inlineFileSchema).min(1).max(256).optional(),
     stdin: wellFormedText().max(1_048_576).optional(),
@@ -26,7 +27,7 @@ export const createRunSchema = z
     network: networkPolicySchema.optional(),
     packages: packageSpecsSchema
       .optional()
-      .meta({ description: 'Python packages to install before it runs, as in InstallPackages.' }),
+      .meta({ description: 'Python packages to install before the run, as in InstallPackages.' }),
   })
   .refine((body) => body.code !== undefined || body.files !== undefined, {
     path: ['code'],
@@ -34,7 +35,7 @@ export const createRunSchema = z
   })
   .meta({ id: 'CreateRun' });
 
-/** The query of a run whose body is code alone. */
+/** The query of a run whose body is plain code. */
 export const runCodeQuerySchema = z.strictObject({
   ...codeQueryFields,
   template: plainText().min(1).max(64).optional().meta({ description: besideCode }),
@@ -47,7 +48,7 @@ export const runSchema = z
   .object({
     status: z.enum(runStatuses),
     cause: causeSchema.optional(),
-    exitCode: z.int().nullable().meta({ description: 'Of a program; null for code in a kernel.' }),
+    exitCode: z.int().nullable().meta({ description: 'The exit code of a program; null for code in a kernel.' }),
     text: z.string().nullable(),
     error: runErrorSchema.nullable(),
     stdout: z.string(),
@@ -60,10 +61,10 @@ export const runSchema = z
           path: z.string(),
           change: z.enum(['created', 'modified']),
           sizeBytes: z.int(),
-          base64: z.string().nullable().meta({ description: 'Null for a file over 4 MiB, or past 16 MiB in all.' }),
+          base64: z.string().nullable().meta({ description: 'Null for a file over 4 MiB, or beyond 16 MiB in total.' }),
         }),
       )
-      .meta({ description: 'Files that the run made or changed.' }),
+      .meta({ description: 'Files that the run created or changed.' }),
   })
   .meta({ id: 'Run' });
 

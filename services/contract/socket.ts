@@ -5,7 +5,7 @@ import { problemSchema } from './problem.ts';
 import { plainText } from './text.ts';
 import { ticketParameter } from './tickets.ts';
 
-/** What a client calls one of its operations; the frames that answer it carry the same. */
+/** The client's name for one of its operations; the frames that reply to it carry the same id. */
 export const frameIdSchema = plainText().min(1).max(128);
 
 const id = frameIdSchema;
@@ -13,7 +13,7 @@ const execution = plainText().max(64);
 
 export const socketQuerySchema = z.strictObject({ ticket: ticketParameter });
 
-/** A frame of the client. An id can be used again once its operation is over. */
+/** A frame of the client. An id can be reused once its operation is over. */
 export const socketRequestSchema = z
   .discriminatedUnion('op', [
     languageOrContext(z.strictObject({ id, op: z.literal('execute'), ...executionFields })),
@@ -32,8 +32,8 @@ export const socketRequestSchema = z
 export type SocketRequest = z.infer<typeof socketRequestSchema>;
 
 /**
- * A frame of the server. Each operation is answered by one `accepted` or `problem`; the events of `execute` and `attach` follow
- * until `done`, or a `problem` when they break off. `id` is null for a frame that had none.
+ * A frame of the server. Each operation gets one `accepted` or `problem`; the events of `execute` and `attach` follow
+ * until `done`, or until a `problem` when they break off. `id` is null for a frame that had none.
  */
 export const socketMessageSchema = z
   .discriminatedUnion('type', [

@@ -6,25 +6,28 @@ const count = z.int().min(0);
 /** How full a volume is, in bytes. */
 export const volumeSchema = z.object({ usedBytes: bytes, limitBytes: bytes });
 
-/** What a box uses now and at most, against its limits. Counted outside of the box, but for the disk. */
+/** Current and peak usage of a box, against its limits. All of it is measured outside the box, except for the disk. */
 export const boxStatsSchema = z
   .object({
     at: z.iso.datetime(),
     cpu: z.object({
       usedMs: count.meta({
-        description: 'CPU time of all its processes since it was started; with cpuSeconds since it was ready to use.',
+        description:
+          'CPU time of all its processes since the box was started; with cpuSeconds, since it was ready to use.',
       }),
       limitCpus: z.number(),
-      limitMs: count.nullable().meta({ description: 'What it may use in all (cpuSeconds); null without a limit.' }),
+      limitMs: count.nullable().meta({ description: 'The total that it may use (cpuSeconds); null without a limit.' }),
     }),
     memory: z.object({
-      usedBytes: bytes.meta({ description: 'Without page cache that can be dropped.' }),
-      peakBytes: bytes.meta({ description: 'The most so far, page cache included.' }),
+      usedBytes: bytes.meta({ description: 'Memory in use, without page cache that can be dropped.' }),
+      peakBytes: bytes.meta({ description: 'Peak memory so far, including page cache.' }),
       limitBytes: bytes,
     }),
-    disk: volumeSchema.nullable().meta({ description: 'Its volume; null when the box does not answer.' }),
+    disk: volumeSchema.nullable().meta({ description: 'The volume of the box; null when the box does not respond.' }),
     pids: z.object({ count, limit: count }).meta({ description: 'Processes and threads.' }),
-    oomKills: count.meta({ description: 'Processes that were ended for want of memory, where the host counts them.' }),
+    oomKills: count.meta({
+      description: 'Processes that were killed because memory ran out, where the host counts them.',
+    }),
   })
   .meta({ id: 'BoxStats' });
 
@@ -37,5 +40,5 @@ export const boxStatsEventSchema = boxStatsSchema
 
 export type BoxStatsEvent = z.infer<typeof boxStatsEventSchema>;
 
-/** Query of the statistics: the pause between two samples of a stream. */
+/** Query of the statistics: the interval between two samples of a stream. */
 export const boxStatsQuerySchema = z.strictObject({ everySeconds: z.coerce.number().min(0.5).max(60).default(2) });

@@ -6,19 +6,20 @@ import { ticketParameter } from './tickets.ts';
 /** The id of a terminal. */
 export const terminalIdSchema = z.string().regex(/^term-[a-z2-7]{26}$/);
 
-const side = z.int().min(1).max(1000);
-const querySide = z.coerce.number().pipe(side).optional();
+const dimension = z.int().min(1).max(1000);
+const queryDimension = z.coerce.number().pipe(dimension).optional();
 
 export const terminalSchema = z
   .object({
     id: z.string(),
     box: z.string(),
     cwd: z.string().meta({
-      description: 'Where it was started, relative to /mnt/data; "" is that folder, and one outside of it is absolute.',
+      description:
+        'The folder where it was started, relative to /mnt/data; "" is /mnt/data itself, and a folder outside of it is absolute.',
     }),
-    cols: side,
-    rows: side,
-    clients: z.int().min(0).meta({ description: 'How many are attached now.' }),
+    cols: dimension,
+    rows: dimension,
+    clients: z.int().min(0).meta({ description: 'How many clients are attached now.' }),
     createdAt: z.iso.datetime(),
   })
   .meta({ id: 'Terminal' });
@@ -31,8 +32,8 @@ export const terminalPageSchema = pageSchema('TerminalPage', terminalSchema);
 export const terminalQuerySchema = z
   .strictObject({
     terminal: z.string().max(64).optional().meta({ description: 'Attach to this terminal instead of a new one.' }),
-    cols: querySide.meta({ description: 'Default 80. One that runs keeps its size without.' }),
-    rows: querySide.meta({ description: 'Default 24.' }),
+    cols: queryDimension.meta({ description: 'Default 80. Without it, a running terminal keeps its size.' }),
+    rows: queryDimension.meta({ description: 'Default 24.' }),
     cwd: plainText().max(4096).optional().meta({ description: 'Relative to /mnt/data, or absolute.' }),
     ticket: ticketParameter,
   })
@@ -47,14 +48,19 @@ export const terminalQuerySchema = z
 
 export type TerminalQuery = z.infer<typeof terminalQuerySchema>;
 
-/** A text frame of the client. Its binary frames are keys. */
+/** A text frame of the client. Binary frames of the client are keystrokes. */
 export const terminalControlSchema = z
-  .strictObject({ type: z.literal('resize'), cols: side, rows: side })
+  .strictObject({ type: z.literal('resize'), cols: dimension, rows: dimension })
   .meta({ id: 'TerminalControl' });
 
-/** What a box tells of a terminal. */
+/** A message of a box about a terminal. */
 export const terminalNewsSchema = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('ready'), cols: side, rows: side, replayedBytes: z.int().min(0).max(1_048_576) }),
+  z.object({
+    type: z.literal('ready'),
+    cols: dimension,
+    rows: dimension,
+    replayedBytes: z.int().min(0).max(1_048_576),
+  }),
   z.object({
     type: z.literal('exit'),
     exitCode: z.int().min(-0x8000_0000).max(0x7fff_ffff).nullable(),
@@ -66,8 +72,8 @@ export const terminalNewsSchema = z.discriminatedUnion('type', [
 export type TerminalNews = z.infer<typeof terminalNewsSchema>;
 
 /**
- * A text frame of the server. `ready` is the first; the `replayedBytes` that follow were put out before. `exit` is the last.
- * Binary frames are output.
+ * A text frame of the server. `ready` is the first; the next `replayedBytes` bytes are a replay of earlier output.
+ * `exit` is the last. Binary frames are output.
  */
 export type TerminalMessage =
   | (Extract<TerminalNews, { type: 'ready' }> & { terminal: string })

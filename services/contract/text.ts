@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /**
- * Text that UTF-8 can hold: a lone surrogate, which JSON can spell (`"\ud800"`), is refused. For what may hold NUL:
- * source code, contents of files, input.
+ * Text that UTF-8 can encode: a lone surrogate, which JSON can spell (`"\ud800"`), is refused. For text that may
+ * contain NUL: source code, contents of files, input.
  */
 export const wellFormedText = () => z.string().refine((text) => text.isWellFormed(), 'must not have lone surrogates');
 
@@ -10,8 +10,8 @@ export const wellFormedText = () => z.string().refine((text) => text.isWellForme
 export const plainText = () => wellFormedText().refine((text) => !text.includes('\0'), 'must not contain NUL');
 
 /**
- * Text that a box sends and that is stored: what PostgreSQL cannot hold becomes U+FFFD, and what is past `max` UTF-16 units
- * is cut off. It is mended and not refused, because the run that it tells of has ended all the same.
+ * Text that a box sends and that is stored: what PostgreSQL cannot hold becomes U+FFFD, and text beyond `max` UTF-16
+ * units is cut off. It is repaired instead of refused, because the run that it describes has ended anyway.
  */
 export const foreignText = (max: number) => z.string().overwrite((text) => toPlain(text.slice(0, max)));
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 
 /**
- * Lets a browser, which cannot set headers on a WebSocket, connect to one box once: `?ticket=` instead of a key. Whoever has it
- * may do so within 60 s.
+ * Lets a browser, which cannot set headers on a WebSocket, connect to one box once: `?ticket=` instead of a key.
+ * Whoever holds the ticket may connect within 60 s.
  */
 export const ticketSchema = z
   .object({
@@ -13,7 +13,7 @@ export const ticketSchema = z
 
 export type Ticket = z.infer<typeof ticketSchema>;
 
-/** The query parameter that carries a ticket, where one is taken. */
+/** The query parameter for a ticket. */
 export const ticketParameter = z
   .string()
   .max(128)
