@@ -47,16 +47,22 @@ test.each(Object.entries(writtenFiles))('%s is what the code writes', async (nam
 });
 
 test('the OpenAPI document of the agent has the errors that its routes answer with', () => {
-  const { paths } = parse(openApiFiles['openapi.agent.yaml']()) as {
-    paths: Record<string, Record<string, { responses: { default: { content: object } } }>>;
+  const { paths, components } = parse(openApiFiles['openapi.agent.yaml']()) as {
+    paths: Record<string, Record<string, { responses: { default: { content: object } | { $ref: string } } }>>;
+    components: { responses: Record<string, { content: object }> };
   };
   for (const [path, methods] of Object.entries(paths)) {
     const isOpenAi = /^\/v1\/(chat\/|responses|containers)/.test(path);
-    for (const { responses } of Object.values(methods))
-      expect([path, Object.keys(responses.default.content)]).toEqual([
+    for (const { responses } of Object.values(methods)) {
+      const refusal =
+        '$ref' in responses.default
+          ? components.responses[responses.default.$ref.replace('#/components/responses/', '')]
+          : responses.default;
+      expect([path, Object.keys(refusal?.content ?? {})]).toEqual([
         path,
         [isOpenAi ? 'application/json' : 'application/problem+json'],
       ]);
+    }
   }
 });
 
@@ -120,6 +126,31 @@ describe('the layers', () => {
   test.each(along)('an import in the right direction passes: in %s of %s', (folder, imported) => {
     expect(complaintsOf(folder, imported)).toEqual([]);
   });
+});
+
+test('what nothing uses is refused: a file, an export, a type and a dependency', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'codebox-guards-'));
+  try {
+    await copyFile(join(project, 'knip.json'), join(folder, 'knip.json'));
+    await mkdir(join(folder, 'services/gateway'), { recursive: true });
+    const files = {
+      'package.json': JSON.stringify({ name: 'planted', type: 'module', dependencies: { 'planted-package': '1.0.0' } }),
+      'services/gateway/main.ts': "import { used } from './planted.ts';\nused();\n",
+      'services/gateway/planted.ts':
+        'export const used = () => {};\nexport const plantedExport = 1;\nexport type PlantedType = 1;\n',
+      'services/gateway/planted-file.ts': '',
+    };
+    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text);
+    const knip = [join(project, 'node_modules/knip/bin/knip.js'), '--reporter', 'compact'];
+    const refused = await run(process.execPath, knip, { cwd: folder }).then(
+      () => undefined,
+      (error: { stdout: string }) => error.stdout,
+    );
+    for (const planted of ['planted-package', 'plantedExport', 'PlantedType', 'planted-file.ts'])
+      expect(refused).toContain(planted);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
 });
 
 /** The rooms of a folder, each above those whose files it may import. */

@@ -1,7 +1,7 @@
 import { OpenAPIRegistry, type ResponseConfig } from '@asteasolutions/zod-to-openapi';
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
-import { decodePath, problemSchema } from '#contract';
+import { decodePath } from '#contract';
 import { readJsonBody, readTextBody } from './body.ts';
 import { codeTypes, languageOfType } from './code-body.ts';
 import type { HttpEnv } from './env.ts';
@@ -11,7 +11,7 @@ import { createKnownRoutes } from './known-routes.ts';
 import { wording } from './wording.ts';
 
 /** One response of an endpoint, for the OpenAPI document: JSON by default. */
-export interface ResponseSpec {
+interface ResponseSpec {
   description: string;
   schema?: z.ZodType;
   types?: Record<string, z.ZodType>;
@@ -69,6 +69,11 @@ export const createEndpoints = <E extends HttpEnv>() => {
   const app = new Hono<E>();
   const registry = new OpenAPIRegistry();
   const routes = createKnownRoutes();
+  // The schema itself is added by whoever makes the document.
+  const problem = registry.registerComponent('responses', 'Problem', {
+    description: 'What went wrong.',
+    content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+  });
 
   const document = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(
     spec: EndpointSpec<P, Q, B>,
@@ -78,8 +83,9 @@ export const createEndpoints = <E extends HttpEnv>() => {
     const code = spec.codeQuery ? Object.fromEntries(codeTypes.map((type) => [type, codeSchema])) : {};
     const rawBody = Object.entries({ ...code, ...spec.rawBody });
     const raw = Object.fromEntries(rawBody.map(([type, schema]) => [type, { schema }]));
-    const [, refusal] = toResponse(['default', spec.refusal ?? problem]);
+    const refusal = spec.refusal ? toResponse(spec.refusal) : problem.ref;
     const hasBody = spec.body !== undefined || spec.rawBody !== undefined;
+    const answers = Object.entries(spec.responses).map(([status, answer]) => [status, toResponse(answer)]);
     registry.registerPath({
       method: spec.method,
       path: spec.path,
@@ -92,7 +98,7 @@ export const createEndpoints = <E extends HttpEnv>() => {
         ...(headers && { headers }),
         ...(hasBody && { body: { content: { ...content, ...raw } } }),
       },
-      responses: { ...Object.fromEntries(Object.entries(spec.responses).map(toResponse)), default: refusal },
+      responses: { ...Object.fromEntries(answers), default: refusal },
     });
   };
 
@@ -159,15 +165,10 @@ const refuseCodeQuery = (schema: z.ZodObject, query: Record<string, string>): vo
   if (misplaced.length > 0) throw faulty(misplaced.map((name) => ({ pointer: `/query/${name}`, detail })));
 };
 
-const problem: ResponseSpec = {
-  description: 'What went wrong.',
-  types: { 'application/problem+json': problemSchema },
-};
-
-const toResponse = ([status, response]: [string, ResponseSpec]): [string, ResponseConfig] => {
+const toResponse = (response: ResponseSpec): ResponseConfig => {
   const types = response.types ?? (response.schema ? { 'application/json': response.schema } : {});
   const content = Object.fromEntries(Object.entries(types).map(([type, schema]) => [type, { schema }]));
-  return [status, { description: response.description, ...(Object.keys(content).length > 0 && { content }) }];
+  return { description: response.description, ...(Object.keys(content).length > 0 && { content }) };
 };
 
 /** A `:` inside a segment, as in `files:watch`, would begin a parameter; as the pattern of one it stands for itself. */

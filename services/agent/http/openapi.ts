@@ -1,5 +1,5 @@
 import { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
-import { chartSchema } from '#contract';
+import { chartSchema, problemSchema } from '#contract';
 import { withTexts } from '../../http/operation-texts.ts';
 import type { Endpoints } from './endpoints.ts';
 import { chatTexts } from './texts/chats.ts';
@@ -18,9 +18,10 @@ export const openApiDocument = ({ registry }: Endpoints) => {
     description:
       'Of a browser without a key, where the agent is open: it is given one at its first request. By TLS its name is `__Host-codebox-visitor`.',
   });
-  // No answer refers to it: it is behind the chartUrl of a picture.
-  const chart = { type: 'schema' as const, schema: chartSchema };
-  const document = new OpenApiGeneratorV31([...registry.definitions, chart]).generateDocument({
+  // No response takes these from its own schema: a chart is behind the chartUrl of a picture,
+  // a problem is in a response that all operations share.
+  const schemas = [chartSchema, problemSchema].map((schema) => ({ type: 'schema' as const, schema }));
+  const document = new OpenApiGeneratorV31([...registry.definitions, ...schemas]).generateDocument({
     openapi: '3.1.0',
     info: {
       title: 'CodeBox agent',

@@ -1,5 +1,5 @@
 import { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
-import { chartSchema } from '#contract';
+import { chartSchema, problemSchema } from '#contract';
 import { withTexts } from '../../http/operation-texts.ts';
 import type { Endpoints } from './endpoint.ts';
 import { boxTexts } from './texts/boxes.ts';
@@ -23,9 +23,10 @@ export const openApiDocument = ({ registry }: Endpoints) => {
     scheme: 'bearer',
     description: 'The key of the operator, CODEBOX_ADMIN_KEY.',
   });
-  // No answer refers to it: it stands in a MIME bundle, whose values are anything that code displays.
-  const chart = { type: 'schema' as const, schema: chartSchema };
-  const document = new OpenApiGeneratorV31([...registry.definitions, chart]).generateDocument({
+  // No response takes these from its own schema: a chart stands in a MIME bundle, whose values are anything that code displays,
+  // a problem is in a response that all operations share.
+  const schemas = [chartSchema, problemSchema].map((schema) => ({ type: 'schema' as const, schema }));
+  const document = new OpenApiGeneratorV31([...registry.definitions, ...schemas]).generateDocument({
     openapi: '3.1.0',
     info: {
       title: 'CodeBox',
