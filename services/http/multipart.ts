@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import busboy from 'busboy';
+import { Busboy } from '@fastify/busboy';
 import { CodeBoxError, newPathSchema } from '#contract';
 import { wording } from './wording.ts';
 
@@ -25,7 +25,7 @@ export const readMultipart = async (
   let queue = Promise.resolve();
   const failure = new AbortController();
   const stop = AbortSignal.any([failure.signal, signal]);
-  parser.on('file', (_field, content, { filename }) => {
+  parser.on('file', (_field, content, filename) => {
     // A body that breaks off destroys its parts too; the parser fails with the same error, and that one is thrown.
     content.on('error', () => {});
     const path = newPathSchema.safeParse(filename ?? '', { error: wording });
@@ -62,7 +62,7 @@ const aborted = async (signal: AbortSignal): Promise<never> => {
 
 const openParser = (contentType: string) => {
   try {
-    return busboy({
+    return new Busboy({
       headers: { 'content-type': contentType },
       preservePath: true,
       limits: { files: maxFiles, parts: maxParts, fields: 0 },

@@ -151,14 +151,14 @@ describe.each(drivers)('files on the %s driver', (driver) => {
   test('many files go up in one multipart request', async () => {
     const form = new FormData();
     form.append('a', new Blob(['one']), 'multi/one.txt');
-    form.append('b', new Blob(['two']), 'multi/two.txt');
+    form.append('b', new Blob(['two']), 'multi/zwö 2.txt');
     const answer = await gateway.call(`/v1/boxes/${box.id}/files`, { method: 'POST', body: form });
     expect(answer.status).toBe(201);
     expect(((await answer.json()) as { items: FileEntry[] }).items.map((entry) => entry.path)).toEqual([
       'multi/one.txt',
-      'multi/two.txt',
+      'multi/zwö 2.txt',
     ]);
-    expect((await gateway.run(box.id, 'open("multi/two.txt").read()')).text).toBe("'two'");
+    expect((await gateway.run(box.id, 'open("multi/zwö 2.txt").read()')).text).toBe("'two'");
     const bad = new FormData();
     bad.append('a', new Blob(['x']), '../escape.txt');
     const refused = await gateway.call(`/v1/boxes/${box.id}/files`, { method: 'POST', body: bad });
