@@ -1,7 +1,7 @@
 import { runShown, type Totals } from './steps.ts';
 
 /**
- * Types, lint, layers and format of the TypeScript, and lint of the Python where `ruff` names that program. Each counts as one
+ * Types, lint, layers and format of the TypeScript, what of it and of the dependencies nothing uses, and lint of the Python where `ruff` names that program. Each counts as one
  * test.
  */
 export const runChecks = async (signal: AbortSignal, ruff?: string): Promise<Totals> => {
@@ -10,6 +10,7 @@ export const runChecks = async (signal: AbortSignal, ruff?: string): Promise<Tot
     [`${bin}/tsc`, '--noEmit'],
     [`${bin}/tsc`, '--noEmit', '-p', 'services/web'],
     [`${bin}/biome`, 'check', '--error-on-warnings', '.'],
+    [process.execPath, 'node_modules/knip/bin/knip.js', '--treat-config-hints-as-errors'],
   ];
   if (ruff !== undefined) {
     checks.push([ruff, 'check', 'images/box/server']);

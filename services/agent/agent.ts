@@ -205,5 +205,3 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     },
   };
 };
-
-export type Agent = Awaited<ReturnType<typeof createAgent>>;

@@ -1,7 +1,7 @@
 import type { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 
 /** What is said of one operation beside its summary and its schemas. */
-export interface OperationText {
+interface OperationText {
   description: string;
   /** The JSON body of a request, where it takes one. */
   request?: unknown;

@@ -11,7 +11,7 @@ export interface Connection<S extends Record<string, unknown>> {
 }
 
 /** Where migrations are, what holds them back, and where they are noted: with drizzle's own unless told. */
-export interface Migrations {
+interface Migrations {
   folder: string;
   /** Any number, the same in every process that migrates the same tables: only one of them does so at a time. */
   lock: number;

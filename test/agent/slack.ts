@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 
 /** What an app has called, by method. */
-export interface Call {
+interface Call {
   method: string;
   args: Record<string, string>;
 }

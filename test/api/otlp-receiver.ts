@@ -29,7 +29,7 @@ const requestSchema = z.object({
   ),
 });
 
-export interface ReceivedSpan {
+interface ReceivedSpan {
   service: string;
   traceId: string;
   id: string;

@@ -11,7 +11,7 @@ export interface Refusal {
 }
 
 /** A message as it came: text frames as parsed JSON, binary ones as bytes. */
-export type Message = { json: Record<string, unknown> } | { bytes: Buffer };
+type Message = { json: Record<string, unknown> } | { bytes: Buffer };
 
 export interface TestSocket {
   ws: WebSocket;

@@ -2,7 +2,7 @@ import type { SyntaxNode, Tree } from '@lezer/common';
 import { parser } from '@prometheus-io/lezer-promql';
 
 /** A series that an expression reads, with the labels that it asks for. */
-export interface Selected {
+interface Selected {
   series: string;
   labels: string[];
 }

@@ -12,7 +12,7 @@ export interface Node {
 }
 
 /** One piece of code that was sent, and what its caller was told. */
-export interface Run {
+interface Run {
   token: string;
   box: string;
   /** `done`: it ran once; `refused`: never; `unknown`: at most once. */

@@ -90,8 +90,6 @@ export const createParts = () => {
   };
 };
 
-export type Parts = ReturnType<typeof createParts>;
-
 /** The events that come to these parts, in as few pieces as possible. */
 export const toEvents = (parts: readonly StoredPart[]): NewEvent[] =>
   parts.flatMap((part): NewEvent[] => {

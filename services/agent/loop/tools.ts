@@ -91,7 +91,7 @@ const languageAliases = new Map(
 );
 
 /** The language that is meant, if the box has it. */
-export const languageOf = (name: string, languages: readonly string[]): string | undefined => {
+const languageOf = (name: string, languages: readonly string[]): string | undefined => {
   const wanted = name.trim().toLowerCase();
   return [wanted, languageAliases.get(wanted)].find((known) => known !== undefined && languages.includes(known));
 };

@@ -15,5 +15,3 @@ export const createSecretStore = (db: Database) => ({
     await db.execute(sql`select 1`);
   },
 });
-
-export type SecretStore = ReturnType<typeof createSecretStore>;

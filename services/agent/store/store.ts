@@ -16,5 +16,3 @@ export const openStore = async (url: string, onError: (error: Error) => void) =>
     close,
   };
 };
-
-export type Store = Awaited<ReturnType<typeof openStore>>;

@@ -14,7 +14,7 @@ const idleMs = 1000;
  * Opens a byte stream to the server that listens at `port` of the loopback inside a box. Throws `bad_gateway` when nothing
  * listens there, `too_many_requests` when the box has too many of them, `unavailable` when the box does not answer.
  */
-export const openTunnel = (endpoint: Endpoint, port: number): Promise<Socket> =>
+const openTunnel = (endpoint: Endpoint, port: number): Promise<Socket> =>
   new Promise((opened, failed) => {
     const ask = request({
       path: `/codebox/tunnel/${port}`,

@@ -2,7 +2,7 @@ import type { KeyScope } from '#contract';
 import type { HttpEnv } from '../../http/env.ts';
 
 /** What the handler of a request with an Idempotency-Key tells of how far it has come. */
-export interface Progress {
+interface Progress {
   /** From now on what was asked for may happen: only a refusal tells that it did not. */
   mayStart(location?: string): Promise<void>;
   /** It happened, whatever comes now. Repeated requests are joined to `location`. */

@@ -12,7 +12,7 @@ export type Database = NodePgDatabase<typeof schema>;
 const migrationLock = 7_302_113_805;
 
 /** The pool of a gateway: its statements are traced, and what the database refuses over a quota is told as that. */
-export const createGatewayPool = (url: string, onError: (error: Error) => void) =>
+const createGatewayPool = (url: string, onError: (error: Error) => void) =>
   createPool(url, { onError, around: inStatement, translate: asOverQuota });
 
 /** Opens the database of the gateways, with its schema brought up to date. */

@@ -8,7 +8,7 @@ import { CopyButton } from './copy-button.tsx';
 const maxColoured = 50_000;
 
 /** The pieces of the code, null until they are there. */
-export const useTokens = (code: string, language: string): ThemedToken[][] | null => {
+const useTokens = (code: string, language: string): ThemedToken[][] | null => {
   const [tokens, setTokens] = useState<{ code: string; lines: ThemedToken[][] } | null>(null);
   useEffect(() => {
     if (code.length > maxColoured) return;

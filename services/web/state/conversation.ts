@@ -155,5 +155,3 @@ export const createConversation = (client: AgentClient, connection: Connection, 
     fail: (error: unknown) => change({ fault: faultText(error), isLoading: false }),
   };
 };
-
-export type Conversation = ReturnType<typeof createConversation>;

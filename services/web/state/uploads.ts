@@ -115,5 +115,3 @@ export const createUploads = (client: AgentClient, ensureChat: () => Promise<str
     restore: (uploads: readonly Upload[]) => store.set((was) => [...uploads, ...was]),
   };
 };
-
-export type Uploads = ReturnType<typeof createUploads>;

@@ -52,8 +52,6 @@ export const createResults = ({ onSize = () => {} }: { onSize?: (by: number) => 
   return results;
 };
 
-export type Results = ReturnType<typeof createResults>;
-
 /** An output of code as text; pictures and what says nothing are empty. */
 export const textOf = (event: ExecutionEvent): string => {
   switch (event.type) {

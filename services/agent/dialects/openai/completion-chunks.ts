@@ -6,7 +6,7 @@ import { type CodeLogEntry, createCodeLog } from '../code-log.ts';
 import { absolute } from '../links.ts';
 
 /** What a chat completion says beside OpenAI's fields. */
-export interface CodeboxExtension {
+interface CodeboxExtension {
   /** To be sent as `session_id` to go on; null when the chat is not kept. */
   chat: string | null;
   /** How the answer ended. */

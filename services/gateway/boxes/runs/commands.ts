@@ -41,7 +41,7 @@ export interface CommandStart {
 }
 
 /** How long a process that was just started may go on, and what is aborted when its box tells of no end. */
-export interface Patience {
+interface Patience {
   timeoutMs: number;
   over: AbortController;
 }

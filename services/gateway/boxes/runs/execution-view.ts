@@ -3,7 +3,7 @@ import type { BoxExecution } from '../../box-server/client.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
 
 /** What its box knows of an execution that has not ended. */
-export type LiveExecution = Omit<BoxExecution, 'state' | 'done'>;
+type LiveExecution = Omit<BoxExecution, 'state' | 'done'>;
 
 /** An execution as far as it is known: its end, or until then what its box tells. */
 export interface KnownExecution {

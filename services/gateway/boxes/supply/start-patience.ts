@@ -45,5 +45,3 @@ export const createPatience = ({ startMs, crowd = crowdOfMachine, lookEveryMs = 
     }
   };
 };
-
-export type Patience = ReturnType<typeof createPatience>;

@@ -41,5 +41,3 @@ export const createHeartbeat = ({ gateway, gateways, activity, background, every
     },
   };
 };
-
-export type Heartbeat = ReturnType<typeof createHeartbeat>;

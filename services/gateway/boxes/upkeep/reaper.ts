@@ -208,5 +208,3 @@ export const createReaper = (options: ReaperOptions) => {
     },
   };
 };
-
-export type Reaper = ReturnType<typeof createReaper>;

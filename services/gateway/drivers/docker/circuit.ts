@@ -7,7 +7,7 @@ export interface CircuitOptions {
   onChange?: (state: CircuitState, cause?: unknown) => void;
 }
 
-export type CircuitState = 'open' | 'closed';
+type CircuitState = 'open' | 'closed';
 
 const probeMs = 5000;
 const firstPauseMs = 1000;
@@ -58,8 +58,6 @@ export const createCircuit = ({ probe, onChange }: CircuitOptions) => {
     },
   };
 };
-
-export type Circuit = ReturnType<typeof createCircuit>;
 
 const noAnswer = (until: number): CodeBoxError =>
   new CodeBoxError('unavailable', 'The Docker daemon does not answer.', {

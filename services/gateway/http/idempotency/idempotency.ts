@@ -7,7 +7,7 @@ import type { Env } from '../env.ts';
 import type { Claim, KeyClaims } from './key-claims.ts';
 
 /** What is done with a repeated request besides giving it the first answer. */
-export interface Replay {
+interface Replay {
   /** Answers from what an earlier request started. */
   join: (c: Context<Env>, location: string) => Promise<Response>;
   /** Keeps the whole answer too, for what cannot be read for ever at its location. */

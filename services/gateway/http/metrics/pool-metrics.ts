@@ -116,5 +116,3 @@ export const createPoolMetrics = (registry: Registry, state: PoolState) => {
     unfit,
   };
 };
-
-export type PoolMetrics = ReturnType<typeof createPoolMetrics>;

@@ -197,5 +197,3 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
     },
   };
 };
-
-export type AllocationStore = ReturnType<typeof createAllocationStore>;
