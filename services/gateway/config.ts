@@ -43,6 +43,10 @@ const environmentSchema = z.object({
   CODEBOX_DATA_DIR: z.string().min(1).default('.codebox'),
   DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }).optional(),
   CODEBOX_DRIVER: z.enum(['auto', 'docker', 'local']).default('auto'),
+  CODEBOX_SITE: z
+    .string()
+    .regex(/^[a-z0-9-]{1,40}$/, 'must be 1 to 40 lower-case letters, digits and hyphens')
+    .optional(),
   CODEBOX_RUNTIME: z
     .string()
     .regex(/^[a-zA-Z0-9._-]+$/)
@@ -98,6 +102,8 @@ export interface Config {
   dataDir: string;
   databaseUrl: string | undefined;
   driver: 'auto' | 'docker' | 'local';
+  /** The name of the place where boxes live; the name of the driver when undefined. */
+  site: string | undefined;
   runtime: string;
   boxImage: string;
   templatesFile: string | undefined;
@@ -157,6 +163,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     dataDir: resolve(values.CODEBOX_DATA_DIR),
     databaseUrl: values.DATABASE_URL,
     driver: values.CODEBOX_DRIVER,
+    site: values.CODEBOX_SITE,
     runtime: values.CODEBOX_RUNTIME,
     boxImage: values.CODEBOX_BOX_IMAGE,
     templatesFile: values.CODEBOX_TEMPLATES,

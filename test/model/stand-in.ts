@@ -61,6 +61,8 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
 
   const driver: Driver = {
     name: 'local',
+    site: 'local',
+    place: 'none',
     capabilities: {
       isolation: 'vm',
       images: true,

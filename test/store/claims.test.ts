@@ -12,7 +12,7 @@ import { newBox } from './new-box.ts';
 
 const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
 const { template, generation, memoryMb } = pool;
-const wanted: Wanted = { driver: 'none', template, generation, memoryMb };
+const wanted: Wanted = { site: 'none', template, generation, memoryMb };
 /** So many instances, and memory for so many of the pool's size. */
 const ceilingOf = (instances: number, memoryMb = instances * pool.memoryMb) => ({ instances, memoryMb });
 const most = ceilingOf(1000);
@@ -108,7 +108,7 @@ test('the queue is a turn of every tenant that waits, and who has waited comes b
   const newcomer = await stores[1].allocation.claim(newBox('one'), wanted, most);
   if (!newcomer) throw new Error('it was not written');
   expect(newcomer.instance).toBeNull();
-  const instance = { id: newId('i'), driver: 'none' };
+  const instance = { id: newId('i'), site: 'none' };
   expect(await stores[1].allocation.reserve(newcomer.box, instance, most)).toBeUndefined();
   const admit = async (mine: string[], max: number) =>
     (await store.waiting.admit(mine, ceilingOf(max), () => newId('i'))).admitted.map(({ boxId }) => boxId);
@@ -143,7 +143,7 @@ test('a box that has ended gets no instance and no place in the queue', async ()
     state: 'deleted',
   });
   expect(await store.allocation.claimFor(box, wanted, most)).toBeUndefined();
-  const instance = { id: newId('i'), driver: 'none' };
+  const instance = { id: newId('i'), site: 'none' };
   await expect(store.allocation.reserve(box, instance, most)).rejects.toMatchObject({ code: 'gone' });
   await expect(store.waiting.join(box, wanted, 60_000)).rejects.toMatchObject({ code: 'gone' });
   expect(await store.pools.warm('none', '', 10)).toHaveLength(1);
@@ -159,7 +159,7 @@ test('no number of claims, of starts and of refills takes more memory than there
   const begin = async (at: Store) => {
     const begun = await at.allocation.claim(large(), wanted, ceiling);
     if (!begun) throw new Error('it was not written');
-    const instance = { id: newId('i'), driver: 'none' };
+    const instance = { id: newId('i'), site: 'none' };
     return begun.instance ?? (await at.allocation.reserve(begun.box, instance, ceiling));
   };
   const asked = Array.from({ length: 30 }, (_, i) => {
@@ -202,7 +202,7 @@ test('one that would fit only without boxes of its own tenant keeps no other one
     if (!begun) throw new Error('it was not written');
     return begun;
   };
-  const reserve = (box: BoxRow) => store.allocation.reserve(box, { id: newId('i'), driver: 'none' }, ceiling);
+  const reserve = (box: BoxRow) => store.allocation.reserve(box, { id: newId('i'), site: 'none' }, ceiling);
   const own = await begin('many', 2048, cold);
   await reserve(own.box);
   await fill(1);
@@ -254,7 +254,7 @@ test('a box is embodied by the instance that it was restored into, whatever else
   const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null }, most);
   if (!begun) throw new Error('it was not written');
   const { id } = begun.box;
-  const reserve = (instance: string) => store.allocation.reserve(begun.box, { id: instance, driver: 'none' }, most);
+  const reserve = (instance: string) => store.allocation.reserve(begun.box, { id: instance, site: 'none' }, most);
   const embodiedBy = async () => (await other.boxes.find('many', id))?.instance?.id;
   await reserve(first);
   await store.boxes.markReady(id, { id: first, address: 'unix:/first' }, { kind: 'cold', ms: 1, cpuMs: null });

@@ -14,7 +14,7 @@ import { createBackground } from '../../services/waiting/background.ts';
 import { eventually } from '../api/harness.ts';
 import { newBox } from './new-box.ts';
 
-const driver = 'none';
+const site = 'none';
 const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
 const most = { instances: 1000, memoryMb: 1_024_000 };
 const startMs = 60_000;
@@ -33,7 +33,7 @@ beforeAll(async () => {
   admin = new pg.Pool({ connectionString: postgres.url, max: 1 });
   await admin.query("insert into gateways (id, alive_until) values ($1, 'infinity')", [gateway]);
   await store.keys.addTenant('one', 'one');
-  await store.pools.publish(driver, [pool.template], [pool]);
+  await store.pools.publish(site, [pool.template], [pool]);
 });
 afterAll(async () => {
   await admin?.end();
@@ -44,12 +44,12 @@ afterAll(async () => {
 
 const reserve = async () => {
   const id = newId('i');
-  expect(await store.pools.reserve(driver, pool, id, most)).toBe(true);
+  expect(await store.pools.reserve(site, pool, id, most)).toBe(true);
   return id;
 };
 
 const states = async (ids: string[]) => {
-  const rows = await store.instances.after(driver, '', 1000);
+  const rows = await store.instances.after(site, '', 1000);
   return ids.map((id) => rows.find((row) => row.id === id)?.state);
 };
 
@@ -57,10 +57,10 @@ const states = async (ids: string[]) => {
 const beginBox = async () => {
   const begun = await store.allocation.claim(
     newBox('one'),
-    { driver, template: pool.template, generation: null, memoryMb: pool.memoryMb },
+    { site, template: pool.template, generation: null, memoryMb: pool.memoryMb },
     most,
   );
-  const instance = begun && (await store.allocation.reserve(begun.box, { id: newId('i'), driver }, most));
+  const instance = begun && (await store.allocation.reserve(begun.box, { id: newId('i'), site }, most));
   if (!begun || !instance) throw new Error('it was not written');
   return { box: begun.box.id, instance: instance.id };
 };
@@ -68,7 +68,7 @@ const beginBox = async () => {
 test('what a gateway that lives is making for a pool is given up once it takes too long, and is warm no more', async () => {
   const [young, old] = [await reserve(), await reserve()];
   await admin.query("update instances set created_at = created_at - interval '1 hour' where id = $1", [old]);
-  expect((await store.pools.drain(driver, 10, startMs)).map(({ id }) => id)).toEqual([old]);
+  expect((await store.pools.drain(site, 10, startMs)).map(({ id }) => id)).toEqual([old]);
   expect(await store.pools.admit(old, 'unix:/old')).toBe(false);
   expect(await store.pools.admit(young, 'unix:/young')).toBe(true);
   expect(await states([young, old])).toEqual(['warm', 'destroying']);
@@ -91,7 +91,7 @@ test('what is being made for a box is given up when the box does not wait for it
   await put(ready.box, 'ready');
   await put(resting.box, 'hibernated');
   await put(restoring.box, 'hibernated', 'restore');
-  await store.instances.giveUp(driver, 10);
+  await store.instances.giveUp(site, 10);
   const all = [ended, waiting, ready, resting, restoring].map(({ instance }) => instance);
   const gone = 'destroying';
   expect(await states(all)).toEqual([gone, 'creating', gone, gone, 'creating']);
@@ -103,10 +103,10 @@ test('what is being made for a box is given up when the box does not wait for it
 
 test('many who wait for one box that is being made look for it as one', async () => {
   const plan = newBox('one', { userId: 'ada', reusable: true });
-  const wanted = { driver, template: pool.template, generation: null, memoryMb: pool.memoryMb };
+  const wanted = { site, template: pool.template, generation: null, memoryMb: pool.memoryMb };
   const begun = await store.allocation.claim(plan, wanted, most);
   const id = newId('i');
-  expect(begun && (await store.allocation.reserve(begun.box, { id, driver }, most))).toBeDefined();
+  expect(begun && (await store.allocation.reserve(begun.box, { id, site }, most))).toBeDefined();
   let [come, looks] = [0, 0];
   const findReusable: typeof store.boxes.findReusable = async (...asked) => {
     const found = await store.boxes.findReusable(...asked);
@@ -142,7 +142,7 @@ test('when an instance is lost, what runs in the one that its box was restored t
   expect(await store.tasks.fallBack(box, instance)).toBeDefined();
   const [task, next] = [newId('task'), newId('i')];
   const row = await store.tasks.begin(box, 'hibernated', 'restore', task);
-  expect(row && (await store.allocation.reserve(row, { id: next, driver }, most))).toBeDefined();
+  expect(row && (await store.allocation.reserve(row, { id: next, site }, most))).toBeDefined();
   expect(await store.tasks.markRestored(box, task, { id: next, address }, 0)).toBeDefined();
   const after = await run();
   const lose = () => store.executions.loseAll(box, { code: 'box_lost', detail: '' });

@@ -1,3 +1,4 @@
+import { idOf } from '../../postgres/id.ts';
 import type { Config } from '../config.ts';
 import { createDockerDriver } from '../drivers/docker/driver.ts';
 import type { Driver } from '../drivers/driver.ts';
@@ -10,14 +11,19 @@ export const chooseDriver = async (
   deployment: string,
   onDaemon?: (state: 'open' | 'closed', cause?: unknown) => void,
 ): Promise<Driver> => {
-  const { dataDir, runtime, packages } = config;
+  const { dataDir, site, runtime, packages } = config;
+  // Sites that share a host each list and sweep their own instances only.
+  const labelOf = (kind: Driver['name']) =>
+    site === undefined || site === kind ? deployment : idOf('dep', `${deployment}/${site}`);
+  const named = site === undefined ? {} : { site };
   const certificates = config.caBundle === undefined ? [] : await readCertificates(config.caBundle);
-  const local = () => createLocalDriver({ dataDir, deployment, packages, certificates });
+  const local = () => createLocalDriver({ dataDir, deployment: labelOf('local'), ...named, packages, certificates });
   if (config.driver === 'local') return await local();
   try {
     return await createDockerDriver({
       dataDir,
-      deployment,
+      deployment: labelOf('docker'),
+      ...named,
       runtime,
       packages,
       certificates,

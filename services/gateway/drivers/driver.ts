@@ -88,7 +88,12 @@ export interface InstanceStats {
  * `internal` for anything unforeseen. All methods honour `signal`.
  */
 export interface Driver {
+  /** What kind of driver it is. */
   readonly name: 'docker' | 'local';
+  /** The name of the place where its instances live, `[a-z0-9-]{1,40}`: rows of boxes and instances are partitioned by it. */
+  readonly site: string;
+  /** Stands for that place itself: the same for all gateways that reach the same instances, and for no others. */
+  readonly place: string;
   readonly capabilities: Capabilities;
   /**
    * Stands for all but the spec that an instance from this image would be made from now: what the image holds, the settings of

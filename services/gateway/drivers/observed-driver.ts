@@ -26,6 +26,8 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
   };
   return {
     name: driver.name,
+    site: driver.site,
+    place: driver.place,
     capabilities: driver.capabilities,
     revision: (image, signal) => observe('revision', () => driver.revision(image, signal)),
     create: (spec, signal) => observe('create', () => driver.create(spec, signal)),

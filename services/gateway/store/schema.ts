@@ -219,7 +219,8 @@ export const instances = pgTable(
   {
     id: text('id').primaryKey(),
     boxId: text('box_id').references(() => boxes.id, { onDelete: 'cascade' }),
-    driver: text('driver').notNull(),
+    /** Where it lives. The column bears the name of what a site is called by default. */
+    site: text('driver').notNull(),
     state: text('state', { enum: ['creating', 'warm', 'running', 'destroying'] }).notNull(),
     address: text('address'),
     /** The pool that it was made for, and by which gateway, while it is `creating`. */
@@ -236,7 +237,7 @@ export const instances = pgTable(
   (table) => [
     index('instances_box').on(table.boxId),
     index('instances_warm')
-      .on(table.driver, table.template, table.generation, table.createdAt)
+      .on(table.site, table.template, table.generation, table.createdAt)
       .where(sql`${table.state} = 'warm'`),
   ],
 );
@@ -245,13 +246,13 @@ export const instances = pgTable(
 export const pools = pgTable(
   'pools',
   {
-    driver: text('driver').notNull(),
+    site: text('driver').notNull(),
     template: text('template').notNull(),
     /** Stands for all that a warm instance is made from. */
     generation: text('generation').notNull(),
     size: integer('size').notNull(),
   },
-  (table) => [primaryKey({ columns: [table.driver, table.template] })],
+  (table) => [primaryKey({ columns: [table.site, table.template] })],
 );
 
 /** Boxes that wait for room, in the order of `turn`, then of age. Those of a gateway that is gone are not `seenAt` any more. */
@@ -262,7 +263,7 @@ export const waiting = pgTable(
       .primaryKey()
       .references(() => boxes.id, { onDelete: 'cascade' }),
     tenantId: text('tenant_id').notNull(),
-    driver: text('driver').notNull(),
+    site: text('driver').notNull(),
     template: text('template').notNull(),
     /** Of the warm instances that would do; null when none would. */
     generation: text('generation'),

@@ -91,12 +91,12 @@ export const createAllocation = (options: AllocationOptions) => {
   const wantedFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Wanted => {
     const generation = changesFor(template, box) && pool.generationOf(template);
     const { name, limits } = template;
-    return { driver: driver.name, template: name, generation: generation ?? null, memoryMb: limits.memoryMb };
+    return { site: driver.site, template: name, generation: generation ?? null, memoryMb: limits.memoryMb };
   };
 
   /** A row of an instance to be made for a box, or what becomes free first when there is no room. */
   const makeOrWait = async (box: BoxRow, wanted: Wanted): Promise<Seat> => {
-    const row = await store.allocation.reserve(box, { id: newId('i'), driver: driver.name }, ceiling);
+    const row = await store.allocation.reserve(box, { id: newId('i'), site: driver.site }, ceiling);
     return row ? { instance: row, hasWaited: false } : { instance: await queue.wait(box, wanted), hasWaited: true };
   };
 

@@ -87,7 +87,7 @@ export const createPool = (options: PoolOptions) => {
       if (generation === pool.generation) continue;
       pool.generation = generation;
       close(pool);
-      if (isStarted) await options.pools.renew(driver.name, plan(pool));
+      if (isStarted) await options.pools.renew(driver.site, plan(pool));
     }
   };
 
@@ -99,13 +99,13 @@ export const createPool = (options: PoolOptions) => {
 
   /** The next one to make, its row written; undefined when there is nothing to do for now. */
   const reserve = async (): Promise<{ id: string; pool: Pool } | undefined> => {
-    for (const { template: name, generation } of await options.pools.lacking(driver.name)) {
+    for (const { template: name, generation } of await options.pools.lacking(driver.site)) {
       const pool = pools.get(name);
       // Another gateway knows it otherwise, and is the one to fill it.
       if (pool === undefined || pool.generation !== generation || !pool.breaker.enter()) continue;
       const id = newId('i');
       const hasRoom = await options.pools
-        .reserve(driver.name, { template: name, generation, memoryMb: pool.template.limits.memoryMb }, id, ceiling)
+        .reserve(driver.site, { template: name, generation, memoryMb: pool.template.limits.memoryMb }, id, ceiling)
         .catch((error: unknown) => {
           pool.breaker.leave();
           throw error;
@@ -167,7 +167,7 @@ export const createPool = (options: PoolOptions) => {
 
   const drain = async () => {
     for (let drained = batch; drained === batch; ) {
-      const gone = await options.pools.drain(driver.name, batch, givenUpMs + graceMs);
+      const gone = await options.pools.drain(driver.site, batch, givenUpMs + graceMs);
       drained = gone.length;
       await each(gone, 'drain a pool', ({ id }) => instances.destroy(id));
     }
@@ -175,7 +175,7 @@ export const createPool = (options: PoolOptions) => {
 
   /** Asks some of them, page by page, whether they could still be boxes. */
   const probe = async () => {
-    const page = await options.pools.warm(driver.name, probedUpTo, batch);
+    const page = await options.pools.warm(driver.site, probedUpTo, batch);
     probedUpTo = page.length < batch ? '' : (page.at(-1)?.id ?? '');
     await each(page, 'replace a warm instance', async (instance) => {
       if (await isServing(instance)) return;
@@ -212,7 +212,7 @@ export const createPool = (options: PoolOptions) => {
     async start(): Promise<void> {
       await background.attempt('look at the images of the pools', look);
       const known = [...pools.values()].filter((pool) => pool.generation !== undefined);
-      await options.pools.publish(driver.name, [...pools.keys()], known.map(plan));
+      await options.pools.publish(driver.site, [...pools.keys()], known.map(plan));
       isStarted = true;
       refill();
     },

@@ -10,7 +10,7 @@ import type { Instances } from './instances.ts';
 export interface QueueOptions {
   waiting: WaitingStore;
   /** Whose instances this gateway can destroy. */
-  driver: string;
+  site: string;
   background: Background;
   instances: Instances;
   ceiling: Capacity;
@@ -33,7 +33,7 @@ const retryAfterSeconds = 5;
  * for its own boxes, several times a second and whenever it knows of room.
  */
 export const createQueue = (options: QueueOptions) => {
-  const { waiting, driver, background, instances, ceiling, waitMs } = options;
+  const { waiting, site, background, instances, ceiling, waitMs } = options;
   const tickets = new Map<string, Ticket>();
   let timer: NodeJS.Timeout | undefined;
   let isAsking = false;
@@ -44,8 +44,8 @@ export const createQueue = (options: QueueOptions) => {
     const { admitted, evicted, missing } = await waiting.admit([...tickets.keys()], ceiling, () => newId('i'));
     for (const { boxId, instance } of admitted) settle(boxId, (ticket) => ticket.admit(instance));
     for (const boxId of missing) settle(boxId, (ticket) => ticket.refuse(deleted()));
-    // Those of another driver are destroyed by a gateway that has it.
-    for (const { id } of evicted.filter((row) => row.driver === driver))
+    // Those of another site are destroyed by a gateway of that site.
+    for (const { id } of evicted.filter((row) => row.site === site))
       background.run('end a warm instance that gives way', () => instances.destroy(id));
   };
 

@@ -31,7 +31,7 @@ export const createSupply = (options: SupplyOptions) => {
   const instances = createInstances({ driver, instances: store.instances, connections, meter, onRoom });
   const queue = createQueue({
     waiting: store.waiting,
-    driver: driver.name,
+    site: driver.site,
     background,
     instances,
     ceiling,

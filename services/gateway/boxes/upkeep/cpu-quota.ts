@@ -10,7 +10,7 @@ import type { Rest } from '../rest/rest.ts';
 import { lostEvent } from '../runs/following.ts';
 
 export interface CpuQuotaOptions {
-  driver: Pick<Driver, 'name' | 'stats'>;
+  driver: Pick<Driver, 'site' | 'stats'>;
   quotas: Pick<QuotaStore, 'overCpuToday'>;
   executions: Pick<Store['executions'], 'runningIn'>;
   connections: Pick<BoxConnections, 'to'>;
@@ -102,7 +102,7 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
     const before = seen;
     seen = new Map();
     for (let after = ''; !background.signal.aborted; ) {
-      const found = await quotas.overCpuToday(driver.name, after, lagMs, page);
+      const found = await quotas.overCpuToday(driver.site, after, lagMs, page);
       await Promise.all(
         found.map((one) =>
           background.attempt('end what runs over a quota', () => enforce(one, before.get(one.instance))),

@@ -9,7 +9,7 @@ import type { Store } from '../../store/store.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 
 export interface PulseOptions {
-  driver: Pick<Driver, 'name' | 'stats' | 'inspect'>;
+  driver: Pick<Driver, 'site' | 'stats' | 'inspect'>;
   boxes: Pick<Store['boxes'], 'embodied'>;
   lifecycle: Pick<Lifecycle, 'findEmbodied' | 'lose'>;
   connections: Pick<BoxConnections, 'endpointOf'>;
@@ -90,7 +90,7 @@ export const createPulse = ({ driver, boxes, lifecycle, connections, background,
   const sweep = async (): Promise<void> => {
     let answered = 0;
     for (let after = ''; !background.signal.aborted; ) {
-      const found = await boxes.embodied(driver.name, { after, limit: page, budgeted: false });
+      const found = await boxes.embodied(driver.site, { after, limit: page, budgeted: false });
       const answers = await Promise.all(found.filter(({ box }) => box.task === null).map(listen));
       answered += answers.filter(Boolean).length;
       const end = found.at(-1);

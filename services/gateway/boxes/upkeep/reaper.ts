@@ -81,7 +81,7 @@ export const createReaper = (options: ReaperOptions) => {
 
   /** Their own servers end what runs when the CPU time is spent; a box that goes on all the same is ended here. */
   const endOverspent = async () => {
-    const page = await store.boxes.embodied(driver.name, { after: budgetedUpTo, limit: budgetBatch, budgeted: true });
+    const page = await store.boxes.embodied(driver.site, { after: budgetedUpTo, limit: budgetBatch, budgeted: true });
     budgetedUpTo = page.length < budgetBatch ? '' : (page.at(-1)?.instance ?? '');
     await each(page, 'end a box past its CPU time', async (found) => {
       if (!(await budget.isOverspent(found))) return;
@@ -92,8 +92,8 @@ export const createReaper = (options: ReaperOptions) => {
   };
 
   const finishDestroying = async () => {
-    await store.instances.giveUp(driver.name, batch);
-    const rows = await store.instances.destroying(driver.name, batch);
+    await store.instances.giveUp(driver.site, batch);
+    const rows = await store.instances.destroying(driver.site, batch);
     await each(rows, 'destroy an instance', (row) => instances.destroy(row.id));
   };
 
@@ -110,7 +110,7 @@ export const createReaper = (options: ReaperOptions) => {
     const known = new Map<string, InstanceRow>();
     const pageSize = 500;
     for (let after = ''; ; ) {
-      const page = await store.instances.after(driver.name, after, pageSize);
+      const page = await store.instances.after(driver.site, after, pageSize);
       for (const row of page) known.set(row.id, row);
       const last = page.at(-1);
       if (page.length < pageSize || !last) return known;

@@ -2,7 +2,7 @@ import type { Driver } from '../../drivers/driver.ts';
 import type { Metered, UsageStore } from '../../store/usage/usage.ts';
 
 export interface MeterOptions {
-  driver: Pick<Driver, 'name' | 'stats'>;
+  driver: Pick<Driver, 'site' | 'stats'>;
   usage: Pick<UsageStore, 'begin' | 'inUse' | 'meter'>;
 }
 
@@ -44,7 +44,7 @@ export const createMeter = ({ driver, usage }: MeterOptions) => {
       const until = performance.now() + sweepMs;
       let failed: PromiseRejectedResult | undefined;
       do {
-        const page = await usage.inUse(driver.name, doneUpTo, batch);
+        const page = await usage.inUse(driver.site, doneUpTo, batch);
         doneUpTo = page.length < batch ? '' : (page.at(-1) ?? '');
         const counted = await Promise.allSettled(page.map(count));
         failed ??= counted.find((result) => result.status === 'rejected');

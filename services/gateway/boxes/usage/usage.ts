@@ -2,7 +2,7 @@ import type { Driver, InstanceStats } from '../../drivers/driver.ts';
 import type { BoxStore } from '../../store/box/boxes.ts';
 
 export interface UsageOptions {
-  driver: Pick<Driver, 'name' | 'stats'>;
+  driver: Pick<Driver, 'site' | 'stats'>;
   boxes: Pick<BoxStore, 'embodied'>;
 }
 
@@ -32,7 +32,7 @@ export const createUsage = ({ driver, boxes }: UsageOptions) => {
     const signal = AbortSignal.timeout(deadlineMs);
     const usage = new Map<string, TemplateUsage>();
     for (let after = ''; !signal.aborted; ) {
-      const page = await boxes.embodied(driver.name, { after, limit: pageSize, budgeted: false });
+      const page = await boxes.embodied(driver.site, { after, limit: pageSize, budgeted: false });
       const queue = page.values();
       const worker = async () => {
         for (const { box, instance } of queue) {

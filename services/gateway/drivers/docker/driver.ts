@@ -6,6 +6,7 @@ import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts'
 import { checkBinding } from '../host/binding.ts';
 import { canWriteCgroup } from '../host/cgroup-limits.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
+import { readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import { createMakings } from '../makings.ts';
@@ -35,6 +36,8 @@ export interface DockerDriverOptions {
   dataDir: string;
   /** Tells this deployment's instances from another's on the same daemon: `[a-z0-9-]{1,32}`, the same after a restart. */
   deployment: string;
+  /** The name of the place where its boxes live. */
+  site?: string;
   /** A runtime that the daemon knows: `runc`, `runsc`, … */
   runtime?: string;
   /** `unix:///path` or `tcp://host:port`; without it what DOCKER_HOST says, or the usual socket. */
@@ -53,7 +56,14 @@ export interface DockerDriverOptions {
  * Throws `unavailable` when the daemon does not answer, does not know the runtime, or cannot apply what a box needs.
  */
 export const createDockerDriver = async (options: DockerDriverOptions): Promise<Driver> => {
-  const { dataDir, deployment, runtime = 'runc', dns = ['1.1.1.1', '8.8.8.8'], packages = {} } = options;
+  const {
+    dataDir,
+    deployment,
+    site = 'docker',
+    runtime = 'runc',
+    dns = ['1.1.1.1', '8.8.8.8'],
+    packages = {},
+  } = options;
   const signal = AbortSignal.timeout(60_000);
   const daemon = createDaemon(options.host, options.onDaemon);
   const parent = await socketParent(dataDir);
@@ -65,6 +75,8 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const obstacle = await internet.obstacle(signal);
   const parts: Parts = {
     dataDir,
+    site,
+    place: await readPlace(dataDir, posture.daemonId),
     daemon,
     sockets,
     disks,
@@ -109,6 +121,8 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
 };
 
 interface Parts {
+  site: string;
+  place: string;
   dataDir: string;
   daemon: Daemon;
   sockets: SocketFolders;
@@ -150,6 +164,8 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
 
   return {
     name: 'docker',
+    site: parts.site,
+    place: parts.place,
     capabilities,
     revision: (image, signal) =>
       containerRevision(daemon, image, { ...parts, takesNetwork: parts.canTakeNetwork }, signal),

@@ -15,6 +15,8 @@ export interface Posture {
   /** The uid of an instance, as the daemon understands uids. */
   userOf: (id: string) => number;
   privateCgroups: boolean;
+  /** What the daemon calls itself; the same after a restart. */
+  daemonId: string;
 }
 
 interface DaemonInfo {
@@ -22,6 +24,7 @@ interface DaemonInfo {
   SecurityOptions?: string[];
   CgroupVersion?: string;
   CgroupDriver?: string;
+  ID?: string;
   MemoryLimit?: boolean;
   SwapLimit?: boolean;
   PidsLimit?: boolean;
@@ -59,6 +62,7 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
     isolation: gvisor ? 'gvisor' : 'shared-kernel',
     limits,
     bindableLimits: gvisor ? [] : (['cpus', 'memoryMb', 'pids'] as const).filter((name) => limits[name]),
+    daemonId: info.ID ?? '',
     plainCgroups: info.CgroupDriver === 'cgroupfs',
     // A daemon in a user namespace maps 65,536 ids, so theirs are taken from these.
     userOf: remapped ? (id) => 1000 + (boxUser(id) % 60_000) : boxUser,

@@ -8,6 +8,7 @@ import { checkBinding } from '../host/binding.ts';
 import { boxUser } from '../host/box-user.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
+import { machineId, readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
 import { checkInstanceId } from '../instance-id.ts';
 import { createMakings } from '../makings.ts';
@@ -30,6 +31,8 @@ export interface LocalDriverOptions {
   dataDir: string;
   /** Tells this deployment's control groups from another's: `[a-z0-9-]{1,32}`, the same after a restart. */
   deployment: string;
+  /** The name of the place where its boxes live. */
+  site?: string;
   /** PEM texts that boxes trust beside the host's certificates. */
   certificates?: readonly string[];
   packages?: PackageSources;
@@ -41,7 +44,7 @@ export interface LocalDriverOptions {
  * its environment is not prepared: there is no way to run boxes without one.
  */
 export const createLocalDriver = async (options: LocalDriverOptions): Promise<Driver> => {
-  const { dataDir, deployment, certificates = [], packages = {} } = options;
+  const { dataDir, deployment, site = 'local', certificates = [], packages = {} } = options;
   const root = process.getuid?.() === 0;
   const python = await findPython();
   if (python === undefined || !(await isPrepared(python))) {
@@ -56,6 +59,8 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const etc = await makeSystemFiles(`${dataDir}/local/etc`, certificates);
   const parts: Parts = {
     dataDir,
+    site,
+    place: await readPlace(dataDir, await machineId()),
     root,
     folders,
     sockets: await createSocketFolders(parent, socketKind),
@@ -89,6 +94,8 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
 };
 
 interface Parts {
+  site: string;
+  place: string;
   dataDir: string;
   root: boolean;
   folders: InstanceFolders;
@@ -113,6 +120,8 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   };
   return {
     name: 'local',
+    site: parts.site,
+    place: parts.place,
     capabilities,
     revision: async () => parts.revision,
     async create(spec, signal) {

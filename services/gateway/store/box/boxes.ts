@@ -54,8 +54,8 @@ const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes
 export const isEmbodiedBy = (instance: string) =>
   sql`exists (select from ${instances} where ${instances.id} = ${instance} and ${instances.boxId} = ${boxes.id} and ${instances.state} <> 'destroying')`;
 /** Of instances with their boxes: those of ready ones that run, behind `after`. */
-export const embodies = (driver: string, after: string) =>
-  and(eq(instances.driver, driver), eq(instances.state, 'running'), eq(boxes.state, 'ready'), gt(instances.id, after));
+export const embodies = (site: string, after: string) =>
+  and(eq(instances.site, site), eq(instances.state, 'running'), eq(boxes.state, 'ready'), gt(instances.id, after));
 /** A box that is ready, the id of its instance, and where that listens. */
 export interface EmbodiedBox {
   box: BoxRow;
@@ -339,14 +339,14 @@ export const createBoxStore = (db: Database) => {
 
     /** A page, by the ids of their instances, of ready boxes and what embodies them; only `budgeted` ones on request. */
     async embodied(
-      driver: string,
+      site: string,
       { after, limit, budgeted }: { after: string; limit: number; budgeted: boolean },
     ): Promise<EmbodiedBox[]> {
       return await db
         .select({ box: boxes, instance: instances.id, address: instances.address })
         .from(instances)
         .innerJoin(boxes, eq(instances.boxId, boxes.id))
-        .where(and(embodies(driver, after), budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined))
+        .where(and(embodies(site, after), budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined))
         .orderBy(asc(instances.id))
         .limit(limit);
     },

@@ -9,21 +9,21 @@ const endSeconds = 10;
 
 /** What drivers were asked to make. */
 export const createInstanceStore = (db: Database) => ({
-  /** A page of a driver's instances in the order of their ids, for comparison with what the driver has. */
-  async after(driver: string, after: string, limit: number): Promise<InstanceRow[]> {
+  /** A page of a site's instances in the order of their ids, for comparison with what the driver has. */
+  async after(site: string, after: string, limit: number): Promise<InstanceRow[]> {
     return await db
       .select()
       .from(instances)
-      .where(and(eq(instances.driver, driver), gt(instances.id, after)))
+      .where(and(eq(instances.site, site), gt(instances.id, after)))
       .orderBy(asc(instances.id))
       .limit(limit);
   },
 
   /**
-   * Some of a driver's instances that have to go; chosen by chance, so that one that will not go keeps nobody waiting. Whoever has
+   * Some of a site's instances that have to go; chosen by chance, so that one that will not go keeps nobody waiting. Whoever has
    * just ended a box still asks it how its runs went, and destroys it then.
    */
-  async destroying(driver: string, limit: number): Promise<InstanceRow[]> {
+  async destroying(site: string, limit: number): Promise<InstanceRow[]> {
     const beingEnded = db
       .select({ one: sql`1` })
       .from(boxes)
@@ -31,7 +31,7 @@ export const createInstanceStore = (db: Database) => ({
     return await db
       .select()
       .from(instances)
-      .where(and(eq(instances.driver, driver), eq(instances.state, 'destroying'), notExists(beingEnded)))
+      .where(and(eq(instances.site, site), eq(instances.state, 'destroying'), notExists(beingEnded)))
       .orderBy(sql`random()`)
       .limit(limit);
   },
@@ -41,12 +41,12 @@ export const createInstanceStore = (db: Database) => ({
   },
 
   /**
-   * Up to `limit` of a driver's instances that were being made for a box that waits for none any more have to go: it has ended, has another
+   * Up to `limit` of a site's instances that were being made for a box that waits for none any more have to go: it has ended, has another
    * one, or is not being restored. Such a row is what is left when the database was away while its gateway gave it up.
    */
-  async giveUp(driver: string, limit: number): Promise<void> {
+  async giveUp(site: string, limit: number): Promise<void> {
     const isWaited = or(eq(boxes.state, 'creating'), and(eq(boxes.state, 'hibernated'), eq(boxes.task, 'restore')));
-    const isCreating = and(eq(instances.driver, driver), eq(instances.state, 'creating'));
+    const isCreating = and(eq(instances.site, site), eq(instances.state, 'creating'));
     const left = db
       .select({ id: instances.id })
       .from(instances)

@@ -43,7 +43,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       .where(
         and(
           eq(instances.state, 'warm'),
-          eq(instances.driver, sql.placeholder('driver')),
+          eq(instances.site, sql.placeholder('site')),
           eq(instances.template, sql.placeholder('template')),
           eq(instances.generation, sql.placeholder('generation')),
           // Whoever has waited comes first.
@@ -142,10 +142,10 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
     ): Promise<{ box: BoxRow; instance: InstanceRow | null } | undefined> {
       const reusable = box.reusable ? box.userId : null;
       const { memoryMb } = box.limits;
-      const [row] = await claiming(memoryMb, wanted, ceiling, (on, { driver, generation }) =>
+      const [row] = await claiming(memoryMb, wanted, ceiling, (on, { site, generation }) =>
         (on === db ? claim : claimOn(on)).execute({
           ...box,
-          driver,
+          site,
           generation,
           reusable,
           boxMemoryMb: memoryMb,
@@ -160,9 +160,9 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
     /** Gives a box that is there and has not ended a warm instance in the same way; undefined when there is none. */
     async claimFor(box: Sized, wanted: Wanted, ceiling: Capacity): Promise<InstanceRow | undefined> {
       const { memoryMb } = box.limits;
-      const [row] = await claiming(memoryMb, wanted, ceiling, (on, { driver, template, generation }) =>
+      const [row] = await claiming(memoryMb, wanted, ceiling, (on, { site, template, generation }) =>
         (on === db ? claimFor : claimForOn(on)).execute({
-          driver,
+          site,
           template,
           generation,
           box: box.id,
@@ -180,7 +180,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
      */
     async reserve(
       box: Sized,
-      instance: { id: string; driver: string },
+      instance: { id: string; site: string },
       ceiling: Capacity,
     ): Promise<InstanceRow | undefined> {
       return await underCapacityLock(db, async (tx) => {

@@ -18,40 +18,40 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
   const isOfPool = and(isNull(instances.boxId), inArray(instances.state, ['creating', 'warm']));
   const isOfThisPool = and(
     isOfPool,
-    eq(instances.driver, pools.driver),
+    eq(instances.site, pools.site),
     eq(instances.template, pools.template),
     eq(instances.generation, pools.generation),
   );
   /** How many a pool has or is about to have. */
   const depth = sql<number>`(select count(*)::int from ${instances} where ${isOfThisPool})`;
 
-  const put = async (on: Pick<Database, 'insert'>, driver: string, plan: PoolPlan): Promise<void> => {
+  const put = async (on: Pick<Database, 'insert'>, site: string, plan: PoolPlan): Promise<void> => {
     const { generation, size } = plan;
     await on
       .insert(pools)
-      .values({ driver, ...plan })
-      .onConflictDoUpdate({ target: [pools.driver, pools.template], set: { generation, size } });
+      .values({ site, ...plan })
+      .onConflictDoUpdate({ target: [pools.site, pools.template], set: { generation, size } });
   };
 
   return {
-    /** Leaves a driver these pools only, with what is known of them: what was started last knows best. */
-    async publish(driver: string, templates: readonly string[], plans: readonly PoolPlan[]): Promise<void> {
+    /** Leaves a site these pools only, with what is known of them: what was started last knows best. */
+    async publish(site: string, templates: readonly string[], plans: readonly PoolPlan[]): Promise<void> {
       await db.transaction(async (tx) => {
         const others = templates.length > 0 ? notInArray(pools.template, [...templates]) : undefined;
-        await tx.delete(pools).where(and(eq(pools.driver, driver), others));
-        for (const plan of plans) await put(tx, driver, plan);
+        await tx.delete(pools).where(and(eq(pools.site, site), others));
+        for (const plan of plans) await put(tx, site, plan);
       });
     },
 
     /** What an image has become is another generation: from now on that is made, and what there is of the old one goes. */
-    renew: (driver: string, plan: PoolPlan): Promise<void> => put(db, driver, plan),
+    renew: (site: string, plan: PoolPlan): Promise<void> => put(db, site, plan),
 
-    /** The pools of a driver that have fewer instances than they are to have, the emptiest first. */
-    async lacking(driver: string): Promise<PoolPlan[]> {
+    /** The pools of a site that have fewer instances than they are to have, the emptiest first. */
+    async lacking(site: string): Promise<PoolPlan[]> {
       return await db
         .select({ template: pools.template, generation: pools.generation, size: pools.size })
         .from(pools)
-        .where(and(eq(pools.driver, driver), sql`${depth} < ${pools.size}`))
+        .where(and(eq(pools.site, site), sql`${depth} < ${pools.size}`))
         .orderBy(sql`${depth}::float / ${pools.size}`)
         .limit(100);
     },
@@ -61,7 +61,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
      * ceiling, or somebody waits for that. Whatever is being made or destroyed is counted.
      */
     async reserve(
-      driver: string,
+      site: string,
       { template, generation, memoryMb }: Pick<PoolPlan, 'template' | 'generation'> & { memoryMb: number },
       id: string,
       ceiling: Capacity,
@@ -74,7 +74,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
           .from(pools)
           .where(
             and(
-              eq(pools.driver, driver),
+              eq(pools.site, site),
               eq(pools.template, template),
               eq(pools.generation, generation),
               sql`${depth} < ${pools.size}`,
@@ -83,7 +83,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         if (lacks.length === 0) return false;
         await tx
           .insert(instances)
-          .values({ id, driver, template, generation, memoryMb, state: 'creating', gatewayId: gateway });
+          .values({ id, site, template, generation, memoryMb, state: 'creating', gatewayId: gateway });
         return true;
       });
     },
@@ -98,12 +98,12 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
       return rows.length > 0;
     },
 
-    /** A page of a driver's warm instances, by their ids. */
-    async warm(driver: string, after: string, limit: number): Promise<InstanceRow[]> {
+    /** A page of a site's warm instances, by their ids. */
+    async warm(site: string, after: string, limit: number): Promise<InstanceRow[]> {
       return await db
         .select()
         .from(instances)
-        .where(and(eq(instances.driver, driver), eq(instances.state, 'warm'), gt(instances.id, after)))
+        .where(and(eq(instances.site, site), eq(instances.state, 'warm'), gt(instances.id, after)))
         .orderBy(asc(instances.id))
         .limit(limit);
     },
@@ -119,11 +119,11 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
     },
 
     /**
-     * Takes up to `limit` instances of a driver out of the pools, to be destroyed: those of another generation or of no pool at
+     * Takes up to `limit` instances of a site out of the pools, to be destroyed: those of another generation or of no pool at
      * all, those that are too many, and those that are `creating` for longer than `givenUpMs`, or whose gateway died while it made them.
      * One that is just being made is given up.
      */
-    async drain(driver: string, limit: number, givenUpMs: number): Promise<InstanceRow[]> {
+    async drain(site: string, limit: number, givenUpMs: number): Promise<InstanceRow[]> {
       const ranked = db
         .select({
           id: instances.id,
@@ -136,12 +136,12 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .leftJoin(
           pools,
           and(
-            eq(pools.driver, instances.driver),
+            eq(pools.site, instances.site),
             eq(pools.template, instances.template),
             eq(pools.generation, instances.generation),
           ),
         )
-        .where(and(eq(instances.driver, driver), isOfPool))
+        .where(and(eq(instances.site, site), isOfPool))
         .as('ranked');
       const surplus = db
         .select({ id: ranked.id })
@@ -153,7 +153,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
       return await db
         .update(instances)
         .set({ state: 'destroying' })
-        .where(and(eq(instances.driver, driver), isOfPool, or(inArray(instances.id, surplus), isAbandoned)))
+        .where(and(eq(instances.site, site), isOfPool, or(inArray(instances.id, surplus), isAbandoned)))
         .returning();
     },
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { type PoolInstance, planSeating, type Room, type Waiter } from './seating.ts';
 
-const pool = { driver: 'none', template: 'python', generation: 'now' };
+const pool = { site: 'none', template: 'python', generation: 'now' };
 const warm = (id: string, memoryMb = 1000): PoolInstance => ({ id, ...pool, memoryMb });
 /** Waits for a new instance unless `generation` says that a warm one would do. */
 const waiter = (boxId: string, memoryMb: number, more: Partial<Waiter> = {}): Waiter => ({

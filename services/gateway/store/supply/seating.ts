@@ -4,7 +4,7 @@ import { type Capacity, holds } from './capacity.ts';
 export interface Waiter {
   boxId: string;
   tenantId: string;
-  driver: string;
+  site: string;
   template: string;
   /** Of the warm instances that would do; null when none would. */
   generation: string | null;
@@ -18,7 +18,7 @@ export interface Waiter {
 /** A warm instance, or one that is about to be warm. */
 export interface PoolInstance {
   id: string;
-  driver: string;
+  site: string;
   template: string | null;
   generation: string | null;
   memoryMb: number;
@@ -79,10 +79,10 @@ export const planSeating = <W extends Waiter>(queue: readonly W[], room: Room): 
 
 /** Takes the first that would do for a waiter, with at most `moreMb` of memory beside its own, out of the list. */
 const take = (instances: PoolInstance[], waiter: Waiter, moreMb: number): PoolInstance | undefined => {
-  const { driver, template, generation, memoryMb } = waiter;
+  const { site, template, generation, memoryMb } = waiter;
   const at = instances.findIndex(
     (one) =>
-      one.driver === driver &&
+      one.site === site &&
       one.template === template &&
       one.generation === generation &&
       memoryMb - one.memoryMb <= Math.max(0, moreMb),

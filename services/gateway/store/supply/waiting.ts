@@ -89,7 +89,7 @@ export const someoneWaits = (db: Database, ceiling: Bounds, tenantId?: string | 
 
 /** The warm instances that would do for a box: of this pool. `generation` is null when none would. */
 export interface Wanted {
-  driver: string;
+  site: string;
   template: string;
   generation: string | null;
   /** What each of them may use of memory. */
@@ -127,15 +127,15 @@ export const createWaitingStore = (db: Database) => ({
       const turn = Math.max((own?.last ?? -1) + 1, all?.first ?? 0);
       // Its gateway takes it out in time; this is for one that cannot.
       const until = sql`now() + make_interval(secs => ${waitMs / 1000 + goneSeconds})`;
-      const { driver, template, generation } = wanted;
+      const { site, template, generation } = wanted;
       const { id: boxId, tenantId } = box;
       await tx
         .insert(waiting)
-        .values({ boxId, tenantId, driver, template, generation, turn, until })
+        .values({ boxId, tenantId, site, template, generation, turn, until })
         // There already: the answer to an earlier call was lost. It keeps its turn.
         .onConflictDoUpdate({
           target: waiting.boxId,
-          set: { driver, template, generation, until, seenAt: sql`now()` },
+          set: { site, template, generation, until, seenAt: sql`now()` },
         });
       return true;
     });
@@ -148,7 +148,7 @@ export const createWaitingStore = (db: Database) => ({
 
   /**
    * Shows that `mine` still wait, and lets those on whose turn it is. When there is no room, warm instances that nobody who waits
-   * could use are evicted, which their driver has to destroy. `newId` names an instance that is to be made. `missing` are in the
+   * could use are evicted, which their site has to destroy. `newId` names an instance that is to be made. `missing` are in the
    * queue no more, because their boxes have ended.
    */
   async admit(
@@ -222,7 +222,7 @@ const warmingInstances = (tx: Transaction) =>
 
 const seat = async (
   tx: Transaction,
-  { boxId, driver, memoryMb }: Waiter,
+  { boxId, site, memoryMb }: Waiter,
   warmId: string | undefined,
   newId: () => string,
 ): Promise<InstanceRow | undefined> => {
@@ -231,7 +231,7 @@ const seat = async (
   if (left.length === 0) return undefined;
   const [row] =
     warmId === undefined
-      ? await tx.insert(instances).values({ id: newId(), driver, boxId, memoryMb, state: 'creating' }).returning()
+      ? await tx.insert(instances).values({ id: newId(), site, boxId, memoryMb, state: 'creating' }).returning()
       : await tx
           .update(instances)
           .set({ state: 'creating', boxId, memoryMb })

@@ -60,7 +60,7 @@ export const createQuotaStore = (db: Database) => {
      * A page, by the ids of their instances, of ready boxes whose tenants have no CPU time left today. The use of a box may be written
      * up to `lagMs` late.
      */
-    async overCpuToday(driver: string, after: string, lagMs: number, limit: number): Promise<BoxOverCpu[]> {
+    async overCpuToday(site: string, after: string, lagMs: number, limit: number): Promise<BoxOverCpu[]> {
       const anyRunning = db
         .select({ one: sql`1` })
         .from(executions)
@@ -92,7 +92,7 @@ export const createQuotaStore = (db: Database) => {
         .from(instances)
         .innerJoin(boxes, eq(instances.boxId, boxes.id))
         .innerJoin(over, eq(over.tenantId, boxes.tenantId))
-        .where(embodies(driver, after))
+        .where(embodies(site, after))
         .orderBy(asc(instances.id))
         .limit(limit);
       return rows.map(({ id, tenantId, instance, address, limits: { cpus }, isUsed, ...quota }) => ({

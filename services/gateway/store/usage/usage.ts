@@ -50,13 +50,13 @@ export const createUsageStore = (db: Database) => ({
   },
 
   /** A page of the ids of instances that are a box's own, paused ones included, in their order. */
-  async inUse(driver: string, after: string, limit: number): Promise<string[]> {
+  async inUse(site: string, after: string, limit: number): Promise<string[]> {
     const rows = await db
       .select({ id: instances.id })
       .from(instances)
       .where(
         and(
-          eq(instances.driver, driver),
+          eq(instances.site, site),
           eq(instances.state, 'running'),
           isNotNull(instances.boxId),
           gt(instances.id, after),
