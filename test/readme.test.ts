@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { glob, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join, resolve } from 'node:path';
+import { delimiter, dirname, join, normalize } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -10,31 +10,37 @@ import { readTemplates, templateFields } from '../services/gateway/boxes/supply/
 import { type RunningAgent, serveAgent } from './agent/agent-harness.ts';
 import { type ModelServer, runs, startModelServer } from './agent/model-server.ts';
 import { drivers, type RunningGateway, startGateway } from './api/harness.ts';
+import { adminKey } from './api/operator.ts';
+import { pages, project, readAnchors, readBlocks, readPage, readScripts } from './pages.ts';
 
 const run = promisify(execFile);
 const marker = '---codebox-block---';
 
-const project = resolve(import.meta.dirname, '..');
-/** The pages that have shell blocks, which all begin with nothing but a gateway. */
-const pages = ['README.md', 'docs/send-code.md'];
+const blocks = (await Promise.all(pages.map(readBlocks))).flat();
+/** Pages whose shell blocks need nothing but a running gateway and agent. test/contributing.test.ts follows the other one. */
+const runnable = [
+  ...new Set(blocks.flatMap(({ page, language, notRun }) => (language === 'sh' && notRun === undefined ? [page] : []))),
+].filter((page) => page !== 'CONTRIBUTING.md');
 
-/** The shell blocks of a page in order, each with what its output must contain. */
-const readBlocks = async (page: string): Promise<{ script: string; expected: string | undefined }[]> => {
-  const text = await readFile(join(project, page), 'utf8');
-  return [...text.matchAll(/```sh\n(.*?)```\n(?:```json\n(.*?)```)?/gs)].map(([, script = '', expected]) => ({
-    script,
-    expected: expected?.trim(),
-  }));
-};
-
-test('the pages with shell blocks are those that are run', async () => {
-  const docs = (await readdir(join(project, 'docs'))).map((name) => `docs/${name}`);
-  const all = await Promise.all(docs.map(async (page) => ((await readBlocks(page)).length > 0 ? [page] : [])));
-  expect(['README.md', ...all.flat()]).toEqual(pages);
+test('README is short', async () => {
+  expect((await readPage('README.md')).split('\n').length).toBeLessThanOrEqual(150);
 });
 
+test('every fenced block says its language, so that no shell block is overlooked', () => {
+  const known = ['sh', 'json', 'yaml', 'ts', 'python', 'dockerfile', 'text'];
+  const others = blocks.filter(({ language }) => !known.includes(language));
+  expect(others.map(({ page, line }) => `${page}:${line}`)).toEqual([]);
+});
+
+test.each(blocks.filter(({ notRun }) => notRun !== undefined))(
+  'the block of $page:$line is not run ($notRun), and is shell all the same',
+  async ({ text }) => {
+    await run('bash', ['-n', '-c', text]);
+  },
+);
+
 test('docs/templates.md has every field of a template, and its example is one that the gateway takes', async () => {
-  const text = await readFile(join(project, 'docs/templates.md'), 'utf8');
+  const text = await readPage('docs/templates.md');
   const [, example = ''] = /```yaml\n(.*?)```/s.exec(text) ?? [];
   const folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
   const file = join(folder, 'templates.yaml');
@@ -46,29 +52,64 @@ test('docs/templates.md has every field of a template, and its example is one th
   expect(Object.keys((parse(example) as { data: object }).data)).toEqual(templateFields);
 });
 
-test('every link between the pages leads to something', async () => {
-  const docs = (await readdir(join(project, 'docs'))).map((name) => `docs/${name}`);
-  for (const page of ['README.md', 'examples/README.md', 'deploy/README.md', ...docs]) {
-    const text = await readFile(join(project, page), 'utf8');
-    for (const [, link = ''] of text.matchAll(/\]\(([^)#\s]+)(?:#[^)]*)?\)/g)) {
-      if (/^[a-z]+:/.test(link)) continue;
-      expect([page, link, existsSync(join(project, dirname(page), link))]).toEqual([page, link, true]);
-    }
-  }
+test('docs/configure.md has every variable that the services read, and no others', async () => {
+  const sources = [
+    'services/gateway/config.ts',
+    'services/gateway/tracing/settings.ts',
+    'services/agent/config.ts',
+    'services/agent/models/settings.ts',
+  ];
+  const texts = await Promise.all(sources.map((source) => readFile(join(project, source), 'utf8')));
+  const read = texts.flatMap((text) => [...text.matchAll(/^ {2}([A-Z]{2,}_[A-Z_]+): /gm)].map(([, name = '']) => name));
+  expect(read.length).toBeGreaterThan(50);
+  const text = await readPage('docs/configure.md');
+  const written = [...text.matchAll(/`([A-Z]{2,}_[A-Z_]+)(?:=[^`]*)?`/g)].map(([, name = '']) => name);
+  const elsewhere = /^OTEL_/; // docs/operate.md explains these.
+  const operate = await readPage('docs/operate.md');
+  expect(read.filter((name) => !(elsewhere.test(name) ? operate : text).includes(`\`${name}\``))).toEqual([]);
+  const others = ['CODEBOX_AGENT', 'DATABASE_URL_FILE', 'OTEL_EXPORTER_OTLP_ENDPOINT'];
+  expect(written.filter((name) => !read.includes(name) && !others.includes(name))).toEqual([]);
 });
 
-describe.each(drivers)('README on the %s driver', (driver) => {
+test('every link between the pages leads to something, with its anchor', async () => {
+  const broken: string[] = [];
+  for (const page of pages) {
+    for (const [, link = ''] of (await readPage(page)).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(link)) continue;
+      const [path = '', anchor] = link.split('#');
+      const target = path === '' ? page : normalize(join(dirname(page), path));
+      const isThere = existsSync(join(project, target));
+      if (isThere && (anchor === undefined || (await readAnchors(target)).includes(anchor))) continue;
+      broken.push(`${page}: ${link}`);
+    }
+  }
+  expect(broken).toEqual([]);
+});
+
+test('every page that the code names is there', async () => {
+  const sources = glob(['{services,scripts,images,deploy,test}/**/*.{ts,tsx,py,mjs,sh,yaml}'], {
+    cwd: project,
+    exclude: (name) => name.includes('node_modules'),
+  });
+  for await (const source of sources)
+    for (const [name] of (await readFile(join(project, source), 'utf8')).matchAll(/\bdocs\/[\w/-]+\.md\b/g))
+      expect([source, name, existsSync(join(project, name))]).toEqual([source, name, true]);
+});
+
+describe.each(drivers)('the documentation on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let agent: RunningAgent;
   let model: ModelServer;
   let folder: string;
   beforeAll(async () => {
-    gateway = await startGateway(driver);
+    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey });
     model = await startModelServer();
-    model.say(runs('import pandas\npandas.read_csv("sales.csv").sales.sum()'), { text: '12 were sold.' });
     agent = await serveAgent(gateway, { CODEBOX_MODEL_URL: `${model.url}/v1`, CODEBOX_MODEL: 'compatible/scripted' });
     folder = await mkdtemp(join(tmpdir(), 'codebox-readme-'));
     await symlink(gateway.dataDir, join(folder, '.codebox'));
+    // As in the project, but without a look at what is installed.
+    const scripts = { admin: `"${process.execPath}" "${join(project, 'scripts/admin.ts')}"` };
+    await writeFile(join(folder, 'package.json'), JSON.stringify({ scripts }));
   });
   afterAll(async () => {
     await agent?.dispose();
@@ -77,21 +118,26 @@ describe.each(drivers)('README on the %s driver', (driver) => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  test.each(pages)('every curl block of %s does what it says, pasted one after the other', async (page) => {
-    const blocks = await readBlocks(page);
-    expect(blocks.length).toBeGreaterThan(4);
-    const script = blocks
+  test.each(runnable)('every shell block of %s does what it says, pasted one after the other', async (page) => {
+    const scripts = await readScripts(page);
+    if (['README.md', 'docs/agent.md'].includes(page))
+      model.say(runs('import pandas\npandas.read_csv("sales.csv").sales.sum()'), { text: '12 were sold.' });
+    const script = scripts
       .map((block) => `${block.script}\necho '${marker}'`)
       .join('\n')
       .replaceAll('http://localhost:8080', gateway.url)
       .replaceAll('http://localhost:8090', agent.url);
     const { stdout } = await run('bash', ['-euo', 'pipefail', '-c', script], {
       cwd: folder,
-      env: { ...process.env, PATH: [dirname(process.execPath), process.env.PATH].join(delimiter) },
+      env: {
+        ...process.env,
+        PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
+        CODEBOX_ADMIN_KEY: adminKey,
+      },
       maxBuffer: 32 * 1024 * 1024,
       timeout: 120_000,
     });
     const outputs = stdout.split(marker);
-    for (const [index, block] of blocks.entries()) if (block.expected) expect(outputs[index]).toContain(block.expected);
+    for (const [index, { expected }] of scripts.entries()) if (expected) expect(outputs[index]).toContain(expected);
   });
 });

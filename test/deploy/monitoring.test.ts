@@ -136,8 +136,9 @@ describe('what is read of the metrics', () => {
     expect(own.filter((name) => !isShown(name))).toEqual([]);
   });
 
-  test('README names all series of the gateway, and no others', async () => {
-    const table = /^## Observe$(.*?)^## /ms.exec(await readFile(join(projectFolder, 'README.md'), 'utf8'))?.[1] ?? '';
+  test('docs/operate.md names all series of the gateway, and no others', async () => {
+    const table =
+      /^## Observe$(.*?)^## /ms.exec(await readFile(join(projectFolder, 'docs/operate.md'), 'utf8'))?.[1] ?? '';
     const told = [...table.matchAll(/`(codebox_\w*)(?:\{([\w,]+)\}(\w*))?/g)].flatMap(([, name = '', inner = '']) =>
       name.endsWith('_') ? inner.split(',').map((part) => name + part) : [name],
     );
