@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { type CallOptions, parse, pause } from './client-transport.ts';
-import { CodeBoxError } from './errors.ts';
+import { CodeBoxError, hasCode } from './errors.ts';
 
 /** The gateway pings after 15 s of silence, so a connection that is silent for this long is dead. */
 const silenceMs = 45_000;
@@ -65,7 +65,7 @@ export async function* followEvents<E>(follow: Follow<E>): AsyncGenerator<E, voi
       }
     } catch (error) {
       signal?.throwIfAborted();
-      const isCut = error instanceof CodeBoxError && error.code === 'unavailable';
+      const isCut = hasCode(error, 'unavailable');
       if (!isCut || failures >= maxFailures) throw error;
     }
     if (failures >= maxFailures) throw new CodeBoxError('unavailable', 'The stream breaks off repeatedly.');

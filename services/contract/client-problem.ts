@@ -1,6 +1,9 @@
 import { CodeBoxError, type CodeBoxErrorOptions, type ErrorCode } from './errors.ts';
 import { type Problem, problemSchema } from './problem.ts';
 
+/** A newer gateway may have further reasons; the code says enough then. */
+const receivedSchema = problemSchema.extend({ reason: problemSchema.shape.reason.catch(undefined) });
+
 /** Error codes for responses that are not problem+json, so come from a proxy and not from the gateway. */
 const byStatus: Record<number, ErrorCode> = {
   401: 'unauthorized',
@@ -31,7 +34,7 @@ export const problemOf = async (response: Response): Promise<CodeBoxError> => {
     ...(requestId !== undefined && { requestId }),
   };
   const text = await response.text();
-  const problem = problemSchema.safeParse(asJson(text)).data;
+  const problem = receivedSchema.safeParse(asJson(text)).data;
   if (problem === undefined) {
     const said = `${status} ${text.slice(0, 200)}`.trim();
     return new CodeBoxError(byStatus[status] ?? 'internal', `The response was ${said}`, options);
@@ -45,6 +48,7 @@ export const toError = (problem: Problem, options: CodeBoxErrorOptions = {}): Co
     status: problem.status,
     ...options,
     requestId: problem.requestId,
+    ...(problem.reason && { reason: problem.reason }),
     ...(problem.retryAfterSeconds !== undefined && { retryAfterSeconds: problem.retryAfterSeconds }),
     ...(problem.errors && { errors: problem.errors }),
     ...(problem.quota && { quota: problem.quota }),

@@ -25,6 +25,25 @@ export const errorCodes = [
 
 export type ErrorCode = (typeof errorCodes)[number];
 
+/**
+ * Why it was refused, where one code has several reasons that programs tell apart. Each belongs to one code; an error of a code may
+ * have none.
+ */
+export const errorReasons = [
+  'code_running',
+  'box_hibernated',
+  'box_changing',
+  'task_called_off',
+  'key_in_use',
+  'effect_unknown',
+  'answer_not_kept',
+  'not_waiting',
+  'context_busy',
+  'protocol',
+] as const;
+
+export type ErrorReason = (typeof errorReasons)[number];
+
 /** One fault in the input: a JSON pointer into the body, or `/query/…`, `/path/…`, `/headers/…`. */
 export interface InputFault {
   pointer: string;
@@ -40,6 +59,7 @@ export interface QuotaMet {
 
 export interface CodeBoxErrorOptions {
   cause?: unknown;
+  reason?: ErrorReason | undefined;
   quota?: QuotaMet;
   errors?: readonly InputFault[];
   retryAfterSeconds?: number;
@@ -54,6 +74,8 @@ export interface CodeBoxErrorOptions {
 export class CodeBoxError extends Error {
   override readonly name = 'CodeBoxError';
   readonly code: ErrorCode;
+  /** Undefined where the code says all that is known, or all that programs need. */
+  readonly reason: ErrorReason | undefined;
   /** The faults in the input, for `invalid_request`. */
   readonly errors: readonly InputFault[];
   /** The quota, for `quota_exceeded`. */
@@ -68,6 +90,7 @@ export class CodeBoxError extends Error {
   constructor(code: ErrorCode, message: string, options: CodeBoxErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
+    this.reason = options.reason;
     this.errors = options.errors ?? [];
     this.quota = options.quota;
     this.retryAfterSeconds = options.retryAfterSeconds;
@@ -83,6 +106,10 @@ export const findCodeBoxError = (thrown: unknown): CodeBoxError | undefined => {
   }
   return undefined;
 };
+
+/** Whether a CodeBoxError of this code was thrown and, where one is given, for this reason. */
+export const hasCode = (thrown: unknown, code: ErrorCode, reason?: ErrorReason): thrown is CodeBoxError =>
+  thrown instanceof CodeBoxError && thrown.code === code && (reason === undefined || thrown.reason === reason);
 
 /** Whether the error is `unavailable`, so that a later attempt makes sense. */
 export const isUnavailable = (thrown: unknown): boolean => findCodeBoxError(thrown)?.code === 'unavailable';

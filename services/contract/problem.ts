@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { errorCodes } from './errors.ts';
+import { errorCodes, errorReasons } from './errors.ts';
 
 /** RFC 9457 problem details, the body of every response with a status of 400 or above. */
 export const problemSchema = z
@@ -9,6 +9,9 @@ export const problemSchema = z
     status: z.int(),
     detail: z.string(),
     code: z.enum(errorCodes),
+    reason: z.enum(errorReasons).optional().meta({
+      description: 'Which of several reasons, where programs may want to tell them apart.',
+    }),
     requestId: z.string(),
     retryAfterSeconds: z.number().optional().meta({
       description: 'When to try again after a temporary refusal; over HTTP also the header Retry-After.',

@@ -3,6 +3,7 @@ import { accepts } from 'hono/accepts';
 import { CodeBoxError, type ErrorCode, errorCodes } from '#contract';
 import type { HttpEnv } from './env.ts';
 import { problemKinds } from './problem-kinds.ts';
+import { reasonsOf } from './problem-reasons.ts';
 
 const types = { html: 'text/html', json: 'application/json', markdown: 'text/markdown' };
 
@@ -12,16 +13,19 @@ export const problemPath = (code: ErrorCode): string => `/problems/${code}`;
 const section = (code: ErrorCode): string => {
   const { status, title, meaning, causes, remedy } = problemKinds[code];
   const list = causes.map((cause) => `- ${cause}`).join('\n');
-  return `## ${code}\n\n${status} ${title}. ${meaning}\n\nUsual causes:\n\n${list}\n\nWhat to do: ${remedy}\n`;
+  const reasons = reasonsOf(code).map((of) => `- \`${of.reason}\`: ${of.meaning}`);
+  const told = reasons.length > 0 ? `Values of \`reason\`:\n\n${reasons.join('\n')}\n\n` : '';
+  return `## ${code}\n\n${status} ${title}. ${meaning}\n\nUsual causes:\n\n${list}\n\n${told}What to do: ${remedy}\n`;
 };
 
 /** All kinds of problems as one page of Markdown. */
 export const problemsMarkdown = (): string =>
   [
     '# Errors\n',
-    'Whatever fails is answered by `application/problem+json` (RFC 9457). Programs branch on `code`; `detail` is for people, `errors` has a',
-    'JSON pointer to each fault in the input, `requestId` is what the log of the service knows it by, and `type` is a path of the same',
-    'server at which the text below stands, as a page, as Markdown or as JSON.\n',
+    'Whatever fails is answered by `application/problem+json` (RFC 9457). Programs branch on `code`, and on `reason` where a code has',
+    'several; both are closed lists, and most errors have no `reason`. `detail` is for people, `errors` has a JSON pointer to each fault in',
+    'the input, `requestId` is what the log of the service knows it by, and `type` is a path of the same server at which the text below',
+    'stands, as a page, as Markdown or as JSON.\n',
     '| code | status | meaning |',
     '|---|---|---|',
     ...errorCodes.map(
@@ -38,7 +42,9 @@ const toHtml = (text: string): string =>
 const article = (code: ErrorCode): string => {
   const { status, title, meaning, causes, remedy } = problemKinds[code];
   const list = causes.map((cause) => `<li>${toHtml(cause)}</li>`).join('');
-  return `<h1>${code}</h1><p>${status} ${title}. ${toHtml(meaning)}</p><h2>Usual causes</h2><ul>${list}</ul><h2>What to do</h2><p>${toHtml(remedy)}</p>`;
+  const reasons = reasonsOf(code).map((of) => `<li><code>${of.reason}</code>: ${toHtml(of.meaning)}</li>`);
+  const told = reasons.length > 0 ? `<h2>Values of <code>reason</code></h2><ul>${reasons.join('')}</ul>` : '';
+  return `<h1>${code}</h1><p>${status} ${title}. ${toHtml(meaning)}</p><h2>Usual causes</h2><ul>${list}</ul>${told}<h2>What to do</h2><p>${toHtml(remedy)}</p>`;
 };
 
 const page = (title: string, content: string): string => `<!doctype html>
@@ -61,7 +67,8 @@ export const addProblemPages = <E extends HttpEnv>(app: Hono<E>): void => {
       "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
     );
     const type = accepts(c, { header: 'Accept', supports: Object.values(types), default: types.markdown });
-    if (type === types.json) return c.json(code ? { code, ...problemKinds[code] } : problemKinds);
+    if (type === types.json)
+      return c.json(code ? { code, ...problemKinds[code], reasons: reasonsOf(code) } : problemKinds);
     if (type === types.html) {
       const list = errorCodes.map(
         (one) => `<li><a href="${problemPath(one)}">${one}</a>: ${toHtml(problemKinds[one].meaning)}</li>`,

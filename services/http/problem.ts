@@ -22,13 +22,15 @@ export const asCodeBoxError = (thrown: unknown): CodeBoxError => {
 /** An error as RFC 9457 problem details. */
 export const toProblem = (error: CodeBoxError, requestId: string): Problem => {
   const { status, title } = problemKinds[error.code];
-  const retryAfterSeconds = error.retryAfterSeconds ?? (status === 429 || status === 503 ? soonSeconds : undefined);
+  const isPassing = (status === 429 || status === 503) && error.reason !== 'protocol';
+  const retryAfterSeconds = error.retryAfterSeconds ?? (isPassing ? soonSeconds : undefined);
   return {
     type: problemPath(error.code),
     title,
     status,
     detail: error.message,
     code: error.code,
+    ...(error.reason && { reason: error.reason }),
     requestId,
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
     ...(error.errors.length > 0 && { errors: [...error.errors] }),

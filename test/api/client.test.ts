@@ -213,7 +213,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect(streamOf(heard, 'stdout')).toContain('got it\n');
     const loop = await session.execute({ code: 'print("in")\nwhile True: pass' });
     for await (const event of loop) if (event.type === 'stdout') break;
-    expect((await refusal(session.input(loop.id, 'x'))).code).toBe('conflict');
+    expect((await refusal(session.input(loop.id, 'x'))).reason).toBe('not_waiting');
     expect((await refusal(session.execute({ code: '1', timeoutSeconds: -1 }))).errors[0]?.pointer).toBe(
       '/timeoutSeconds',
     );

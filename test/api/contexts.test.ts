@@ -149,7 +149,7 @@ open(site.getusersitepackages() + "/latecomer.py", "w").write("value = 7")`;
     const body = { code: 'import time; time.sleep(60)', context: context.id, detach: true };
     const started = await gateway.post<{ id: string }>(`/v1/boxes/${box.id}/executions`, body);
     const answer = await gateway.get<Problem>(path(box, `/${context.id}/variables`));
-    expect(answer).toMatchObject({ status: 409, body: { code: 'conflict' } });
+    expect(answer).toMatchObject({ status: 409, body: { code: 'conflict', reason: 'context_busy' } });
     await gateway.post(`/v1/boxes/${box.id}/executions/${started.body.id}/interrupt`, {});
   });
 

@@ -100,12 +100,12 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
       return items.find((item) => item.id !== box.id && item.state === 'ready');
     });
     const busy = await gateway.post<Problem>('/v1/run', ask, keyed('broken'));
-    expect([busy.status, busy.body.detail]).toEqual([409, expect.stringContaining('in progress')]);
+    expect([busy.status, busy.body.reason]).toEqual([409, 'key_in_use']);
     await remove(inside.id);
     const first = await running;
     const again = await gateway.post<Run | Problem>('/v1/run', ask, keyed('broken'));
     if (first.status === 200) expect(again.body).toEqual(first.body);
-    else expect([again.status, JSON.stringify(again.body)]).toEqual([409, expect.stringContaining('unknown')]);
+    else expect([again.status, JSON.stringify(again.body)]).toEqual([409, expect.stringContaining('effect_unknown')]);
   });
 
   test('one key sent many times at once runs once, however often it is given back', async () => {

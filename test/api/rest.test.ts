@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Box, BoxStats, Client, Execution } from '#contract';
+import { type Box, type BoxStats, type Client, type Execution, hasCode } from '#contract';
 import { chooseDriver } from '../../services/gateway/composition/choose-driver.ts';
 import { readConfig } from '../../services/gateway/config.ts';
 import { anyDriver, databaseUrl, drivers, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
@@ -59,7 +59,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     const untilGo = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.05)';
     const running = await executions.start(id, { code: untilGo });
     const refused = await refusal(boxes.pause(id));
-    expect([refused.code, refused.message]).toEqual(['conflict', expect.stringContaining(running.id)]);
+    expect(refused).toMatchObject({ reason: 'code_running', message: expect.stringContaining(running.id) });
     await client.files.write(id, 'go', '');
     await eventually(async () => (await executions.read(id, running.id)).status === 'ok');
     expect(await boxes.pause(id)).toMatchObject({ id, state: 'paused' });
@@ -88,7 +88,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
       checkpoint: { sizeBytes: expect.any(Number) },
     });
     expect(await blobs(box.id)).toHaveLength(1);
-    expect((await refusal(client.boxes.stats(box.id))).code).toBe('conflict');
+    expect(hasCode(await refusal(client.boxes.stats(box.id)), 'conflict', 'box_hibernated')).toBe(true);
     // What is known of it is told without waking it.
     expect(await client.executions.read(box.id, old.id)).toMatchObject({ status: 'ok' });
     expect(await read(box.id)).toMatchObject({ state: 'hibernated' });

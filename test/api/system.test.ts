@@ -3,7 +3,8 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { errorCodes } from '#contract';
+import { errorCodes, errorReasons } from '#contract';
+import { problemReasons } from '../../services/http/problem-reasons.ts';
 import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driver) => {
@@ -49,6 +50,11 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
     for (const one of errorCodes) {
       expect(await read('*/*', `/problems/${one}`)).toMatch(/^200 /);
       expect(await read('text/html', '/problems')).toContain(`href="/problems/${one}"`);
+    }
+    for (const reason of errorReasons) {
+      const { code } = problemReasons[reason];
+      expect(await read('*/*', `/problems/${code}`)).toContain(`- \`${reason}\`: `);
+      expect(await read('text/html', `/problems/${code}`)).toContain(`<code>${reason}</code>`);
     }
     expect(await read('*/*', '/problems/constructor')).toMatch(/^404 /);
     expect(code).toBe('unauthorized');

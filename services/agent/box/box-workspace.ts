@@ -1,4 +1,4 @@
-import { type Box, type Client, CodeBoxError, type ExecutionEvent, type FileEntry } from '#contract';
+import { type Box, type Client, CodeBoxError, type ExecutionEvent, type FileEntry, hasCode } from '#contract';
 import { orAborted } from '../../waiting/or-aborted.ts';
 import type { Workspace } from '../loop/workspace.ts';
 import type { FactsOfBoxes } from './facts.ts';
@@ -106,7 +106,7 @@ export const createBoxWorkspace = ({ client, tenant, box, facts, executionSecond
       const read = (range?: { start: number; end: number }) =>
         client.files.open(box.id, toBoxPath(path), { signal, ...(range && { range }) });
       const response = await read({ start: 0, end: maxBytes - 1 }).catch((error: unknown) => {
-        if (error instanceof CodeBoxError && error.code === 'range_not_satisfiable') return undefined;
+        if (hasCode(error, 'range_not_satisfiable')) return undefined;
         throw error;
       });
       if (response === undefined) return { text: '', isWhole: true, sizeBytes: 0 };

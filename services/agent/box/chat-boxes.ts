@@ -1,4 +1,4 @@
-import { type Box, CodeBoxError } from '#contract';
+import { type Box, CodeBoxError, hasCode } from '#contract';
 import type { Owner } from '../chats/owner.ts';
 import type { ChatRow, ChatStore } from '../store/chats.ts';
 
@@ -61,7 +61,7 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
     try {
       return !ended.has((await client.boxes.read(chat.boxId)).state);
     } catch (error) {
-      if (error instanceof CodeBoxError && error.code === 'not_found') return false;
+      if (hasCode(error, 'not_found')) return false;
       throw error;
     }
   },
@@ -79,7 +79,7 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
     for await (const { id, state } of client.boxes.list({ user: chat })) {
       if (state === 'creating') continue;
       await client.boxes.delete(id).catch((error: unknown) => {
-        if (!(error instanceof CodeBoxError && (error.code === 'not_found' || error.code === 'gone'))) throw error;
+        if (!(hasCode(error, 'not_found') || hasCode(error, 'gone'))) throw error;
       });
     }
   },

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type Caller, type Client, CodeBoxError } from '#contract';
+import { type Caller, type Client, hasCode } from '#contract';
 
 /** So long the gateway is not asked again whose a key is. */
 const freshMs = 5000;
@@ -22,7 +22,7 @@ export const createCallers = (clientFor: (key: string | undefined) => Client, no
     known.set(id, { until: now() + freshMs, caller });
     // What could not be asked is asked again.
     caller.catch((error: unknown) => {
-      if (!(error instanceof CodeBoxError && error.code === 'unauthorized')) known.delete(id);
+      if (!hasCode(error, 'unauthorized')) known.delete(id);
     });
     const [oldest] = known.keys();
     if (known.size > maxKnown && oldest !== undefined) known.delete(oldest);

@@ -6,6 +6,7 @@ import {
   type Client,
   CodeBoxError,
   type FileEntry,
+  hasCode,
   type ListOptions,
   type Uploaded,
 } from '#contract';
@@ -140,8 +141,7 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
         return await openIn(clientFor(key), box, path ?? '', range);
       } catch (error) {
         // Deleted where nobody looked, as in a terminal.
-        if (path !== undefined && error instanceof CodeBoxError && error.code === 'not_found')
-          await forget(chat, { paths: [path] });
+        if (path !== undefined && hasCode(error, 'not_found')) await forget(chat, { paths: [path] });
         throw error;
       }
     },

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import type { Background } from '../../waiting/background.ts';
 import { createBoxWorkspace } from '../box/box-workspace.ts';
 import type { ChatBoxes } from '../box/chat-boxes.ts';
@@ -226,9 +226,7 @@ export type Making = ReturnType<typeof createMaking>;
 const agentStops = new CodeBoxError('unavailable', 'The agent was stopped in the middle of this answer. Ask again.');
 
 const isAway = (error: unknown): boolean =>
-  [error, error instanceof Error && error.cause].some(
-    (cause) => cause instanceof CodeBoxError && cause.code === 'unavailable',
-  );
+  [error, error instanceof Error && error.cause].some((cause) => hasCode(cause, 'unavailable'));
 
 const reasonOf = ({ reason }: AbortSignal): { code: string; detail: string } | null =>
   reason === agentStops ? { code: agentStops.code, detail: agentStops.message } : null;

@@ -1,4 +1,4 @@
-import { CodeBoxError, type ExecutionEvent, type Image } from '#contract';
+import { CodeBoxError, type ExecutionEvent, hasCode, type Image } from '#contract';
 import type { StoredImage } from '../store/stored.ts';
 import type { Kept } from './kept.ts';
 
@@ -42,8 +42,7 @@ export const createPictures = (kept: Kept, chat: string) => {
         error,
       }));
       if ('error' in kept) {
-        const why =
-          kept.error instanceof CodeBoxError && kept.error.code === 'too_large' ? ` ${kept.error.message}` : '';
+        const why = hasCode(kept.error, 'too_large') ? ` ${kept.error.message}` : '';
         const text = `[A picture could not be kept.${why}]\n`;
         return { event: { seq: event.seq, type: 'stderr', text } };
       }

@@ -5,7 +5,7 @@ import {
   type Approval,
   type Approve,
   type Attachment,
-  CodeBoxError,
+  hasCode,
   type Image,
   type Message,
   type Model,
@@ -179,7 +179,7 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
       try {
         return (await answers.ids(owner, chat)).at(-1);
       } catch (error) {
-        if (error instanceof CodeBoxError && error.code === 'not_found') return undefined;
+        if (hasCode(error, 'not_found')) return undefined;
         throw error;
       }
     },

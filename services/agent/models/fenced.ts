@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { CodeBoxError } from '#contract';
+import { hasCode } from '#contract';
 import { createFences } from './fences.ts';
 import type { LanguageModel, ModelEvent, ModelMessage, ModelRequest } from './model.ts';
 
@@ -131,8 +131,7 @@ export const createWillingModel = (model: LanguageModel, now = () => performance
           return yield* model.ask(request);
         } catch (error) {
           // It is refused before anything is said.
-          if (!(error instanceof CodeBoxError && error.code === 'invalid_request' && refusals.test(error.message)))
-            throw error;
+          if (!(hasCode(error, 'invalid_request') && refusals.test(error.message))) throw error;
           refusedUntil = now() + refusedMs;
         }
       }

@@ -1,12 +1,18 @@
 import { addAbortSignal, type Readable } from 'node:stream';
 import { errors } from 'undici';
 import { z } from 'zod';
-import { CodeBoxError, type ErrorCode } from '#contract';
+import { CodeBoxError, type ErrorCode, errorReasons } from '#contract';
+import { brokenProtocol } from './broken-protocol.ts';
 
 /** The head of an answer must come within this, and so must all of a short one. */
 export const answerDeadlineMs = 20_000;
 const maxJsonBytes = 8 * 1024 * 1024;
-const refusalSchema = z.object({ code: z.string(), detail: z.string().max(2000), pointer: z.string().optional() });
+const refusalSchema = z.object({
+  code: z.string(),
+  detail: z.string().max(2000),
+  pointer: z.string().optional(),
+  reason: z.enum(errorReasons).optional(),
+});
 
 const refusals: Record<number, ErrorCode> = {
   400: 'invalid_request',
@@ -49,7 +55,7 @@ export const readBounded = async (body: Readable, deadlineMs = answerDeadlineMs)
   let bytes = 0;
   for await (const chunk of body as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > maxJsonBytes) throw new CodeBoxError('unavailable', 'The box sent too long an answer.');
+    if (bytes > maxJsonBytes) throw brokenProtocol('The box sent too long an answer.');
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString('utf8');
@@ -63,14 +69,14 @@ export const readAnswer = async <T>(schema: z.ZodType<T>, body: Readable, deadli
 export const parseAnswer = <T>(schema: z.ZodType<T>, text: string): T => {
   const parsed = schema.safeParse(parseJson(text));
   if (parsed.success) return parsed.data;
-  throw new CodeBoxError('unavailable', 'The box sent an unexpected answer.', { cause: parsed.error });
+  throw brokenProtocol('The box sent an unexpected answer.', parsed.error);
 };
 
 const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text);
   } catch (cause) {
-    throw new CodeBoxError('unavailable', 'The box sent something that is not JSON.', { cause });
+    throw brokenProtocol('The box sent something that is not JSON.', cause);
   }
 };
 
@@ -83,8 +89,9 @@ export const readRefusal = async (status: number, body: Readable, deadlineMs?: n
   const parsed = refusalSchema.safeParse(parseJson(text || '{}'));
   if (!code || !parsed.success)
     return new CodeBoxError('unavailable', 'The box could not do that.', { cause: { status, parsed } });
-  const { detail, pointer } = parsed.data;
+  const { detail, pointer, reason } = parsed.data;
   return new CodeBoxError(code, detail, {
+    reason,
     ...(pointer && { errors: [{ pointer, detail }] }),
     ...(status === 429 && { retryAfterSeconds: 1 }),
   });

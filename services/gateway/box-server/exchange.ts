@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import type { Tunnels } from './tunnel.ts';
 
 /** One request to a server inside a box. */
@@ -49,7 +49,7 @@ export const exchange = async (
     return await first.answer;
   } catch (error) {
     // A server may end a connection just when it is used again. It has not begun to answer, and may be asked twice.
-    const isStale = first.request.reusedSocket && error instanceof CodeBoxError && error.code === 'bad_gateway';
+    const isStale = first.request.reusedSocket && hasCode(error, 'bad_gateway');
     if (!isStale || ask.leave.aborted) throw error;
     return await send(tunnels, port, ask, answerMs, false).answer;
   }

@@ -1,4 +1,5 @@
 import { CodeBoxError } from '#contract';
+import { brokenProtocol } from './broken-protocol.ts';
 
 /** The longest line that a box may send: one display of 16 MiB with its base64 and escapes. */
 const maxLineBytes = 32 * 1024 * 1024;
@@ -7,7 +8,7 @@ const maxStreamBytes = 128 * 1024 * 1024;
 
 /**
  * Splits a byte stream into the JSON values of its lines; blank lines are heartbeats and skipped. What a box sends is not
- * trusted: a line over 32 MiB, a stream over 128 MiB or a line that is not JSON throws `too_large` or `unavailable`.
+ * trusted: a line over 32 MiB or one that is not JSON breaks the protocol, and a stream over 128 MiB throws `too_large`.
  */
 export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {
   let pending: Buffer[] = [];
@@ -29,7 +30,7 @@ export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenera
     if (start === chunk.length) continue;
     pending.push(chunk.subarray(start));
     pendingBytes += chunk.length - start;
-    if (pendingBytes > maxLineBytes) throw new CodeBoxError('too_large', 'The box sent a line that is too long.');
+    if (pendingBytes > maxLineBytes) throw brokenProtocol('The box sent a line that is too long.');
   }
 }
 
@@ -37,6 +38,6 @@ const parseLine = (line: Buffer): unknown => {
   try {
     return JSON.parse(line.toString('utf8'));
   } catch (cause) {
-    throw new CodeBoxError('unavailable', 'The box sent something that is not JSON.', { cause });
+    throw brokenProtocol('The box sent something that is not JSON.', cause);
   }
 };

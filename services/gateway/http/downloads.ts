@@ -31,7 +31,7 @@ export const sendRaw = (
   } catch (cause) {
     // A box may send headers that cannot be passed on.
     body.destroy();
-    throw new CodeBoxError('unavailable', 'The box sent an unexpected answer.', { cause });
+    throw new CodeBoxError('unavailable', 'The box sent an unexpected answer.', { cause, reason: 'protocol' });
   }
   pipeline(body, outgoing).catch((err: unknown) => c.get('log').info({ err }, 'a download broke off'));
   return RESPONSE_ALREADY_SENT;

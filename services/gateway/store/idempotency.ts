@@ -76,7 +76,10 @@ export const createIdempotencyStore = (db: Database, gateway: string | null) => 
         const known = await find(tenantId, key);
         if (known) return known;
       }
-      throw new CodeBoxError('conflict', 'This Idempotency-Key is in use.', { retryAfterSeconds: 1 });
+      throw new CodeBoxError('conflict', 'This Idempotency-Key is in use.', {
+        reason: 'key_in_use',
+        retryAfterSeconds: 1,
+      });
     },
 
     /**
@@ -112,7 +115,10 @@ export const createIdempotencyStore = (db: Database, gateway: string | null) => 
         .where(whereClaimed(claim))
         .returning({ key: idempotencyKeys.key });
       if (advanced.length > 0) return;
-      throw new CodeBoxError('conflict', 'This request is being done by another gateway.', { retryAfterSeconds: 1 });
+      throw new CodeBoxError('conflict', 'This request is being done by another gateway.', {
+        reason: 'key_in_use',
+        retryAfterSeconds: 1,
+      });
     },
 
     async complete(claim: KeyClaim, answer: Answer): Promise<void> {

@@ -1,4 +1,4 @@
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 
 /** What went wrong, in words for the reader. */
 export const faultText = (error: unknown): string => {
@@ -10,5 +10,4 @@ export const faultText = (error: unknown): string => {
 };
 
 /** Whether the agent asks for a key, or for another one. */
-export const isUnauthorized = (error: unknown): boolean =>
-  error instanceof CodeBoxError && error.code === 'unauthorized';
+export const isUnauthorized = (error: unknown): boolean => hasCode(error, 'unauthorized');

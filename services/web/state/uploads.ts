@@ -1,4 +1,4 @@
-import { CodeBoxError, type Uploaded } from '#contract';
+import { hasCode, type Uploaded } from '#contract';
 import type { AgentClient } from '../api/agent-client.ts';
 import { faultText } from './fault.ts';
 import { createStore } from './store.ts';
@@ -40,7 +40,7 @@ const underFreeName = async (
     try {
       return await upload(tried);
     } catch (error) {
-      const isTaken = error instanceof CodeBoxError && error.code === 'precondition_failed';
+      const isTaken = hasCode(error, 'precondition_failed');
       if (!isTaken || count === maxNames) throw error;
       tried = freeName(name, new Set(await namesThere()));
     }

@@ -20,13 +20,17 @@ STATUS: dict[str, int] = {
 
 
 class BoxError(Exception):
-    """A refusal that the gateway may read: one of the codes above, a sentence, and the JSON pointer of a bad field."""
+    """A refusal that the gateway may read: one of the codes above, a sentence, and the JSON pointer of a bad field.
 
-    def __init__(self, code: str, detail: str, pointer: str | None = None) -> None:
+    `reason` is one of the contract's, where callers of a code may want to tell its reasons apart.
+    """
+
+    def __init__(self, code: str, detail: str, pointer: str | None = None, *, reason: str | None = None) -> None:
         super().__init__(detail)
         self.code = code
         self.detail = detail
         self.pointer = pointer
+        self.reason = reason
 
     @property
     def status(self) -> int:
@@ -38,6 +42,8 @@ class BoxError(Exception):
         body = {"code": self.code, "detail": self.detail}
         if self.pointer is not None:
             body["pointer"] = self.pointer
+        if self.reason is not None:
+            body["reason"] = self.reason
         return body
 
 

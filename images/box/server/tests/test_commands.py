@@ -50,7 +50,8 @@ def test_stdin_is_fed_and_closed(box: Box) -> None:
     assert run.until("stdout")["text"] == "é\n"
     assert run.post("input", base64=base64.b64encode(b"x\n").decode(), eof=True).status_code == 204
     assert text(run.wait()) == "é\nx\nend\n"
-    assert run.post("input", text="late").status_code == 409
+    late = run.post("input", text="late")
+    assert (late.status_code, late.json()["reason"]) == (409, "not_waiting")
 
 
 def test_stdin_that_was_closed_takes_no_more(box: Box) -> None:

@@ -45,7 +45,8 @@ export const createAccess = ({ store, connections, activity, wake }: AccessOptio
 
   const usable = ({ box, instance, isDue }: FoundBox): UsableBox => {
     checkLiving(box);
-    if (box.state === 'hibernated') throw new CodeBoxError('conflict', 'The box hibernates; any use brings it back.');
+    if (box.state === 'hibernated')
+      throw new CodeBoxError('conflict', 'The box hibernates; any use brings it back.', { reason: 'box_hibernated' });
     if (!instance?.address) throw goneError(box);
     const { id, address } = instance;
     if (!isDue && !isResting(box)) {
@@ -60,7 +61,10 @@ export const createAccess = ({ store, connections, activity, wake }: AccessOptio
     trusted.delete(id);
     const { box } = await find(tenantId, id);
     if (box.endedAt) return goneError(box);
-    return new CodeBoxError('conflict', 'The state of the box is just changing.', { retryAfterSeconds: 1 });
+    return new CodeBoxError('conflict', 'The state of the box is just changing.', {
+      reason: 'box_changing',
+      retryAfterSeconds: 1,
+    });
   };
 
   const awake = async (tenantId: string, id: string): Promise<UsableBox> => {
@@ -135,7 +139,10 @@ export const isResting = ({ state, task }: Pick<BoxRow, 'state' | 'task'>): bool
 /** Throws `gone` for a box that has ended, `conflict` for one that is not there yet. */
 export const checkLiving = (box: BoxRow): void => {
   if (box.state === 'creating')
-    throw new CodeBoxError('conflict', 'The box is still being created.', { retryAfterSeconds: 1 });
+    throw new CodeBoxError('conflict', 'The box is still being created.', {
+      reason: 'box_changing',
+      retryAfterSeconds: 1,
+    });
   if (box.endedAt) throw goneError(box);
 };
 

@@ -1,4 +1,4 @@
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import type { Driver, InstanceStats } from '../../drivers/driver.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Lifecycle } from './lifecycle.ts';
@@ -23,7 +23,7 @@ export const createBoxUsage =
   ({ driver, lifecycle }: BoxUsageOptions) =>
   async ({ box, instance }: EmbodiedBox, signal: AbortSignal): Promise<InstanceStats> => {
     const used = await driver.stats(instance, signal).catch(async (error: unknown) => {
-      if (!(error instanceof CodeBoxError) || error.code !== 'not_found') throw error;
+      if (!hasCode(error, 'not_found')) throw error;
       const cause = await lifecycle.whyGone(box.tenantId, box.id);
       if (cause) throw new CodeBoxError('gone', cause.detail ?? 'The box is gone.', { cause: error });
       throw new CodeBoxError('unavailable', 'The box cannot be measured just now.', {

@@ -1,5 +1,6 @@
-import { CodeBoxError, type CommandEvent, commandEventSchema } from '#contract';
+import { CodeBoxError, type CommandEvent, commandEventSchema, hasCode } from '#contract';
 import { newId } from '../../../postgres/id.ts';
+import { brokenProtocol } from '../../box-server/broken-protocol.ts';
 import type { BoxServerClient } from '../../box-server/client.ts';
 
 /** What installing has at the creation of a box, beside the time of its start. */
@@ -30,12 +31,12 @@ export const installInitialPackages = async (
   try {
     for await (const value of await server.install(newId('cmd'), request, over)) {
       const event = commandEventSchema.safeParse(value);
-      if (!event.success) throw new CodeBoxError('unavailable', 'The box sent an event that makes no sense.');
+      if (!event.success) throw brokenProtocol('The box sent an event that makes no sense.', event.error);
       if ('text' in event.data) text = (text + event.data.text).slice(-lastWords);
       if (event.data.type === 'done') done = event.data;
     }
   } catch (error) {
-    if (error instanceof CodeBoxError && error.code === 'conflict') throw failed(error.message);
+    if (hasCode(error, 'conflict')) throw failed(error.message);
     if (over.aborted) throw new CodeBoxError('unavailable', 'The box has not told how the installation ended.');
     throw error;
   }

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { CodeBoxError, encodePath, type InlineFile } from '#contract';
+import { CodeBoxError, encodePath, hasCode, type InlineFile } from '#contract';
 import type { BoxServerClient, SmallFile } from '../../box-server/client.ts';
 import { checkReachable } from './fetch-policy.ts';
 
@@ -45,8 +45,7 @@ const writeOne = async (server: BoxServerClient, file: InlineFile, index: number
     answer.body.destroy();
   } catch (cause) {
     // It cannot be beside those before it, or as what its path says.
-    if (!(cause instanceof CodeBoxError) || (cause.code !== 'conflict' && cause.code !== 'invalid_request'))
-      throw cause;
+    if (!(hasCode(cause, 'conflict') || hasCode(cause, 'invalid_request'))) throw cause;
     const errors = [{ pointer: `/files/${index}/path`, detail: cause.message }];
     throw new CodeBoxError('invalid_request', cause.message, { cause, errors });
   }

@@ -4,6 +4,7 @@ import {
   type Cause,
   CodeBoxError,
   type CreateBox,
+  hasCode,
   isUnavailable,
   type UpdateBox,
 } from '#contract';
@@ -198,7 +199,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     const tell = (kind: ClaimKind) => options.onClaim?.(kind, template.name, performance.now() - startedAt);
     /** Of what the deployment is to blame for, not of what the caller asked. */
     const tellFailure = (kind: ClaimKind) => (error: unknown) => {
-      if (error instanceof CodeBoxError && error.code === 'unavailable') tell(kind);
+      if (hasCode(error, 'unavailable')) tell(kind);
       throw error;
     };
     if (ask.reuse && ask.user !== undefined) {
@@ -215,7 +216,10 @@ export const createLifecycle = (options: LifecycleOptions) => {
         // Another request made the user's box between the look and the write.
         const box = await reuse(tenantId, ask.user ?? '');
         if (box) return asReused(box);
-        throw new CodeBoxError('conflict', "The user's box is just ending.", { retryAfterSeconds: 1 });
+        throw new CodeBoxError('conflict', "The user's box is just ending.", {
+          reason: 'box_changing',
+          retryAfterSeconds: 1,
+        });
       }
       const accept = () => onAccepted?.(begun.box);
       const box = await complete({ ...begun, template, ask, startedAt, accept, cpuLeftMs }).catch(

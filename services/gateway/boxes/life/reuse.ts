@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BoxCause, CodeBoxError } from '#contract';
+import { type BoxCause, CodeBoxError, hasCode } from '#contract';
 import { type BoxRow, type BoxStore, expired } from '../../store/box/boxes.ts';
 import { goneError, isResting } from './access.ts';
 import { createSharedWork } from './shared-work.ts';
@@ -48,7 +48,7 @@ export const createReuse = ({ boxes, wake, end, readyMs }: ReuseOptions) => {
       const box = await becomingReady(`${tenantId}/${id}`, () => waitUntilReady(tenantId, id));
       return (await boxes.touch([id])).length > 0 ? box : undefined;
     } catch (error) {
-      if (error instanceof CodeBoxError && error.code === 'gone') return undefined;
+      if (hasCode(error, 'gone')) return undefined;
       throw error;
     }
   };

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Cause, CodeBoxError, type WatchEvent, type WatchQuery, watchEventSchema } from '#contract';
+import { type Cause, CodeBoxError, hasCode, type WatchEvent, type WatchQuery, watchEventSchema } from '#contract';
+import { brokenProtocol } from '../../box-server/broken-protocol.ts';
 import type { Activity } from '../life/activity.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 
@@ -11,10 +12,10 @@ const maxFruitless = retryDelaysMs.length;
 export const createFileWatch = ({ lifecycle, activity }: { lifecycle: Lifecycle; activity: Activity }) => {
   /** Undefined when trying again makes sense. */
   const causeOf = async (tenant: string, box: string, error: unknown): Promise<Cause | undefined> => {
-    if (!(error instanceof CodeBoxError)) throw error;
-    if (error.code === 'unavailable') return await lifecycle.whyGone(tenant, box);
+    if (hasCode(error, 'unavailable', 'protocol')) throw error;
+    if (hasCode(error, 'unavailable')) return await lifecycle.whyGone(tenant, box);
     // As long as a stream may be: it goes on in the next one.
-    if (error.code === 'too_large') return undefined;
+    if (hasCode(error, 'too_large')) return undefined;
     throw error;
   };
 
@@ -87,5 +88,5 @@ const readEvent = (value: unknown, last: number | undefined): WatchEvent => {
   const isFirst = last === undefined;
   if (parsed.success && parsed.data.type !== 'end' && isFirst === (parsed.data.type === 'ready')) return parsed.data;
   if (parsed.success && parsed.data.type === 'ready') return parsed.data;
-  throw new CodeBoxError('unavailable', 'The box sent an event that makes no sense.', { cause: parsed.error });
+  throw brokenProtocol('The box sent an event that makes no sense.', parsed.error);
 };

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BoxStats, type BoxStatsEvent, CodeBoxError } from '#contract';
+import { type BoxStats, type BoxStatsEvent, hasCode } from '#contract';
 import type { UsableBox } from '../life/access.ts';
 import type { BoxUsage } from '../life/box-usage.ts';
 import { limitMs } from '../life/cpu-budget.ts';
@@ -58,5 +58,4 @@ export const createStats = ({ usage, lifecycle }: StatsOptions) => {
 export type Stats = ReturnType<typeof createStats>;
 
 /** The box ended between two samples, or hibernates. */
-const isGone = (error: unknown): boolean =>
-  error instanceof CodeBoxError && (error.code === 'gone' || error.code === 'conflict');
+const isGone = (error: unknown): boolean => hasCode(error, 'gone') || hasCode(error, 'conflict');

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { BoxConnections } from '../../box-server/connections.ts';
@@ -63,7 +63,10 @@ export const createHibernation = (options: HibernationOptions) => {
   /** Throws `conflict` while code runs in the box. */
   const checkQuiet = async (boxId: string): Promise<void> => {
     const running = await store.executions.anyRunning(boxId);
-    if (running !== undefined) throw new CodeBoxError('conflict', `The execution ${running} is running in the box.`);
+    if (running !== undefined)
+      throw new CodeBoxError('conflict', `The execution ${running} is running in the box.`, {
+        reason: 'code_running',
+      });
   };
 
   /** Requests that took the box for ready are let in, and later ones learn of the task before it begins. */
@@ -219,6 +222,6 @@ const notPutBackError = (retryAfterSeconds: number, cause?: unknown) =>
   new CodeBoxError('unavailable', 'The files of the box could not be put back.', { cause, retryAfterSeconds });
 
 const notPutBack = (cause: unknown): never => {
-  if (cause instanceof CodeBoxError && cause.code === 'conflict') throw cause;
+  if (hasCode(cause, 'conflict', 'task_called_off')) throw cause;
   throw notPutBackError(restoreRetryMs / 1000, cause);
 };

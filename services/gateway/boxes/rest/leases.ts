@@ -1,4 +1,4 @@
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
 import { leaseMs, type TaskStore } from '../../store/box/tasks.ts';
 
@@ -53,8 +53,8 @@ export const createLeases = ({ tasks, background }: LeasesOptions) => ({
       return await work(AbortSignal.any([off.signal, late, background.signal]));
     } catch (thrown) {
       const error = thrown instanceof Unfinished ? thrown.cause : thrown;
-      const isConflict = error instanceof CodeBoxError && error.code === 'conflict';
-      const isCut = isConflict || off.signal.aborted || background.signal.aborted;
+      const isUsed = hasCode(error, 'conflict', 'code_running') || hasCode(error, 'conflict', 'task_called_off');
+      const isCut = isUsed || off.signal.aborted || background.signal.aborted;
       let isWanted = true;
       await background.attempt('give up a task', async () => {
         if (thrown !== error) throw thrown;
@@ -75,4 +75,8 @@ export type Leases = ReturnType<typeof createLeases>;
 
 /** Somebody used, changed or deleted the box. */
 export const calledOff = (cause?: unknown) =>
-  new CodeBoxError('conflict', 'The box was used meanwhile.', { cause, retryAfterSeconds: 1 });
+  new CodeBoxError('conflict', 'The box was used meanwhile.', {
+    cause,
+    reason: 'task_called_off',
+    retryAfterSeconds: 1,
+  });

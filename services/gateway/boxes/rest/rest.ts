@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodeBoxError, type ErrorCode } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
@@ -76,7 +76,10 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
     const row = await store.tasks.begin(box.id, 'ready', task, id);
     if (row) return { row, id };
     checkLiving(await lifecycle.find(box.tenantId, box.id));
-    throw new CodeBoxError('conflict', 'The box is just being paused, kept or brought back.', { retryAfterSeconds: 1 });
+    throw new CodeBoxError('conflict', 'The box is just being paused, kept or brought back.', {
+      reason: 'box_changing',
+      retryAfterSeconds: 1,
+    });
   };
 
   return {
@@ -87,7 +90,9 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
       const box = await lifecycle.find(tenant, id);
       if (box.state === 'paused') return box;
       if (box.state === 'hibernated')
-        throw new CodeBoxError('conflict', 'The box hibernates: it has no memory to freeze.');
+        throw new CodeBoxError('conflict', 'The box hibernates: it has no memory to freeze.', {
+          reason: 'box_hibernated',
+        });
       const { row, id: taskId } = await begin(box, 'pause');
       return await orEnded(row, hibernation.pause(row, taskId, asked));
     },
@@ -134,5 +139,3 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
 };
 
 export type Rest = ReturnType<typeof createRest>;
-
-const hasCode = (error: unknown, code: ErrorCode): boolean => error instanceof CodeBoxError && error.code === code;

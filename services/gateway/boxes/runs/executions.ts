@@ -4,6 +4,7 @@ import {
   type CreateExecution,
   type ExecutionDone,
   type ExecutionEvent,
+  hasCode,
   isUnavailable,
   type Page,
   type PageQuery,
@@ -239,7 +240,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
         if (done && row.status === 'running') recorder.record(row, done);
         return { row, done: row.done ?? done, live, events };
       } catch (error) {
-        if (error instanceof CodeBoxError && error.code === 'not_found') return { row, done: row.done, events: null };
+        if (hasCode(error, 'not_found')) return { row, done: row.done, events: null };
         throw error;
       }
     },

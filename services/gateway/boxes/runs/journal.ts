@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
-import { type Cause, CodeBoxError, isUnavailable } from '#contract';
+import { type Cause, CodeBoxError, hasCode, isUnavailable } from '#contract';
+import { brokenProtocol } from '../../box-server/broken-protocol.ts';
 import type { BoxServerClient } from '../../box-server/client.ts';
 import type { JournalPath } from '../../box-server/shared-journals.ts';
 import { noEnd } from './run-clock.ts';
@@ -86,22 +87,20 @@ export async function* follow<E extends NumberedEvent>(options: FollowOptions<E>
 const readEvent = <E extends NumberedEvent>(schema: z.ZodType<E>, value: unknown, seq: number): E => {
   const parsed = schema.safeParse(value);
   if (parsed.success && parsed.data.seq === seq + 1) return parsed.data;
-  throw new CodeBoxError('too_large', 'The box sent an event that makes no sense.', {
-    cause: parsed.error ?? { after: seq },
-  });
+  throw brokenProtocol('The box sent an event that makes no sense.', parsed.error ?? { after: seq });
 };
 
 type Told = Cause | 'untold' | undefined;
 
 /** Undefined or `untold` when trying again makes sense. */
 const causeOf = async (error: unknown, whyGone: () => Promise<Cause | undefined>): Promise<Told> => {
-  if (!(error instanceof CodeBoxError)) throw error;
   const ask = (): Promise<Told> =>
     whyGone().catch((untold: unknown) => (isUnavailable(untold) ? 'untold' : Promise.reject(untold)));
-  if (error.code === 'unavailable') return await ask();
-  if (error.code === 'not_found') {
+  if (hasCode(error, 'unavailable', 'protocol') || hasCode(error, 'too_large'))
+    return { code: 'protocol_error', detail: error.message };
+  if (hasCode(error, 'unavailable')) return await ask();
+  if (hasCode(error, 'not_found')) {
     return (await ask()) ?? { code: 'journal_lost', detail: 'The box no longer knows this run.' };
   }
-  if (error.code === 'too_large') return { code: 'protocol_error', detail: error.message };
   throw error;
 };

@@ -1,4 +1,4 @@
-import { CodeBoxError, type Environment } from '#contract';
+import { type Environment, hasCode } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { SmallFile } from '../../box-server/client.ts';
@@ -213,7 +213,7 @@ export const createAllocation = (options: AllocationOptions) => {
           return await bind(box, { id, address }, template, belongings);
         } catch (error) {
           await discard(instance, error);
-          if (error instanceof CodeBoxError && error.code === 'invalid_request') throw error;
+          if (hasCode(error, 'invalid_request')) throw error;
         }
         // What one did not take, the next would not either.
         const isEnough = isChanged || tries === warmTries;

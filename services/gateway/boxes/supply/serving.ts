@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import type { BoxServerClient } from '../../box-server/client.ts';
 import type { Driver } from '../../drivers/driver.ts';
 
@@ -19,7 +19,7 @@ export const waitUntilServing = async (
       return;
     } catch (error) {
       signal.throwIfAborted();
-      if (!(error instanceof CodeBoxError) || error.code !== 'unavailable') throw error;
+      if (!hasCode(error, 'unavailable')) throw error;
     }
     if (performance.now() > inspectAt) {
       const instance = await driver.inspect(instanceId, signal);

@@ -1,4 +1,4 @@
-import { type Cause, CodeBoxError } from '#contract';
+import { type Cause, hasCode } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
 import type { BoxConnections } from '../../box-server/connections.ts';
 import type { Driver } from '../../drivers/driver.ts';
@@ -67,7 +67,7 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
     };
     await rest.halt(box.id, instance, loseRuns).catch((error: unknown) => {
       // It has ended: the next look tells.
-      if (!(error instanceof CodeBoxError && (error.code === 'conflict' || error.code === 'gone'))) throw error;
+      if (!(hasCode(error, 'conflict') || hasCode(error, 'gone'))) throw error;
     });
   };
 

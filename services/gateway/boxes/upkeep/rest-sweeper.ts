@@ -1,4 +1,4 @@
-import { CodeBoxError } from '#contract';
+import { hasCode } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
@@ -85,5 +85,5 @@ export type RestSweeper = ReturnType<typeof createRestSweeper>;
 
 /** A box that is used stays awake: nothing is wrong. */
 const ignoreUse = (error: unknown): void => {
-  if (!(error instanceof CodeBoxError && (error.code === 'conflict' || error.code === 'gone'))) throw error;
+  if (!(hasCode(error, 'conflict') || hasCode(error, 'gone'))) throw error;
 };

@@ -1,4 +1,4 @@
-import { CodeBoxError, type Quotas } from '#contract';
+import { CodeBoxError, hasCode, type Quotas } from '#contract';
 import type { ValidKey } from '../../store/tenants/keys.ts';
 import { overQuota } from '../../store/usage/over-quota.ts';
 import type { QuotaStore } from '../../store/usage/quotas.ts';
@@ -69,6 +69,6 @@ export const createQuotas = (store: Pick<QuotaStore, 'find' | 'cpuToday'>) => {
 export const isOverQuota = (error: unknown): boolean =>
   error instanceof CodeBoxError
     ? error.code === 'quota_exceeded'
-    : error instanceof Error && error.cause instanceof CodeBoxError && error.cause.code === 'quota_exceeded';
+    : error instanceof Error && hasCode(error.cause, 'quota_exceeded');
 
 export type TenantQuotas = ReturnType<typeof createQuotas>;

@@ -1,5 +1,5 @@
 import type { Context } from 'hono';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import { asCodeBoxError } from '../../../http/problem.ts';
 import { streamFormat } from '../../../http/stream.ts';
 import type { StoredAnswer } from '../../store/idempotency.ts';
@@ -119,7 +119,7 @@ const repeat = async (
   if (canJoin && known.location !== null) {
     return await replay.join(c, known.location).catch((error: unknown) => {
       // Noted, but not there: it is on its way, or never came so far.
-      const isMissing = error instanceof CodeBoxError && error.code === 'not_found';
+      const isMissing = hasCode(error, 'not_found');
       const isKnown = known.status !== null && known.status !== failed;
       if (isKnown || !isMissing) throw error;
       throw isInProgress ? inProgress() : unknownEffect();
@@ -127,7 +127,7 @@ const repeat = async (
   }
   if (isInProgress) throw inProgress();
   if (known.status === null || known.status === failed) throw unknownEffect();
-  throw new CodeBoxError('conflict', notKept);
+  throw new CodeBoxError('conflict', notKept, { reason: 'answer_not_kept' });
 };
 
 const notKept =
@@ -135,6 +135,7 @@ const notKept =
 
 const inProgress = () =>
   new CodeBoxError('conflict', 'The first request with this Idempotency-Key is still in progress.', {
+    reason: 'key_in_use',
     retryAfterSeconds: 1,
   });
 
@@ -142,4 +143,5 @@ const unknownEffect = () =>
   new CodeBoxError(
     'conflict',
     'The first request with this Idempotency-Key failed on the way: whether it had an effect is unknown.',
+    { reason: 'effect_unknown' },
   );

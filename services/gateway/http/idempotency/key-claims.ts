@@ -156,7 +156,10 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
       if (held.has(name)) {
         const found = await idempotency.find(tenantId, key);
         if (found) return known(found.isOwn ? { ...found, isAbandoned: false } : found);
-        throw new CodeBoxError('conflict', 'This Idempotency-Key is in use.', { retryAfterSeconds: 1 });
+        throw new CodeBoxError('conflict', 'This Idempotency-Key is in use.', {
+          reason: 'key_in_use',
+          retryAfterSeconds: 1,
+        });
       }
       held.add(name);
       const claim = { tenantId, key, id: randomUUID() };

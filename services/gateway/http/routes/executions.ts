@@ -70,7 +70,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     if (row.status === 'running' && !done && !events) {
       // Noted, but not yet in its box, where it may still be refused.
       const text = 'The first request with this Idempotency-Key is still in progress.';
-      throw new CodeBoxError('conflict', text, { retryAfterSeconds: 1 });
+      throw new CodeBoxError('conflict', text, { reason: 'key_in_use', retryAfterSeconds: 1 });
     }
     if (body.detach) return accepted(c, row);
     const leave = new AbortController();

@@ -131,7 +131,8 @@ class Command:
     def write(self, data: bytes, eof: bool) -> None:
         """Feed stdin. Raises conflict when the process has ended or its stdin is closed, 429 when it does not read."""
         if self._stdin is None or self._eof or self._death is not None:
-            raise BoxError("conflict", "the command has ended, or its stdin is closed: openStdin keeps it open")
+            detail = "the command has ended, or its stdin is closed: openStdin keeps it open"
+            raise BoxError("conflict", detail, reason="not_waiting")
         if self._backlog_bytes + len(data) > STDIN_BACKLOG_BYTES:
             raise BoxError("too_many_requests", "the command does not read its stdin")
         if data:

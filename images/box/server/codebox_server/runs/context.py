@@ -79,11 +79,11 @@ class Context:
     async def variables(self, limit: int, after: str) -> dict[str, Any]:
         """A page of what a run would find: `{items, following}`. Raises conflict while something runs."""
         if not self._is_idle():
-            raise BoxError("conflict", "the context is busy")
+            raise BoxError("conflict", "the context is busy", reason="context_busy")
         try:
             answer = await self._kernel.ask(VARIABLES, {"limit": limit, "after": after}, VARIABLES_SECONDS)
         except TimeoutError:
-            raise BoxError("conflict", "the kernel is busy") from None
+            raise BoxError("conflict", "the kernel is busy", reason="context_busy") from None
         return answer or {}
 
     def processes(self) -> set[int]:
@@ -167,7 +167,7 @@ class Context:
     def answer(self, execution: Execution, text: str) -> None:
         """Answer `input()`. Raises conflict when nothing was asked."""
         if not execution.waiting_for_input:
-            raise BoxError("conflict", "the execution is not waiting for input")
+            raise BoxError("conflict", "the execution is not waiting for input", reason="not_waiting")
         execution.waiting_for_input = False
         self._kernel.reply_input(text)
 

@@ -82,7 +82,7 @@ class Executions:
         """Answer `input()`. Raises conflict when it is not waiting for input."""
         execution = self.get(execution_id)
         if execution.state == "done":
-            raise BoxError("conflict", "the execution has ended")
+            raise BoxError("conflict", "the execution has ended", reason="not_waiting")
         self._contexts.get(execution.context).answer(execution, text)
 
     def stop_all(self, reason: str, told: dict[str, Any]) -> None:

@@ -1,0 +1,93 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer, type Server, type ServerResponse } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type CommandEvent, commandEventSchema, hasCode } from '#contract';
+import { type BoxServerClient, createBoxServerClient } from '../../box-server/client.ts';
+import { follow } from './journal.ts';
+
+let folder: string;
+let server: Server;
+let client: BoxServerClient;
+let connections = 0;
+let asked = 0;
+let answer: (response: ServerResponse) => void;
+
+const done = { type: 'done', status: 'ok', durationMs: 1, exitCode: 0, signal: null };
+const lines = (...events: unknown[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('');
+const hello = { seq: 1, type: 'stdout', text: 'hello' };
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'codebox-journal-'));
+  server = createServer((_, response) => {
+    connections += 1;
+    response.writeHead(200, { 'content-type': 'application/x-ndjson' });
+    answer(response);
+  });
+  const path = join(folder, 'box.sock');
+  await new Promise<void>((listening) => server.listen(path, listening));
+  client = createBoxServerClient({ instance: 'i-1', address: `unix:${path}`, token: 'token' });
+});
+beforeEach(() => {
+  connections = 0;
+  asked = 0;
+});
+afterAll(async () => {
+  await client?.close();
+  server?.closeAllConnections();
+  await new Promise((closed) => server.close(closed));
+  await rm(folder, { recursive: true });
+});
+
+const read = async (): Promise<CommandEvent[]> => {
+  const whyGone = async () => {
+    asked += 1;
+    return undefined;
+  };
+  const lost = (seq: number, cause: { code: string; detail?: string }): CommandEvent =>
+    ({ seq, ...done, status: 'lost', cause, exitCode: null }) as CommandEvent;
+  return await Array.fromAsync(
+    follow<CommandEvent>({
+      server: client,
+      journal: 'commands/c-1',
+      schema: commandEventSchema,
+      after: 0,
+      whyGone,
+      lost,
+    }),
+  );
+};
+
+const hostile: [string, (response: ServerResponse) => void][] = [
+  ['a line that is not JSON', (response) => response.end(`${lines(hello)}nonsense\n`)],
+  ['an event of a wrong shape', (response) => response.end(lines(hello, { seq: 2, type: 'stdout', text: 7 }))],
+  ['a number that is not the next', (response) => response.end(lines(hello, { ...hello, seq: 5 }))],
+  ['a line without end', (response) => void response.write(lines(hello) + 'x'.repeat(33 * 1024 * 1024))],
+];
+
+test.each(hostile)('%s ends a run at once as lost: a broken protocol is not asked for again', async (_, sent) => {
+  answer = sent;
+  expect(await read()).toEqual([
+    hello,
+    expect.objectContaining({ seq: 2, cause: expect.objectContaining({ code: 'protocol_error' }) }),
+  ]);
+  expect([connections, asked]).toEqual([1, 0]);
+});
+
+test('a connection that breaks off is taken up again', async () => {
+  answer = (response) => {
+    if (connections === 1) response.write(lines(hello), () => response.destroy());
+    else response.end(lines({ seq: 2, ...done }));
+  };
+  expect(await read()).toMatchObject([hello, { seq: 2, status: 'ok' }]);
+  expect(connections).toBe(2);
+});
+
+test('an answer of a wrong shape is known as a broken protocol', async () => {
+  for (const text of ['nonsense', '{"id": 7}']) {
+    answer = (response) => response.end(text);
+    const thrown = await client.readCommand('c-1').catch((error: unknown) => error);
+    expect(hasCode(thrown, 'unavailable', 'protocol')).toBe(true);
+  }
+});

@@ -1,0 +1,33 @@
+import type { ErrorCode, ErrorReason } from '#contract';
+
+/** What an error is refused for, where its code has several reasons: the code, and what the page of that says. */
+export const problemReasons: Record<ErrorReason, { code: ErrorCode; meaning: string }> = {
+  code_running: { code: 'conflict', meaning: 'Code is running in the box, which would be lost.' },
+  box_hibernated: { code: 'conflict', meaning: 'The box hibernates: it has files, but no memory and no processes.' },
+  box_changing: {
+    code: 'conflict',
+    meaning: 'The box is being created, paused, kept, brought back or ended. Ask again after `Retry-After`.',
+  },
+  task_called_off: { code: 'conflict', meaning: 'The box was used or changed while it was being put to rest.' },
+  key_in_use: { code: 'conflict', meaning: 'A request with the same `Idempotency-Key` is still in progress.' },
+  effect_unknown: {
+    code: 'conflict',
+    meaning: 'A request with the same `Idempotency-Key` failed, and nobody knows whether it had an effect.',
+  },
+  answer_not_kept: {
+    code: 'conflict',
+    meaning: 'A request with the same `Idempotency-Key` was done, but its response is no longer stored.',
+  },
+  not_waiting: { code: 'conflict', meaning: 'The run has ended, or is not waiting for input.' },
+  context_busy: { code: 'conflict', meaning: 'The context is running code.' },
+  protocol: {
+    code: 'unavailable',
+    meaning: 'The box sent something that makes no sense. Asking it again does not help; create a new box.',
+  },
+};
+
+/** The reasons of one code, in the order of the table. */
+export const reasonsOf = (code: ErrorCode): { reason: string; meaning: string }[] =>
+  Object.entries(problemReasons)
+    .filter(([, of]) => of.code === code)
+    .map(([reason, { meaning }]) => ({ reason, meaning }));
