@@ -4,6 +4,7 @@ import { type Logger, pino } from 'pino';
 import { createClient } from '#contract';
 import { openBlobs } from '../blobs/open-blobs.ts';
 import { type HttpServer, listen } from '../http/server.ts';
+import { onceThere } from '../postgres/away.ts';
 import { startEmbeddedPostgres } from '../postgres/embedded.ts';
 import { errorSerializers } from '../postgres/error-log.ts';
 import { newId } from '../postgres/id.ts';
@@ -73,8 +74,9 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const onBroken = (err: Error) => log.warn({ err }, 'a database connection broke');
   const store = await openStore(config.databaseUrl ?? embedded?.url ?? '', onBroken);
   stack.defer(store.close);
-  const seal = createSeal(await store.secrets.get('links', randomBytes(32).toString('hex')));
-  const deployment = await store.secrets.get('deployment', newId('agent'));
+  const secret = (name: string, fresh: string) => onceThere(() => store.secrets.get(name, fresh));
+  const seal = createSeal(await secret('links', randomBytes(32).toString('hex')));
+  const deployment = await secret('deployment', newId('agent'));
   const blobs = await openBlobs(config.blobs, deployment);
 
   const background = createBackground((what, err) => log.error({ err }, `could not ${what}`));

@@ -1,5 +1,6 @@
 import { createBlobProbe } from '../blobs/probe.ts';
 import { type HttpServer, listen } from '../http/server.ts';
+import { onceThere } from '../postgres/away.ts';
 import { createActivity } from './boxes/life/activity.ts';
 import { createHeartbeat } from './boxes/upkeep/heartbeat.ts';
 import { createUsage } from './boxes/usage/usage.ts';
@@ -55,8 +56,8 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     log,
     /** Sweeps what an earlier life left, then listens. Resolves with the port. */
     async start(): Promise<number> {
-      await heartbeat.start();
-      await boxes.pool.start();
+      await onceThere(heartbeat.start);
+      await onceThere(boxes.pool.start);
       await reaper.start();
       owned.defer(reaper.stop);
       const server = await listen(app, config.host, config.port);

@@ -1,4 +1,5 @@
 import { giveUpIfWrong } from '../configuration-error.ts';
+import { onceThere } from '../postgres/away.ts';
 import { readConfig } from './config.ts';
 import { ensureDevKey } from './dev-key.ts';
 import { createGateway } from './gateway.ts';
@@ -22,7 +23,7 @@ process.on('SIGINT', stop);
 // Started by a supervisor it goes with that, however that ends.
 process.once('disconnect', () => stop('disconnect'));
 
-const keyFile = await ensureDevKey(gateway.store.keys, config.dataDir);
+const keyFile = await onceThere(() => ensureDevKey(gateway.store.keys, config.dataDir));
 const port = await gateway.start().catch(async (error: unknown) => {
   await gateway[Symbol.asyncDispose]();
   throw error;

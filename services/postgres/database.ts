@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { migrate } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
+import { onceThere } from './away.ts';
 
 export interface Connection<S extends Record<string, unknown>> {
   db: NodePgDatabase<S>;
@@ -35,14 +36,14 @@ const betweenTriesMs = 500;
 const closeMs = 3000;
 
 /**
- * Brings the tables of a PostgreSQL up to date under a lock, and then uses a pool on it. A database that is away shows as
- * `unavailable` in the cause of what drizzle throws.
+ * Brings the tables of a PostgreSQL up to date under a lock, and then uses a pool on it. One that is away is waited for, half a minute
+ * long; later that shows as `unavailable` in the cause of what drizzle throws.
  */
 export const openDatabase = async <S extends Record<string, unknown>>(
   url: string,
   { schema, migrations, pool }: DatabaseOptions<S>,
 ): Promise<Connection<S>> => {
-  await migrateUnderLock(url, migrations);
+  await onceThere(() => migrateUnderLock(url, migrations));
   return {
     db: drizzle(pool, { schema }),
     connections: () => ({

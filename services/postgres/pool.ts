@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { CodeBoxError } from '#contract';
+import { isAway } from './away.ts';
 
 /** Bounds of one statement; the server's own is met first, so that it does not go on with what nobody waits for. */
 const connectMs = 4000;
@@ -8,14 +9,6 @@ const answerMs = 10_000;
 /** A process that vanishes in the middle of a transaction keeps its locks from the others for no longer. */
 const betweenStatementsMs = 10_000;
 const maxClients = 16;
-
-/** SQLSTATE classes and socket errors that say "the database is away", as opposed to "the query is wrong". */
-const isAway = (error: unknown): boolean => {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return (
-    /^(08|57P|53|25P03|ECONN|EPIPE|ETIMEDOUT)/.test(code) || /timeout|terminated|not queryable/i.test(String(error))
-  );
-};
 
 const away = (cause: unknown): CodeBoxError =>
   new CodeBoxError('unavailable', 'The database does not answer.', { cause, retryAfterSeconds: 2 });

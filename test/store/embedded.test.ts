@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openStore } from '../../services/gateway/store/store.ts';
 import { addressOf, socketName } from '../../services/postgres/address.ts';
+import { onceThere } from '../../services/postgres/away.ts';
 import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { createPool } from '../../services/postgres/pool.ts';
 import { findPostmaster } from '../../services/postgres/postmaster.ts';
@@ -63,5 +65,24 @@ test('it is reached in a folder whose path no Unix socket can have, and by nobod
     await client.end();
     await postgres.stop();
     await rm(socketFolder);
+  }
+});
+
+test('a process that starts while it is killed waits until it is back, and is told at once of what no waiting mends', async () => {
+  const postgres = await startEmbeddedPostgres(folder);
+  try {
+    await (await openStore(postgres.url, () => {})).close();
+    const kill = async () =>
+      process.kill((await findPostmaster({ folder, data: join(folder, 'data') })) ?? Number.NaN, 'SIGKILL');
+    await kill();
+    const store = await openStore(postgres.url, () => {});
+    await kill();
+    expect(await onceThere(store.keys.hasTenants)).toBe(false);
+    await store.close();
+    const stranger = new URL(postgres.url);
+    stranger.password = 'another';
+    await expect(openStore(stranger.href, () => {})).rejects.toMatchObject({ code: '28P01' });
+  } finally {
+    await postgres.stop();
   }
 });

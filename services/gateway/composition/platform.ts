@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
+import { onceThere } from '../../postgres/away.ts';
 import { startEmbeddedPostgres } from '../../postgres/embedded.ts';
 import { errorSerializers } from '../../postgres/error-log.ts';
 import { newId } from '../../postgres/id.ts';
@@ -64,7 +65,7 @@ export const openPlatform = async (
   const given = readTemplates(config.templatesFile, config.boxImage, config.warmBoxes);
   const ceiling = readCeiling(config, given.values());
   const templates = below(ceiling, given);
-  const deployment = await store.keys.deployment(newId('dep'));
+  const deployment = await onceThere(() => store.keys.deployment(newId('dep')));
   const metrics = createMetrics({
     countBoxes: store.boxes.countByState,
     database: { ping: store.keys.ping, connections: store.connections },

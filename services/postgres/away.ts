@@ -1,0 +1,35 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CodeBoxError } from '#contract';
+
+const patienceMs = 30_000;
+const betweenTriesMs = 250;
+
+/** SQLSTATE classes and socket errors that say "the database is away", as opposed to "the query is wrong". */
+export const isAway = (error: unknown): boolean => {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return (
+    /^(08|57P|53|25P03|ECONN|ENOENT|EAI_AGAIN|EPIPE|ETIMEDOUT)/.test(code) ||
+    /timeout|terminated|not queryable/i.test(String(error))
+  );
+};
+
+/** Whether an error came of a database that was away, however often it was wrapped. */
+const cameOfAway = (error: unknown): boolean => {
+  if (error instanceof CodeBoxError && error.code === 'unavailable') return true;
+  const isWrapped = error instanceof Error && error.cause !== undefined;
+  return isWrapped ? cameOfAway(error.cause) : isAway(error);
+};
+
+/**
+ * Does what a process needs of the database before it can serve. While that is away it is done again, for half a minute in all: a
+ * process that ended instead would have to load all its code again. What may have been done already must not be in the way.
+ */
+export const onceThere = async <T>(task: () => Promise<T>): Promise<T> => {
+  for (const until = performance.now() + patienceMs; ; await sleep(betweenTriesMs)) {
+    try {
+      return await task();
+    } catch (error) {
+      if (!cameOfAway(error) || performance.now() > until) throw error;
+    }
+  }
+};
