@@ -5,6 +5,7 @@ import {
   databaseUrl,
   drivers,
   eventually,
+  lean,
   mainDriver,
   type RunningGateway,
   refusal,
@@ -41,7 +42,7 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
 
   test('what runs ends when it is spent, and tells why; files and variables are there once there is more', async () => {
     const { client, admin, tenant } = await makeTenant(gateway, { cpuSecondsPerDay: limit });
-    const { id } = await client.boxes.create();
+    const { id } = await client.boxes.create(lean);
     const left = 'setsid -f sleep 321';
     await client.executions.run(id, {
       code: `x = 41; import os; os.system("${left}"); open("kept", "w").write("here")`,
@@ -53,7 +54,7 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
     const command = await client.commands.start(id, { command: 'sleep 322' });
     const terminal = await client.terminals.open(id);
     const neighbour = await makeTenant(gateway, { cpuSecondsPerDay: limit });
-    const untouched = await neighbour.client.boxes.create();
+    const untouched = await neighbour.client.boxes.create(lean);
     const sleeper = await neighbour.client.executions.start(untouched.id, { code });
 
     await spend(tenant.id);
@@ -89,7 +90,7 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
     'a thread that a kernel has left ends; only a box that does not end it is frozen, until there is more',
     async () => {
       const { client, admin, tenant } = await makeTenant(gateway, { cpuSecondsPerDay: limit });
-      const [busy, deaf] = await Promise.all([client.boxes.create(), client.boxes.create()]);
+      const [busy, deaf] = await Promise.all([client.boxes.create(lean), client.boxes.create(lean)]);
       const spin =
         'import threading\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()';
       await client.executions.run(busy.id, { code: `x = 41\n${spin}` });

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Problem, type WatchEvent, watchEventSchema } from '#contract';
-import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { drivers, eventually, lean, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers)('watching files on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver);
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
   });
   afterAll(() => gateway?.dispose());
 
@@ -142,7 +142,7 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
   });
 
   test('a watch ends with its box, and says so', async () => {
-    const doomed = await gateway.createBox();
+    const doomed = await gateway.createBox(lean);
     const { events, ...state } = await watch('', {}, doomed.id);
     await gateway.call(`/v1/boxes/${doomed.id}`, { method: 'DELETE' });
     await eventually(async () => events.at(-1)?.type === 'end');

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Command, createClient, type Execution, type Problem, type Run } from '#contract';
-import { anyDriver, eventually, type RunningGateway, readEvents, refusal, startGateway } from './harness.ts';
+import { anyDriver, eventually, lean, type RunningGateway, readEvents, refusal, startGateway } from './harness.ts';
 
 const maxKeys = 40;
 
@@ -12,7 +12,7 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
       CODEBOX_IDEMPOTENCY_KEYS: String(maxKeys),
       CODEBOX_IDEMPOTENCY_MB: '1',
     });
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
   });
   afterAll(() => gateway?.dispose());
 
@@ -84,7 +84,7 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
   });
 
   test('the answer of a command outlives its box', async () => {
-    const short = await gateway.createBox();
+    const short = await gateway.createBox(lean);
     const send = () => gateway.post<Command>(`/v1/boxes/${short.id}/commands`, { command: 'echo kept' }, keyed('kept'));
     const first = await send();
     await remove(short.id);

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CodeBoxError, createClient, type Problem } from '#contract';
-import { anyDriver, databaseUrl, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, lean, type RunningGateway, refusal, startGateway } from './harness.ts';
 import { adminKey, endTenants, makeTenant, type SecondGateway, startSecond } from './operator.ts';
 import { connect as connectTo, refusalOf } from './websocket.ts';
 
@@ -64,7 +64,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
 
   test('executions sent at once, by two gateways, run no more than the quota, and a refused one never', async () => {
     const { client, key } = await makeTenant(gateway, { concurrentExecutions: 1 });
-    const box = await client.boxes.create();
+    const box = await client.boxes.create(lean);
     const clients = [client, createClient({ url: other.url, key })];
     // Each in a kernel of its own, where it need not wait for the others.
     const contexts = [];
@@ -91,7 +91,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
 
   test('rows that two gateways write at the same moment are counted one after the other', async () => {
     const { client, tenant } = await makeTenant(gateway, { boxes: 2, concurrentExecutions: 1 });
-    const box = await client.boxes.create();
+    const box = await client.boxes.create(lean);
     const [one, two] = await Promise.all([connect(), connect()]);
     const execution = `insert into executions (id, box_id, tenant_id, status) values ($1, '${box.id}', '${tenant.id}', 'running')`;
     const copy = `insert into boxes select (jsonb_populate_record(b, jsonb_build_object('id', $1::text))).* from boxes b where id = '${box.id}'`;
@@ -114,7 +114,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
 
   test('the code of an execution is not sent before the quota is known to allow it', async () => {
     const { client, admin, tenant } = await makeTenant(gateway, { concurrentExecutions: 1 });
-    const box = await client.boxes.create();
+    const box = await client.boxes.create(lean);
     // Its kernel is awake, so that code that is sent runs at once.
     await client.executions.run(box.id, { language: 'bash', code: 'true' });
     await admin.tenants.update(tenant.id, { quotas: { concurrentExecutions: 0 } });
@@ -135,7 +135,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
 
   test('a run ends with the CPU time of its day, and no other one starts', async () => {
     const { client, tenant } = await makeTenant(gateway, { cpuSecondsPerDay: 1000 });
-    const box = await client.boxes.create();
+    const box = await client.boxes.create(lean);
     // Another user's boxes have used nearly all of it.
     const database = await connect();
     await database.query(
@@ -198,7 +198,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
 
   test('requests and sockets to a port count, and over the quota they are refused', async () => {
     const { client, admin, tenant, key } = await makeTenant(gateway, { requestsPerMinute: 10_000 });
-    const box = await client.boxes.create();
+    const box = await client.boxes.create(lean);
     const at = `/v1/boxes/${box.id}/ports/5000/`;
     const headers = { authorization: `Bearer ${key}` };
     const left = async (path: string) => {
@@ -233,7 +233,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
 
   test('what is asked over a WebSocket counts as requests, and over the quota it is refused', async () => {
     const { client, admin, tenant, key } = await makeTenant(gateway, { requestsPerMinute: 10_000 });
-    const box = await client.boxes.create();
+    const box = await client.boxes.create(lean);
     await client.executions.run(box.id, { language: 'bash', code: 'true' });
     const headers = { authorization: `Bearer ${key}` };
     const socket = await connectTo(gateway, `/v1/boxes/${box.id}/ws`, headers);

@@ -7,6 +7,7 @@ import {
   anyDriver,
   databaseUrl,
   eventually,
+  lean,
   memoryOf,
   type RunningGateway,
   startGateway,
@@ -19,7 +20,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
   });
   afterAll(() => gateway?.dispose());
 
@@ -94,7 +95,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   });
 
   test('what waits to be started when it closes never runs, and none of it is told as lost', async () => {
-    const own = await gateway.createBox();
+    const own = await gateway.createBox(lean);
     const list = async () =>
       (await gateway.get<{ items: Execution[] }>(`/v1/boxes/${own.id}/executions?limit=100`)).body.items;
     await gateway.run(own.id, 'n = 0');
@@ -196,7 +197,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   });
 
   test('an idle one leaves its box at rest, and use brings that back', async () => {
-    const own = await gateway.createBox();
+    const own = await gateway.createBox(lean);
     const socket = await open(own.id);
     await gateway.client.boxes.pause(own.id);
     // When those that came later have been looked at, this one has been too.
@@ -215,7 +216,7 @@ const openRevoked = async (gateway: RunningGateway) => {
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
   const { tenantId } = (await store.keys.find(keyId(gateway.key) ?? '')) ?? { tenantId: '' };
   await store.keys.add({ id, hash, tenantId, name: 'second' });
-  const { id: box } = await gateway.createBox();
+  const { id: box } = await gateway.createBox(lean);
   const path = `/v1/boxes/${box}/ws`;
   const headers = { authorization: `Bearer ${key}` };
   const { ticket } = (await gateway.post<Ticket>(`/v1/boxes/${box}/tickets`, {}, headers)).body;

@@ -2,7 +2,7 @@ import { request as sendRequest } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Terminal, Ticket } from '#contract';
-import { drivers, eventually, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { drivers, eventually, lean, memoryOf, type RunningGateway, startGateway } from './harness.ts';
 import { connect, refusalOf } from './websocket.ts';
 
 describe.each(drivers)('terminals on the %s driver', (driver) => {
@@ -10,7 +10,7 @@ describe.each(drivers)('terminals on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
   });
   afterAll(() => gateway?.dispose());
 
@@ -124,7 +124,7 @@ describe.each(drivers)('terminals on the %s driver', (driver) => {
       if (result.status === 'fulfilled') result.value.ws.terminate();
       else expect(result.reason).toMatchObject({ status: 401, problem: { code: 'unauthorized' } });
     }
-    const elsewhere = await gateway.createBox();
+    const elsewhere = await gateway.createBox(lean);
     const another = await make();
     const foreign = await refusalOf(gateway, `/v1/boxes/${elsewhere.id}/terminal?ticket=${another}`, {});
     expect(foreign).toMatchObject({ status: 401 });
@@ -173,7 +173,7 @@ describe.each(drivers)('terminals on the %s driver', (driver) => {
 
   test('an open one keeps its box, and is told why when the box ends', async () => {
     const stateOf = async ({ id }: Box) => (await gateway.get<Box>(`/v1/boxes/${id}`)).body.state;
-    const [idle, unheld] = await Promise.all([gateway.createBox(), gateway.createBox()]);
+    const [idle, unheld] = await Promise.all([gateway.createBox(lean), gateway.createBox(lean)]);
     const socket = await open('', idle.id);
     await socket.json(({ type }) => type === 'ready');
     for (const { id } of [idle, unheld]) await gateway.client.boxes.update(id, { idleSeconds: 1 });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Ticket } from '#contract';
 import { keyId, makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
-import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, lean, type RunningGateway, startGateway } from './harness.ts';
 import { rawRequest, startServer, uploadServers } from './servers.ts';
 import { connect, refusalOf } from './websocket.ts';
 
@@ -11,7 +11,7 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
   });
   afterAll(() => gateway?.dispose());
 
@@ -33,7 +33,7 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
     const key = await gateway.addTenant();
     const foreign = await gateway.post(`/v1/boxes/${box.id}/tickets`, {}, { authorization: `Bearer ${key}` });
     expect([foreign.status, foreign.body.code]).toEqual([404, 'not_found']);
-    const gone = await gateway.createBox();
+    const gone = await gateway.createBox(lean);
     await gateway.call(`/v1/boxes/${gone.id}`, { method: 'DELETE' });
     expect((await gateway.post(`/v1/boxes/${gone.id}/tickets`, {})).status).toBe(410);
   });
