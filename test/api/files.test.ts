@@ -262,4 +262,32 @@ describe.each(drivers)('files on the %s driver', (driver) => {
     if (through.status === 200) expect(`'${text.replaceAll('\n', '\\n')}'`).toBe(inside.text);
     else expect(through.status).toBe(400);
   });
+
+  test('a file that is put and deleted at once is there whole or not at all, as the answers say', async () => {
+    const remove = (path: string) => gateway.call(at(path), { method: 'DELETE' });
+    const rounds = Array.from({ length: 30 }, (_, round) => round);
+    for (const round of rounds) {
+      const text = `${round} `.repeat(5000);
+      const [written, removed] = await Promise.all([put('raced/one.txt', text), remove('raced/one.txt')]);
+      expect([200, 201]).toContain(written.status);
+      expect([204, 404]).toContain(removed.status);
+      const read = await gateway.call(at('raced/one.txt'));
+      // What was not there to be removed came later.
+      if (removed.status === 404) expect(read.status).toBe(200);
+      if (read.status === 200) expect(await read.text()).toBe(text);
+      else expect(read.status).toBe(404);
+    }
+  });
+
+  test('a box that is deleted while files are put ends, and no request with a 5xx', async () => {
+    const other = await gateway.createBox();
+    const path = `/v1/boxes/${other.id}`;
+    const writes = Array.from({ length: 20 }, (_, n) =>
+      gateway.call(`${path}/files/${n}.txt`, { method: 'PUT', body: 'x'.repeat(100_000) }),
+    );
+    const removals = [gateway.call(path, { method: 'DELETE' }), gateway.call(path, { method: 'DELETE' })];
+    for (const { status } of await Promise.all(removals)) expect([200, 202, 204]).toContain(status);
+    for (const { status } of await Promise.all(writes)) expect([200, 201, 404, 409, 410]).toContain(status);
+    expect((await gateway.get<Box>(path)).body.state).toBe('deleted');
+  });
 });
