@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import { decodePath, executionEventSchema } from '#contract';
 import { createLinks } from '../services/agent/chats/links.ts';
 import { titleOf } from '../services/agent/chats/question.ts';
 import { createWholeLinks, withAddresses } from '../services/agent/chats/sandbox-links.ts';
@@ -7,13 +8,21 @@ import { createSeal } from '../services/agent/chats/seal.ts';
 import { createTelling } from '../services/agent/chats/telling.ts';
 import { linksTo, withOrigin } from '../services/agent/dialects/links.ts';
 import { toInlineFile } from '../services/agent/dialects/openai/content.ts';
+import { responseRequestSchema } from '../services/agent/dialects/openai/response-request.ts';
+import { readChart } from '../services/agent/dialects/plot.ts';
+import { tableSchema, toCsv } from '../services/agent/dialects/table.ts';
 import { readArguments } from '../services/agent/loop/arguments.ts';
 import { fitHistory, pairCalls } from '../services/agent/loop/history.ts';
 import { createMistakes } from '../services/agent/loop/mistakes.ts';
 import { withoutAnsi } from '../services/agent/loop/outputs.ts';
 import { createFences } from '../services/agent/models/fences.ts';
 import { type ModelMessage, maxArgumentCharacters } from '../services/agent/models/model.ts';
+import { readLines } from '../services/gateway/box-server/lines.ts';
+import { createFrameFollower } from '../services/gateway/http/ports/frames.ts';
+import { toFaults } from '../services/http/fault.ts';
 import { findJsonFault } from '../services/http/json-fault.ts';
+import { wording } from '../services/http/wording.ts';
+import { boxJson, jsonExcess, largeJson, longJson } from '../services/json/json-bounds.ts';
 import { longestTurn } from './longest-turn.ts';
 
 /** For which a parser may hold up everything else. */
@@ -175,6 +184,60 @@ parser(
     'plain base64': run('a'),
   },
 );
+
+// Bodies of JSON, which are counted before they are read.
+const readLong = (schema: z.ZodType) => (text: string) => {
+  if (jsonExcess(Buffer.from(text), longJson) !== undefined) throw new Error('It is refused.');
+  const read = schema.safeParse(JSON.parse(text), { error: wording });
+  if (!read.success) toFaults(schema, read.error.issues, '');
+  return read.data;
+};
+parser('the request of a response', longJson.values - 100, readLong(responseRequestSchema), {
+  'empty items': (n) => `{"input":[${run('{},')(n * 1.5)}{}]}`,
+  'what is no item': (n) => `{"input":[${run('1,')(n * 2)}1]}`,
+  outputs: (n) => `{"input":[{"type":"code_interpreter_call","outputs":[${run('1,')(n * 2)}1]}]}`,
+  'unknown keys': (n) => `{"input":"a","x":${keys(n * 5)}}`,
+});
+const readTable = readLong(tableSchema);
+parser('a table', longJson.values - 100, (text: string) => toCsv(readTable(text) as never), {
+  rows: (n) => `[${run('{"a":1},')((n / 4) * 8)}{"a":1}]`,
+  'rows with keys of their own': () => `[${Array.from({ length: 500 }, (_, key) => `{"${key}":1}`).join()}]`,
+  'a long column': (n) => `{"a":[${run('1,')(n * 2)}1],"b":[]}`,
+});
+parser('the data of a figure', longJson.bytes, (text: string) => readChart(Buffer.from(text)), {
+  'a long list': behind('{"version":1,"axes":[', '1,', '1]}'),
+  'deep lists': run('['),
+});
+parser('what is too much', largeJson.bytes, (text: string) => jsonExcess(Buffer.from(text), largeJson), {
+  'a long text': behind('"', 'a', '"'),
+  escapes: behind('"', '\\"', '"'),
+  spaces: run(' '),
+});
+
+// What a box sends, in one line or one frame.
+async function* pieces(text: string) {
+  const bytes = Buffer.from(text);
+  for (let at = 0; at < bytes.length; at += 65_536) yield bytes.subarray(at, at + 65_536);
+}
+const readEvents = async (text: string) => {
+  for await (const value of readLines(pieces(`${text}\n`))) executionEventSchema.safeParse(value);
+};
+const shown = (mime: string) => `{"seq":1,"type":"result","main":true,"mime":${mime}}`;
+parser('a long line of a box', 8 * 1024 * 1024, readEvents, {
+  'a long list': (n) => shown(`{"a":[${run('1,')(n)}1]}`),
+  'empty objects': (n) => shown(`{"a":[${run('{},')(n)}1]}`),
+  'deep lists': (n) => shown(`{"a":${run('[')(n)}`),
+  'a long text': (n) => shown(`{"a":"${run('a')(n)}"}`),
+});
+parser('a line of a box at its bound', boxJson.values - 100, readEvents, {
+  'a long list': (n) => shown(`{"a":[${run('1,')(n * 2)}1]}`),
+  'empty objects': (n) => shown(`{"a":[${run('{},')(n * 1.5)}1]}`),
+  'many types': (n) => shown(keys(n * 2)),
+});
+parser('frames of a WebSocket', 1024 * 1024, (bytes: Buffer) => createFrameFollower().pass(bytes), {
+  'empty ones': (n) => Buffer.alloc(n),
+});
+parser('a path with bytes that are no text', 16_384, decodePath, { 'lone bytes': run('%C3') });
 
 parser('faults of JSON', 1024 * 1024, findJsonFault, {
   'a text without end': behind('"', 'a', ''),

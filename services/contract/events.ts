@@ -26,9 +26,17 @@ export const languageNameSchema = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be the name of a language in lower case, such as python');
 
-const mime = z.record(z.string(), z.unknown()).meta({
-  description: 'Data by MIME type; binary data is base64. `application/vnd.codebox.chart+json` is a Chart.',
-});
+/** A bundle of more is none: each of its names would be looked at. */
+const maxKinds = 100;
+
+const mime = z
+  .preprocess(
+    (value) => (typeof value === 'object' && value !== null && Object.keys(value).length > maxKinds ? null : value),
+    z.record(z.string(), z.unknown()),
+  )
+  .meta({
+    description: 'Data by MIME type; binary data is base64. `application/vnd.codebox.chart+json` is a Chart.',
+  });
 
 /** How a run ended. `error`: the program failed. `lost`: its result is unknown, and it was not run again. */
 export const runStatuses = ['ok', 'error', 'timeout', 'interrupted', 'oom', 'killed', 'output_limit', 'lost'] as const;

@@ -1,7 +1,7 @@
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
+import { type JsonBounds, jsonExcess, smallJson } from '../json/json-bounds.ts';
 import type { HttpEnv } from './env.ts';
-import { type JsonBounds, jsonExcess, smallJson } from './json-bounds.ts';
 import { findJsonFault } from './json-fault.ts';
 
 const readDeadlineMs = 30_000;

@@ -2,11 +2,11 @@ import { OpenAPIRegistry, type ResponseConfig } from '@asteasolutions/zod-to-ope
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
 import { decodePath } from '#contract';
+import type { JsonBounds } from '../json/json-bounds.ts';
 import { readJsonBody, readTextBody } from './body.ts';
 import { codeTypes, languageOfType } from './code-body.ts';
 import type { HttpEnv } from './env.ts';
 import { faulty, toFaults } from './fault.ts';
-import type { JsonBounds } from './json-bounds.ts';
 import { createKnownRoutes } from './known-routes.ts';
 import { wording } from './wording.ts';
 

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { frameIdSchema, type InputFault } from '#contract';
+import { jsonExcess, largeJson } from '../json/json-bounds.ts';
 import { toFaults } from './fault.ts';
-import { jsonExcess, largeJson } from './json-bounds.ts';
 import { wording } from './wording.ts';
 
 export interface BadFrame {

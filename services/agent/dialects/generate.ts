@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import { boxPathSchema, CodeBoxError, modelNameSchema, plainText, wellFormedText } from '#contract';
-import { largeJson } from '../../http/json-bounds.ts';
+import { largeJson } from '../../json/json-bounds.ts';
 import type { Files } from '../chats/files.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { Endpoints } from '../http/endpoints.ts';

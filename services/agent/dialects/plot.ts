@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { CodeBoxError, chartSchema, modelNameSchema, wellFormedText } from '#contract';
-import { longJson } from '../../http/json-bounds.ts';
+import { jsonExcess, longJson } from '../../json/json-bounds.ts';
 import type { Files } from '../chats/files.ts';
 import type { Endpoints } from '../http/endpoints.ts';
 import { createAnswerText } from './answer-markdown.ts';
@@ -31,7 +31,7 @@ const requestSchema = z
 const responseSchema = z
   .object({
     image: z.object({ mime: z.string(), base64: z.string() }),
-    chart: chartSchema.nullable().meta({ description: 'The data of the figure.' }),
+    chart: chartSchema.nullable().meta({ description: 'The data of the figure, unless it has too many values.' }),
     code: z.string(),
     text: z.string(),
   })
@@ -44,6 +44,12 @@ const questionFor = (prompt: string, csv: string, { shareRows, format }: { share
     ...(format === 'svg' ? ["Begin with: %config InlineBackend.figure_formats = ['svg']"] : []),
     ...(shareRows ? [`The file begins with:\n${csv.split('\n').slice(0, sharedLines).join('\n')}`] : []),
   ].join('\n\n');
+
+/** The data of a figure, which code in a box has given; null for what is none, or has more values than are read at once. */
+export const readChart = (bytes: Buffer) => {
+  if (jsonExcess(bytes, longJson) !== undefined) return null;
+  return chartSchema.safeParse(JSON.parse(bytes.toString())).data ?? null;
+};
 
 /** `POST /v1/plot`: a table and a wish in, a figure out. The chat that it took is removed. */
 export const addPlotRoute = ({ add }: Endpoints, turns: Turns, files: Files): void =>
@@ -106,7 +112,7 @@ export const addPlotRoute = ({ add }: Endpoints, turns: Turns, files: Files): vo
         const chart = chartUrl && (await open(chartUrl));
         return c.json({
           image: { mime, base64: bytes.toString('base64') },
-          chart: chart ? chartSchema.parse(JSON.parse(chart.toString())) : null,
+          chart: chart ? readChart(chart) : null,
           code: log.of(picture.call)?.code ?? '',
           text: said,
         });

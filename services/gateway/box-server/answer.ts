@@ -2,6 +2,7 @@ import { addAbortSignal, type Readable } from 'node:stream';
 import { errors } from 'undici';
 import { z } from 'zod';
 import { CodeBoxError, type ErrorCode, errorReasons } from '#contract';
+import { boxJson, jsonExcess } from '../../json/json-bounds.ts';
 import { brokenProtocol } from './broken-protocol.ts';
 
 /** The head of an answer must come within this, and so must all of a short one. */
@@ -58,7 +59,10 @@ export const readBounded = async (body: Readable, deadlineMs = answerDeadlineMs)
     if (bytes > maxJsonBytes) throw brokenProtocol('The box sent too long an answer.');
     chunks.push(chunk);
   }
-  return Buffer.concat(chunks).toString('utf8');
+  const answer = Buffer.concat(chunks);
+  const excess = jsonExcess(answer, boxJson);
+  if (excess !== undefined) throw brokenProtocol(`The box sent an answer that ${excess}.`);
+  return answer.toString('utf8');
 };
 
 /** What a box answered, as its schema says; throws `unavailable` for anything else. */

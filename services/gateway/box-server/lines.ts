@@ -1,14 +1,14 @@
 import { CodeBoxError } from '#contract';
+import { boxJson, jsonExcess } from '../../json/json-bounds.ts';
 import { brokenProtocol } from './broken-protocol.ts';
 
-/** The longest line that a box may send: one display of 16 MiB with its base64 and escapes. */
-const maxLineBytes = 32 * 1024 * 1024;
 /** The longest stream: the bounds of a journal with room for escapes. */
 const maxStreamBytes = 128 * 1024 * 1024;
 
 /**
  * Splits a byte stream into the JSON values of its lines; blank lines are heartbeats and skipped. What a box sends is not
- * trusted: a line over 32 MiB or one that is not JSON breaks the protocol, and a stream over 128 MiB throws `too_large`.
+ * trusted: a line over 32 MiB, with too many values, or one that is not JSON breaks the protocol, and a stream over 128 MiB throws
+ * `too_large`.
  */
 export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<unknown> {
   let pending: Buffer[] = [];
@@ -30,11 +30,13 @@ export async function* readLines(chunks: AsyncIterable<Uint8Array>): AsyncGenera
     if (start === chunk.length) continue;
     pending.push(chunk.subarray(start));
     pendingBytes += chunk.length - start;
-    if (pendingBytes > maxLineBytes) throw brokenProtocol('The box sent a line that is too long.');
+    if (pendingBytes > boxJson.bytes) throw brokenProtocol('The box sent a line that is too long.');
   }
 }
 
 const parseLine = (line: Buffer): unknown => {
+  const excess = jsonExcess(line, boxJson);
+  if (excess !== undefined) throw brokenProtocol(`The box sent a line that ${excess}.`);
   try {
     return JSON.parse(line.toString('utf8'));
   } catch (cause) {

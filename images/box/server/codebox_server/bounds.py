@@ -13,6 +13,11 @@ FLOOD_EVENTS = 10 * STREAM_EVENTS
 # Rich output (results, displays, errors) of one run.
 RICH_BYTES = 16 * MIB
 RICH_EVENTS = 10_000
+# What is displayed as JSON, in one event: MIME types, keys and values, and brackets within brackets. The gateway
+# refuses events with 524,288 keys and values or more than 64 levels.
+MIME_TYPES = 100
+JSON_VALUES = 500_000
+JSON_LEVELS = 60
 TRACEBACK_BYTES = 1 * MIB
 ERROR_FIELD_BYTES = 64 * KIB
 

@@ -99,6 +99,20 @@ def test_a_display_past_the_bound_becomes_a_placeholder_that_is_counted(box: Box
     assert truncated["droppedBytes"] >= 20 * MIB
 
 
+def test_a_display_of_more_json_than_is_read_at_once_keeps_its_texts(box: Box) -> None:
+    code = "from IPython.display import display\ndeep = []\nfor _ in range(100): deep = [deep]\n"
+    code += "for value in (deep, [1] * 600_000, {str(n): n for n in range(400_000)}, [1] * 100_000):\n"
+    code += "    display({'application/json': value, 'text/plain': 'x'}, raw=True)\n"
+    code += "display({'application/json': deep}, raw=True)"
+    events = box.run(code)
+    *without, whole, alone = [event["mime"] for event in of(events, "display")]
+    assert without == [{"text/plain": "x"}] * 3
+    assert len(whole["application/json"]) == 100_000
+    assert alone["text/plain"].startswith("[application/json, ")
+    assert of(events, "truncated")[0]["droppedEvents"] == 4
+    assert events[-1]["status"] == "ok"
+
+
 def test_a_display_that_no_message_can_carry_is_a_placeholder_too(box: Box) -> None:
     before = _resident(box)
     events = box.run("from IPython.display import HTML, display\ndisplay(HTML('a' * (200 << 20)))\nprint('on')")

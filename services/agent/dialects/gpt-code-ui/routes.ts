@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { boxPathSchema, type Model, type Uploaded } from '#contract';
-import { largeJson } from '../../../http/json-bounds.ts';
 import { readMultipart } from '../../../http/multipart.ts';
 import { openUpload } from '../../../http/uploads.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
 import type { Owner } from '../../chats/owner.ts';
 import { readRange, sendFile } from '../../http/downloads.ts';
 import type { Endpoints } from '../../http/endpoints.ts';

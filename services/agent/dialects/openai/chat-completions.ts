@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { AnswerEvent } from '#contract';
-import { longJson } from '../../../http/json-bounds.ts';
 import { streamAs } from '../../../http/stream.ts';
+import { longJson } from '../../../json/json-bounds.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
 import { originOf, ownerFor } from '../asker.ts';
 import type { Turn, Turns } from '../turns.ts';

@@ -3,8 +3,8 @@ import type { Response as OpenAiResponse, ResponseStreamEvent } from 'openai/res
 import { z } from 'zod';
 import { CodeBoxError } from '#contract';
 import { faulty } from '../../../http/fault.ts';
-import { longJson } from '../../../http/json-bounds.ts';
 import { streamAs } from '../../../http/stream.ts';
+import { longJson } from '../../../json/json-bounds.ts';
 import type { Owner } from '../../chats/owner.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
 import type { Env } from '../../http/env.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { createCellSchema, executionEventSchema, executionInputSchema, executionSchema } from '#contract';
-import { largeJson } from '../../../http/json-bounds.ts';
 import { streamEvents, streamFormat } from '../../../http/stream.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
 import type { Cells } from '../../chats/cells.ts';
 import type { Endpoints } from '../endpoints.ts';
 import { chatParams } from './chats.ts';

@@ -9,8 +9,8 @@ import {
   messageSchema,
   pageQuerySchema,
 } from '#contract';
-import { largeJson } from '../../../http/json-bounds.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
 import type { Answers } from '../../chats/answers.ts';
 import type { Endpoints } from '../endpoints.ts';
 import type { Env } from '../env.ts';

@@ -9,7 +9,7 @@ import {
   createBoxSchema,
   updateBoxSchema,
 } from '#contract';
-import { largeJson } from '../../../http/json-bounds.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
 import type { Continuity, Lifecycle } from '../../boxes/life/lifecycle.ts';
 import type { Rest } from '../../boxes/rest/rest.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';

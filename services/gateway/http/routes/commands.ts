@@ -8,8 +8,8 @@ import {
   commandSummarySchema,
   createCommandSchema,
 } from '#contract';
-import { largeJson } from '../../../http/json-bounds.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
 import type { Commands } from '../../boxes/runs/commands.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { createWholeAnswers } from '../idempotency/whole-answers.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { contextPageSchema, contextSchema, createContextSchema, pageQuerySchema, variablePageSchema } from '#contract';
-import { largeJson } from '../../../http/json-bounds.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
 import type { Contexts } from '../../boxes/runs/contexts.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';

@@ -14,8 +14,8 @@ import {
   executionSummarySchema,
   pageQuerySchema,
 } from '#contract';
-import { largeJson } from '../../../http/json-bounds.ts';
 import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
 import { toExecution, toExecutionSummary } from '../../boxes/runs/execution-view.ts';
 import type { Executions } from '../../boxes/runs/executions.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';

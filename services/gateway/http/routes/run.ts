@@ -1,5 +1,5 @@
 import { createRunSchema, runCodeQuerySchema, runSchema } from '#contract';
-import { largeJson } from '../../../http/json-bounds.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
 import type { RunOnce } from '../../boxes/runs/run.ts';
 import type { Endpoints } from '../endpoint.ts';
 

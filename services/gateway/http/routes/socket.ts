@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { socketMessageSchema, socketQuerySchema, socketRequestSchema } from '#contract';
-import { largeJson } from '../../../http/json-bounds.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
 import type { Lifecycle } from '../../boxes/life/lifecycle.ts';
 import type { Executions } from '../../boxes/runs/executions.ts';
 import type { Endpoints } from '../endpoint.ts';

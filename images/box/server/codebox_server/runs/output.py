@@ -13,6 +13,9 @@ from codebox_server.bounds import (
     ERROR_FIELD_BYTES,
     FLOOD_BYTES,
     FLOOD_EVENTS,
+    JSON_LEVELS,
+    JSON_VALUES,
+    MIME_TYPES,
     RICH_BYTES,
     RICH_EVENTS,
     STREAM_BYTES,
@@ -135,12 +138,20 @@ class Output:
         if dropped:
             self._dropped_bytes += dropped
             self._dropped_events += 1
+        mime: dict[str, Any] = fields["mime"]
         if self._rich_bytes + size > RICH_BYTES:
-            self._dropped_bytes += size
-            self._dropped_events += 1
-            fields = {**fields, "mime": _placeholder(fields["mime"])}
-        else:
+            mime = _placeholder(mime)
+        elif _is_excessive(mime):
+            texts = {kind: value for kind, value in mime.items() if isinstance(value, str)}
+            mime = texts if 0 < len(texts) <= MIME_TYPES else _placeholder(mime)
+        if mime is fields["mime"]:
             self._rich_bytes += size
+        else:
+            kept = sum(map(text_bytes, mime.values()))
+            self._rich_bytes += kept
+            self._dropped_bytes += max(0, size - kept)
+            self._dropped_events += 1
+            fields = {**fields, "mime": mime}
         self._event(kind, fields)
 
     def error(self, name: str, value: str, traceback: list[str], hint: dict[str, Any] | None = None) -> None:
@@ -235,6 +246,26 @@ class Output:
         self._head_bytes += size
         self._head_events += 1
         self._journal.append(name, {"text": text, **mark})
+
+
+def _is_excessive(mime: dict[str, Any]) -> bool:
+    """Whether a bundle has more JSON than who reads it takes; counted without recursion, and no further than that."""
+    if len(mime) > MIME_TYPES:
+        return True
+    values = 0
+    level: list[Any] = [value for value in mime.values() if isinstance(value, (dict, list))]
+    for _ in range(JSON_LEVELS):
+        if not level:
+            return False
+        below: list[Any] = []
+        for value in level:
+            values += 1 + (2 if isinstance(value, dict) else 1) * len(value)
+            if values > JSON_VALUES:
+                return True
+            parts = value.values() if isinstance(value, dict) else value
+            below.extend(part for part in parts if isinstance(part, (dict, list)))
+        level = below
+    return bool(level)
 
 
 def _placeholder(mime: dict[str, Any]) -> dict[str, str]:

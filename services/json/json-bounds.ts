@@ -16,6 +16,8 @@ export const smallJson: JsonBounds = { bytes: 128 * 1024, values: maxValues };
 export const largeJson: JsonBounds = { bytes: largeBytes, values: maxValues };
 /** One with many small things in it: a conversation, or a table. */
 export const longJson: JsonBounds = { bytes: largeBytes, values: 131_072 };
+/** What a box tells in one piece: an event with all that it displays, or a page of files. A box sends no more. */
+export const boxJson: JsonBounds = { bytes: 32 * 1024 * 1024, values: 524_288 };
 
 const [quote, backslash, comma, colon] = [...'"\\,:'].map((character) => character.charCodeAt(0));
 const [openBrace, openBracket, closeBrace, closeBracket] = [...'{[}]'].map((character) => character.charCodeAt(0));
