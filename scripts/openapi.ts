@@ -9,6 +9,7 @@ import { createEndpoints } from '../services/gateway/http/endpoint.ts';
 import type { KeyClaims } from '../services/gateway/http/idempotency/key-claims.ts';
 import { openApiDocument } from '../services/gateway/http/openapi.ts';
 import { problemsMarkdown } from '../services/http/problem-pages.ts';
+import { decisionsPage } from './decisions-page.ts';
 import { imagePage } from './image-page.ts';
 
 const toYaml = (document: object): string => stringify(document, { lineWidth: 0, aliasDuplicateObjects: false });
@@ -32,7 +33,12 @@ export const openApiFiles = {
 };
 
 /** Every file that is written from the code, by its name. */
-export const writtenFiles = { ...openApiFiles, 'docs/errors.md': problemsMarkdown, 'docs/image.md': imagePage };
+export const writtenFiles = {
+  ...openApiFiles,
+  'docs/errors.md': problemsMarkdown,
+  'docs/image.md': imagePage,
+  'docs/decisions/README.md': decisionsPage,
+};
 
 if (import.meta.main) {
   for (const [name, describe] of Object.entries(writtenFiles)) {
