@@ -1,0 +1,115 @@
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { type RouteParts as AgentParts, addRoutes as addAgentRoutes } from '../services/agent/http/app.ts';
+import { createEndpoints as createAgentEndpoints } from '../services/agent/http/endpoints.ts';
+import { addRoutes, type RouteParts } from '../services/gateway/http/app.ts';
+import { createEndpoints } from '../services/gateway/http/endpoint.ts';
+import type { KeyClaims } from '../services/gateway/http/idempotency/key-claims.ts';
+import { longestTurn } from './longest-turn.ts';
+
+/** The time for which a request may hold up all others. */
+const mostMs = 200;
+/** Just below the bounds of a small body and of a large one; what is past its route's bound is refused unread. */
+const sizes = [127 * 1024, 10 * 1024 * 1024 - 1024];
+const maxQuery = 15 * 1024;
+
+// Routes use their parts only behind the check of their input, which is what this is about.
+const gateway = createEndpoints({} as KeyClaims);
+gateway.app.use(async (c, next) => {
+  c.set('tenant', 'tenant');
+  c.set('scopes', null);
+  await next();
+});
+addRoutes(gateway, {} as RouteParts);
+gateway.app.onError((_, c) => c.body(null, 500));
+const agent = createAgentEndpoints();
+addAgentRoutes(agent, {} as AgentParts);
+agent.app.onError((_, c) => c.body(null, 500));
+
+const run = (text: string, size: number) => text.repeat(Math.ceil(size / text.length)).slice(0, size);
+const list = (item: string, size: number) => `[${run(`${item},`, size).replace(/,?[^,]*$/, '')}]`;
+const keys = (size: number) => `{${Array.from({ length: size / 12 }, (_, n) => `"k${n}":"v"`).join()}}`;
+
+const texts = ['a', ' ', '%41', '../', 'é', '=', 'a b\\n', 'https://', '@a', '1.'];
+const values: Record<string, (size: number) => string> = {
+  ...Object.fromEntries(texts.map((text) => [`a text of ${text}`, (size: number) => `"${run(text, size)}!"`])),
+  'many texts': (size) => list('"a"', size),
+  'many objects': (size) => list('{"a":1}', Math.min(size, 16_000)),
+  'many keys': (size) => keys(Math.min(size, 24_000)),
+  'too many keys': keys,
+  'a deep list': (size) => '['.repeat(Math.min(size, 60)) + ']'.repeat(Math.min(size, 60)),
+};
+
+const shapeOf = (schema: unknown): string[] => {
+  if (schema instanceof z.ZodObject) {
+    const names = Object.keys(schema.shape);
+    return names.length > 0 ? names : ['any'];
+  }
+  if (schema instanceof z.ZodUnion) return schema.options.flatMap(shapeOf);
+  if (schema instanceof z.ZodPipe) return shapeOf(schema.in);
+  return [];
+};
+
+interface Route {
+  app: { request: (path: string, init: RequestInit) => Response | Promise<Response> };
+  method: string;
+  path: string;
+  body: string[];
+  query: string[];
+}
+
+const routesOf = ({ app, registry }: typeof gateway | typeof agent): Route[] =>
+  registry.definitions.flatMap((definition) => {
+    if (definition.type !== 'route') return [];
+    const { method, path, request } = definition.route;
+    const body = request?.body?.content['application/json'];
+    return [
+      { app, method, path, body: body && 'schema' in body ? shapeOf(body.schema) : [], query: shapeOf(request?.query) },
+    ];
+  });
+
+const routes = [...routesOf(gateway), ...routesOf(agent)];
+const pathOf = (path: string) => path.replaceAll(/\{\w+\}/g, 'a');
+
+test('every route with a body or a query is looked at', () => {
+  const described = ({ registry }: typeof gateway | typeof agent, what: 'body' | 'query') =>
+    registry.definitions.filter(
+      (one) =>
+        one.type === 'route' &&
+        (what === 'query' ? one.route.request?.query : one.route.request?.body?.content['application/json']),
+    ).length;
+  for (const what of ['body', 'query'] as const)
+    expect(routes.filter((route) => route[what].length > 0).length).toBe(
+      described(gateway, what) + described(agent, what),
+    );
+});
+
+const named = (all: Route[]) => all.map((route) => [`${route.method.toUpperCase()} ${route.path}`, route] as const);
+
+test.each(named(routes.filter(({ body }) => body.length > 0)))(
+  'the body of %s holds up nobody else',
+  async (_, route) => {
+    for (const [what, make] of Object.entries(values)) {
+      for (const size of sizes) {
+        const value = make(size / route.body.length - 64);
+        const body = Buffer.from(`{${route.body.map((key) => `"${key}":${value}`).join()}}`);
+        const init = { method: route.method.toUpperCase(), body, headers: { 'content-length': `${body.length}` } };
+        const ms = await longestTurn(() => route.app.request(pathOf(route.path), init), { enoughMs: mostMs });
+        expect({ what, size, ms: ms < mostMs || ms }).toEqual({ what, size, ms: true });
+      }
+    }
+  },
+);
+
+test.each(named(routes.filter(({ query }) => query.length > 0)))(
+  'the query of %s holds up nobody else',
+  async (_, route) => {
+    for (const text of texts) {
+      const value = encodeURIComponent(run(text, maxQuery / 3 / route.query.length));
+      const path = `${pathOf(route.path)}?${route.query.map((key) => `${key}=${value}`).join('&')}`;
+      const init = { method: route.method.toUpperCase() };
+      const ms = await longestTurn(() => route.app.request(path, init), { enoughMs: mostMs });
+      expect({ text, ms: ms < mostMs || ms }).toEqual({ text, ms: true });
+    }
+  },
+);
