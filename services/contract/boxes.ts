@@ -100,7 +100,8 @@ export const boxCauseSchema = z
   .object({
     code: z.enum([
       ...(['deleted', 'idle', 'expired', 'start_failed', 'cpu_limit'] as const),
-      ...(['instance_lost', 'instance_exited', 'unresponsive'] as const),
+      ...(['instance_lost', 'instance_exited', 'unresponsive', 'memory_limit'] as const),
+      ...(['evicted', 'preempted', 'node_lost', 'unschedulable', 'image_unavailable'] as const),
     ]),
     detail: z.string(),
   })

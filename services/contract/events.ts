@@ -53,7 +53,7 @@ const causeCodes = [
   'pids_limit (the run filled the box with processes, and what it left running was ended)',
   'kernel_start (the kernel did not start or did not respond in time: no code has run)',
   'restarted, context_deleted (the context was restarted or deleted)',
-  'box_… (the box has ended: box_deleted, box_idle, box_lost, box_unresponsive, …)',
+  'box_… (the box has ended: box_deleted, box_idle, box_lost, box_memory_limit, box_unresponsive, …)',
   'not_started (none of the code has run or will run: try again)',
   'journal_lost, protocol_error, no_end (the box did not report the end)',
   'internal (the kernel or the box server itself failed, at no fault of the code; the status is killed)',

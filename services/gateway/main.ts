@@ -29,11 +29,11 @@ const port = await gateway.start().catch(async (error: unknown) => {
   throw error;
 });
 const url = `http://localhost:${port}`;
-gateway.log.info({ url, driver: gateway.driver.name, dataDir: config.dataDir }, 'serving');
+gateway.log.info({ url, driver: gateway.driver.kind, dataDir: config.dataDir }, 'serving');
 if (keyFile) {
   // The line works as pasted and still keeps the key out of whatever collects this output.
   process.stdout.write(`
-CodeBox serves at ${url}   (${gateway.driver.name} driver, docs at ${url}/docs)
+CodeBox serves at ${url}   (${gateway.driver.kind} driver, docs at ${url}/docs)
 The key of the first tenant is in ${keyFile}
 
 Try it:

@@ -191,10 +191,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     );
     const signal = AbortSignal.timeout(120_000);
     const limits = { cpus: 1, memoryMb: 256, diskMb: 64, pids: 64 };
-    await made.create(
-      { id: 'i-orphan', token: 't', image: 'codebox-box:latest', limits, network: 'none', labels: {} },
-      signal,
-    );
+    await made.create({ id: 'i-orphan', token: 't', image: 'codebox-box:latest', limits, network: 'none' }, signal);
     const [row] = await store.instances.of(lost.id);
     await made.destroy(row?.id ?? '', signal);
     await store.close();

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Driver, Instance, InstanceSpec } from '../../services/gateway/drivers/driver.ts';
-import { askBox, runInBox } from './box-client.ts';
+import type { Driver, InstanceSpec } from '../../services/gateway/drivers/driver.ts';
+import { askBox, runInBox, type ServedInstance } from './box-client.ts';
 import { cpuQuota } from './cpu-quota.ts';
 import { expectPublicAddressesOnly } from './reach.ts';
 
 /** What the part of the contract about `bind` needs. */
 export interface BindingContract {
   driver: () => Driver;
-  start: (more?: Partial<InstanceSpec>) => Promise<Instance>;
+  start: (more?: Partial<InstanceSpec>) => Promise<ServedInstance>;
   /** The id, on the host, of a process in the control group of an instance. */
   hostPid: (id: string) => Promise<number>;
 }
@@ -18,13 +18,13 @@ const less = { cpus: 0.7, memoryMb: 250, pids: 40 };
 const deadline = () => AbortSignal.timeout(60_000);
 
 /** How a program ends that touches this much memory. */
-const useMemory = async ({ address }: Instance, megabytes: number): Promise<string | null> => {
+const useMemory = async ({ address }: ServedInstance, megabytes: number): Promise<string | null> => {
   const code = `b = bytearray(${megabytes} << 20)\nfor i in range(0, len(b), 4096): b[i] = 1`;
   return (await runInBox(address, ['python', '-c', code])).signal;
 };
 
 /** How many processes can be there before one is refused. */
-const countForks = ({ address }: Instance): Promise<number> =>
+const countForks = ({ address }: ServedInstance): Promise<number> =>
   askBox(
     address,
     [
@@ -41,13 +41,13 @@ const countForks = ({ address }: Instance): Promise<number> =>
     ].join('\n'),
   );
 
-const interfaces = ({ address }: Instance): Promise<string[]> =>
+const interfaces = ({ address }: ServedInstance): Promise<string[]> =>
   askBox(address, 'import json, socket; print(json.dumps([name for _, name in socket.if_nameindex()]))');
 
 /** What every driver guarantees of a change to a running instance: it is in force, or it is refused. */
 export const describeBinding = ({ driver, start, hostPid }: BindingContract): void => {
   describe('a change to a running instance', () => {
-    let box: Instance;
+    let box: ServedInstance;
     const end = (id: string) => driver().destroy(id, deadline());
     const bind = (change: Parameters<Driver['bind']>[1]) => driver().bind(box.id, change, deadline());
     const canLimit = () => driver().capabilities.bind.limits.length > 0;

@@ -2,6 +2,7 @@ import { request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tokenHeader } from '../../services/gateway/box-server/endpoint.ts';
 import { connectToBox } from '../../services/gateway/box-server/socket.ts';
+import type { Driver, Instance } from '../../services/gateway/drivers/driver.ts';
 
 /** What a command in a box printed and how it ended. */
 export interface CommandResult {
@@ -18,6 +19,11 @@ interface CommandEvent {
   exitCode?: number | null;
   signal?: string | null;
   status?: string;
+}
+
+/** An instance that runs. */
+export interface ServedInstance extends Instance {
+  address: string;
 }
 
 /** What the instances of these tests are started with. */
@@ -62,6 +68,17 @@ export const waitForBox = async (address: string): Promise<{ status: string; lan
       if (performance.now() > deadline) throw error;
       await sleep(50);
     }
+  }
+};
+
+/** Waits until an instance runs. Throws when it does not within a minute, or never will. */
+export const untilRunning = async (driver: Driver, made: Instance): Promise<ServedInstance> => {
+  const signal = AbortSignal.timeout(healthDeadlineMs);
+  for (let found: Instance | undefined = made; ; found = await driver.inspect(made.id, signal)) {
+    const { state = 'ended', address, why } = found ?? {};
+    if (state === 'running' && address !== undefined) return { id: made.id, state, address };
+    if (state === 'ended' || why) throw new Error(`the instance does not run: ${JSON.stringify(why)}`);
+    await sleep(50);
   }
 };
 

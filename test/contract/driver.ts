@@ -1,13 +1,13 @@
-import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
 import type { Driver, Instance, InstanceSpec } from '../../services/gateway/drivers/driver.ts';
 import { boxUser } from '../../services/gateway/drivers/host/box-user.ts';
 import { describeBinding } from './binding.ts';
-import { askBox, runInBox, token, waitForBox } from './box-client.ts';
+import { askBox, runInBox, type ServedInstance, token, untilRunning, waitForBox } from './box-client.ts';
 import { cpuQuota } from './cpu-quota.ts';
 import { processesOf } from './host-census.ts';
+import { type Probe, probe } from './probe.ts';
 import { expectPublicAddressesOnly, expectRefusalWithoutToken } from './reach.ts';
 
 /** What a driver has to bring to be tested. */
@@ -27,31 +27,6 @@ export interface DriverContract {
 // A whole processor, because starting up and probing take longest here; too little memory to prepare kernels that nobody wants.
 const limits = { cpus: 1, memoryMb: 380, diskMb: 96, pids: 64 };
 const deadline = () => AbortSignal.timeout(60_000);
-const probe = await readFile(new URL('probe.py', import.meta.url), 'utf8');
-
-interface Probe {
-  uid: number;
-  groups: number[];
-  user: string;
-  status: Record<string, string>;
-  rootIsReadOnly: boolean;
-  calls: Record<string, string>;
-  device: string;
-  fifo: string;
-  setuid: string;
-  families: Record<string, string>;
-  netfilter: string;
-  interfaces: string[];
-  writes: Record<string, string>;
-  devices: string[];
-  processes: number;
-  openFiles: [number, number];
-  coreBytes: [number, number];
-  setIdFiles: string[];
-  hostFiles: string[];
-  loginUid: 'fixed' | 'free' | 'none';
-  environment: Record<string, string>;
-}
 
 /** The guarantees that every driver gives, run against real boxes. */
 export const runDriverContract = (contract: DriverContract): void => {
@@ -66,10 +41,10 @@ export const runDriverContract = (contract: DriverContract): void => {
   const spec = (more: Partial<InstanceSpec> = {}): InstanceSpec => {
     count += 1;
     const id = `c${process.pid}-${count}`;
-    return { id, token, image: contract.image, limits, network: 'none', labels: {}, ...more };
+    return { id, token, image: contract.image, limits, network: 'none', ...more };
   };
-  const start = async (more: Partial<InstanceSpec> = {}): Promise<Instance> => {
-    const instance = await driver.create(spec(more), deadline());
+  const start = async (more: Partial<InstanceSpec> = {}): Promise<ServedInstance> => {
+    const instance = await untilRunning(driver, await driver.create(spec(more), deadline()));
     await waitForBox(instance.address);
     return instance;
   };
@@ -87,7 +62,7 @@ export const runDriverContract = (contract: DriverContract): void => {
     });
 
     describe('a box', () => {
-      let box: Instance;
+      let box: ServedInstance;
       let seen: Probe;
       beforeAll(async () => {
         box = await start();
@@ -193,7 +168,7 @@ export const runDriverContract = (contract: DriverContract): void => {
     });
 
     describe('a limit', () => {
-      let box: Instance;
+      let box: ServedInstance;
       beforeAll(async () => {
         box = await start();
       });
@@ -241,7 +216,7 @@ export const runDriverContract = (contract: DriverContract): void => {
         const stats = await driver.stats(box.id, deadline());
         expect(stats.oomKills).toBeGreaterThanOrEqual(1);
         expect(stats.peakMemoryBytes).toBeLessThanOrEqual(limits.memoryMb * 1024 * 1024);
-        expect((await driver.inspect(box.id, deadline()))?.running).toBe(true);
+        expect((await driver.inspect(box.id, deadline()))?.state).toBe('running');
         expect((await runInBox(box.address, ['true'])).status).toBe('ok');
       });
     });
@@ -257,27 +232,39 @@ export const runDriverContract = (contract: DriverContract): void => {
         for (const id of made.splice(0)) await end(id);
       });
 
-      test('is listed with its labels, and found again by a driver made anew', async () => {
-        const instance = await make({ labels: { box: 'a', 'some/key': 'b c' } });
+      test('is listed, and found again by a driver made anew', async () => {
+        const { id, address } = await make();
         const again = await contract.create();
-        for (const found of [await again.inspect(instance.id, deadline()), ...(await again.list(deadline()))]) {
-          expect(found).toMatchObject({
-            id: instance.id,
-            address: instance.address,
-            labels: { box: 'a', 'some/key': 'b c' },
-            running: true,
-          });
-          expect(Math.abs((found?.createdAt.getTime() ?? 0) - instance.createdAt.getTime())).toBeLessThan(60_000);
-        }
-        await waitForBox(instance.address);
-        await again.destroy(instance.id, deadline());
-        expect(await driver.inspect(instance.id, deadline())).toBeUndefined();
+        const running = { id, state: 'running', address };
+        expect(await again.inspect(id, deadline())).toEqual(running);
+        expect(await again.list(deadline())).toEqual([running]);
+        await waitForBox(address);
+        await again.destroy(id, deadline());
+        expect(await driver.inspect(id, deadline())).toBeUndefined();
       });
 
-      test('is refused under an id that exists', async () => {
-        const { id } = await make();
-        await expect(driver.create({ ...spec(), id }, deadline())).rejects.toMatchObject({ code: 'conflict' });
-        expect((await driver.inspect(id, deadline()))?.running).toBe(true);
+      test('is made once, however often its spec is asked for, and refused for another spec', async () => {
+        const wanted = spec();
+        made.push(wanted.id);
+        const again = await contract.create();
+        const asked = [driver.create(wanted, deadline()), driver.create({ ...wanted }, deadline())];
+        const [first] = await Promise.all(asked.map(async (one) => untilRunning(driver, await one)));
+        if (first === undefined) throw new Error('it was not made');
+        await waitForBox(first.address);
+        await askBox(first.address, "print(open('/tmp/first', 'w').write('x'))");
+        for (const one of [driver, again]) expect(await one.create(wanted, deadline())).toEqual(first);
+        expect(await askBox(first.address, "print(repr(open('/tmp/first').read()).replace(chr(39), chr(34)))")).toBe(
+          'x',
+        );
+        expect(await driver.list(deadline())).toEqual([first]);
+        const others = [
+          { ...wanted, network: 'none', token: 'another' } as const,
+          { ...wanted, limits: { ...limits, pids: 65 } },
+        ];
+        for (const other of others)
+          await expect(again.create(other, deadline())).rejects.toMatchObject({ code: 'conflict' });
+        const { id } = wanted;
+        expect((await driver.inspect(id, deadline()))?.state).toBe('running');
       });
 
       test('stops where it is when frozen, and goes on when thawed', async () => {
@@ -292,7 +279,7 @@ export const runDriverContract = (contract: DriverContract): void => {
         await sleep(300);
         // gVisor's own threads tick on; the loop would have used most of the time.
         expect((await driver.stats(id, deadline())).cpuMs - frozen.cpuMs).toBeLessThan(50);
-        expect((await driver.inspect(id, deadline()))?.running).toBe(true);
+        expect((await driver.inspect(id, deadline()))?.state).toBe('running');
         await driver.thaw(id, deadline());
         await driver.thaw(id, deadline());
         expect((await runInBox(address, ['true'])).status).toBe('ok');
@@ -313,7 +300,7 @@ export const runDriverContract = (contract: DriverContract): void => {
         const { id, address } = await make();
         await runInBox(address, ['pkill', '-KILL', '-f', 'codebox_server']).catch(() => undefined);
         const found = await untilStopped(driver, id);
-        expect(found?.exit).toEqual({ signal: 'SIGKILL', oomKilled: false });
+        expect(found).toMatchObject({ state: 'ended', why: { code: 'exit', detail: 'SIGKILL' } });
         await expect(driver.stats(id, deadline())).rejects.toMatchObject({ code: 'not_found' });
       });
 
@@ -358,7 +345,7 @@ export const runDriverContract = (contract: DriverContract): void => {
       test('is made beside many others at once', async () => {
         const wanted = Array.from({ length: 6 }, () => spec());
         const all = await Promise.all(wanted.map((one) => driver.create(one, deadline())));
-        expect(new Set(all.map(({ address }) => address)).size).toBe(6);
+        expect(new Set(all.map(({ id }) => id)).size).toBe(6);
         await Promise.all(all.map(({ id }) => end(id)));
         expect(await contract.census()).toEqual(before);
       });
@@ -392,7 +379,7 @@ const untilStopped = async (driver: Driver, id: string): Promise<Instance | unde
   const until = performance.now() + 20_000;
   for (;;) {
     const found = await driver.inspect(id, deadline());
-    if (!found?.running || performance.now() > until) return found;
+    if (found?.state !== 'running' || performance.now() > until) return found;
     await sleep(50);
   }
 };

@@ -1,8 +1,7 @@
 import { connect, createServer } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { expect } from 'vitest';
-import type { Instance } from '../../services/gateway/drivers/driver.ts';
-import { askBox, runInBox } from './box-client.ts';
+import { askBox, runInBox, type ServedInstance } from './box-client.ts';
 
 /** Python that tries each address and prints a JSON list of `open` and `refused`. */
 const connectTo = (targets: readonly (readonly (string | number)[])[]): string =>
@@ -45,7 +44,7 @@ const canReach = (host: string, port: number): Promise<boolean> =>
   });
 
 /** Holds for two boxes on the internet: `one` reaches public addresses and neither `other`, nor this host, nor metadata. */
-export const expectPublicAddressesOnly = async (one: Instance, other: Instance): Promise<void> => {
+export const expectPublicAddressesOnly = async (one: ServedInstance, other: ServedInstance): Promise<void> => {
   await using host = await listenOnHost();
   const server =
     "import socketserver; socketserver.TCPServer(('', 8000), socketserver.BaseRequestHandler).serve_forever()";
@@ -82,6 +81,6 @@ paths = ["/codebox/health", "/codebox/files/", "/api/kernels"]
 print(json.dumps([status(path, headers) for path in paths for headers in ({}, {"X-CodeBox-Token": "another"})]))`;
 
 /** Holds for code of a box at its own box server: neither without a token nor with another one is it answered. */
-export const expectRefusalWithoutToken = async (box: Instance): Promise<void> => {
+export const expectRefusalWithoutToken = async (box: ServedInstance): Promise<void> => {
   expect(await askBox(box.address, knock)).toEqual([401, 401, 401, 401, 401, 401]);
 };

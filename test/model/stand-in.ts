@@ -60,26 +60,25 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
     };
 
   const driver: Driver = {
-    name: 'local',
+    kind: 'local',
     site: 'local',
     place: 'none',
     capabilities: {
-      isolation: 'vm',
       images: true,
       networks: ['none', 'internet'],
       networkObstacles: {},
-      disk: 'image',
+      disk: { isFullAnError: true },
       limits: { cpus: true, memoryMb: true, diskMb: true, pids: true },
       bind: { limits: [], networks: [] },
       weaknesses: [],
     },
     revision: async () => 'stand-in',
-    async create({ id, labels }) {
+    async create({ id }) {
       const running = new Set<string>();
       const path = `${folder}/${id}`;
       const server = createServer(answer(id, running)).listen(path);
       await once(server, 'listening');
-      const instance = { id, address: `unix:${path}`, labels, createdAt: new Date(), running: true };
+      const instance: Instance = { id, state: 'running', address: `unix:${path}` };
       instances.set(id, { server, instance, running });
       noted.set(id, { ran: [], killed: [] });
       return instance;

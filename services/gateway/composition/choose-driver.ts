@@ -13,7 +13,7 @@ export const chooseDriver = async (
 ): Promise<Driver> => {
   const { dataDir, site, runtime, packages } = config;
   // Sites that share a host each list and sweep their own instances only.
-  const labelOf = (kind: Driver['name']) =>
+  const labelOf = (kind: string) =>
     site === undefined || site === kind ? deployment : idOf('dep', `${deployment}/${site}`);
   const named = site === undefined ? {} : { site };
   const certificates = config.caBundle === undefined ? [] : await readCertificates(config.caBundle);

@@ -81,11 +81,11 @@ export const openPlatform = async (
   };
   const chosen = overrides.driver ?? (await chooseDriver(config, deployment.id, onDaemon));
   const driver = observeDriver(chosen, ({ call, outcome, seconds }) =>
-    metrics.driverCalls.observe({ driver: chosen.name, call, outcome }, seconds),
+    metrics.driverCalls.observe({ driver: chosen.kind, call, outcome }, seconds),
   );
   const unmet = unmetIsolation(config, driver.capabilities, templates.values());
   requireIsolation(unmet, config.unsafe, (text) => log.warn(text));
-  for (const weakness of driver.capabilities.weaknesses) log.warn({ driver: driver.name }, weakness);
+  for (const weakness of driver.capabilities.weaknesses) log.warn({ driver: driver.kind }, weakness);
 
   const connections = createBoxConnections({
     secret: deployment.secret,

@@ -21,9 +21,6 @@ export type BindableLimits = Omit<Limits, 'diskMb'>;
 /** `none`: loopback only. `internet`: public addresses only, never the host, the gateway or another box. */
 export type NetworkPolicy = 'none' | 'internet';
 
-/** How the box's volume is held: an ext4 image of its own, a sized tmpfs (costs memory), or a folder without a limit. */
-export type DiskKind = 'image' | 'tmpfs' | 'folder';
-
 export interface InstanceSpec {
   /** Chosen by the caller: `[a-z0-9-]{1,40}`, unique per deployment, never used again. */
   id: string;
@@ -35,8 +32,6 @@ export interface InstanceSpec {
   network: NetworkPolicy;
   /** Whether `bind` may give it another network. It takes longer to start then, so only what nobody waits for should. */
   takesNetwork?: boolean;
-  /** Kept with the instance and given back by `list`. */
-  labels: Record<string, string>;
 }
 
 /** What a running instance is to be from now on; what is left out stays as it is. */
@@ -45,27 +40,40 @@ export interface Binding {
   network?: NetworkPolicy;
 }
 
+/**
+ * Why an instance does not run: it cannot be placed, its image cannot be had, it was killed for memory, its host ended it for want of
+ * something or for a more important one, its host is gone for good, or it ended by itself.
+ */
+export type WhyCode = 'unschedulable' | 'image' | 'oom' | 'evicted' | 'preempted' | 'node_lost' | 'exit';
+
+export interface Why {
+  code: WhyCode;
+  /** The backend's own words, for the log; callers never see them. */
+  detail: string;
+}
+
+/**
+ * `pending`: accepted, its processes do not run yet. `running`: they do, or are frozen. `ended`: they do not run any more and never will.
+ * Unknown is no state: where the backend cannot tell, the call throws `unavailable`.
+ */
 export interface Instance {
   id: string;
-  /** Where its box server listens: `unix:/absolute/path` or `tcp:address:port`. */
-  address: string;
-  labels: Record<string, string>;
-  createdAt: Date;
-  running: boolean;
-  /** Why it stopped, as far as the driver can tell; absent while it runs. */
-  exit?: { code?: number; signal?: string; oomKilled: boolean };
+  state: 'pending' | 'running' | 'ended';
+  /** Where its box server listens: `unix:/absolute/path` or `tcp:address:port`. Present from `running` on. */
+  address?: string;
+  /** Why it has ended, or, while it is pending, why it is no use to wait for it. `list` may leave it out. */
+  why?: Why;
 }
 
 /** What a driver can do here and now, as data: callers branch on it, drivers never carry stubs that throw. */
 export interface Capabilities {
-  /** What stands between the box and the host's kernel. */
-  isolation: 'shared-kernel' | 'gvisor' | 'vm';
   /** Whether templates choose an image. */
   images: boolean;
   networks: readonly NetworkPolicy[];
   /** Why each of the others cannot be had, as it follows "because"; shown to callers. */
   networkObstacles: Readonly<Partial<Record<NetworkPolicy, string>>>;
-  disk: DiskKind;
+  /** Whether a full volume is an error that the program in the box sees (ENOSPC), and not the end of the box. */
+  disk: { isFullAnError: boolean };
   /** Limits that are really enforced here. */
   limits: Readonly<Record<keyof Limits, boolean>>;
   /** What `bind` can change: these limits, and between these networks where an instance was made with `takesNetwork`. */
@@ -88,8 +96,8 @@ export interface InstanceStats {
  * `internal` for anything unforeseen. All methods honour `signal`.
  */
 export interface Driver {
-  /** What kind of driver it is. */
-  readonly name: 'docker' | 'local';
+  /** What it is called in the configuration, in metrics and in the log. */
+  readonly kind: string;
   /** The name of the place where its instances live, `[a-z0-9-]{1,40}`: rows of boxes and instances are partitioned by it. */
   readonly site: string;
   /** Stands for that place itself: the same for all gateways that reach the same instances, and for no others. */
@@ -102,8 +110,10 @@ export interface Driver {
    */
   revision(image: string, signal: AbortSignal): Promise<string>;
   /**
-   * Starts one instance and returns once its processes run (its box server may still be starting). On an error nothing
-   * is left behind. A second call with the same id fails with `conflict`, one that `destroy` has broken off with `gone`.
+   * Has one instance made and returns it once the backend has accepted it, be it `pending` or `running`; its box server may still be
+   * starting. On an error nothing is left behind. A second call with the same spec returns what there is, also when that has ended
+   * meanwhile; one with the same id and another spec fails with `conflict`, one that `destroy` has broken off with `gone`. Throws
+   * InstanceFailed when it knows why there cannot be such an instance.
    */
   create(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>;
   /** Ends all its processes and removes everything that belongs to it, volume included, also while it is being made. Idempotent. */

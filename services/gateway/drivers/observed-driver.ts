@@ -16,7 +16,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
     const startedAt = performance.now();
     const tell = (outcome: string) => onCall({ call, outcome, seconds: (performance.now() - startedAt) / 1000 });
     try {
-      const answer = await inSpan(() => ({ name: `${driver.name} ${call}`, kind: SpanKind.CLIENT }), ask);
+      const answer = await inSpan(() => ({ name: `${driver.kind} ${call}`, kind: SpanKind.CLIENT }), ask);
       tell('ok');
       return answer;
     } catch (error) {
@@ -25,7 +25,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
     }
   };
   return {
-    name: driver.name,
+    kind: driver.kind,
     site: driver.site,
     place: driver.place,
     capabilities: driver.capabilities,

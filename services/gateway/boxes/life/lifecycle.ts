@@ -25,6 +25,7 @@ import { defaultTemplate, resolveLimits, type Template } from '../supply/templat
 import type { TenantQuotas } from '../usage/quotas.ts';
 import { type Access, checkLiving, goneError } from './access.ts';
 import type { Activity } from './activity.ts';
+import { causeOf, causeOfFailure } from './causes.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
 import { checkInlineFiles, toSmallFiles, writeInlineFiles } from './inline-files.ts';
 import type { LastWords } from './last-words.ts';
@@ -74,6 +75,7 @@ const maxDoubtful = 1000;
 /** What those who follow runs of a box have to record their ends, once it has been ended, and once it is found to be gone. */
 const endedFollowersMs = 3000;
 const lostFollowersMs = 300;
+const inspectMs = 10_000;
 
 /** Makes, finds and ends boxes. PostgreSQL is the truth; the driver is asked only after a row says so. */
 export const createLifecycle = (options: LifecycleOptions) => {
@@ -96,7 +98,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
   const usableTemplate = (name: string): Template => {
     const template = templateNamed(name);
     if (!template.hasOwnImage || driver.capabilities.images) return template;
-    const detail = `has an image of its own, which the ${driver.name} driver of this deployment cannot use`;
+    const detail = `has an image of its own, which the ${driver.kind} driver of this deployment cannot use`;
     throw new CodeBoxError('invalid_request', `Template ${name} is not available.`, {
       errors: [{ pointer: '/template', detail }],
     });
@@ -148,16 +150,16 @@ export const createLifecycle = (options: LifecycleOptions) => {
   };
 
   /**
-   * This instance of it is gone, or of no use any more (`cause`), and has nothing to say then: it goes on with the files that were kept, if any were, and has ended otherwise. Many may find so, and
-   * late: only the first of them does something about it.
+   * This instance of it is gone, or of no use any more: the box goes on with the files that were kept, if any were, and has ended
+   * otherwise. Many may find so, and late: only the first of them does something about it.
    */
-  const lose = async (boxId: string, instance: string, cause: BoxCause = instanceLost): Promise<void> => {
+  const lose = async (boxId: string, instance: string, cause: BoxCause): Promise<void> => {
     distrust(boxId);
     const lost = (await store.instances.of(boxId)).filter(({ id }) => id === instance);
     const isFirst =
       (await store.tasks.fallBack(boxId, instance)) ?? (await store.boxes.end(boxId, 'lost', cause, instance));
     if (!isFirst) return;
-    if (cause === instanceLost) await lastWords.ask(boxId);
+    if (cause.code !== 'unresponsive') await lastWords.ask(boxId);
     await dissolve(boxId, lost, cause, lostFollowersMs);
   };
 
@@ -250,7 +252,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
       return await markReady(row, body, startedAt);
     } catch (error) {
       // Without a database its sweeps end it later: why it could not be started is what its caller has to know.
-      const isOurs = await end(row.id, 'failed', notStarted)
+      const isOurs = await end(row.id, 'failed', causeOfFailure(error))
         .catch(doubt(row.id))
         .catch((failure: unknown) => isUnavailable(failure) || Promise.reject(failure));
       // A deletion that came first has forgotten the instance, perhaps before it was there.
@@ -262,8 +264,11 @@ export const createLifecycle = (options: LifecycleOptions) => {
     }
   };
 
-  const instanceIsRunning = async (instanceId: string): Promise<boolean> =>
-    (await driver.inspect(instanceId, AbortSignal.timeout(10_000)))?.running ?? false;
+  /** Why an instance does not run any more; undefined while it may. Throws `unavailable` when nobody can tell. */
+  const causeOfEnd = async (instanceId: string): Promise<BoxCause | undefined> => {
+    const instance = await driver.inspect(instanceId, AbortSignal.timeout(inspectMs));
+    return instance === undefined || instance.state === 'ended' ? causeOf(instance?.why) : undefined;
+  };
 
   return {
     /** A new box, or the user's one. `onAccepted` is told of a new one before anything of it is made. */
@@ -272,11 +277,12 @@ export const createLifecycle = (options: LifecycleOptions) => {
     destroyInstance: instances.destroy,
     embody,
     end,
+    causeOfEnd,
     lose,
     /** Ends boxes that were given to nobody, and that the database may have written when it was hardly there. */
     async takeBack(): Promise<void> {
       for (const id of doubtful) {
-        await end(id, 'failed', notStarted);
+        await end(id, 'failed', causeOfFailure(undefined));
         doubtful.delete(id);
       }
     },
@@ -325,12 +331,13 @@ export const createLifecycle = (options: LifecycleOptions) => {
       const { box, instance } = await find(tenantId, id);
       if (box.state === 'hibernated') return { code: 'box_hibernated', detail: 'The box hibernates.' };
       const isEmbodied = box.state === 'ready' || box.state === 'paused';
-      if (isEmbodied && instance && (await instanceIsRunning(instance.id))) return undefined;
       if (!isEmbodied || !instance) return endOfRuns(box.cause);
-      await lose(id, instance.id);
+      const cause = await causeOfEnd(instance.id);
+      if (!cause) return undefined;
+      await lose(id, instance.id, cause);
       // Somebody else may have been first, for another reason.
       const now = (await find(tenantId, id)).box;
-      return endOfRuns(now.state === 'hibernated' ? instanceLost : now.cause);
+      return endOfRuns(now.state === 'hibernated' ? cause : now.cause);
     },
   };
 };
@@ -349,10 +356,3 @@ const asReused = (box: BoxRow): { box: BoxRow; continuity: Continuity } => ({
 });
 
 const spanOf = (name: string, { name: template }: Template) => ({ name, attributes: { 'codebox.template': template } });
-
-const notStarted = { code: 'start_failed', detail: 'The box could not be started.' } as const satisfies BoxCause;
-
-const instanceLost = {
-  code: 'instance_lost',
-  detail: 'The instance of the box ended unexpectedly.',
-} as const satisfies BoxCause;

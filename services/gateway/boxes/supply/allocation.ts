@@ -121,20 +121,16 @@ export const createAllocation = (options: AllocationOptions) => {
   /** Makes the instance of a row. */
   const make = async (box: BoxRow, id: string, template: Template, belongings: Belongings): Promise<Body> => {
     const { limits, network } = box;
-    const labels = { box: box.id };
-    const { instance, server } = await starts(async (signal) => {
-      const spec = { id, token: connections.tokenOf(id), image: template.image, limits, network, labels };
-      const instance = await driver.create(spec, signal);
-      const server = connections.to(id, instance.address);
-      await waitUntilServing(driver, id, server, signal);
-      return { instance, server };
+    const { address, server } = await starts(async (signal) => {
+      const spec = { id, token: connections.tokenOf(id), image: template.image, limits, network };
+      return await waitUntilServing({ driver, connections }, await driver.create(spec, signal), signal);
     });
     handOut(id);
     const cpuMs = await cpuUsed(box, id, AbortSignal.timeout(bindMs));
     const furnished = begin(server, belongings);
     const { env, files } = belongings;
     if (Object.keys(env).length + files.length > 0) await server.bind({ env, files });
-    return { instance: { id, address: instance.address }, server, furnished, kind: 'cold', cpuMs };
+    return { instance: { id, address }, server, furnished, kind: 'cold', cpuMs };
   };
 
   /** Makes a warm instance this box's own, and makes sure that it is. */

@@ -70,7 +70,7 @@ export const createPool = (options: PoolOptions) => {
     const { image, limits, network, languages } = template;
     const revision = await driver.revision(image, AbortSignal.timeout(revisionMs));
     const { cpus, memoryMb, diskMb, pids } = limits;
-    const made = [driver.name, image, revision, cpus, memoryMb, diskMb, pids, network, languages[0]];
+    const made = [driver.kind, image, revision, cpus, memoryMb, diskMb, pids, network, languages[0]];
     return createHash('sha256').update(JSON.stringify(made)).digest('hex').slice(0, 32);
   };
 
@@ -117,19 +117,16 @@ export const createPool = (options: PoolOptions) => {
   };
 
   const make = async (id: string, pool: Pool): Promise<void> => {
-    const { template, generation, breaker } = pool;
+    const { template, breaker } = pool;
     try {
-      const { image, limits, network, name, languages } = template;
-      const labels = { template: name, generation: generation ?? '' };
-      const instance = await starts(async (signal) => {
-        const spec = { id, token: connections.tokenOf(id), image, limits, network, takesNetwork: true, labels };
-        const instance = await driver.create(spec, signal);
-        const server = connections.to(id, instance.address);
-        await waitUntilServing(driver, id, server, signal);
-        await server.warm(languages.slice(0, 1), signal);
-        return instance;
+      const { image, limits, network, languages } = template;
+      const address = await starts(async (signal) => {
+        const spec = { id, token: connections.tokenOf(id), image, limits, network, takesNetwork: true };
+        const serving = await waitUntilServing({ driver, connections }, await driver.create(spec, signal), signal);
+        await serving.server.warm(languages.slice(0, 1), signal);
+        return serving.address;
       }, background.signal);
-      if (!(await options.pools.admit(id, instance.address))) throw new Error('it was given up meanwhile');
+      if (!(await options.pools.admit(id, address))) throw new Error('it was given up meanwhile');
       close(pool);
       options.onWarm();
     } catch (error) {

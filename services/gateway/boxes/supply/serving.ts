@@ -1,32 +1,57 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodeBoxError, hasCode } from '#contract';
-import type { BoxServerClient } from '../../box-server/client.ts';
-import type { Driver } from '../../drivers/driver.ts';
+import { hasCode } from '#contract';
+import type { BoxConnection, BoxConnections } from '../../box-server/connections.ts';
+import type { Driver, Instance } from '../../drivers/driver.ts';
+import { InstanceFailed } from '../../drivers/instance-failed.ts';
+
+export interface ServingOptions {
+  driver: Pick<Driver, 'inspect'>;
+  connections: Pick<BoxConnections, 'to'>;
+}
+
+/** An instance whose box server answers. */
+export interface ServingInstance {
+  address: string;
+  server: BoxConnection;
+}
 
 const inspectEveryMs = 300;
+const askEveryMs = 20;
 
-/** Polls until a box server answers; throws `unavailable` when its instance stopped, or what `signal` was aborted with. */
+/**
+ * Waits until an instance that was asked for runs and its box server answers. Throws InstanceFailed when it has ended or will never
+ * run, or what `signal` was aborted with.
+ */
 export const waitUntilServing = async (
-  driver: Pick<Driver, 'inspect'>,
-  instanceId: string,
-  server: Pick<BoxServerClient, 'health'>,
+  { driver, connections }: ServingOptions,
+  made: Instance,
   signal: AbortSignal,
-): Promise<void> => {
-  let inspectAt = performance.now() + inspectEveryMs;
-  for (;;) {
+): Promise<ServingInstance> => {
+  for (let instance: Instance | undefined = made; ; instance = await driver.inspect(made.id, signal)) {
+    const isHopeless = instance === undefined || instance.state === 'ended' || instance.why !== undefined;
+    if (isHopeless) throw new InstanceFailed(instance?.why ?? { code: 'exit', detail: 'it is not there any more' });
+    const address = instance?.address;
+    if (address === undefined) {
+      await sleep(inspectEveryMs, undefined, { signal });
+      continue;
+    }
+    const server = connections.to(made.id, address);
+    if (await answersSoon(server, signal)) return { address, server };
+  }
+};
+
+/** Whether a box server answers before its instance is worth another look. */
+const answersSoon = async (server: Pick<BoxConnection, 'health'>, signal: AbortSignal): Promise<boolean> => {
+  const until = performance.now() + inspectEveryMs;
+  while (performance.now() < until) {
     try {
       await server.health(signal);
-      return;
+      return true;
     } catch (error) {
       signal.throwIfAborted();
       if (!hasCode(error, 'unavailable')) throw error;
     }
-    if (performance.now() > inspectAt) {
-      const instance = await driver.inspect(instanceId, signal);
-      if (!instance?.running)
-        throw new CodeBoxError('unavailable', 'The box ended while it started.', { cause: instance?.exit });
-      inspectAt = performance.now() + inspectEveryMs;
-    }
-    await sleep(20, undefined, { signal });
+    await sleep(askEveryMs, undefined, { signal });
   }
+  return false;
 };

@@ -78,7 +78,7 @@ export const createPulse = ({ driver, boxes, lifecycle, connections, background,
         // It may have been put aside meanwhile, and what has ended altogether is lost for another reason.
         const { box: now, instance: its } = await lifecycle.findEmbodied(box.tenantId, box.id);
         if (now.state !== 'ready' || now.task !== null || its?.id !== instance) return;
-        if (!(await driver.inspect(instance, AbortSignal.timeout(driverMs)))?.running) return;
+        if ((await driver.inspect(instance, AbortSignal.timeout(driverMs)))?.state !== 'running') return;
         await lifecycle.lose(box.id, instance, unresponsive);
       } finally {
         silent.delete(instance);

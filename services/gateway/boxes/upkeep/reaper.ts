@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Background } from '../../../waiting/background.ts';
-import type { Driver, Instance } from '../../drivers/driver.ts';
+import type { Driver } from '../../drivers/driver.ts';
 import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Store } from '../../store/store.ts';
 import type { Activity } from '../life/activity.ts';
@@ -145,14 +145,15 @@ export const createReaper = (options: ReaperOptions) => {
       options.onOrphan?.('instance');
       await driver.destroy(instance.id, AbortSignal.timeout(30_000));
     });
-    const running = new Map<string, Instance>(made.map((instance) => [instance.id, instance]));
-    const dead = [...known.values()].filter((row) => row.state === 'running' && !running.get(row.id)?.running);
+    const alive = new Set(made.filter(({ state }) => state !== 'ended').map(({ id }) => id));
+    const dead = [...known.values()].filter((row) => row.state === 'running' && !alive.has(row.id));
     await each(dead, 'record a lost box', async (row) => {
       if (!row.boxId) return;
       // It may have become ready between the two lists.
-      if ((await driver.inspect(row.id, AbortSignal.timeout(10_000)))?.running) return;
+      const cause = await lifecycle.causeOfEnd(row.id);
+      if (!cause) return;
       options.onOrphan?.('row');
-      await lifecycle.lose(row.boxId, row.id);
+      await lifecycle.lose(row.boxId, row.id, cause);
     });
     settle(graceMs);
     rests.reconcile();

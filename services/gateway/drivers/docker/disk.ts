@@ -1,7 +1,6 @@
 import { mkdir, rm } from 'node:fs/promises';
-import type { DiskKind } from '../driver.ts';
 import { attachLoop, canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
-import { listByAge } from '../host/folder-list.ts';
+import { listNames } from '../host/folder-list.ts';
 import type { Daemon } from './daemon.ts';
 
 const createDeadlineMs = 60_000;
@@ -13,7 +12,7 @@ const createDeadlineMs = 60_000;
  */
 export const createDisks = async (daemon: Daemon, { folder, prefix }: { folder: string; prefix: string }) => {
   await mkdir(folder, { recursive: true, mode: 0o700 });
-  const kind: DiskKind = (await canMountImages(folder)) ? 'image' : 'tmpfs';
+  const kind: 'image' | 'tmpfs' = (await canMountImages(folder)) ? 'image' : 'tmpfs';
   const imagePath = (id: string) => `${folder}/${id}.ext4`;
   const volumeName = (id: string) => `${prefix}-${id}`;
 
@@ -52,7 +51,7 @@ export const createDisks = async (daemon: Daemon, { folder, prefix }: { folder: 
       await detachLoops(imagePath(id), signal);
       await rm(imagePath(id), { force: true });
     },
-    list: () => listByAge(folder, '.ext4'),
+    list: () => listNames(folder, '.ext4'),
   };
 };
 

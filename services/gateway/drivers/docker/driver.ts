@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type { ContainerInspectInfo } from 'dockerode';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import { createGate } from '../../../waiting/gate.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts';
 import { checkBinding } from '../host/binding.ts';
@@ -17,7 +17,14 @@ import { containerOptions } from './container.ts';
 import { type ContainerCgroups, createContainerCgroups } from './container-cgroup.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
 import { createDisks, type Disks } from './disk.ts';
-import { containerName, deploymentFilter, dockerLabels, inspectedInstance, listedInstance } from './instance.ts';
+import {
+  containerName,
+  deploymentFilter,
+  dockerLabels,
+  inspectedInstance,
+  isMadeFrom,
+  listedInstance,
+} from './instance.ts';
 import { mountsReachDaemon } from './mounts.ts';
 import { createInternetNetwork, type InternetNetwork } from './network.ts';
 import { readPosture } from './posture.ts';
@@ -82,9 +89,9 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     disks,
     internet,
     addressOf: (id) => sockets.describe(id).address,
-    gvisor: posture.isolation === 'gvisor',
+    gvisor: posture.isGvisor,
     // gVisor has a network stack of its own, which takes over what is there when it starts.
-    canTakeNetwork: obstacle === undefined && posture.isolation !== 'gvisor',
+    canTakeNetwork: obstacle === undefined && !posture.isGvisor,
     deployment,
     runtime,
     dns,
@@ -97,11 +104,10 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     cgroups: createContainerCgroups(),
   };
   const capabilities: Capabilities = {
-    isolation: posture.isolation,
     images: true,
     networks: obstacle === undefined ? ['none', 'internet'] : ['none'],
     networkObstacles: obstacle === undefined ? {} : { internet: obstacle },
-    disk: disks.kind,
+    disk: { isFullAnError: true },
     limits: posture.limits,
     bind: {
       limits: posture.bindableLimits,
@@ -163,7 +169,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   };
 
   return {
-    name: 'docker',
+    kind: 'docker',
     site: parts.site,
     place: parts.place,
     capabilities,
@@ -174,7 +180,14 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (!capabilities.networks.includes(spec.network)) {
         throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
       }
-      return await makings.make(spec.id, signal, (wanted) => gate(wanted, () => create(parts, spec, wanted)));
+      return await makings.make(spec, signal, (wanted) =>
+        gate(wanted, () => create(parts, spec, wanted)).catch(async (error: unknown) => {
+          if (!hasCode(error, 'conflict')) throw error;
+          const found = await find(spec.id, wanted);
+          if (found === undefined || !isMadeFrom(found, spec)) throw error;
+          return inspectedInstance(found, parts.addressOf);
+        }),
+      );
     },
     async destroy(id, signal) {
       checkInstanceId(id);
@@ -185,8 +198,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     async inspect(id, signal) {
       const found = await find(id, signal);
       if (found !== undefined) return inspectedInstance(found, parts.addressOf);
-      const createdAt = (await leftovers(parts)).get(id);
-      return createdAt === undefined ? undefined : halfMade(parts, id, createdAt);
+      return (await leftovers(parts)).includes(id) ? halfMade(id) : undefined;
     },
     async bind(id, change, signal) {
       checkBinding(capabilities, change);
@@ -293,18 +305,17 @@ const list = async (parts: Parts, signal: AbortSignal): Promise<Instance[]> => {
   );
   const instances = containers.map((found) => listedInstance(found, parts.addressOf));
   const known = new Set(instances.map(({ id }) => id));
-  const halves = [...(await leftovers(parts))].filter(([id]) => !known.has(id));
-  return [...instances, ...halves.map(([id, createdAt]) => halfMade(parts, id, createdAt))];
+  const halves = (await leftovers(parts)).filter((id) => !known.has(id));
+  return [...instances, ...halves.map(halfMade)];
 };
 
-/** What a crash in mid-create left: a folder or a disk without a container. Its id, and when it was made. */
-const leftovers = async ({ sockets, disks }: Parts): Promise<Map<string, Date>> =>
-  new Map([...(await sockets.list()), ...(await disks.list())]);
+/** What a crash in mid-create left: the ids of folders and disks, which may be without a container. */
+const leftovers = async ({ sockets, disks }: Parts): Promise<string[]> => [
+  ...new Set([...(await sockets.list()), ...(await disks.list())]),
+];
 
-const halfMade = ({ addressOf }: Parts, id: string, createdAt: Date): Instance => ({
+const halfMade = (id: string): Instance => ({
   id,
-  address: addressOf(id),
-  labels: {},
-  createdAt,
-  running: false,
+  state: 'ended',
+  why: { code: 'exit', detail: 'it has no container' },
 });

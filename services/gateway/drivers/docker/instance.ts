@@ -1,8 +1,9 @@
 import { constants } from 'node:os';
 import type { ContainerInfo, ContainerInspectInfo } from 'dockerode';
-import type { Instance, InstanceSpec } from '../driver.ts';
+import type { Instance, InstanceSpec, Why } from '../driver.ts';
+import { specDigest } from '../spec-digest.ts';
 
-const labelPrefix = 'codebox.label.';
+const specLabel = 'codebox.spec';
 
 /** The name of an instance's container. */
 export const containerName = (deployment: string, id: string): string => `codebox-${deployment}-${id}`;
@@ -11,48 +12,39 @@ export const containerName = (deployment: string, id: string): string => `codebo
 export const dockerLabels = (deployment: string, spec: InstanceSpec): Record<string, string> => ({
   'codebox.deployment': deployment,
   'codebox.instance': spec.id,
-  ...Object.fromEntries(Object.entries(spec.labels).map(([key, value]) => [labelPrefix + key, value])),
+  [specLabel]: specDigest(spec),
 });
+
+/** Whether a container was made from exactly this spec. */
+export const isMadeFrom = ({ Config }: ContainerInspectInfo, spec: InstanceSpec): boolean =>
+  Config.Labels[specLabel] === specDigest(spec);
 
 /** What finds every container of a deployment. */
 export const deploymentFilter = (deployment: string): { label: string[] } => ({
   label: [`codebox.deployment=${deployment}`, 'codebox.instance'],
 });
 
-const ownLabels = (labels: Record<string, string>): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(labels)
-      .filter(([key]) => key.startsWith(labelPrefix))
-      .map(([key, value]) => [key.slice(labelPrefix.length), value]),
-  );
+type AddressOf = (id: string) => string;
 
 /** An instance as a list of containers tells it; how it ended is not in there. */
-export const listedInstance = (found: ContainerInfo, addressOf: (id: string) => string): Instance => {
-  const id = found.Labels['codebox.instance'] ?? '';
-  return {
-    id,
-    address: addressOf(id),
-    labels: ownLabels(found.Labels),
-    createdAt: new Date(found.Created * 1000),
-    running: found.State === 'running' || found.State === 'paused',
-  };
-};
+export const listedInstance = (found: ContainerInfo, addressOf: AddressOf): Instance =>
+  toInstance(found.Labels['codebox.instance'] ?? '', found.State, addressOf);
 
 /** An instance as its container tells it. */
-export const inspectedInstance = (found: ContainerInspectInfo, addressOf: (id: string) => string): Instance => {
-  const id = found.Config.Labels['codebox.instance'] ?? '';
-  return {
-    id,
-    address: addressOf(id),
-    labels: ownLabels(found.Config.Labels),
-    createdAt: new Date(found.Created),
-    running: found.State.Running,
-    ...(found.State.Running ? {} : { exit: exitOf(found.State) }),
-  };
+export const inspectedInstance = (found: ContainerInspectInfo, addressOf: AddressOf): Instance => {
+  const instance = toInstance(found.Config.Labels['codebox.instance'] ?? '', found.State.Status, addressOf);
+  return instance.state === 'ended' ? { ...instance, why: whyOf(found.State) } : instance;
+};
+
+const toInstance = (id: string, status: string, addressOf: AddressOf): Instance => {
+  if (status === 'created') return { id, state: 'pending' };
+  return { id, state: status === 'running' || status === 'paused' ? 'running' : 'ended', address: addressOf(id) };
 };
 
 /** PID 1 passes its child's end on as 128 + signal. Docker's OOM flag also tells of other processes, so alone it proves nothing. */
-const exitOf = ({ ExitCode: code, OOMKilled }: ContainerInspectInfo['State']): NonNullable<Instance['exit']> => {
+const whyOf = ({ ExitCode: code, OOMKilled, Error: error }: ContainerInspectInfo['State']): Why => {
+  if (OOMKilled && code === 128 + constants.signals.SIGKILL)
+    return { code: 'oom', detail: 'killed by the memory limit' };
   const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)?.[0];
-  return { ...(signal === undefined ? { code } : { signal }), oomKilled: OOMKilled && code === 137 };
+  return { code: 'exit', detail: error || (signal ?? `exit code ${code}`) };
 };

@@ -5,7 +5,8 @@ import type { Daemon } from './daemon.ts';
 
 /** What the daemon can do for boxes here. */
 export interface Posture {
-  isolation: Capabilities['isolation'];
+  /** Whether boxes run on a kernel of gVisor's. */
+  isGvisor: boolean;
   limits: Capabilities['limits'];
   /** Limits that a running container can be given. */
   bindableLimits: Capabilities['bind']['limits'];
@@ -59,7 +60,7 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
   }
   const remapped = has('userns') || has('rootless');
   return {
-    isolation: gvisor ? 'gvisor' : 'shared-kernel',
+    isGvisor: gvisor,
     limits,
     bindableLimits: gvisor ? [] : (['cpus', 'memoryMb', 'pids'] as const).filter((name) => limits[name]),
     daemonId: info.ID ?? '',

@@ -25,7 +25,6 @@ export const containerRevision = async (
     limits: { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 },
     network: 'none',
     networkName: 'none',
-    labels: {},
     dockerLabels: {},
     uid: 1000,
     volume: undefined,

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { CodeBoxError } from '#contract';
 import { canDo } from '../probe.ts';
 import { boxAccounts } from './box-user.ts';
-import { listByAge } from './folder-list.ts';
+import { listNames } from './folder-list.ts';
 import { runHostCommand } from './host-command.ts';
 
 /** How a folder that a box writes to is bounded: `tmpfs`, or `plain` where nothing keeps the box from filling the host. */
@@ -132,7 +132,7 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
     },
     /** Idempotent. */
     remove,
-    list: () => listByAge(parent),
+    list: () => listNames(parent),
   };
 };
 

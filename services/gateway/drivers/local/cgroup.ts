@@ -1,4 +1,4 @@
-import { access, constants, mkdir, readdir, readFile, rmdir, stat, writeFile } from 'node:fs/promises';
+import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
 import type { BindableLimits, InstanceStats, Limits } from '../driver.ts';
 import { type CgroupFolders, readCgroupStats } from '../host/cgroup.ts';
@@ -120,16 +120,10 @@ export const createCgroups = ({ version, mounts }: CgroupHierarchy, deployment: 
       // Stays as long as there is another box in it.
       for (const parent of parents) await removeGroup(parent);
     },
-    async list(): Promise<Map<string, Date>> {
-      const found = new Map<string, Date>();
+    async list(): Promise<string[]> {
       // No box, no folder.
       const entries = await readdir(parents[0] ?? '', { withFileTypes: true }).catch(() => []);
-      for (const entry of entries) {
-        if (!entry.isDirectory()) continue;
-        const folderStat = await stat(`${parents[0]}/${entry.name}`).catch(() => undefined);
-        if (folderStat !== undefined) found.set(entry.name, folderStat.mtime);
-      }
-      return found;
+      return entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     },
     async limit(id: string, limits: Partial<BindableLimits>): Promise<void> {
       await writeCgroupLimits(whole(id), limits);

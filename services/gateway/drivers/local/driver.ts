@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
 import { createGate } from '../../../waiting/gate.ts';
-import type { Capabilities, Driver, Instance, InstanceSpec, InstanceStats } from '../driver.ts';
+import type { Capabilities, Driver, Instance, InstanceSpec, InstanceStats, Why } from '../driver.ts';
 import { checkBinding } from '../host/binding.ts';
 import { boxUser } from '../host/box-user.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
@@ -11,8 +11,9 @@ import { requireFreeSpace } from '../host/free-space.ts';
 import { machineId, readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
 import { checkInstanceId } from '../instance-id.ts';
-import { createMakings } from '../makings.ts';
+import { createMakings, idIsTaken } from '../makings.ts';
 import type { PackageSources } from '../package-sources.ts';
+import { specDigest } from '../spec-digest.ts';
 import { createGroups } from './choose-groups.ts';
 import { findPython, isPrepared, type LocalEnvironment, localEnvironment } from './environment.ts';
 import type { Groups } from './groups.ts';
@@ -74,14 +75,13 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     revision: await environmentRevision(boxFolder, localEnvironment, packages, etc),
   };
   const capabilities: Capabilities = {
-    isolation: 'shared-kernel',
     images: false,
     networks: ['none'],
     networkObstacles: {
       internet:
         'the local driver gives boxes no network; with CODEBOX_DRIVER=docker they may have one (docs/drivers.md)',
     },
-    disk: hasImages ? 'image' : 'tmpfs',
+    disk: { isFullAnError: true },
     limits: { ...posture.limits, diskMb: true },
     bind: { limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'], networks: ['none'] },
     weaknesses: [
@@ -119,7 +119,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     if (!(await known(parts)).has(id)) throw new CodeBoxError('not_found', 'There is no such instance.');
   };
   return {
-    name: 'local',
+    kind: 'local',
     site: parts.site,
     place: parts.place,
     capabilities,
@@ -129,7 +129,12 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (!capabilities.networks.includes(spec.network)) {
         throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
       }
-      return await makings.make(spec.id, signal, (wanted) => gate(wanted, () => create(parts, spec, wanted)));
+      return await makings.make(spec, signal, async (wanted) => {
+        const found = await parts.folders.record(spec.id);
+        if (found === undefined) return await gate(wanted, () => create(parts, spec, wanted));
+        if (found.spec !== specDigest(spec)) throw idIsTaken();
+        return await describe(parts, spec.id);
+      });
     },
     async destroy(id, signal) {
       checkInstanceId(id);
@@ -137,11 +142,10 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       await gate(signal, () => destroyWhole(parts, id, signal));
     },
     async list() {
-      return Promise.all([...(await known(parts))].map((entry) => describe(parts, ...entry)));
+      return Promise.all([...(await known(parts))].map((id) => describe(parts, id)));
     },
     async inspect(id) {
-      const createdAt = (await known(parts)).get(id);
-      return createdAt === undefined ? undefined : describe(parts, id, createdAt);
+      return (await known(parts)).has(id) ? await describe(parts, id) : undefined;
     },
     async bind(id, change) {
       checkBinding(capabilities, change);
@@ -169,7 +173,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
   const { folders, sockets, groups, root } = parts;
   await requireFreeSpace(parts.dataDir);
   const uid = root ? boxUser(spec.id) : undefined;
-  await folders.make(spec.id, { labels: spec.labels, createdAt: new Date().toISOString() });
+  await folders.make(spec.id, { spec: specDigest(spec) });
   try {
     const folder = await sockets.make(spec.id, uid ?? 1000, signal);
     const image = `${folders.path(spec.id)}/disk.ext4`;
@@ -200,7 +204,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       ownMounts: root,
     };
     await launch(folders, launched, signal);
-    return await describe(parts, spec.id, new Date());
+    return await describe(parts, spec.id);
   } catch (cause) {
     // The caller's signal may be what ended it, so cleaning up has a time of its own.
     await destroy(parts, spec.id, AbortSignal.timeout(60_000)).catch(() => undefined);
@@ -233,33 +237,25 @@ const destroyWhole = async (parts: Parts, id: string, signal: AbortSignal): Prom
   }
 };
 
-/** Everything that there is a trace of, and since when. */
-const known = async ({ folders, sockets, groups }: Parts): Promise<Map<string, Date>> =>
-  new Map([...(await groups.list()), ...(await sockets.list()), ...(await folders.list())]);
+/** The ids of everything that there is a trace of. */
+const known = async ({ folders, sockets, groups }: Parts): Promise<Set<string>> =>
+  new Set([...(await groups.list()), ...(await sockets.list()), ...(await folders.list())]);
 
-const describe = async (parts: Parts, id: string, foundAt: Date): Promise<Instance> => {
+const describe = async (parts: Parts, id: string): Promise<Instance> => {
   const { folders, sockets, groups } = parts;
-  const record = await folders.record(id);
-  const running = await groups.running(id);
-  const exit = running || record === undefined ? undefined : await exitOf(parts, id);
-  return {
-    id,
-    address: sockets.describe(id).address,
-    labels: record?.labels ?? {},
-    createdAt: record === undefined ? foundAt : new Date(record.createdAt),
-    running,
-    ...(exit === undefined ? {} : { exit }),
-  };
+  const { address } = sockets.describe(id);
+  if (await groups.running(id)) return { id, state: 'running', address };
+  const isWhole = (await folders.record(id)) !== undefined;
+  return { id, state: 'ended', address, why: isWhole ? await whyOf(parts, id) : halfMade };
 };
 
+const halfMade: Why = { code: 'exit', detail: 'it was never whole' };
+
 /** bubblewrap passes its child's end on as 128 + signal; when it could not, it was killed itself. */
-const exitOf = async ({ folders, groups }: Parts, id: string): Promise<NonNullable<Instance['exit']>> => {
-  const { exitCode } = await folders.status(id);
-  const killed = exitCode === undefined || exitCode === 128 + constants.signals.SIGKILL;
-  const signal = Object.entries(constants.signals).find(([, number]) => number === (exitCode ?? 137) - 128)?.[0];
+const whyOf = async ({ folders, groups }: Parts, id: string): Promise<Why> => {
+  const { exitCode = 128 + constants.signals.SIGKILL } = await folders.status(id);
+  const signal = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
   const { oomKills } = await groups.stats(id);
-  return {
-    ...(signal === undefined ? { code: exitCode ?? 0 } : { signal }),
-    oomKilled: killed && oomKills > 0,
-  };
+  if (signal === 'SIGKILL' && oomKills > 0) return { code: 'oom', detail: 'killed by the memory limit' };
+  return { code: 'exit', detail: signal ?? `exit code ${exitCode}` };
 };

@@ -13,6 +13,6 @@ export interface Groups {
   /** Ends all; returns when they are gone. Idempotent. */
   kill(id: string): Promise<void>;
   remove(id: string): Promise<void>;
-  list(): Promise<Map<string, Date>>;
+  list(): Promise<string[]>;
   stats(id: string): Promise<InstanceStats>;
 }

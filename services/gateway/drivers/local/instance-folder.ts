@@ -1,12 +1,12 @@
 import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { CodeBoxError } from '#contract';
-import { listByAge } from '../host/folder-list.ts';
+import { listNames } from '../host/folder-list.ts';
 import { type ProcessIdentity, parseStat } from './processes.ts';
 
 const recordSchema = z.object({
-  labels: z.record(z.string(), z.string()),
-  createdAt: z.iso.datetime(),
+  /** Stands for the spec that it was made from. */
+  spec: z.string(),
 });
 
 /** What is kept of an instance beside its processes. */
@@ -72,7 +72,7 @@ export const createInstanceFolders = async (parent: string) => {
       }
     },
     remove: (id: string): Promise<void> => rm(path(id), { recursive: true, force: true }),
-    list: () => listByAge(parent),
+    list: () => listNames(parent),
   };
 };
 

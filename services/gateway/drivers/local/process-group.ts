@@ -46,7 +46,7 @@ export const createProcessGroups = (folders: InstanceFolders): Groups => {
       }
     },
     remove: async () => {},
-    list: async () => new Map(),
+    list: async () => [],
     async stats(id): Promise<InstanceStats> {
       const usage = await sumUsage(await members(id));
       return { ...usage, peakMemoryBytes: usage.memoryBytes, oomKills: 0 };
