@@ -2,10 +2,10 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { decodePath, executionEventSchema } from '#contract';
 import { createLinks } from '../services/agent/chats/links.ts';
+import { createPresenter } from '../services/agent/chats/presenter.ts';
 import { titleOf } from '../services/agent/chats/question.ts';
 import { createWholeLinks, withAddresses } from '../services/agent/chats/sandbox-links.ts';
 import { createSeal } from '../services/agent/chats/seal.ts';
-import { createTelling } from '../services/agent/chats/telling.ts';
 import { linksTo, withOrigin } from '../services/agent/dialects/links.ts';
 import { toInlineFile } from '../services/agent/dialects/openai/content.ts';
 import { responseRequestSchema } from '../services/agent/dialects/openai/response-request.ts';
@@ -83,7 +83,7 @@ parser('names of files in an answer', saidCharacters, (text: string) => withAddr
 parser(
   'addresses of files in a message',
   saidCharacters,
-  (content: string) => createTelling(links)({ key: 'key' }, 'chat').message({ ...message, content } as never),
+  (content: string) => createPresenter(links)({ key: 'key' }, 'chat').message({ ...message, content } as never),
   marks,
 );
 parser(

@@ -20,11 +20,11 @@ import { createChats } from './chats/chats.ts';
 import { createFiles } from './chats/files.ts';
 import { createFollowing } from './chats/following.ts';
 import { createForget } from './chats/forget.ts';
+import { createGeneration } from './chats/generation.ts';
 import { createKept } from './chats/kept.ts';
 import { createLinks } from './chats/links.ts';
-import { createMaking } from './chats/making.ts';
+import { createPresenter } from './chats/presenter.ts';
 import { createSeal } from './chats/seal.ts';
-import { createTelling } from './chats/telling.ts';
 import { createTerminals } from './chats/terminals.ts';
 import type { Config } from './config.ts';
 import { gatewayFetch } from './gateway-fetch.ts';
@@ -36,24 +36,25 @@ import type { Limits } from './loop/conversation.ts';
 import { createCatalog } from './models/catalog.ts';
 import { openStore } from './store/store.ts';
 
-/** Parts that a caller brings instead of those that the configuration names. */
+/** Parts that a caller provides instead of those that the configuration describes. */
 export interface Overrides {
   log?: Logger;
 }
 
-/** What a stopping agent has to answer those that it cannot wait for. */
+/** Time for a stopping agent to finish the responses that it cannot wait for. */
 const leaveMs = 1000;
 const sweepMs = 5000;
 const chatsPerSweep = 100;
 const renewMs = 2000;
 const leaseSeconds = 15;
 
-/** Of one answer. */
+/** Limits of one answer. */
 const limits: Limits = { rounds: 12, sameMistake: 3, outputCharacters: 8000, historyTokens: 60_000 };
 
 /**
- * Builds the whole agent from its configuration; nothing listens until `start`. Waits for the API key where that is still to be written.
- * Disposing it stops in order: no new requests, running ones get time, streams end with a reason, then the database is closed.
+ * Builds the whole agent from its configuration; nothing listens until `start`. Waits for the API key when the gateway
+ * has yet to write it. Disposal runs in order: no new requests, a grace period for running ones, streams end with a
+ * reason, then the database is closed.
  */
 export const createAgent = async (config: Config, overrides: Overrides = {}) => {
   const log =
@@ -92,11 +93,12 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   let awayAt = Number.NEGATIVE_INFINITY;
   const endLost = async () => {
     try {
-      // After a pause of the database no lease has been renewed: neither these are lost, nor those of others that are alive.
-      await making.renew();
+      // While the database was away, no agent could renew its leases, so neither our answers nor those of other living
+      // agents are lost.
+      await generation.renew();
       if (performance.now() - awayAt < leaseSeconds * 1000) return;
       const lost = await store.messages.endLost();
-      if (lost > 0) log.warn({ count: lost }, 'answers were lost with the agents that made them');
+      if (lost > 0) log.warn({ count: lost }, 'answers were lost with the agents that were generating them');
     } catch (error) {
       awayAt = performance.now();
       throw error;
@@ -107,9 +109,9 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     while ((await store.chats.removeDue(chatsPerSweep)) === chatsPerSweep);
     while (!(await kept.sweep(background.signal)));
   });
-  // A new one at each start: answers of an earlier life are lost.
+  // A new id at each start: answers of a previous process count as lost.
   const agent = newId('agt');
-  const making = createMaking({
+  const generation = createGeneration({
     agent,
     leaseSeconds,
     limits,
@@ -127,18 +129,18 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
       metrics.rounds.inc(rounds);
     },
   });
-  stack.defer(making.stopAll);
+  stack.defer(generation.stopAll);
   const chats = createChats({
     store: store.chats,
     boxes,
     stop: async ({ running }) => {
       if (running === null) return;
-      if (!making.stop(running)) return await store.messages.askToStop(running);
-      await making.ended(running);
+      if (!generation.stop(running)) return await store.messages.askToStop(running);
+      await generation.ended(running);
     },
     onRemove: sweep,
   });
-  const telling = createTelling(links);
+  const presenter = createPresenter(links);
   const catalog = createCatalog(config.models);
   const languages = createLanguages(clientFor());
   const owners = createOwners({ clientFor, callerOf, isOpen: config.isOpen, hosts: config.hosts });
@@ -156,9 +158,9 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
       chats,
       store: store.messages,
       catalog,
-      making,
-      telling,
-      following: createFollowing({ store: store.messages, liveLog: making.log, telling }),
+      generation,
+      presenter,
+      following: createFollowing({ store: store.messages, liveLog: generation.log, presenter }),
     }),
     files: createFiles({ chats, store: store.chats, boxes, kept, forget, links, clientFor, callerOf }),
     cells: createCells(chats, boxes, forget),
@@ -185,12 +187,12 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     app,
     endpoints,
     log,
-    /** What to set when no model can be asked; null otherwise. Notebooks, files and terminals need none. */
+    /** What to set when no model is configured; null otherwise. Notebooks, files and terminals need no model. */
     hint: catalog.hint,
-    /** Listens. Answers the port. */
+    /** Starts to listen and resolves with the port. */
     async start(): Promise<number> {
       sweep();
-      const renew = background.oneAtATime('renew the leases of answers', making.renew);
+      const renew = background.oneAtATime('renew the leases of answers', generation.renew);
       const timers = [setInterval(sweep, sweepMs), setInterval(renew, renewMs)];
       owned.defer(async () => timers.forEach(clearInterval));
       server = await listen(app, config.host, config.port);
@@ -198,7 +200,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     },
     async [Symbol.asyncDispose](): Promise<void> {
       stopping.abort();
-      const stopAnswers = setTimeout(making.stopAll, config.stopMs / 2);
+      const stopAnswers = setTimeout(generation.stopAll, config.stopMs / 2);
       const leave = setTimeout(() => leaving.abort(), config.stopMs - Math.min(leaveMs, config.stopMs / 2));
       await server?.close(config.stopMs);
       clearTimeout(leave);

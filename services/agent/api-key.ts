@@ -5,7 +5,10 @@ import type { Config } from './config.ts';
 const deadlineMs = 120_000;
 const lookEveryMs = 200;
 
-/** The key by which the agent itself asks the gateway, waited for where the gateway writes it at its first start. Throws after two minutes. */
+/**
+ * Resolves with the agent's own API key for the gateway; waits for the key file, which the gateway writes at its first
+ * start. Throws after two minutes.
+ */
 export const readApiKey = async ({ apiKey, apiKeyFile }: Pick<Config, 'apiKey' | 'apiKeyFile'>): Promise<string> => {
   if (apiKey !== undefined) return apiKey;
   for (const deadline = performance.now() + deadlineMs; performance.now() < deadline; await sleep(lookEveryMs)) {

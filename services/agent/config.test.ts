@@ -15,7 +15,7 @@ test('defaults need nothing: a gateway on this machine, open to its browsers', (
   expect(config.hosts).toEqual(['localhost', '127.0.0.1', '[::1]']);
 });
 
-test('an agent that others can reach is closed unless it is said otherwise', () => {
+test('an agent that others can reach requires a key unless configured otherwise', () => {
   expect(readConfig({ CODEBOX_AGENT_HOST: '0.0.0.0' })).toMatchObject({ isOpen: false, hosts: [] });
   const open = {
     CODEBOX_AGENT_HOST: '0.0.0.0',
@@ -26,13 +26,13 @@ test('an agent that others can reach is closed unless it is said otherwise', () 
   expect(readConfig({ CODEBOX_AGENT_OPEN: '0' }).isOpen).toBe(false);
 });
 
-test('its own data folder is used before that of the gateway', () => {
+test('its own data folder takes precedence over that of the gateway', () => {
   const both = { CODEBOX_DATA_DIR: '/a', CODEBOX_AGENT_DATA_DIR: '/b' };
   expect(readConfig(both)).toMatchObject({ dataDir: '/b', apiKeyFile: '/b/dev-key', blobs: { place: '/b/blobs' } });
   expect(readConfig({ CODEBOX_DATA_DIR: '/a', CODEBOX_AGENT_PORT: '' })).toMatchObject({ dataDir: '/a', port: 8090 });
 });
 
-test('every wrong variable is named at once', () => {
+test('every invalid variable is named at once', () => {
   const read = () =>
     readConfig({ CODEBOX_AGENT_PORT: 'x', CODEBOX_URL: 'gateway', CODEBOX_LINK_SECONDS: '0', CODEBOX_MODEL: 'x' });
   for (const name of ['CODEBOX_AGENT_PORT', 'CODEBOX_URL', 'CODEBOX_LINK_SECONDS', 'CODEBOX_MODEL'])

@@ -36,23 +36,23 @@ const environmentSchema = z.object({
   ...modelVariables,
 });
 
-/** What the agent was told, checked once. Every part gets only the fields that it uses. */
+/** The agent's configuration, validated once. Every part receives only the fields that it uses. */
 export interface Config {
-  /** Of the gateway, and by which key: given, or in a file that the gateway may still have to write. */
+  /** The gateway and the agent's key for it: given, or in a file that the gateway may still have to write. */
   gatewayUrl: string;
   apiKey: string | undefined;
   apiKeyFile: string;
   host: string;
   port: number;
-  /** Whether a browser may come without a key. */
+  /** Whether browsers are admitted without a key. */
   isOpen: boolean;
-  /** Names by which it may be asked without a key; any when there are none. */
+  /** Host names under which requests without a key are accepted; any when empty. */
   hosts: readonly string[];
   dataDir: string;
-  /** The folder of the built page; nothing is served at `/` without one. */
+  /** The folder of the built page; without it, nothing is served at `/`. */
   pageDir: string | undefined;
   databaseUrl: string | undefined;
-  /** Where pictures and other copies are kept. */
+  /** Where copies of pictures and files are stored. */
   blobs: BlobsConfig;
   kept: KeptBounds;
   linkSeconds: number;
@@ -66,15 +66,15 @@ const loopback = new Set(['127.0.0.1', '::1', 'localhost']);
 const loopbackNames = ['localhost', '127.0.0.1', '[::1]'];
 
 /**
- * Reads the configuration from environment variables; an empty one counts as unset.
- * Throws a ConfigurationError that names every variable that is wrong, and how.
+ * Reads the configuration from environment variables; an empty variable counts as unset. Throws a ConfigurationError
+ * that names every invalid variable and its fault.
  */
 export const readConfig = (env: Record<string, string | undefined>): Config => {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
   const parsed = environmentSchema.safeParse(given);
   if (!parsed.success) {
     const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-    throw new ConfigurationError(`The configuration of the agent is wrong.\n  ${faults.join('\n  ')}`);
+    throw new ConfigurationError(`The configuration of the agent is invalid.\n  ${faults.join('\n  ')}`);
   }
   const values = parsed.data;
   const dataDir = resolve(values.CODEBOX_AGENT_DATA_DIR ?? values.CODEBOX_DATA_DIR);

@@ -12,13 +12,13 @@ let isStopping = false;
 const stop = async (signal: string) => {
   if (isStopping) return;
   isStopping = true;
-  agent.log.info({ signal }, 'stopping; chats are there again at the next start');
+  agent.log.info({ signal }, 'stopping; chats are available again after the next start');
   await agent[Symbol.asyncDispose]();
   process.exit(0);
 };
 process.on('SIGTERM', stop);
 process.on('SIGINT', stop);
-// Started by a supervisor it goes with that, however that ends.
+// A process that a supervisor started ends with it, however the supervisor ends.
 process.once('disconnect', () => stop('disconnect'));
 
 const port = await agent.start().catch(async (error: unknown) => {

@@ -4,14 +4,14 @@ import type { Workspace } from '../loop/workspace.ts';
 import type { FactsOfBoxes } from './facts.ts';
 import { createGathered } from './gathered.ts';
 
-/** What an interrupted run has to come to its end, a new kernel included. */
+/** How long an interrupted run may take to end, including a new kernel. */
 const endMs = 30_000;
 const maxEntries = 200;
 const maxInstallText = 4000;
 const nobodyTypes = '\n[The code waits for input, but nobody can type here. It was stopped: use variables or files.]\n';
 
 interface BoxWorkspace {
-  /** Of the tenant whose box it is. */
+  /** The client of the tenant that owns the box. */
   client: Client;
   tenant: string;
   box: Box;
@@ -20,10 +20,13 @@ interface BoxWorkspace {
   executionSeconds?: number;
 }
 
-/** A path as models write it, relative to the working folder. */
+/** Converts a path as models write it to one relative to the working folder. */
 const toBoxPath = (path: string): string => path.replace(/^(sandbox:)?\/+mnt\/data\/?|^\.\/+|\/+$/g, '');
 
-/** The box of a chat for the loop, over the public API. Code runs in the default context of its language. */
+/**
+ * Runs code, commands and installations of the loop in a chat's box, over the public API. Code runs in the default
+ * context of its language.
+ */
 export const createBoxWorkspace = ({ client, tenant, box, facts, executionSeconds = 120 }: BoxWorkspace): Workspace => {
   const interrupt = (execution: string) => client.executions.interrupt(box.id, execution).catch(() => {});
 
@@ -33,7 +36,7 @@ export const createBoxWorkspace = ({ client, tenant, box, facts, executionSecond
     try {
       return await orAborted(opening, signal);
     } catch (error) {
-      // It may begin after it was given up.
+      // The execution may still start after we gave up on it.
       opening.then(({ id }) => interrupt(id)).catch(() => {});
       throw error;
     }
@@ -72,7 +75,7 @@ export const createBoxWorkspace = ({ client, tenant, box, facts, executionSecond
         clearTimeout(timer);
         signal.removeEventListener('abort', stop);
       }
-      if (done === undefined) throw new CodeBoxError('unavailable', 'The end of the code was not told.');
+      if (done === undefined) throw new CodeBoxError('unavailable', 'The stream ended without the result of the code.');
       return gathered.end(stream.id, done);
     },
 
@@ -84,10 +87,11 @@ export const createBoxWorkspace = ({ client, tenant, box, facts, executionSecond
           { signal },
         );
         const named = (installed ?? []).map(({ name, version }) => `${name} ${version}`).join(', ');
-        if (status === 'ok') return { ok: true, text: named ? `Installed ${named}.` : 'They were there already.' };
+        if (status === 'ok')
+          return { ok: true, text: named ? `Installed ${named}.` : 'The packages were installed already.' };
         return { ok: false, text: `${stdout}${stderr}`.slice(-maxInstallText) };
       } catch (error) {
-        // It has nowhere to get packages from, or these are no names of packages.
+        // The box has no package source, or these are not names of packages.
         if (!(error instanceof CodeBoxError) || !['conflict', 'invalid_request'].includes(error.code)) throw error;
         return { ok: false, text: [error.message, ...error.errors.map(({ detail }) => detail)].join(' ') };
       }

@@ -2,25 +2,25 @@ import { type Box, CodeBoxError, hasCode } from '#contract';
 import type { Owner } from '../chats/owner.ts';
 import type { ChatRow, ChatStore } from '../store/chats.ts';
 
-/** As long as the gateway lets a box be: its files are the chat's. */
+/** The longest lifetime that the gateway allows: the files of the box belong to the chat. */
 const maxLifetimeSeconds = 2_592_000;
 
 const ended = new Set<Box['state']>(['deleting', 'deleted', 'failed', 'lost']);
 
-/** What of a chat its box is made from. */
+/** The columns of a chat that its box is created from. */
 export type BoxedChat = Pick<ChatRow, 'id' | 'template' | 'boxId' | 'boxRestoredAt' | 'createdAt' | 'removeAt'>;
 
-/** So long after `from` a box ends at the latest by itself: with its chat, where that has an end. */
+/** How long after `from` the box ends by itself: with its chat if that has an end, otherwise as late as possible. */
 const lifetimeSeconds = (from: Date, end: Date | null): number => {
   if (end === null) return maxLifetimeSeconds;
   return Math.min(Math.max(Math.ceil((end.getTime() - from.getTime()) / 1000), 1), maxLifetimeSeconds);
 };
 
-/** The box of each chat: one at a time, found again by the chat's id, put aside when it is idle. */
+/** The box of each chat: one at a time, found by the chat's id, hibernated when idle. */
 export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
   /**
-   * Has it ready; a chat whose box has ended gets a new one. What was lost between this box and the one before is noted for the
-   * next answer.
+   * Makes the box ready; a chat whose box has ended gets a new one. Records what was lost since the previous box, for
+   * the next answer.
    */
   async open({ client }: Owner, chat: BoxedChat, signal?: AbortSignal): Promise<Box> {
     const box = await client.boxes.create(
@@ -41,7 +41,7 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
       const lost = isOther ? 'files' : 'variables';
       const isThere = await chats.setBox(chat.id, box.id, restoredAt, chat.boxId === null ? null : lost);
       if (!isThere) {
-        // Removed meanwhile: nobody would ever end this one.
+        // The chat was removed meanwhile: nobody else would ever delete this box.
         await client.boxes.delete(box.id);
         throw new CodeBoxError('not_found', 'There is no such chat.');
       }
@@ -49,13 +49,13 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
     return box;
   },
 
-  /** The box that it has had; throws `not_found` when there was none yet. */
+  /** Returns the id of the chat's current or last box; throws `not_found` when there has been none. */
   had(chat: Pick<ChatRow, 'boxId'>): string {
     if (chat.boxId === null) throw new CodeBoxError('not_found', 'There is no such file: the chat has no box yet.');
     return chat.boxId;
   },
 
-  /** Whether the box that it has had is still there, with its files. */
+  /** Whether the chat's last box still exists, with its files. */
   async isThere({ client }: Owner, chat: Pick<ChatRow, 'boxId'>): Promise<boolean> {
     if (chat.boxId === null) return false;
     try {
@@ -66,7 +66,7 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
     }
   },
 
-  /** Has the boxes of a chat end by themselves then. */
+  /** Makes the boxes of a chat end by themselves at that time. */
   async endAt({ client }: Owner, chat: string, end: Date): Promise<void> {
     for await (const { id, state, createdAt } of client.boxes.list({ user: chat })) {
       if (ended.has(state)) continue;
@@ -74,7 +74,10 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
     }
   },
 
-  /** Ends all that a chat has, with their files. One that is still being made is ended by who makes it, and finds no chat then. */
+  /**
+   * Deletes all boxes of a chat, with their files. A box that is still being created is deleted by its creator, who
+   * finds that the chat is gone.
+   */
   async end({ client }: Owner, chat: string): Promise<void> {
     for await (const { id, state } of client.boxes.list({ user: chat })) {
       if (state === 'creating') continue;

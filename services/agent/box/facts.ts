@@ -1,8 +1,8 @@
 import type { Box, Client, Package } from '#contract';
 import type { Facts } from '../loop/workspace.ts';
 
-/** Libraries that a model should know the versions of: those that data is read, computed, drawn and written with. */
-const telling = new Set(
+/** Libraries whose versions a model should know: those that read, compute, plot and write data. */
+const relevantLibraries = new Set(
   `beautifulsoup4 bokeh duckdb fastparquet geopandas imageio lxml matplotlib networkx numpy opencv-python
    opencv-python-headless openpyxl pandas pillow plotly polars pyarrow pypdf python-docx python-pptx reportlab requests
    scikit-image scikit-learn scipy seaborn sqlalchemy statsmodels sympy tensorflow torch xgboost xlsxwriter`.split(
@@ -10,14 +10,14 @@ const telling = new Set(
   ),
 );
 
-/** As Python writes versions: what else a box says of its packages would be words in a system prompt. */
+/** Python's version syntax: anything else that a box reports would put arbitrary words into a system prompt. */
 const versionPattern = /^[\w.+!-]{1,40}$/;
 
 const keptMs = 600_000;
 const maxKept = 1000;
 
-/** A box, and whose it is. */
-interface Asked {
+/** A box, and the client and tenant that it belongs to. */
+interface BoxOfTenant {
   client: Client;
   tenant: string;
   box: Box;
@@ -28,24 +28,27 @@ interface Image {
   packages: readonly string[];
 }
 
-/** `name version` of the libraries that matter, of those that came with the image: a name that is known, once, and what is a version. */
+/**
+ * `name version` of the relevant libraries that came with the image; unknown names and invalid versions are dropped.
+ */
 export const namedOf = (packages: readonly Package[]): string[] => {
   const versions = new Map<string, string>();
   for (const { name, version, source } of packages) {
     const known = name.toLowerCase();
-    if (source === 'image' && telling.has(known) && versionPattern.test(version)) versions.set(known, version);
+    if (source === 'image' && relevantLibraries.has(known) && versionPattern.test(version))
+      versions.set(known, version);
   }
   return [...versions].map(([name, version]) => `${name} ${version}`);
 };
 
 /**
- * What boxes are able to, as their template and their own packages tell. What comes with an image is asked for once in ten
- * minutes per template and tenant: what the box of one says is not told to the others.
+ * What boxes can do, according to their template and their own packages. The packages of an image are read once per ten
+ * minutes, template and tenant: what one tenant's box reports is never shown to another tenant.
  */
 export const createFacts = ({ now = () => performance.now() }: { now?: () => number } = {}) => {
   const images = new Map<string, { at: number; image: Image }>();
 
-  const readImage = async ({ client, tenant, box }: Asked, signal: AbortSignal): Promise<Image> => {
+  const readImage = async ({ client, tenant, box }: BoxOfTenant, signal: AbortSignal): Promise<Image> => {
     const id = JSON.stringify([tenant, box.template]);
     const known = images.get(id);
     if (known && now() - known.at < keptMs) return known.image;
@@ -61,7 +64,7 @@ export const createFacts = ({ now = () => performance.now() }: { now?: () => num
   };
 
   return {
-    async read(asked: Asked, executionSeconds: number, signal: AbortSignal): Promise<Facts> {
+    async read(asked: BoxOfTenant, executionSeconds: number, signal: AbortSignal): Promise<Facts> {
       const { box } = asked;
       const { cpus, memoryMb, diskMb, pids } = box.limits;
       return {

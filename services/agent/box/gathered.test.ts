@@ -12,7 +12,7 @@ const done: Extract<ExecutionEvent, { type: 'done' }> = {
   files: { created: ['.codebox/outputs/a.txt', 'b.csv'], modified: ['.codebox/c'], deleted: ['.codebox/d', 'e.csv'] },
 };
 
-test('a run is told in the order of its events, pictures by their number, without the files of the agent', () => {
+test("the text of a run follows the order of its events, counts pictures and leaves out the agent's own files", () => {
   const gathered = createGathered();
   const events: ExecutionEvent[] = [
     { seq: 1, type: 'stdout', text: 'a\n' },
@@ -36,7 +36,7 @@ test('a run is told in the order of its events, pictures by their number, withou
   });
 });
 
-test('what earlier code writes meanwhile is told apart', () => {
+test('output of earlier code is marked as such', () => {
   const gathered = createGathered();
   const origin = 'exe-earlier';
   gathered.add({ seq: 1, type: 'stdout', text: 'a\n' });

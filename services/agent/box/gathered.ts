@@ -7,7 +7,7 @@ const pictures = /^image\//;
 const beginOfEarlier = '\n[written by a thread or task of earlier code:]\n';
 const endOfEarlier = '\n[written by this code:]\n';
 
-/** What a mime bundle says in words; pictures are counted, never kept. */
+/** The text of a MIME bundle; pictures are counted, never kept. */
 const wordsOf = (mime: Record<string, unknown>): { text: string; isPicture: boolean } => {
   const isPicture = Object.keys(mime).some((type) => pictures.test(type));
   const plain = mime['text/plain'] ?? mime['text/markdown'];
@@ -15,7 +15,7 @@ const wordsOf = (mime: Record<string, unknown>): { text: string; isPicture: bool
   return { text: isPicture ? '' : `[shown: ${Object.keys(mime).join(', ')}]\n`, isPicture };
 };
 
-/** Makes of the events of one run what the loop is told at its end, in bounded memory. */
+/** Turns the events of one run into the result that the loop receives at its end, in bounded memory. */
 export const createGathered = () => {
   const text = createRunText();
   let images = 0;

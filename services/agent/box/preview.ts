@@ -9,8 +9,9 @@ const tables = /\.(csv|tsv|json|jsonl|xlsx|parquet)$/i;
 const readSeconds = 10;
 
 /**
- * What a model is told of a table: the names and types of its columns, no value of it. It is found in the box, by a process of its
- * own, so that no variable is touched; null for what is no table, cannot be read, or takes too long.
+ * Describes a table for the model: the names and types of its columns, without values. A process of its own reads the
+ * table in the box, so no variable is touched. Resolves with null when the file is not a table, cannot be read, or
+ * takes too long.
  */
 export const previewTable = async (client: Client, box: string, path: string): Promise<string | null> => {
   if (!tables.test(path)) return null;
@@ -21,7 +22,7 @@ export const previewTable = async (client: Client, box: string, path: string): P
     if (columns.length === 0) return null;
     return `Columns: ${columns.map(([name, type]) => `${name} (${type})`).join(', ')}`;
   } catch {
-    // The upload stands without it.
+    // The upload is valid without a preview.
     return null;
   }
 };

@@ -1,7 +1,7 @@
-/** What is kept of the start of a text, and at least of its end, in characters each. */
+/** How many characters of the beginning, and at least of the end, of a text are kept. */
 const keptCharacters = 1_048_576;
 
-/** Collects text in bounded memory: all of it, or its head and its tail with a word on what is missing between them. */
+/** Collects text in bounded memory: all of it, or its head and tail with a note about the gap. */
 export const createRunText = (kept = keptCharacters) => {
   let head = '';
   let tail = '';

@@ -13,7 +13,7 @@ const collect = async (events: AsyncIterable<StoredEvent>): Promise<StoredEvent[
   return all;
 };
 
-test('followers get every event once, in order, whenever they come', async () => {
+test('followers receive every event once, in order, whenever they join', async () => {
   const log = createAnswerLog(() => []);
   const early = collect(log.follow(0, never));
   log.add(start);
@@ -32,14 +32,14 @@ test('followers get every event once, in order, whenever they come', async () =>
   expect(await collect(log.follow(4, never))).toEqual([]);
 });
 
-test('a follower whose number was never told gets everything', async () => {
+test('a follower with an unknown number receives everything', async () => {
   const log = createAnswerLog(() => []);
   log.add(start);
   log.add(done);
   expect((await collect(log.follow(99, never))).map(({ seq }) => seq)).toEqual([1, 2]);
 });
 
-test('too many events are told anew in fewer pieces, with numbers that go on', async () => {
+test('too many events are replaced by fewer, with numbers that continue', async () => {
   const long = 'x'.repeat(300_000);
   let said = '';
   const log = createAnswerLog(() => [start, text(said)]);
@@ -57,11 +57,11 @@ test('too many events are told anew in fewer pieces, with numbers that go on', a
   expect(again).toBeGreaterThan(0);
   const rest = seen.slice(again).map((event) => (event.type === 'text' ? event.text : ''));
   expect(rest.join('')).toHaveLength(10 * long.length);
-  // Whoever comes later, with an older number or none, begins there too.
+  // Anyone who joins later, with an older number or none, begins there too.
   for (const after of [0, 2]) expect((await collect(log.follow(after, never)))[0]).toEqual(seen[again]);
 });
 
-test('who leaves is let go', async () => {
+test('a follower that leaves is released', async () => {
   const log = createAnswerLog(() => []);
   log.add(start);
   const leave = new AbortController();

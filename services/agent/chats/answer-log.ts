@@ -1,14 +1,14 @@
 import { orAborted } from '../../waiting/or-aborted.ts';
 import type { NewEvent, StoredEvent } from './stored-event.ts';
 
-/** What the events of one answer may take here before they are told in fewer pieces. */
+/** How many characters the events of one answer may take before they are replaced by fewer, larger ones. */
 const roomCharacters = 2_000_000;
 
 /**
- * The events of an answer in the making, numbered, for any number of followers. When they become too many, `retell` gives what they
- * come to, and those take their place with the numbers behind: who follows is told anew, from `start` on.
+ * The numbered events of a running answer, for any number of followers. When they become too many, `compact` returns
+ * fewer events with the same content, which replace them under new numbers; followers then begin anew with `start`.
  */
-export const createAnswerLog = (retell: () => NewEvent[]) => {
+export const createAnswerLog = (compact: () => NewEvent[]) => {
   let events: StoredEvent[] = [];
   let last = 0;
   let size = 0;
@@ -30,26 +30,30 @@ export const createAnswerLog = (retell: () => NewEvent[]) => {
   return {
     add(event: NewEvent): void {
       const isEnd = event.type === 'error' || event.type === 'done';
-      // What ends an answer is not in what it comes to; all else is by now.
+      // The compacted events cover everything so far, except for the events that end the answer.
       if (isEnd || size + JSON.stringify(event).length <= room) number(event);
       else {
         events = [];
         size = 0;
-        for (const retold of retell()) number(retold);
+        for (const compacted of compact()) number(compacted);
         room = size + roomCharacters;
       }
       if (event.type === 'done') isOver = true;
       wake();
     },
 
-    /** The number of the last event. */
+    /** Returns the number of the last event. */
     last: (): number => last,
 
-    /** The events behind `after` as they come, up to `done`; all that is here for a number that is no more. Ends when `signal` fires. */
+    /**
+     * Yields the events after `after` as they arrive, up to `done`; yields all events when that number is unknown. Ends
+     * when `signal` fires.
+     */
     async *follow(after: number, signal: AbortSignal): AsyncGenerator<StoredEvent, void, undefined> {
       let seen = after > last ? 0 : after;
       for (;;) {
-        // The numbers are without gaps; one before the first means that what it was is told anew.
+        // Numbers have no gaps. A number before the first one belonged to events that were compacted, so the follower
+        // begins anew.
         const next = events[Math.max(0, seen + 1 - (events[0]?.seq ?? 1))];
         if (next) {
           seen = next.seq;

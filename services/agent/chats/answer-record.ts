@@ -14,11 +14,11 @@ type Done = Extract<NewEvent, { type: 'done' }>;
 const maxFilesPerRun = 20;
 const maxToolText = 65_536;
 
-/** Neither what nobody wants to see nor what the agent itself writes. */
+/** Excludes hidden files and those that the agent itself writes. */
 const isOfInterest = (path: string): boolean =>
   !path.split('/').some((name) => name.startsWith('.') || name === '__pycache__');
 
-/** A file of the box as it is noted. */
+/** Describes a file of the box for storage. */
 export const fileAt = (path: string): StoredFile => ({
   path,
   name: path.split('/').at(-1) ?? path,
@@ -27,26 +27,26 @@ export const fileAt = (path: string): StoredFile => ({
   blob: null,
 });
 
-/** What happens in an answer, as its followers hear it and as it is kept. */
+/** Collects what happens in an answer: as events for followers, and as parts for storage. */
 export const createAnswerRecord = (start: Start, pictures: Pictures, onChange: () => void) => {
   const parts = createParts();
   const text = createWholeLinks();
   const log: AnswerLog = createAnswerLog(() => [start, ...toEvents(parts.list())]);
   log.add(start);
 
-  const tell = (event: NewEvent): void => {
+  const emit = (event: NewEvent): void => {
     parts.add(event);
     log.add(event);
     onChange();
   };
   const flush = () => {
     const rest = text.flush();
-    if (rest !== '') tell({ type: 'text', text: rest });
+    if (rest !== '') emit({ type: 'text', text: rest });
   };
 
-  const tellFiles = (call: string, paths: readonly string[]) => {
+  const emitFiles = (call: string, paths: readonly string[]) => {
     for (const path of paths.filter(isOfInterest).slice(0, maxFilesPerRun))
-      if (boxPathSchema.safeParse(path).success) tell({ type: 'file', call, file: fileAt(path) });
+      if (boxPathSchema.safeParse(path).success) emit({ type: 'file', call, file: fileAt(path) });
   };
 
   return {
@@ -56,7 +56,7 @@ export const createAnswerRecord = (start: Start, pictures: Pictures, onChange: (
     async note(event: LoopEvent): Promise<void> {
       if (event.type === 'text') {
         const ready = text.next(event.text);
-        if (ready !== '') tell({ type: 'text', text: ready });
+        if (ready !== '') emit({ type: 'text', text: ready });
         return;
       }
       flush();
@@ -64,46 +64,46 @@ export const createAnswerRecord = (start: Start, pictures: Pictures, onChange: (
         case 'output': {
           if (event.event.type === 'started' || event.event.type === 'done') return;
           const { event: rest, image } = await pictures.takeOut(event.event);
-          if (rest) tell({ type: 'output', call: event.call, event: rest });
-          if (image) tell({ type: 'image', call: event.call, image });
+          if (rest) emit({ type: 'output', call: event.call, event: rest });
+          if (image) emit({ type: 'image', call: event.call, image });
           return;
         }
         case 'ran': {
           const { call, durationMs, files } = event;
           const status = runStatuses.find((known) => known === event.status) ?? 'lost';
-          tellFiles(call, [...files.created, ...files.modified]);
+          emitFiles(call, [...files.created, ...files.modified]);
           const deleted = files.deleted.filter(isOfInterest);
-          tell({ type: 'ran', call, status, durationMs, ...(deleted.length > 0 && { deleted }) });
+          emit({ type: 'ran', call, status, durationMs, ...(deleted.length > 0 && { deleted }) });
           return;
         }
         case 'tool': {
-          tell({ ...event, result: event.result.slice(0, maxToolText) });
+          emit({ ...event, result: event.result.slice(0, maxToolText) });
           const written = event.name === 'write_file' && event.ok ? event.arguments.path : undefined;
           if (typeof written === 'string')
-            tellFiles(event.call, [written.replace(/^(sandbox:)?\/+mnt\/data\/|^\.\/+/, '')]);
+            emitFiles(event.call, [written.replace(/^(sandbox:)?\/+mnt\/data\/|^\.\/+/, '')]);
           return;
         }
         default:
-          tell(event);
+          emit(event);
       }
     },
 
-    /** Of the service itself: what the loop does not know. */
-    tell,
+    /** Adds an event of the service itself, which the loop does not know. */
+    emit,
 
-    /** The end: nothing comes after it. */
+    /** Ends the answer: no events follow. */
     end(done: Omit<Done, 'type' | 'content' | 'files'>, error: { code: string; detail: string } | null): void {
       if (error) log.add({ type: 'error', ...error });
       log.add({ type: 'done', ...done, content: parts.content(), files: parts.files() });
     },
 
-    /** Tells what is held back; code that has not come to its end never will. */
+    /** Flushes text that was held back, and marks code that never finished as stopped. */
     settle(): void {
       flush();
       for (const part of parts.list())
         if (part.type === 'code' && isOpen(part.state)) {
           const { call, language, code } = part;
-          tell({ type: 'code', call, language, code, state: 'stopped' });
+          emit({ type: 'code', call, language, code, state: 'stopped' });
         }
     },
   };

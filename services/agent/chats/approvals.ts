@@ -7,24 +7,24 @@ export interface Decision {
 }
 
 const patienceMs = 3_600_000;
-const late: Decision = { approved: false, reason: 'Nobody has approved it in time.' };
+const late: Decision = { approved: false, reason: 'Nobody approved it in time.' };
 
-/** Calls of one answer that wait for their reader. */
+/** The calls of one answer that wait for approval. */
 export const createApprovals = () => {
   const waiting = new Map<string, PromiseWithResolvers<Decision>>();
 
   return {
-    /** From now on it can be decided about this call. */
+    /** Registers the call, so that it can be decided from now on. */
     expect: (call: string): void => void waiting.set(call, Promise.withResolvers()),
 
-    /** Answers false when this call does not wait. */
+    /** Returns false when this call does not wait. */
     decide(call: string, decision: Decision): boolean {
       const asked = waiting.get(call);
       asked?.resolve(decision);
       return asked !== undefined;
     },
 
-    /** Waits for the decision, an hour at most. */
+    /** Waits for the decision for at most one hour. */
     async wait(call: string, signal: AbortSignal): Promise<Decision> {
       const asked = waiting.get(call)?.promise ?? Promise.resolve(late);
       const over = new AbortController();

@@ -1,15 +1,16 @@
 import { createHash } from 'node:crypto';
 import { type Caller, type Client, hasCode } from '#contract';
 
-/** So long the gateway is not asked again whose a key is. */
+/** How long the gateway's reply about a key is reused. */
 const freshMs = 5000;
 const maxKnown = 10_000;
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /**
- * Asks the gateway whose a key is, or the agent's own when there is none; each once in a while. Rejects with `unauthorized` for one
- * that is revoked or whose tenant is gone, with `forbidden` while that is suspended.
+ * Resolves with the owner of a key, or of the agent's own key when none is given; replies of the gateway are cached.
+ * Rejects with `unauthorized` for a key that is revoked or whose tenant was deleted, with `forbidden` while the tenant
+ * is suspended.
  */
 export const createCallers = (clientFor: (key: string | undefined) => Client, now: () => number = Date.now) => {
   const known = new Map<string, { until: number; caller: Promise<Caller> }>();
@@ -20,7 +21,7 @@ export const createCallers = (clientFor: (key: string | undefined) => Client, no
     known.delete(id);
     const caller = clientFor(key).caller();
     known.set(id, { until: now() + freshMs, caller });
-    // What could not be asked is asked again.
+    // Failures are not cached, except for keys that the gateway refuses.
     caller.catch((error: unknown) => {
       if (!hasCode(error, 'unauthorized')) known.delete(id);
     });

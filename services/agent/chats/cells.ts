@@ -4,7 +4,7 @@ import type { Chats } from './chats.ts';
 import type { Forget } from './forget.ts';
 import type { Owner } from './owner.ts';
 
-/** Code that people run in the boxes of their chats, where the model's code runs too: they share the variables. */
+/** Code that people run in the boxes of their chats. It shares the variables with the model's code. */
 export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget: Forget) => {
   const boxOf = async (owner: Owner, id: string) => (await boxes.open(owner, await chats.find(owner, id))).id;
 
@@ -20,7 +20,7 @@ export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget
   };
 
   return {
-    /** Runs it and waits for its end. */
+    /** Runs the cell and waits for its end. */
     async run(owner: Owner, id: string, cell: CreateCell): Promise<Execution> {
       const box = await boxOf(owner, id);
       const execution = await owner.client.executions.run(box, cell, { idempotencyKey: false });
@@ -28,7 +28,7 @@ export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget
       return execution;
     },
 
-    /** Runs it; its events as the gateway tells them. Aborting leaves it to itself. */
+    /** Runs the cell and streams its events as the gateway sends them. Aborting stops the stream, not the run. */
     async stream(owner: Owner, id: string, cell: CreateCell, signal: AbortSignal) {
       const stream = await owner.client.executions.stream(await boxOf(owner, id), cell, { signal });
       return { id: stream.id, events: through(id, stream) };
@@ -38,7 +38,7 @@ export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget
       await owner.client.executions.interrupt(boxes.had(await chats.find(owner, id)), execution);
     },
 
-    /** Gives the chat's box fresh kernels, if it has had any. */
+    /** Restarts the kernels of the chat's box, if it has one. */
     async restart(owner: Owner, id: string): Promise<void> {
       const { boxId } = await chats.find(owner, id);
       if (boxId === null) return;

@@ -7,13 +7,13 @@ import type { Owner } from './owner.ts';
 export interface ChatsOptions {
   store: ChatStore;
   boxes: ChatBoxes;
-  /** Ends the answer that is being made, before the chat goes. */
+  /** Ends the running answer, before the chat is removed. */
   stop: (chat: ChatRow) => Promise<void>;
-  /** Told that a chat is gone, so that its blobs can go too. */
+  /** Called after a chat was removed, so that its blobs can be deleted. */
   onRemove: () => void;
 }
 
-/** Conversations as their owners see them: what is another's is not there. */
+/** Conversations of owners; other owners' chats are treated as missing. */
 export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
   const find = async (owner: Owner, id: string): Promise<ChatRow> => {
     const row = await store.find(owner, id);
@@ -32,22 +32,22 @@ export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
   };
 
   return {
-    /** Throws `not_found`, also for one of somebody else. */
+    /** Throws `not_found`, also for a chat of another owner. */
     find,
 
     create: async (owner: Owner, chat: CreateChat): Promise<Chat> => toChat(await add(owner, newId('chat'), chat)),
 
-    /** One that goes by itself so long from now, whatever becomes of who made it; its box too. */
+    /** Creates a chat that is removed after that time, with its box, whatever happens to its creator. */
     createFor: async (owner: Owner, seconds: number): Promise<Chat> =>
       toChat(await add(owner, newId('chat'), {}, seconds)),
 
-    /** Has it go by itself so long from now, with its box. */
+    /** Schedules the removal of a chat and its box. */
     async removeLater(owner: Owner, id: string, seconds: number): Promise<void> {
       const removeAt = await store.removeLater(owner, id, seconds);
       if (removeAt) await boxes.endAt(owner, id, removeAt);
     },
 
-    /** The owner's chat of a name that the owner has chosen; it is made when it is asked for first. */
+    /** Resolves with the owner's chat of a name that the owner chose; the first request for it creates the chat. */
     async named(owner: Owner, name: string): Promise<{ id: string; isNew: boolean }> {
       const id = idOf('chat', JSON.stringify([owner.tenant, owner.user, name]));
       if (await store.find(owner, id)) return { id, isNew: false };
@@ -55,7 +55,7 @@ export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
         await add(owner, id, {});
         return { id, isNew: true };
       } catch (error) {
-        // Another request may have been first.
+        // Another request may have created it first.
         if (await store.find(owner, id)) return { id, isNew: false };
         throw error;
       }
@@ -78,19 +78,22 @@ export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
       return toChat(await find(owner, id));
     },
 
-    /** Ends its answer and its box, then removes it with its messages; its blobs follow. Nothing when there is none. */
+    /**
+     * Ends the running answer and the box, then removes the chat with its messages; its blobs follow. Does nothing when
+     * there is no such chat.
+     */
     async remove(owner: Owner, id: string): Promise<void> {
       const row = await store.find(owner, id);
       if (!row) return;
       await stop(row);
-      // Before, so that what cannot be ended is asked for again; and after, for what began meanwhile.
+      // Before the removal, so that a failure here can be retried; and after it, for a box that was created meanwhile.
       await boxes.end(owner, id);
       await store.remove(owner, id);
       await boxes.end(owner, id);
       onRemove();
     },
 
-    /** Removes it with its box, unless something was asked in it. */
+    /** Removes the chat with its box, unless it has messages. */
     async removeUnasked(owner: Owner, id: string): Promise<void> {
       if (!(await store.removeUnasked(owner, id))) return;
       await boxes.end(owner, id);

@@ -28,12 +28,12 @@ export interface FilesOptions {
   kept: Kept;
   forget: Forget;
   links: Links;
-  /** The gateway as seen with a key, or with the agent's own. */
+  /** Returns a gateway client for a key, or for the agent's own key. */
   clientFor: (key: string | undefined) => Client;
   callerOf: Callers;
 }
 
-/** A file to be sent: its bytes as they come, with the headers of its source. */
+/** A file to send: its bytes as a stream, with the headers of its source. */
 export interface OpenFile {
   name: string;
   mime: string;
@@ -47,12 +47,12 @@ export interface Range {
   end?: number;
 }
 
-/** What the agent itself puts into a box. */
+/** The folder that the agent itself creates in a box. */
 const own = '.codebox';
 const maxKeptBytes = 100 * 1024 * 1024;
 const passedOn = ['content-length', 'content-range', 'accept-ranges', 'etag', 'last-modified'];
 
-/** Files of chats: in their box, or kept beside it. Bytes pass through as they come. */
+/** Files of chats: in their box, or copied to the blob store. Bytes are streamed through. */
 export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFor, callerOf }: FilesOptions) => {
   const openIn = async (client: Client, box: string, path: string, range?: Range): Promise<OpenFile> => {
     const response = await client.files.open(box, path, { ...(range && { range }) });
@@ -111,7 +111,7 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
   };
 
   return {
-    /** The entries of a folder by name, `limit` at most; none while the chat has no box. */
+    /** The entries of a folder by name, at most `limit`; none while the chat has no box. */
     async list(owner: Owner, id: string, folder: string, limit: number): Promise<ChatEntry[]> {
       const entries = await entriesOf(owner, id, folder, limit);
       return entries.map(({ path, name, type, sizeBytes, modifiedAt }) => {
@@ -120,18 +120,21 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
       });
     },
 
-    /** The first `limit` entries of all folders, each folder before what is in it; none while the chat has no box. */
+    /** The first `limit` entries of all folders, each folder before its contents; none while the chat has no box. */
     all: (owner: Owner, id: string, limit: number, signal: AbortSignal): Promise<FileEntry[]> =>
       entriesOf(owner, id, '', limit, { recursive: true, signal }),
 
-    /** Throws `not_found` for what is not there, `invalid_request` for a folder. */
+    /** Throws `not_found` for a missing file, `invalid_request` for a folder. */
     open,
 
-    /** What is behind the token of a link, whoever asks; `unauthorized` or `forbidden` when the key it was made with is good no more. */
+    /**
+     * Opens the target of a link's token, for anyone who has it; throws `unauthorized` or `forbidden` when the key that
+     * the link was made with is no longer valid.
+     */
     async openLink(token: string, range: Range | undefined, signal: AbortSignal): Promise<OpenFile> {
       const { chat, path, blob, mime = 'application/octet-stream', key } = links.open(token);
       const row = await store.findAny(chat);
-      if (!row) throw new CodeBoxError('not_found', 'The chat is gone.');
+      if (!row) throw new CodeBoxError('not_found', 'The chat was removed.');
       if (blob !== undefined) {
         await callerOf(key);
         return { name: '', mime, status: 200, headers: {}, body: await kept.open(blob, signal) };
@@ -140,13 +143,15 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
       try {
         return await openIn(clientFor(key), box, path ?? '', range);
       } catch (error) {
-        // Deleted where nobody looked, as in a terminal.
+        // The file was deleted without the agent noticing, for example in a terminal.
         if (path !== undefined && hasCode(error, 'not_found')) await forget(chat, { paths: [path] });
         throw error;
       }
     },
 
-    /** Puts a file into the box of the chat, whole or not at all; with `create` only where there is none yet. */
+    /**
+     * Uploads a file to the box of the chat, whole or not at all; with `create`, only when there is no such file yet.
+     */
     async put(
       owner: Owner,
       id: string,
@@ -157,7 +162,7 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
     ): Promise<Uploaded> {
       const chat = await chats.find(owner, id);
       const { id: box } = await boxes.open(owner, chat, signal);
-      // Not by Readable.toWeb, which reads on while nobody takes it.
+      // Not `Readable.toWeb`, which reads ahead while nobody consumes.
       const content = ReadableStream.from<Uint8Array>(body.iterator({ destroyOnReturn: false }));
       const entry = await owner.client.files.write(box, path, content, { signal, create });
       return await toUploaded(owner, chat, box, entry);
@@ -168,7 +173,7 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
       await forget(id, { below: path });
     },
 
-    /** Copies a file to where it is still there when the box is not. */
+    /** Copies a file to the blob store, where it survives the box. */
     async keep(owner: Owner, id: string, path: string): Promise<Attachment> {
       const file = await open(owner, id, path);
       const sizeBytes = Number(file.headers['content-length'] ?? Number.NaN);

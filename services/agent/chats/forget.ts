@@ -1,11 +1,13 @@
 import type { Background } from '../../waiting/background.ts';
-import type { Gone } from '../store/gone-files.ts';
+import type { DeletedFiles } from '../store/deleted-files.ts';
 import type { MessageStore } from '../store/messages.ts';
 
-/** Has the messages of a chat tell that these files are gone. Never throws: what was asked for is done all the same. */
-export type Forget = (chat: string, gone: Gone) => Promise<unknown>;
+/**
+ * Marks files as deleted in the messages of a chat. Never throws: the request that deleted them has succeeded anyway.
+ */
+export type Forget = (chat: string, deleted: DeletedFiles) => Promise<unknown>;
 
 export const createForget =
-  (store: Pick<MessageStore, 'markGone'>, background: Background): Forget =>
-  (chat, gone) =>
-    background.attempt('mark files that are gone', () => store.markGone(chat, gone));
+  (store: Pick<MessageStore, 'markDeleted'>, background: Background): Forget =>
+  (chat, deleted) =>
+    background.attempt('mark deleted files', () => store.markDeleted(chat, deleted));

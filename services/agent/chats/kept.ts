@@ -8,9 +8,15 @@ const keepMs = 60_000;
 const mebibyte = 1024 * 1024;
 const blobsPerSweep = 100;
 
-/** What is kept of a chat beside its box: its bytes are in the blob store until the chat is removed. */
+/**
+ * Copies of a chat's files and pictures that do not depend on its box: the blob store keeps their bytes until the chat
+ * is removed.
+ */
 export const createKept = (blobs: BlobStore, rows: BlobRows, bounds: KeptBounds) => {
-  /** Keeps the bytes; answers the name of their blob. Throws `too_large` when the chat or its owner would keep too much. */
+  /**
+   * Stores the bytes and resolves with the name of their blob. Throws `too_large` when the chat or its owner would
+   * exceed a limit.
+   */
   const keep = async (chat: string, content: Readable, sizeBytes: number): Promise<string> => {
     const name = `${chat}/${newId('file')}`;
     const isPast = await rows.add({ id: name, chatId: chat, sizeBytes }, bounds);
@@ -26,19 +32,21 @@ export const createKept = (blobs: BlobStore, rows: BlobRows, bounds: KeptBounds)
     const signal = AbortSignal.timeout(keepMs);
     await blobs.put(name, content, signal);
     if (await rows.has(name)) return name;
-    // Its chat was removed meanwhile, and the sweep came before the bytes.
+    // The chat was removed meanwhile, and the sweep ran before the bytes arrived.
     await blobs.delete(name, signal);
-    throw new CodeBoxError('not_found', 'The chat is gone.');
+    throw new CodeBoxError('not_found', 'The chat was removed.');
   };
 
   return {
     keep,
     keepBytes: (chat: string, bytes: Uint8Array): Promise<string> => keep(chat, Readable.from([bytes]), bytes.length),
 
-    /** The bytes, to be read to the end or destroyed; `not_found` when their chat is gone. */
+    /**
+     * Opens the bytes, which have to be read to the end or destroyed; throws `not_found` when their chat was removed.
+     */
     open: (name: string, signal: AbortSignal): Promise<Readable> => blobs.get(name, signal),
 
-    /** Removes what is left of chats that are gone; answers whether that was all. */
+    /** Deletes the blobs of removed chats; resolves with whether that was all. */
     async sweep(signal: AbortSignal): Promise<boolean> {
       const names = await rows.abandoned(blobsPerSweep);
       for (const name of names) await blobs.delete(name, signal);

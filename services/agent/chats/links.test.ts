@@ -4,7 +4,7 @@ import { createSeal } from './seal.ts';
 
 const tokenOf = (url: string) => url.split('/')[3] ?? '';
 
-test('a link opens what it was made for until it expires, and shows nothing of it', () => {
+test('a link opens its target until it expires, and reveals nothing about it', () => {
   let now = 1_000_000;
   const links = createLinks(createSeal('secret'), 60, () => now);
   const { url, expiresAt } = links.path({ key: 'cbx_key' }, 'chat-1', 'dir/a b.csv');
@@ -16,7 +16,7 @@ test('a link opens what it was made for until it expires, and shows nothing of i
   expect(() => links.open(tokenOf(url))).toThrow(expect.objectContaining({ code: 'gone' }));
 });
 
-test('what was changed, cut, made by another secret or for something else opens nothing', () => {
+test('a link that was changed, cut, or made with another secret or purpose opens nothing', () => {
   const seal = createSeal('secret');
   const links = createLinks(seal, 60);
   const token = tokenOf(links.path({ key: undefined }, 'chat-1', 'a').url);
@@ -31,7 +31,7 @@ test('what was changed, cut, made by another secret or for something else opens 
     expect(() => links.open(wrong)).toThrow(expect.objectContaining({ code: 'not_found' }));
 });
 
-test('a link to a picture, its data or a kept copy carries the key of its owner too', () => {
+test('links to pictures, their data and kept copies carry the key of their owner too', () => {
   const links = createLinks(createSeal('secret'), 60);
   const owner = { key: 'cbx_key' };
   const image = links.image(owner, 'chat-1', { name: 'f.png', mime: 'image/png', blob: 'b', chartBlob: 'c' });

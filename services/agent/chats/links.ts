@@ -4,13 +4,13 @@ import type { StoredFile, StoredImage } from '../store/stored.ts';
 import type { Owner } from './owner.ts';
 import type { Seal } from './seal.ts';
 
-/** What a link opens: a file of the box of a chat, or a copy in the blob store. */
+/** The target of a link: a file of a chat's box, or a copy in the blob store. */
 const targetSchema = z.object({
   chat: z.string(),
   path: z.string().optional(),
   blob: z.string().optional(),
   mime: z.string().optional(),
-  /** The one it was made with, unless that is the agent's own: it opens as long as that key does. */
+  /** The key that the link was made with, unless it is the agent's own: the link works as long as that key does. */
   key: z.string().optional(),
   expires: z.number(),
 });
@@ -20,11 +20,11 @@ export type LinkTarget = z.infer<typeof targetSchema>;
 type KeyOfOwner = Pick<Owner, 'key'>;
 
 const purpose = 'link';
-const nothing = () => new CodeBoxError('not_found', 'There is nothing behind this link.');
+const nothing = () => new CodeBoxError('not_found', 'This link leads to nothing.');
 
 /**
- * Addresses that need no key: whoever has one reads that one thing until it expires, or the key with which it was made
- * does. They are sealed, so that neither what they open nor with whose key can be read from them or changed.
+ * URLs that need no key: anyone who has one can read its target until the URL or the key that it was made with expires.
+ * They are sealed, so their target and key can be neither read nor changed.
  */
 export const createLinks = (seal: Seal, seconds: number, now: () => number = Date.now) => {
   const sign = ({ key }: KeyOfOwner, name: string, target: Omit<LinkTarget, 'key' | 'expires'>) => {
@@ -37,23 +37,26 @@ export const createLinks = (seal: Seal, seconds: number, now: () => number = Dat
     sign(owner, path.split('/').at(-1) ?? path, { chat, path });
 
   return {
-    /** Of a file in the box of a chat, read with the key of its owner. */
+    /** A link to a file in the box of a chat, which is read with its owner's key. */
     path: inBox,
 
-    /** A kept file with its address. */
+    /** A kept file with its link. */
     file(owner: KeyOfOwner, chat: string, { blob, ...file }: StoredFile) {
       if (blob === null) return { ...file, ...inBox(owner, chat, file.path) };
       return { ...file, ...sign(owner, file.name, { chat, blob, mime: file.mime }) };
     },
 
-    /** A kept picture with its address, and that of its data. */
+    /** A kept picture with its link, and the link of its data. */
     image(owner: KeyOfOwner, chat: string, { blob, chartBlob, ...image }: StoredImage) {
       const chart = chartBlob && { chat, blob: chartBlob, mime: 'application/json' };
       const chartUrl = chart && sign(owner, `${image.name}.json`, chart).url;
       return { ...image, ...sign(owner, image.name, { chat, blob, mime: image.mime }), chartUrl };
     },
 
-    /** What the token of a link opens; throws `not_found` for one that was not made here, `gone` for one that has expired. */
+    /**
+     * Returns the target of a link's token; throws `not_found` for a token that was not made here, `gone` for an
+     * expired one.
+     */
     open(token: string): LinkTarget {
       const text = seal.open(purpose, token);
       if (text === undefined) throw nothing();

@@ -1,4 +1,4 @@
-/** Of what is shown or read; everything else is bytes. */
+/** Types that are shown or read; everything else is treated as bytes. */
 const types: Record<string, string> = {
   csv: 'text/csv',
   gif: 'image/gif',
@@ -19,9 +19,9 @@ const types: Record<string, string> = {
   zip: 'application/zip',
 };
 
-/** The type of a file by its name alone. */
+/** The type of a file, by its name alone. */
 export const mimeOf = (path: string): string =>
   types[/\.([a-z0-9]+)$/i.exec(path)?.[1]?.toLowerCase() ?? ''] ?? 'application/octet-stream';
 
-/** Pictures that cannot run anything, so that a browser may show them in the origin of the agent. */
+/** Whether a picture of this type cannot run code, so that a browser may show it in the agent's origin. */
 export const isRaster = (mime: string): boolean => /^image\/(png|jpeg|gif|webp)$/.test(mime);

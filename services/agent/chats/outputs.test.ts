@@ -4,7 +4,7 @@ import { createOutputs } from './outputs.ts';
 
 const stdout = (text: string, seq = 1): ExecutionEvent => ({ seq, type: 'stdout', text });
 
-test('what is short is kept as it came, text of one stream in one piece', () => {
+test('short outputs are kept unchanged, with the text of one stream merged', () => {
   const outputs = createOutputs();
   outputs.add(stdout('a'));
   outputs.add(stdout('b'));
@@ -13,7 +13,7 @@ test('what is short is kept as it came, text of one stream in one piece', () => 
   expect(outputs.list().map((event) => ('text' in event ? event.text : event.type))).toEqual(['ab', 'c', 'result']);
 });
 
-test('of long text the head and the tail are kept, and how much is left out', () => {
+test('long text keeps its head, its tail and the size of the gap', () => {
   const outputs = createOutputs();
   let whole = '';
   for (let i = 0; i < 5000; i++) {
@@ -29,7 +29,7 @@ test('of long text the head and the tail are kept, and how much is left out', ()
   expect(head.text.length + gap.droppedBytes + tail.text.length).toBe(whole.length);
 });
 
-test('what is displayed is bounded too', () => {
+test('displayed data is bounded too', () => {
   const outputs = createOutputs();
   for (let seq = 1; seq <= 10; seq++) outputs.add({ seq, type: 'display', mime: { 'text/html': 'x'.repeat(250_000) } });
   const kept = outputs.list();
@@ -37,7 +37,7 @@ test('what is displayed is bounded too', () => {
   expect(kept.at(-1)).toMatchObject({ type: 'truncated', droppedEvents: 7 });
 });
 
-test('what all runs of one answer display is bounded together', () => {
+test('the displayed data of all runs of one answer has one bound', () => {
   const room = { room: 300_000 };
   const kept = [1, 2].map(() => {
     const outputs = createOutputs(room);

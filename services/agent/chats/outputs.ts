@@ -2,7 +2,7 @@ import type { CodeOutput, ExecutionEvent } from '#contract';
 
 const headCharacters = 32_768;
 const tailCharacters = 32_768;
-/** What one run displays, beside text. */
+/** How many characters of displayed data (as opposed to text) one run may keep. */
 const richCharacters = 1_000_000;
 
 type TextEvent = Extract<ExecutionEvent, { type: 'stdout' | 'stderr' }>;
@@ -18,8 +18,8 @@ const append = (events: CodeOutput[], event: CodeOutput): void => {
 };
 
 /**
- * What is kept of the outputs of one run, in their order: of long text the head and the tail, of what is displayed so much, and of all
- * that one answer displays as much as `ofAnswer` has room for; `truncated` stands for the rest.
+ * Keeps the outputs of one run in order: the head and tail of long text, displayed data up to a limit per run, and at
+ * most `ofAnswer.room` for all runs of one answer; `truncated` stands for the rest.
  */
 export const createOutputs = (ofAnswer = { room: richCharacters }) => {
   const head: CodeOutput[] = [];
@@ -31,7 +31,7 @@ export const createOutputs = (ofAnswer = { room: richCharacters }) => {
     dropped = { seq: dropped.seq || seq, bytes: dropped.bytes + bytes, events: dropped.events + events };
   };
 
-  /** Cuts text from where the tail begins, until it is short enough. */
+  /** Drops text from the beginning of the tail until it is short enough. */
   const shorten = () => {
     for (let at = 0; tailSize > tailCharacters && at < tail.length; ) {
       const event = tail[at];
@@ -56,7 +56,7 @@ export const createOutputs = (ofAnswer = { room: richCharacters }) => {
     if (rest === '') return;
     append(tail, { ...event, text: rest });
     tailSize += rest.length;
-    // Not at each event: that would copy the tail again and again.
+    // Not at each event: that would copy the tail every time.
     if (tailSize > 2 * tailCharacters) shorten();
   };
 
@@ -68,7 +68,7 @@ export const createOutputs = (ofAnswer = { room: richCharacters }) => {
       }
       const last = tailSize > 0 ? tail : head;
       if (event.type === 'image') {
-        // As few as there are pictures, which have a bound of their own.
+        // There are no more of these than pictures, which have a bound of their own.
         last.push(event);
         return;
       }

@@ -1,12 +1,12 @@
 import type { Client } from '#contract';
 
-/** Who asks: what is made belongs to them, and the gateway is asked with their key. */
+/** Who makes a request: new objects belong to this owner, and the gateway is called with this owner's key. */
 export interface Owner {
   tenant: string;
-  /** The end user of an app, or a visitor; null for an app that names none. */
+  /** The end user of an app, or a visitor; null when the app names none. */
   user: string | null;
-  /** Undefined for the agent's own, which addresses that it signs need not carry. */
+  /** Undefined for the agent's own key, which signed URLs need not carry. */
   key: string | undefined;
-  /** Speaks with that key. */
+  /** A gateway client that uses that key. */
   client: Client;
 }

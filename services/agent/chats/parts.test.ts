@@ -10,7 +10,7 @@ const output = (seq: number, text: string): NewEvent => ({
   call,
   event: { seq, type: 'stdout', text },
 });
-const told: NewEvent[] = [
+const sent: NewEvent[] = [
   { type: 'code', call, language: 'python', code: '…', state: 'running' },
   output(1, 'before 0'),
   { type: 'image', call, image: image('figure-1.png') },
@@ -19,9 +19,9 @@ const told: NewEvent[] = [
   output(5, 'after'),
 ];
 
-test('pictures keep their places among the outputs, also when the answer is told again', () => {
+test('pictures keep their places among the outputs, also when the answer is replayed', () => {
   const parts = createParts();
-  for (const event of told) parts.add(event);
+  for (const event of sent) parts.add(event);
   const [code] = parts.list();
   expect(code).toMatchObject({
     outputs: [
@@ -33,13 +33,13 @@ test('pictures keep their places among the outputs, also when the answer is told
     ],
     images: [{ name: 'figure-1.png' }, { name: 'figure-2.png' }],
   });
-  expect(toEvents(parts.list())).toEqual(told);
+  expect(toEvents(parts.list())).toEqual(sent);
 });
 
-test('a picture keeps its place where the text around it is cut, and one without a place is told last', () => {
+test('a picture keeps its place where the text around it is cut, and one without a place comes last', () => {
   const parts = createParts();
   const long = 'x'.repeat(200_000);
-  for (const event of [told[0], output(1, long), told[2], output(3, long)]) if (event) parts.add(event);
+  for (const event of [sent[0], output(1, long), sent[2], output(3, long)]) if (event) parts.add(event);
   const [code] = parts.list();
   if (code?.type !== 'code') throw new Error('there is no code');
   expect(code.outputs.map(({ type }) => type)).toEqual(['stdout', 'truncated', 'image', 'stdout']);
@@ -53,7 +53,7 @@ test('a picture keeps its place where the text around it is cut, and one without
   ]);
 });
 
-test('a file that a later run deletes is gone from what was told before, and is there again where it is made anew', () => {
+test('a file that a later run deletes is marked as gone in earlier parts, and a new file of that name is not', () => {
   const parts = createParts();
   const run = (name: string, deleted?: string[]): NewEvent[] => {
     const file = { path: 'a.csv', name: 'a.csv', sizeBytes: null, mime: 'text/csv', blob: null };

@@ -8,10 +8,10 @@ interface CodeBuilder {
   outputs: Outputs;
 }
 
-/** What the code of one answer displays, beside text: it is written down again and again while the answer is made. */
+/** How many characters of displayed data one answer keeps: it is saved repeatedly while the answer runs. */
 const richCharacters = 8_000_000;
 
-/** Puts together what the events of an answer come to. */
+/** Builds the parts of a message from the events of its answer. */
 export const createParts = () => {
   const parts: (Exclude<StoredPart, StoredCode> | CodeBuilder)[] = [];
   const byCall = new Map<string, CodeBuilder>();
@@ -28,7 +28,7 @@ export const createParts = () => {
 
   const addCode = ({ call, language, code, state }: Extract<NewEvent, { type: 'code' }>) => {
     const known = byCall.get(call);
-    // Code that is run again after it was mended is told under the same call.
+    // Code that runs again after a repair has the same call.
     if (known) Object.assign(known.part, { language, code, state });
     else {
       const empty = { status: null, durationMs: null, outputs: [], images: [], files: [] };
@@ -54,7 +54,7 @@ export const createParts = () => {
     }
   };
 
-  /** What was told of these files before is gone with them. */
+  /** Marks these files as deleted in the parts so far. */
   const forget = (deleted: readonly string[] = []) => {
     const paths = new Set(deleted);
     if (paths.size === 0) return;
@@ -90,7 +90,7 @@ export const createParts = () => {
   };
 };
 
-/** The events that come to these parts, in as few pieces as possible. */
+/** The events that produce these parts, as few as possible. */
 export const toEvents = (parts: readonly StoredPart[]): NewEvent[] =>
   parts.flatMap((part): NewEvent[] => {
     if (part.type !== 'code') return [part];
@@ -114,9 +114,9 @@ const outputOf = (call: string, output: CodeOutput, images: readonly StoredImage
   return image ? [{ type: 'image', call, image }] : [];
 };
 
-/** Of code that is still to come to its end. */
+/** Whether code with this state has yet to end. */
 export const isOpen = (state: StoredCode['state']): boolean => state === 'waiting' || state === 'running';
 
-/** The parts of an answer that has ended: whose agent has died may hold code that nobody runs any more. */
+/** The parts of an ended answer. When its agent died, they may contain code that nobody runs any more. */
 export const settled = (parts: readonly StoredPart[]): StoredPart[] =>
   parts.map((part) => (part.type === 'code' && isOpen(part.state) ? { ...part, state: 'stopped' } : part));

@@ -5,7 +5,7 @@ import type { Kept } from './kept.ts';
 type Shown = Extract<ExecutionEvent, { mime: Record<string, unknown> }>;
 
 const chartType = 'application/vnd.codebox.chart+json';
-/** The best first: of one picture in several forms one is kept. */
+/** In order of preference: one form of each picture is kept. */
 const kinds: Record<Image['mime'], string> = {
   'image/png': 'png',
   'image/jpeg': 'jpg',
@@ -18,14 +18,14 @@ const maxPictures = 100;
 const maxBytes = 20 * 1024 * 1024;
 const maxHtml = 262_144;
 
-/** Takes the pictures out of what code shows, and keeps them. */
+/** Extracts the pictures that code shows, and stores them. */
 export const createPictures = (kept: Kept, chat: string) => {
   let count = 0;
 
   const keep = async (mime: Image['mime'], data: string, chart: unknown): Promise<StoredImage> => {
     const bytes = Buffer.from(data, mime === 'image/svg+xml' ? 'utf8' : 'base64');
-    if (bytes.length > maxBytes) throw new CodeBoxError('too_large', 'It is larger than 20 MiB.');
-    if (count >= maxPictures) throw new CodeBoxError('too_large', `An answer has at most ${maxPictures} of them.`);
+    if (bytes.length > maxBytes) throw new CodeBoxError('too_large', 'The picture is larger than 20 MiB.');
+    if (count >= maxPictures) throw new CodeBoxError('too_large', `An answer has at most ${maxPictures} pictures.`);
     count += 1;
     const blob = await kept.keepBytes(chat, bytes);
     const chartBlob = chart === undefined ? null : await kept.keepBytes(chat, Buffer.from(JSON.stringify(chart)));
@@ -33,7 +33,10 @@ export const createPictures = (kept: Kept, chat: string) => {
   };
 
   return {
-    /** The event without its picture, if anything is left of it, and the picture. One that cannot be kept is told as text. */
+    /**
+     * Resolves with the picture, and with the rest of the event if anything is left. A picture that cannot be kept is
+     * replaced by text.
+     */
     async takeOut(event: ExecutionEvent): Promise<{ event?: ExecutionEvent; image?: StoredImage }> {
       if (!('mime' in event)) return { event };
       const mime = mimes.find((type) => typeof event.mime[type] === 'string');
@@ -46,7 +49,7 @@ export const createPictures = (kept: Kept, chat: string) => {
         const text = `[A picture could not be kept.${why}]\n`;
         return { event: { seq: event.seq, type: 'stderr', text } };
       }
-      // What stands for it in text says less than it shows.
+      // The plain-text form says less than the picture shows.
       const rest = Object.entries(event.mime).filter(([type]) => type === 'text/html' || type === 'text/markdown');
       return {
         image: kept,

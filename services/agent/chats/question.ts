@@ -2,26 +2,26 @@ import type { Approval, Client } from '#contract';
 import { previewTable } from '../box/preview.ts';
 import type { ModelMessage } from '../models/model.ts';
 
-/** What is asked of a chat. */
+/** A question to a chat. */
 export interface Question {
   content: string;
-  /** Paths of files that were put into the chat before. */
+  /** Paths of files that were uploaded to the chat before. */
   files?: readonly string[] | undefined;
-  /** Instead of the chat's, or of the default one. */
+  /** Overrides the model of the chat, or the default model. */
   model?: string | undefined;
-  /** Used for this answer only. */
+  /** The model key for this answer only. */
   modelKey?: string | undefined;
   approval?: Approval | undefined;
-  /** Further instructions for this answer. */
+  /** Additional instructions for this answer. */
   notes?: readonly string[] | undefined;
-  /** What was said before, instead of what the chat itself knows of that. */
+  /** Earlier messages that replace the chat's own history. */
   earlier?: readonly ModelMessage[] | undefined;
 }
 
 const maxPreviews = 10;
 const titleCharacters = 60;
 
-/** What a chat is called after its first question. */
+/** The title of a chat after its first question. */
 export const titleOf = (content: string, files: readonly string[]): string => {
   const words = content.replaceAll(/\s+/g, ' ').trim() || (files[0] ?? 'Chat');
   if (words.length <= titleCharacters) return words;
@@ -29,14 +29,14 @@ export const titleOf = (content: string, files: readonly string[]): string => {
   return `${cut.includes(' ') ? cut.slice(0, cut.lastIndexOf(' ')) : cut}…`.toWellFormed();
 };
 
-/** A question as the model gets it: the files that came with it are named, of tables the columns too. */
+/** The question as the model receives it: it names the attached files, and the columns of tables. */
 export const toQuestion = (content: string, files: readonly { path: string; preview: string | null }[]): string => {
   if (files.length === 0) return content;
   const lines = files.map(({ path, preview }) => `- /mnt/data/${path}${preview ? ` (${preview})` : ''}`);
   return `${content.trim() === '' ? 'I have uploaded files.' : content}\n\n[Uploaded files:\n${lines.join('\n')}]`;
 };
 
-/** The files of a question with what can be told of them. */
+/** The files of a question with their previews. */
 export const withPreviews = (client: Client, box: string, files: readonly string[]) =>
   Promise.all(
     files.map(async (path, index) => ({
@@ -45,7 +45,7 @@ export const withPreviews = (client: Client, box: string, files: readonly string
     })),
   );
 
-/** One answer after the other as one conversation: a question that nothing came of is followed by a word on that. */
+/** Joins answers to one conversation: a question without an answer is followed by a note that says so. */
 export const toConversation = (answers: readonly (readonly ModelMessage[])[]): ModelMessage[] =>
   answers.flatMap((messages) => {
     const isOpen = messages.at(-1)?.role !== 'assistant';

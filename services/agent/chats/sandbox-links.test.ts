@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { createWholeLinks, withAddresses } from './sandbox-links.ts';
 
-const told = (text: string) => withAddresses(text, (path) => `<${path}>`);
+const render = (text: string) => withAddresses(text, (path) => `<${path}>`);
 
 test.each([
   ['[a](sandbox:/mnt/data/a.csv).', '[a](<a.csv>).'],
@@ -14,7 +14,7 @@ test.each([
   ['`sandbox:/mnt/data/a.csv`', '`<a.csv>`'],
   ['(sandbox:/mnt/data/a.csv)', '(<a.csv>)'],
 ])('%s becomes %s', (text, expected) => {
-  expect(told(text)).toBe(expected);
+  expect(render(text)).toBe(expected);
 });
 
 test.each([
@@ -23,8 +23,8 @@ test.each([
   '[a](sandbox:/mnt/data/)',
   'a sandbox: of sand',
   '[a](https://example.com/mnt/data/a.csv)',
-])('what names no file of the box stays: %s', (text) => {
-  expect(told(text)).toBe(text);
+])('text that names no file of the box stays unchanged: %s', (text) => {
+  expect(render(text)).toBe(text);
 });
 
 test('however a text is cut into pieces, its links are found and nothing else changes', () => {
@@ -49,19 +49,19 @@ test('however a text is cut into pieces, its links are found and nothing else ch
         const piece = whole.next(text.slice(at, at + cut));
         at = Math.min(text.length, at + cut);
         raw += piece;
-        seen += told(piece);
+        seen += render(piece);
       }
       const rest = whole.flush();
       expect(raw + rest).toBe(text);
-      expect(seen + told(rest)).toBe(told(text));
+      expect(seen + render(rest)).toBe(render(text));
     }),
     { numRuns: 2000 },
   );
 });
 
-test('a link to the longest path that a file can have comes whole', () => {
+test('a link to the longest possible path arrives in one piece', () => {
   const path = `${'d/'.repeat(2045)}ab.csv`;
   const whole = createWholeLinks();
   const pieces = [...`[a](sandbox:/mnt/data/${path})`].map((mark) => whole.next(mark));
-  expect(pieces.map(told).join('') + whole.flush()).toBe(`[a](<${path}>)`);
+  expect(pieces.map(render).join('') + whole.flush()).toBe(`[a](<${path}>)`);
 });

@@ -1,12 +1,12 @@
 import { boxPathSchema } from '#contract';
 
-/** How models name a file of their box, in a link or bare. */
+/** How models refer to a file of their box, in a link or bare. */
 const link = /(\]\(\s*<?)?sandbox:(?:\/\/)?\/?mnt\/data\//g;
 const start = 'sandbox:';
-/** A link that is longer is told as it stands: no file has such a path. */
+/** A longer link is passed on unchanged: no file has such a path. */
 const maxLink = 4096 + 32;
 
-/** Where the path that begins here ends: in a link of Markdown with its bracket, else with the word. */
+/** Where the path ends that begins at `from`: in a Markdown link at its bracket, otherwise at the end of the word. */
 const endOfPath = (text: string, from: number, isInLink: boolean): number => {
   let depth = 0;
   for (let at = from; at < text.length; at++) {
@@ -20,7 +20,7 @@ const endOfPath = (text: string, from: number, isInLink: boolean): number => {
   return text.length;
 };
 
-/** The end of a sentence is not the end of a name. A regular expression would look for that end from each mark anew. */
+/** Drops trailing punctuation, which is not part of a name. A regular expression would take quadratic time here. */
 const withoutMarks = (text: string): string => {
   let end = text.length;
   while (end > 0 && '.,;:!?*_'.includes(text.charAt(end - 1))) end -= 1;
@@ -35,10 +35,13 @@ const decoded = (path: string): string => {
   }
 };
 
-/** The text with the address of each file that it names as `sandbox:/mnt/data/…`. What can be no file, or has no address, stays as it is. */
+/**
+ * Replaces each `sandbox:/mnt/data/…` with the URL of the file. Text that is not a file, or that has no URL, stays
+ * unchanged.
+ */
 export const withAddresses = (text: string, addressOf: (path: string) => string | undefined): string => {
   if (!text.includes(start)) return text;
-  let told = '';
+  let rendered = '';
   let at = 0;
   for (const found of text.matchAll(link)) {
     if (found.index < at) continue;
@@ -49,13 +52,13 @@ export const withAddresses = (text: string, addressOf: (path: string) => string 
     const path = boxPathSchema.safeParse(decoded(written));
     const address = path.success ? addressOf(path.data) : undefined;
     if (address === undefined) continue;
-    told += text.slice(at, found.index) + (found[1] ?? '') + address;
+    rendered += text.slice(at, found.index) + (found[1] ?? '') + address;
     at = from + written.length;
   }
-  return told + text.slice(at);
+  return rendered + text.slice(at);
 };
 
-/** Where what may become such a link begins, when it could still go on behind the end of the text. */
+/** Where a potential link begins that the end of the text may have cut. */
 const unfinished = (text: string): number => {
   const begun = text.lastIndexOf(start);
   if (begun >= 0 && text.length - begun < maxLink) {
@@ -67,17 +70,19 @@ const unfinished = (text: string): number => {
   return opens(text, text.length);
 };
 
-/** Where the link begins that `opening` finds before `end`, if it is not longer than any link. */
+/** Where the link begins that `opening` finds before `end`, if it is within the maximum length. */
 const openedAt = (text: string, end: number, opening: RegExp): number | undefined => {
   const from = Math.max(0, end - maxLink);
   const found = opening.exec(text.slice(from, end));
   return found === null ? undefined : from + found.index;
 };
 
-/** A link's own bracket belongs to it: what comes behind decides where its path ends. */
+/** The bracket before belongs to the link: what follows it decides where the path ends. */
 const opens = (text: string, end: number): number => openedAt(text, end, /\](?:\(\s*<?)?$/) ?? end;
 
-/** Passes text on in pieces that no link is cut by; what it holds back comes with the next piece, or with `flush`. */
+/**
+ * Passes text on in pieces that never cut a link; text that is held back comes with the next piece, or with `flush`.
+ */
 export const createWholeLinks = () => {
   let held = '';
   return {

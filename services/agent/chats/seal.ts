@@ -3,11 +3,11 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:
 const [ivBytes, tagBytes] = [12, 16];
 
 /**
- * Makes texts unreadable and unchangeable for everybody without the secret (AES-256-GCM), as base64url. What was made for one
- * `purpose` does not open for another.
+ * Encrypts and authenticates texts with a secret (AES-256-GCM), as base64url. A text sealed for one `purpose` does not
+ * open for another.
  */
 export const createSeal = (secret: string) => {
-  /** By purpose, of which there are as many as the code has. */
+  /** Keys by purpose; the code has a fixed number of purposes. */
   const keys = new Map<string, Buffer>();
   const keyFor = (purpose: string): Buffer => {
     const key = keys.get(purpose) ?? createHash('sha256').update(`${purpose}\n${secret}`).digest();
@@ -24,7 +24,7 @@ export const createSeal = (secret: string) => {
       );
     },
 
-    /** The text; undefined for what was not made here for this purpose. */
+    /** Returns the text; undefined when it was not sealed here for this purpose. */
     open(purpose: string, sealed: string): string | undefined {
       const bytes = Buffer.from(sealed, 'base64url');
       if (bytes.length < ivBytes + tagBytes) return undefined;

@@ -16,10 +16,13 @@ export interface TerminalsOptions {
 const purpose = 'terminal';
 const ticketSchema = z.object({ chat: z.string(), box: z.string(), ticket: z.string() });
 const handshakeMs = 30_000;
-/** More than the gateway sends in one message. */
+/** Larger than any message of the gateway. */
 const maxMessageBytes = 1024 * 1024;
 
-/** Shells in the boxes of chats. A ticket of ours holds one of the gateway, which is good for one connection within a minute. */
+/**
+ * Shells in the boxes of chats. The agent's ticket contains one of the gateway, which is valid for one connection
+ * within a minute.
+ */
 export const createTerminals = ({ chats, boxes, seal, gatewayUrl }: TerminalsOptions) => ({
   async ticket(owner: Owner, id: string): Promise<ChatTicket> {
     const { id: box } = await boxes.open(owner, await chats.find(owner, id));
@@ -29,13 +32,13 @@ export const createTerminals = ({ chats, boxes, seal, gatewayUrl }: TerminalsOpt
   },
 
   /**
-   * The gateway's end of a terminal, open. Throws `unauthorized` for a ticket that is used, late, or of another chat, and
-   * `too_many_requests` when enough are open.
+   * Opens the gateway's side of a terminal. Throws `unauthorized` for a ticket that was used, has expired or belongs to
+   * another chat, and `too_many_requests` when too many terminals are open.
    */
   async connect(id: string, { ticket = '', ...query }: TerminalQuery): Promise<WebSocket> {
     const text = seal.open(purpose, ticket);
     const opened = text === undefined ? undefined : ticketSchema.parse(JSON.parse(text));
-    if (opened?.chat !== id) throw new CodeBoxError('unauthorized', 'The ticket is not one of this chat.');
+    if (opened?.chat !== id) throw new CodeBoxError('unauthorized', 'The ticket does not belong to this chat.');
     const url = new URL(`${gatewayUrl.replace(/\/+$/, '')}/v1/boxes/${opened.box}/terminal`);
     url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
     for (const [name, value] of Object.entries({ ...query, ticket: opened.ticket }))
@@ -59,15 +62,15 @@ const open = (url: URL): Promise<WebSocket> =>
     });
     ws.on('error', (cause) => failed(new CodeBoxError('unavailable', 'The gateway cannot be reached.', { cause })));
     ws.once('open', () => {
-      // What comes first waits until somebody receives it.
+      // Data that arrives early waits until somebody receives it.
       ws.pause();
       opened(ws);
     });
   });
 
 const refusalOf = (status: number | undefined): CodeBoxError => {
-  if (status === 401) return new CodeBoxError('unauthorized', 'The ticket was used, or is too old.');
+  if (status === 401) return new CodeBoxError('unauthorized', 'The ticket was used already, or has expired.');
   if (status === 429)
     return new CodeBoxError('too_many_requests', 'Too many terminals are open.', { retryAfterSeconds: 5 });
-  return new CodeBoxError('unavailable', 'The terminal cannot be had.', { cause: status });
+  return new CodeBoxError('unavailable', 'The terminal is not available.', { cause: status });
 };

@@ -1,11 +1,11 @@
 import { stripVTControlCharacters } from 'node:util';
 import type { AnswerEvent, ExecutionEvent } from '#contract';
 
-/** One piece of code that an answer has run, with all of its text. */
+/** One piece of code that an answer ran, with its output as text. */
 export interface CodeLogEntry {
   language: string;
   code: string;
-  /** stdout, stderr, results and errors in order; of long ones the head and the tail. */
+  /** stdout, stderr, results and errors in order; long output is cut to its head and tail. */
   output: string;
   /** How the run ended; null when it did not run. */
   status: string | null;
@@ -13,7 +13,7 @@ export interface CodeLogEntry {
 
 const maxOutput = 64 * 1024;
 
-/** Notes down the code of an answer and what it printed, from its events. Code that is run again is a further entry. */
+/** Collects the code of an answer and its output from the events. Code that runs again becomes another entry. */
 export const createCodeLog = () => {
   const entries: CodeLogEntry[] = [];
   const latest = new Map<string, CodeLogEntry>();
@@ -45,7 +45,7 @@ export const createCodeLog = () => {
   };
 };
 
-/** What one output says as plain text, without colours. `before` is what stands before it. */
+/** The text of one output, without colours. `before` is the text that precedes it. */
 const textOf = (event: ExecutionEvent, before: string): string => {
   const line = (text: string) => (before === '' || before.endsWith('\n') ? `${text}\n` : `\n${text}\n`);
   switch (event.type) {
@@ -71,7 +71,7 @@ const textOf = (event: ExecutionEvent, before: string): string => {
   }
 };
 
-/** Keeps more than is shown of either end, so that it need not be cut at each event. */
+/** Keeps more than the final size of either end, so that not every event needs a cut. */
 const shorten = (text: string): string =>
   text.length <= 4 * maxOutput ? text : `${text.slice(0, maxOutput)}${text.slice(-maxOutput)}`;
 

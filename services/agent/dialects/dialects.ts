@@ -19,7 +19,7 @@ export interface DialectParts extends Omit<TurnsOptions, 'listModels' | 'onError
 
 const listMs = 10_000;
 
-/** The same chats in the words of other APIs. */
+/** Serves the same chats through other APIs. */
 export const addDialects = (endpoints: Endpoints, parts: DialectParts): void => {
   const { chats, files, cells, catalog, log, stopping } = parts;
   const onError = (err: unknown) => log.error({ err }, 'a dialect could not end what it began');

@@ -46,7 +46,10 @@ const responseSchema = z
         name: z.string(),
         mime: z.string(),
         sizeBytes: z.int().nullable(),
-        base64: z.string().nullable().meta({ description: 'Null of what is too large: it is behind its url.' }),
+        base64: z
+          .string()
+          .nullable()
+          .meta({ description: 'Null for a file that is too large: download it from its url.' }),
         url: z.string(),
       }),
     ),
@@ -58,16 +61,16 @@ const responseSchema = z
   })
   .meta({ id: 'Generated' });
 
-/** A file that later code has removed, or made a folder of, is no reason to lose the answer. */
-const unlessGone = (error: unknown): undefined => {
+/** A file that later code removed, or replaced by a folder, must not fail the whole answer. */
+const unlessDeleted = (error: unknown): undefined => {
   if (!(error instanceof CodeBoxError) || !['not_found', 'invalid_request'].includes(error.code)) throw error;
 };
 
-/** `POST /v1/generate`: a question with its files in, an answer with its files and its code out, in one call. */
+/** `POST /v1/generate`: a question with files in, an answer with files and code out, in one call. */
 export const addGenerateRoute = ({ add }: Endpoints, turns: Turns, files: Files): void => {
   const bytesOf = async (body: Readable, room: number) => await readWhole(body, Math.min(maxFileBytes, room));
 
-  /** Files and pictures that were made, the bytes too as long as there is room for them. */
+  /** Files and pictures of the answer, with their bytes as long as there is room. */
   const made = async (
     { files: made, images }: TurnOutcome,
     { owner, chat, origin, signal }: { owner: Owner; chat: string; origin: string; signal: AbortSignal },
@@ -81,7 +84,7 @@ export const addGenerateRoute = ({ add }: Endpoints, turns: Turns, files: Files)
       all.push({ name, mime, sizeBytes: bytes?.length ?? size, base64, url: absolute(url, origin) });
     };
     for (const { path, name, mime, url } of made.slice(0, maxFiles)) {
-      const file = await files.open(owner, chat, path).catch(unlessGone);
+      const file = await files.open(owner, chat, path).catch(unlessDeleted);
       if (file) await add(name, mime, url, file.body, Number(file.headers['content-length'] ?? 0) || null);
     }
     for (const { image } of images.slice(0, maxFiles)) {
@@ -95,7 +98,7 @@ export const addGenerateRoute = ({ add }: Endpoints, turns: Turns, files: Files)
     {
       method: 'post',
       path: '/v1/generate',
-      summary: 'An answer with its files and its code, in one call',
+      summary: 'Get an answer with its files and its code in one call',
       tag: 'Dialects',
       body: requestSchema,
       bounds: largeJson,

@@ -3,14 +3,14 @@ import { linksTo, markdownLink, withOrigin } from './links.ts';
 
 const origin = 'http://agent.test:8090';
 
-test('links of the agent get its address, links of others stay', () => {
+test('links of the agent get its origin, other links stay unchanged', () => {
   const text = 'See [a](/v1/files/t0.k-n/a%20b.csv), /v1/files/t/x and https://other.test/v1/files/t/y.';
   expect(withOrigin(text, origin)).toBe(
     `See [a](${origin}/v1/files/t0.k-n/a%20b.csv), ${origin}/v1/files/t/x and https://other.test/v1/files/t/y.`,
   );
 });
 
-test('a link is found with its place in the text, whatever its token', () => {
+test('a link is found with its position in the text, whatever its token', () => {
   const text = `Here: [it](${origin}/v1/files/abc.d-e/a%20(1).csv) or [other](/v1/files/abc/a.csv2).`;
   const [found, ...more] = linksTo(text, 'a (1).csv');
   expect(more).toEqual([]);

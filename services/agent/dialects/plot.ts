@@ -22,7 +22,8 @@ const requestSchema = z
     data: tableSchema,
     format: z.enum(['png', 'svg']).default('png'),
     shareRows: z.boolean().default(false).meta({
-      description: 'Tell the model the first rows. Otherwise it knows columns, types, and what its code prints.',
+      description:
+        'Show the model the first rows. Otherwise it sees only the columns, their types, and what its code prints.',
     }),
     model: modelNameSchema.optional(),
   })
@@ -45,25 +46,25 @@ const questionFor = (prompt: string, csv: string, { shareRows, format }: { share
     ...(shareRows ? [`The file begins with:\n${csv.split('\n').slice(0, sharedLines).join('\n')}`] : []),
   ].join('\n\n');
 
-/** The data of a figure, which code in a box has given; null for what is none, or has more values than are read at once. */
+/** Parses the data of a figure that code in a box produced; returns null when it is invalid or has too many values. */
 export const readChart = (bytes: Buffer) => {
   if (jsonExcess(bytes, longJson) !== undefined) return null;
   return chartSchema.safeParse(JSON.parse(bytes.toString())).data ?? null;
 };
 
-/** `POST /v1/plot`: a table and a wish in, a figure out. The chat that it took is removed. */
+/** `POST /v1/plot`: a table and a sentence in, a figure out. The chat behind it is removed. */
 export const addPlotRoute = ({ add }: Endpoints, turns: Turns, files: Files): void =>
   add(
     {
       method: 'post',
       path: '/v1/plot',
-      summary: 'Plot a table as a sentence says',
+      summary: 'Plot a table as a sentence describes',
       tag: 'Dialects',
       body: requestSchema,
       bounds: longJson,
       responses: {
         200: {
-          description: 'The figure with its data and code; the picture alone by Accept.',
+          description: 'The figure with its data and code, or the picture alone, depending on Accept.',
           types: {
             'application/json': responseSchema,
             'image/png': z.string().meta({ format: 'binary' }),
@@ -98,8 +99,7 @@ export const addPlotRoute = ({ add }: Endpoints, turns: Turns, files: Files): vo
         }
         if (turn.outcome.status === 'error') throw answerError(turn.outcome.error);
         const picture = turn.outcome.images.at(-1);
-        if (!picture)
-          throw new CodeBoxError('bad_gateway', `The model has drawn nothing. It said: ${said.slice(0, 500)}`);
+        if (!picture) throw new CodeBoxError('bad_gateway', `The model drew nothing. It said: ${said.slice(0, 500)}`);
         const open = async (url: string) => {
           const { body } = await files.openLink(tokenOf(url), undefined, signal);
           return await readWhole(body, maxImageBytes);

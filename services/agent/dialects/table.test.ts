@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { tableSchema, toCsv } from './table.ts';
 
-test('rows and columns become the same CSV, whatever stands in their cells', () => {
+test('rows and columns become the same CSV, whatever their cells contain', () => {
   const rows = [
     { city: 'Köln, "Dom"', n: 1 },
     { city: 'a\nb', n: null, more: true },
@@ -14,12 +14,12 @@ test('rows and columns become the same CSV, whatever stands in their cells', () 
   expect(toCsv('a;b\n')).toBe('a;b\n');
 });
 
-test('what is no table is refused', () => {
+test('a value that is not a table is refused', () => {
   for (const data of ['', [], {}, 7, [[1]], { a: 1 }, [{ a: { b: 1 } }]])
     expect(tableSchema.safeParse(data).success).toBe(false);
 });
 
-test('a small body that would fill up to a huge table is refused with the place where it is', () => {
+test('a small body that would expand to a huge table is refused with a pointer to it', () => {
   const raggedRows = Array.from({ length: 3000 }, (_, n) => ({ [`k${n}`]: 1 }));
   const raggedColumns = { long: Array(200_000).fill(1), ...Object.fromEntries(raggedRows.map((_, n) => [n, []])) };
   const wide = Object.fromEntries(Array.from({ length: 10_001 }, (_, n) => [n, []]));

@@ -3,7 +3,7 @@ import { z } from 'zod';
 const cell = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 const maxRows = 200_000;
 const maxColumns = 10_000;
-/** Rows with keys of their own, and columns of unequal length, are filled up: a small body may be a huge table. */
+/** Rows with different keys, and columns of unequal length, are padded: a small body may expand to a huge table. */
 const maxCells = 400_000;
 
 const isCell = (value: unknown): boolean =>
@@ -11,14 +11,16 @@ const isCell = (value: unknown): boolean =>
 const isObject = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Of a table with a fault in each cell the schema would collect them all, for nobody. */
+/** Checked first: for a table with a fault in every cell, the schema would collect them all. */
 const isTable = (value: unknown): boolean => {
   if (typeof value === 'string') return true;
   if (Array.isArray(value)) return value.every((row) => isObject(row) && Object.values(row).every(isCell));
   return isObject(value) && Object.values(value).every((column) => Array.isArray(column) && column.every(isCell));
 };
 
-/** A table as CSV text, as rows (objects with the same keys), or as columns, within bounds of its columns and cells. */
+/**
+ * A table as CSV text, as rows (objects with the same keys), or as columns, with a bounded number of columns and cells.
+ */
 export const tableSchema = z
   .preprocess(
     (value) => (isTable(value) ? value : null),
@@ -40,7 +42,7 @@ export const tableSchema = z
     else if (columns * lengthOf(table) > maxCells)
       addIssue({
         code: 'custom',
-        message: `must have at most ${maxCells} cells, with those that rows or columns lack`,
+        message: `must have at most ${maxCells} cells, including padding of short rows and columns`,
       });
   })
   .meta({ id: 'Table' });
@@ -55,7 +57,7 @@ const namesOf = (table: Cells): Set<string> =>
 const lengthOf = (table: Cells): number =>
   Array.isArray(table) ? table.length : Object.values(table).reduce((most, { length }) => Math.max(most, length), 0);
 
-/** The table as CSV: text as it came, all else with the columns in the order in which they first stand there. */
+/** The table as CSV: text stays unchanged; otherwise columns are in order of first appearance. */
 export const toCsv = (table: Table): string => {
   if (typeof table === 'string') return table;
   const names = [...namesOf(table)];

@@ -16,28 +16,28 @@ import type { Chats } from '../chats/chats.ts';
 import type { Files } from '../chats/files.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { ModelMessage } from '../models/model.ts';
+import { createDeduplicator } from './deduplicator.ts';
 import type { Asked, InlineFile } from './openai/content.ts';
-import { createToldOnce } from './told-once.ts';
 
 export interface TurnRequest {
   asked: Asked;
-  /** A chat that is there. */
+  /** An existing chat. */
   chat?: string | undefined;
   /** The id of a chat, or any name: the owner's chat of that name. */
   session?: string | undefined;
   /**
-   * What becomes of a chat that was made for this turn: it stays; it goes when the links into it have expired, at once when there
-   * are none; it goes when `remove` is called.
+   * What happens to a chat that was created for this turn: it stays; it is removed when its links expire, or at once
+   * when there are none; it is removed when `remove` is called.
    */
   keep: 'always' | 'while-linked' | 'until-removed';
   approval?: Approval;
   model: string | undefined;
   modelKey: string | undefined;
-  /** Aborted when the caller leaves: the answer is stopped. */
+  /** Aborted when the caller leaves, which stops the answer. */
   signal: AbortSignal;
 }
 
-/** How a turn has come out, filled in while its events are read. */
+/** The outcome of a turn, filled in while its events are read. */
 export interface TurnOutcome {
   status: Message['status'];
   tokens: Tokens | null;
@@ -50,9 +50,9 @@ export interface Turn {
   chat: string;
   message: string;
   model: string | null;
-  /** Whether the chat is there for the caller to go on with. */
+  /** Whether the caller can continue with the chat. */
   isKept: boolean;
-  /** Each thing once, up to `done`; to be read to the end. */
+  /** Each event once, up to `done`; must be read to the end. */
   events: AsyncGenerator<AnswerEvent, void, undefined>;
   outcome: TurnOutcome;
 }
@@ -62,7 +62,7 @@ export interface TurnsOptions {
   files: Files;
   answers: Answers;
   listModels: () => Promise<Model[]>;
-  /** So long links are good. */
+  /** How long links are valid. */
   linkSeconds: number;
   onError: (error: unknown) => void;
 }
@@ -70,10 +70,10 @@ export interface TurnsOptions {
 const chatId = /^chat-[a-z2-7]{26}$/;
 const uploadMs = 60_000;
 const noteMs = 2000;
-/** Longer than any answer is in the making. */
+/** Longer than any answer may take. */
 const answerSeconds = 86_400;
 
-/** Questions in the words of other APIs: a chat is found or made, files are put into its box, the answer is followed. */
+/** Questions of other APIs: finds or creates a chat, uploads files to its box, and follows the answer. */
 export const createTurns = ({ chats, files, answers, listModels, linkSeconds, onError }: TurnsOptions) => {
   const find = async (owner: Owner, { chat, session, keep }: Pick<TurnRequest, 'chat' | 'session' | 'keep'>) => {
     const known = chat ?? (session !== undefined && chatId.test(session) ? session : undefined);
@@ -89,16 +89,20 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
       await files.put(owner, chat, name, Readable.from([bytes]), AbortSignal.timeout(uploadMs));
   };
 
-  /** Clients of one provider leave its name out. */
+  /** Clients of a single provider leave its name out. */
   const modelOf = async (name: string | undefined): Promise<string | undefined> => {
     if (name === undefined || name.includes('/')) return name;
     return (await listModels()).find(({ id }) => id.endsWith(`/${name}`))?.id ?? name;
   };
 
-  /** Its links go with it. What fails here is made up for by the end that the chat has had from its beginning, a day later. */
+  /**
+   * Removes the chat together with its links. If this fails, the chat is removed a day later, by the expiry that it got
+   * when it was created.
+   */
   const removeLater = async (owner: Owner, chat: string, outcome: TurnOutcome): Promise<void> => {
     const hasLinks = outcome.files.length > 0 || outcome.images.length > 0;
-    // Its box is ended behind the answer; when its links end is written down before, unless the gateway does not answer.
+    // The box is deleted after the response; the expiry for links is stored before it, unless the gateway does not
+    // respond in time.
     if (!hasLinks) return void chats.remove(owner, chat).catch(onError);
     const over = new AbortController();
     const late = sleep(noteMs, undefined, { signal: over.signal }).catch(() => {});
@@ -112,12 +116,12 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
     signal: AbortSignal,
     { stop, end }: { stop: () => void; end: () => Promise<void> },
   ): AsyncGenerator<AnswerEvent, void, undefined> {
-    const once = createToldOnce();
+    const once = createDeduplicator();
     signal.addEventListener('abort', stop, { once: true });
     try {
       if (signal.aborted) stop();
-      for await (const told of events) {
-        const event = once(told);
+      for await (const received of events) {
+        const event = once(received);
         if (event === undefined) continue;
         if (event.type === 'image') outcome.images.push({ call: event.call, image: event.image });
         if (event.type === 'error') outcome.error = { code: event.code, detail: event.detail };
@@ -136,7 +140,7 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
     chatOf: async (owner: Owner, session: string): Promise<string> =>
       (await find(owner, { session, keep: 'always' })).id,
 
-    /** Begins an answer. What is refused is refused here, and leaves no chat; what fails later, the outcome tells. */
+    /** Begins an answer. Refusals reject here and leave no chat; later failures are part of the outcome. */
     async begin(owner: Owner, request: TurnRequest): Promise<Turn> {
       const { asked, signal } = request;
       const { id: chat, isNew } = await find(owner, request);
@@ -159,13 +163,13 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
         const stop = () => void answers.stop(owner, chat).catch(onError);
         return { chat, message, model, isKept, outcome, events: follow(events, outcome, signal, { stop, end }) };
       } catch (error) {
-        // A chat that has a name may have been found by another request meanwhile, which goes on in it.
+        // Another request may have found a chat by its name meanwhile, and continues in it.
         if (isNew) await chats.removeUnasked(owner, chat);
         throw error;
       }
     },
 
-    /** An answer as far as it has come, and the one before it in its chat. */
+    /** An answer so far, and the one before it in its chat. */
     async read(owner: Owner, chat: string, message: string) {
       const { model, createdAt } = await answers.read(owner, chat, message);
       const ids = await answers.ids(owner, chat);
@@ -192,7 +196,7 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
 
 export type Turns = ReturnType<typeof createTurns>;
 
-/** Of an answer whose end nobody has told. */
+/** The error of an answer without an end. */
 const broken = { code: 'internal', detail: 'The answer broke off.' };
 
 const toMessages = (earlier: Asked['earlier']): ModelMessage[] =>

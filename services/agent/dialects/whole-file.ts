@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 
-/** The bytes of a stream; undefined when they are more than `maxBytes`, and then it is closed. */
+/** Reads a stream into memory; closes it and returns undefined when it is longer than `maxBytes`. */
 export const readWhole = async (body: Readable, maxBytes: number): Promise<Buffer | undefined> => {
   const chunks: Uint8Array[] = [];
   let size = 0;

@@ -19,7 +19,7 @@ import { addModelRoute } from './routes/models.ts';
 import { addSystemRoutes, type SystemParts } from './routes/system.ts';
 import { addTerminalRoutes } from './routes/terminals.ts';
 
-/** What the routes call. */
+/** The services that the routes call. */
 export interface RouteParts extends SystemParts, DialectParts {
   catalog: Pick<Catalog, 'list' | 'hint' | 'check'>;
   terminals: Terminals;
@@ -27,15 +27,15 @@ export interface RouteParts extends SystemParts, DialectParts {
 
 export interface AppOptions extends RouteParts {
   owners: Owners;
-  /** Aborted shortly before what is still waiting for an answer would be cut. */
+  /** Aborted shortly before requests that still wait for an answer would be cut. */
   leaving: AbortSignal;
 }
 
-/** What is asked without being somebody: it is for all, or a token in it says enough. */
+/** Paths that need no owner: they are public, or a token in them is enough. */
 const isOpenToAll = (path: string): boolean =>
   path === '/v1/info' || path.startsWith('/v1/files/') || /^\/v1\/chats\/[^/]+\/terminal$/.test(path);
 
-/** An error in the words that are spoken at this path. */
+/** Formats an error as the API at this path does. */
 const respond = (c: Context<Env>, error: CodeBoxError): Response =>
   isOpenAiPath(c.req.path) ? openAiErrorResponse(c, error) : problemResponse(c, error);
 

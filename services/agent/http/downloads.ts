@@ -7,15 +7,15 @@ import type { OpenFile, Range } from '../chats/files.ts';
 import { isRaster } from '../chats/mime.ts';
 import type { Env } from './env.ts';
 
-/** The bytes that are asked for; undefined for all of them, which any other form of the header gets too. */
+/** The requested range; undefined for the whole file, which any other form of the header gets too. */
 export const readRange = (c: Context<Env>): Range | undefined => {
   const [, start, end] = /^bytes=(\d{1,15})-(\d{0,15})$/.exec(c.req.header('range') ?? '') ?? [];
   return start === undefined ? undefined : { start: Number(start), ...(end && { end: Number(end) }) };
 };
 
 /**
- * Sends a file from socket to socket. Pictures that cannot run anything are shown; all else is saved, and sandboxed should a
- * browser show it all the same.
+ * Streams a file to the response. Pictures that cannot run code are shown inline; everything else is downloaded, and
+ * sandboxed in case a browser shows it anyway.
  */
 export const sendFile = (c: Context<Env>, file: OpenFile, name: string): Response => {
   const headers = {

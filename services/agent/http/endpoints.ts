@@ -13,7 +13,7 @@ export interface Input<P, Q, B> extends BareInput<Env, P, Q, B> {
 }
 
 export interface Spec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> extends EndpointSpec<P, Q, B> {
-  /** Belongs to nobody, or shows by itself that it may be asked: its handler gets no owner. */
+  /** The endpoint has no owner, or its path contains a token: the handler gets no owner. */
   isPublic?: true;
 }
 
@@ -23,7 +23,7 @@ type NoInput = z.ZodObject<Record<string, never>>;
 const anyone: Record<string, string[]>[] = [];
 const owners: Record<string, string[]>[] = [{ apiKey: [] }, { apiKeyHeader: [] }, { visitor: [] }];
 
-/** The routes of the agent: those that are not public belong to whoever asks. */
+/** The routes of the agent: those that are not public belong to the owner of the request. */
 export const createEndpoints = () => {
   const { app, registry, routes, add } = createBareEndpoints<Env>();
   return {
@@ -31,7 +31,7 @@ export const createEndpoints = () => {
     registry,
     routes,
 
-    /** Serves one endpoint: path, query and body are checked against their schemas, then the handler runs. */
+    /** Adds one endpoint: path, query and body are checked against their schemas, then the handler runs. */
     add<P extends z.ZodType = NoInput, Q extends z.ZodType = NoInput, B extends z.ZodType = NoInput>(
       spec: Spec<P, Q, B>,
       handler: (input: Input<z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,

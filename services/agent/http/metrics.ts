@@ -2,7 +2,9 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import { createRequestMetrics } from '../../http/request-metrics.ts';
 import type { Env } from './env.ts';
 
-/** The agent's Prometheus series. Labels are patterns and statuses: never ids, nor what a caller or a model has chosen. */
+/**
+ * The agent's Prometheus series. Labels are patterns and statuses, never ids or values chosen by a caller or a model.
+ */
 export const createMetrics = () => {
   const registry = new Registry();
   const registers = [registry];
@@ -12,12 +14,12 @@ export const createMetrics = () => {
     middleware: createRequestMetrics<Env>(registry),
     answers: new Counter({
       name: 'codebox_answers_total',
-      help: 'Answers that have ended, by status.',
+      help: 'Answers that ended, by status.',
       labelNames: ['status'],
       registers,
     }),
-    running: new Gauge({ name: 'codebox_answers_running', help: 'Answers that this agent makes now.', registers }),
-    rounds: new Counter({ name: 'codebox_model_rounds_total', help: 'How often a model was asked.', registers }),
+    running: new Gauge({ name: 'codebox_answers_running', help: 'Answers that this agent is generating.', registers }),
+    rounds: new Counter({ name: 'codebox_model_rounds_total', help: 'Requests to models.', registers }),
   };
 };
 

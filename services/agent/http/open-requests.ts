@@ -3,12 +3,12 @@ import { CodeBoxError } from '#contract';
 import { createTally } from '../../http/tally.ts';
 import type { Env } from './env.ts';
 
-/** Of all the connections that the agent takes an owner gets so many. */
+/** How many of the agent's connections one owner may use. */
 const maxPerOwner = 1000;
 
 /**
- * Middleware that bounds the requests which an owner has open at once: streams, answers that are waited for, bodies on their way. The
- * users of a tenant count together, as a key may name as many as it likes; each visitor counts alone. Throws `too_many_requests`.
+ * Middleware that limits the requests that an owner has open at once: streams, pending answers, uploads. The users of a
+ * tenant count together, as a key may name any number of users; each visitor counts alone. Throws `too_many_requests`.
  */
 export const createOpenRequests = () => {
   const open = createTally();

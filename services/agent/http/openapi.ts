@@ -16,10 +16,10 @@ export const openApiDocument = ({ registry }: Endpoints) => {
     in: 'cookie',
     name: 'codebox-visitor',
     description:
-      'Of a browser without a key, where the agent is open: it is given one at its first request. By TLS its name is `__Host-codebox-visitor`.',
+      'The cookie of a browser without a key, where the agent is open: it is set with the first response. Over TLS its name is `__Host-codebox-visitor`.',
   });
-  // No response takes these from its own schema: a chart is behind the chartUrl of a picture,
-  // a problem is in a response that all operations share.
+  // No response refers to these: a chart is the document at the chartUrl of a picture, and
+  // a problem is part of a response that all operations share.
   const schemas = [chartSchema, problemSchema].map((schema) => ({ type: 'schema' as const, schema }));
   const document = new OpenApiGeneratorV31([...registry.definitions, ...schemas]).generateDocument({
     openapi: '3.1.0',
@@ -27,8 +27,8 @@ export const openApiDocument = ({ registry }: Endpoints) => {
       title: 'CodeBox agent',
       version: '1',
       description:
-        'A code interpreter: chats whose answers are made by a language model that runs code in a box. `X-CodeBox-User` names the ' +
-        "app's end user, `X-Model-Key` brings a key of the model's provider for one answer.",
+        'A code interpreter: chats in which a language model answers and runs code in a box. `X-CodeBox-User` names the ' +
+        "app's end user, `X-Model-Key` carries a key of the model's provider for one answer.",
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/' }],

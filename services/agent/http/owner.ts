@@ -11,13 +11,19 @@ import type { Env } from './env.ts';
 export interface OwnerOptions {
   clientFor: (key: string | undefined) => Client;
   callerOf: Callers;
-  /** Whether a browser may come without a key. */
+  /** Whether browsers are admitted without a key. */
   isOpen: boolean;
-  /** Names by which the agent may be asked without a key; any, when it does not listen on loopback and none are set. */
+  /**
+   * Host names under which the agent accepts requests without a key; any, when it does not listen on loopback and none
+   * are set.
+   */
   hosts: readonly string[];
 }
 
-/** The prefix keeps it from servers in boxes, which share a host with the agent: the gateway hands them no cookie of CodeBox. */
+/**
+ * The prefix keeps the cookie from servers in boxes, which share a host with the agent: the gateway forwards no cookie
+ * of CodeBox to them.
+ */
 const cookieName = 'codebox-visitor';
 const cookieSeconds = 400 * 86_400;
 const cookiePattern = /^[\w-]{43}$/;
@@ -26,15 +32,16 @@ const userSchema = plainText().min(1).max(256);
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
 /**
- * Finds out who asks: the tenant of the API key that is given, for one of its users when it names one; or, where the agent is open, a visitor
- * known by a cookie, who belongs to the agent's own tenant. Everybody else is `unauthorized`.
+ * Identifies the owner of a request: the tenant of the given API key, for one of its users when a header names one; or,
+ * where the agent is open, a visitor known by a cookie, who belongs to the agent's own tenant. Other requests are
+ * `unauthorized`.
  */
 export const createOwners = ({ clientFor, callerOf, isOpen, hosts }: OwnerOptions) => {
   const refuse = (detail: string) => {
     throw new CodeBoxError('forbidden', detail);
   };
 
-  /** Whether a request comes from the page itself, or from somebody who has typed the address. */
+  /** Whether a request comes from the page itself, or from an address that somebody typed. */
   const isOwnPage = (c: Context<Env>): boolean => {
     const site = c.req.header('sec-fetch-site');
     const origin = c.req.header('origin');
@@ -43,19 +50,20 @@ export const createOwners = ({ clientFor, callerOf, isOpen, hosts }: OwnerOption
   };
 
   /**
-   * Other sites, and what code has put out in a frame, may make a browser ask: they learn and change nothing. Their requests bring no
-   * cookie, so an answer must not set another one either: the visitor would lose all chats.
+   * Guards against requests that other sites, or code output in a frame, make a browser send. Such a request carries no
+   * cookie, so its response must not set a new one either: the visitor would lose all chats.
    */
   const expectOwnPage = (c: Context<Env>): void => {
     const name = (c.req.header('host') ?? '').replace(/:\d+$/, '').toLowerCase();
     if (hosts.length > 0 && !hosts.includes(name))
-      refuse('The agent is not known by this name: see CODEBOX_AGENT_HOSTS.');
-    if (!isOwnPage(c)) refuse('Another site has sent this request.');
+      refuse('The agent does not serve this host name: see CODEBOX_AGENT_HOSTS.');
+    if (!isOwnPage(c)) refuse('Another site sent this request.');
   };
 
-  /** The cookie of a visitor; a new one for whoever has none yet. */
+  /** The cookie of a visitor; a new one for a visitor without one. */
   const visitorOf = (c: Context<Env>): string => {
-    // By TLS with a name that browsers take from this very host only: no other of its domain can give a visitor away.
+    // Over TLS, the name has a prefix that browsers accept from this very host only: no other host of its domain can
+    // set it.
     const isSecure = c.req.header('x-forwarded-proto') === 'https';
     const given = (isSecure ? getCookie(c, cookieName, 'host') : getCookie(c, cookieName)) ?? '';
     if (cookiePattern.test(given)) return given;
@@ -63,7 +71,8 @@ export const createOwners = ({ clientFor, callerOf, isOpen, hosts }: OwnerOption
     setCookie(c, cookieName, fresh, {
       path: '/',
       httpOnly: true,
-      // What changes something is guarded by its origin; without the cookie a link that is followed would make a new visitor.
+      // Requests that change something are guarded by their origin. Without the cookie, following a link would create a
+      // new visitor.
       sameSite: 'Lax',
       maxAge: cookieSeconds,
       ...(isSecure && { prefix: 'host', secure: true }),
@@ -96,13 +105,13 @@ export const createOwners = ({ clientFor, callerOf, isOpen, hosts }: OwnerOption
   };
 
   return {
-    /** Middleware of all that belongs to somebody: `c.get('owner')`. */
+    /** Middleware for all endpoints with an owner; it sets `c.get('owner')`. */
     middleware: (async (c, next) => {
       c.set('owner', await identify(c));
       await next();
     }) satisfies MiddlewareHandler<Env>,
 
-    /** Gives a browser that opens the page its cookie, before its requests come at once. */
+    /** Sets the cookie of a browser that opens the page, before its first requests arrive at the same time. */
     greet(c: Context<Env>): void {
       if (isOpen && isOwnPage(c)) visitorOf(c);
     },

@@ -19,7 +19,7 @@ const types: Record<string, string> = {
   woff2: 'font/woff2',
 };
 
-/** What code displays is shown in frames without an origin; nothing runs in the page but its own scripts. */
+/** Displayed output of code is framed without an origin; only the page's own scripts run in the page. */
 const policy = [
   "default-src 'self'",
   "script-src 'self'",
@@ -34,7 +34,9 @@ const policy = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** The document in which output of code is shown: embedded by the page only, it has no origin, runs scripts and loads nothing. */
+/**
+ * The document that shows output of code: only the page can embed it; it has no origin, runs scripts and loads nothing.
+ */
 const framePolicy = [
   'sandbox allow-scripts',
   "default-src 'none'",
@@ -45,7 +47,7 @@ const framePolicy = [
   "frame-ancestors 'self'",
 ].join('; ');
 
-/** The document in which charts are drawn, by the page's own code from data: it has no origin, and loads that code only. */
+/** The document that draws charts from data with the page's own code: it has no origin, and loads only that code. */
 const chartPolicy = [
   'sandbox allow-scripts allow-downloads',
   "default-src 'none'",
@@ -64,7 +66,7 @@ const headers = {
   'Cross-Origin-Opener-Policy': 'same-origin',
 };
 
-/** The longer a name's hash, the surer that its content never changes. */
+/** A name with a content hash this long identifies its content. */
 const isHashed = /[-.][\w-]{8,}\.\w+$/;
 const packed = [
   { encoding: 'br', suffix: '.br' },
@@ -72,8 +74,8 @@ const packed = [
 ];
 
 /**
- * Serves the built page that is in a folder: `index.html` at `/`, hashed assets for good, packed ones to those who take them. Only
- * what was there at the start is served, so no path leads out of the folder.
+ * Serves the built page from a folder: `index.html` at `/`, hashed assets as immutable, compressed variants to clients
+ * that accept them. Only files that existed at the start are served, so no path leads out of the folder.
  */
 export const servePage = async (app: Hono<Env>, folder: string, greet: (c: Context<Env>) => void): Promise<void> => {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
@@ -89,19 +91,19 @@ export const servePage = async (app: Hono<Env>, folder: string, greet: (c: Conte
     const better = packed.find(({ encoding, suffix }) => taken.includes(encoding) && names.has(name + suffix));
     const type = types[name.split('.').at(-1) ?? ''] ?? 'application/octet-stream';
     const caching = isHashed.test(name) && name !== 'index.html' ? 'public, max-age=31536000, immutable' : 'no-cache';
-    const told = {
+    const responseHeaders = {
       ...headers,
       'Content-Security-Policy': policies[name] ?? policy,
-      // A document without an origin may load the code of the page, which is nobody's secret.
+      // A document without an origin may load the page's code, which is public.
       ...(name.startsWith('assets/') && { 'Access-Control-Allow-Origin': '*' }),
       'Content-Type': type,
       'Cache-Control': caching,
       Vary: 'Accept-Encoding',
       ...(better && { 'Content-Encoding': better.encoding }),
     };
-    if (c.req.method === 'HEAD') return c.body(null, 200, told);
+    if (c.req.method === 'HEAD') return c.body(null, 200, responseHeaders);
     const file = createReadStream(join(folder, name + (better?.suffix ?? '')));
-    return c.body(Readable.toWeb(file) as ReadableStream, 200, told);
+    return c.body(Readable.toWeb(file) as ReadableStream, 200, responseHeaders);
   };
 
   for (const name of names) {

@@ -5,7 +5,7 @@ import { readArguments } from './arguments.ts';
 const schema = z.object({ code: z.string().min(1), language: z.string().optional() });
 
 describe('arguments', () => {
-  test('that are right are taken as they are', () => {
+  test('that are valid stay unchanged', () => {
     expect(readArguments(schema, '{"code":"1"}', 'code')).toEqual({ value: { code: '1' }, isRepaired: false });
   });
 
@@ -21,13 +21,13 @@ describe('arguments', () => {
   });
 
   test.each(['', '{}', '[]', 'null', '{"code": 1}', '{"code": "print(1)', '{"code": ""}'])(
-    '%j are refused with what is wrong',
+    '%j are refused with the fault',
     (text) => {
       expect(readArguments(schema, text, 'code')).toEqual({ fault: expect.stringMatching(/\S/) });
     },
   );
 
-  test('are never taken for the value of a name when there is none for that', () => {
+  test('are refused as bare text when the tool has no parameter for it', () => {
     expect(readArguments(schema, 'print(1)')).toEqual({ fault: expect.any(String) });
   });
 });

@@ -1,46 +1,46 @@
 import { z } from 'zod';
 import { parseLenient } from './lenient-json.ts';
 
-/** Arguments as they were meant, and whether they had to be repaired for that; or what is wrong with them. */
+/** Arguments and whether they had to be repaired; or their fault. */
 export type Arguments<T> = { value: T; isRepaired: boolean } | { fault: string };
 
-/** Longer arguments that are no JSON are not repaired: nothing else is done meanwhile. */
+/** Longer arguments that are not JSON are not repaired, as that blocks the process. */
 const maxRepaired = 262_144;
 
 const repaired = (text: string): unknown => {
-  if (text.length > maxRepaired) throw new SyntaxError('It is too long to be repaired.');
+  if (text.length > maxRepaired) throw new SyntaxError('The text is too long to repair.');
   return parseLenient(text);
 };
 
 const withoutFence = (text: string): string => /^\s*```\w*\n([\s\S]*?)\n?```\s*$/.exec(text)?.[1] ?? text;
 
-/** What the text may have been meant as, the most likely first. */
+/** Possible readings of the text, most likely first. */
 function* readings(text: string, rawName: string | undefined): Generator<unknown, void, undefined> {
   for (const read of [() => JSON.parse(text || '{}'), () => repaired(withoutFence(text))]) {
     try {
       const value: unknown = read();
       yield value;
-      // Some write the JSON of a JSON, or of the code.
+      // Some models write JSON inside JSON, or the code as a JSON string.
       if (typeof value !== 'string') continue;
       yield repaired(value);
       if (rawName !== undefined && text.startsWith('"')) yield { [rawName]: value };
     } catch {
-      // The next reading may do.
+      // Try the next reading.
     }
   }
   if (rawName !== undefined && !/^\s*[{[]/.test(text) && !isJson(text)) yield { [rawName]: withoutFence(text) };
 }
 
 /**
- * Arguments of a call, checked by `schema`: as JSON, as JSON with the faults that models make, or, where `rawName` is given, the
- * text itself as the value of that name.
+ * Reads the arguments of a call and checks them with `schema`: as JSON, as JSON with the faults that models make, or,
+ * with `rawName`, the text itself as the value of that parameter.
  */
 export const readArguments = <S extends z.ZodType>(
   schema: S,
   text: string,
   rawName?: string,
 ): Arguments<z.output<S>> => {
-  let fault = 'They are no JSON object.';
+  let fault = 'They are not a JSON object.';
   let isFirst = true;
   for (const value of readings(text, rawName)) {
     const parsed = schema.safeParse(value);

@@ -3,17 +3,17 @@ import { CodeBoxError, type Tokens } from '#contract';
 import type { LanguageModel, ModelEvent, ModelRequest, ToolCall } from '../models/model.ts';
 
 const tries = 3;
-/** A first try that took this long is not repeated: its reader has waited enough. */
+/** A first attempt that took this long is not repeated: the reader has waited long enough. */
 const patienceMs = 30_000;
 const maxPauseSeconds = 20;
 const firstPauseSeconds = 0.5;
 
-/** Of one round, in characters. */
+/** Limit for the text of one round, in characters. */
 const maxText = 1_000_000;
 
 const passing = new Set(['unavailable', 'too_many_requests', 'bad_gateway']);
 
-/** What a model answered in one round. */
+/** The reply of a model in one round. */
 export interface Reply {
   text: string;
   calls: ToolCall[];
@@ -23,13 +23,13 @@ export interface Reply {
 interface Asking {
   model: LanguageModel;
   request: ModelRequest;
-  /** Told as it comes. */
+  /** Called with text as it arrives. */
   onText: (text: string) => void | Promise<void>;
-  /** What the model has used, counted up. */
+  /** The tokens that the model has used, added up. */
   tokens: Tokens;
 }
 
-/** What was said before the model broke off is in `reply`, so that it can be kept. */
+/** Text before a failure stays in `reply`, so that it can be kept. */
 const createReply = (): Reply => ({ text: '', calls: [], end: 'stop' });
 
 const readReply = async ({ model, request, onText, tokens }: Asking, reply: Reply): Promise<void> => {
@@ -56,14 +56,14 @@ const readReply = async ({ model, request, onText, tokens }: Asking, reply: Repl
     }
   }
   request.signal.throwIfAborted();
-  if (!isWhole) throw new CodeBoxError('bad_gateway', `The model ${model.id} broke off in the middle of its answer.`);
+  if (!isWhole) throw new CodeBoxError('bad_gateway', `The model ${model.id} broke off during its answer.`);
   if (reply.text === '' && reply.calls.length === 0) throw nothingSaid(model.id, reply.end);
 };
 
 const nothingSaid = (model: string, end: Reply['end']): CodeBoxError =>
   end === 'refused'
     ? new CodeBoxError('invalid_request', `The model ${model} refuses to answer this.`)
-    : new CodeBoxError('bad_gateway', `The model ${model} answered nothing.`);
+    : new CodeBoxError('bad_gateway', `The model ${model} sent an empty answer.`);
 
 const pauseOf = (error: unknown, failures: number): number | undefined => {
   if (!(error instanceof CodeBoxError) || !passing.has(error.code)) return undefined;
@@ -72,8 +72,8 @@ const pauseOf = (error: unknown, failures: number): number | undefined => {
 };
 
 /**
- * Asks once, and again when the model failed in a way that passes and nothing of its answer has been shown. `onPart` gets what was
- * said by an answer that broke off. Rejects with the model's CodeBoxError, or with the reason of the signal.
+ * Asks the model, and tries again after a temporary failure if no text of the answer has been shown. `onPart` receives
+ * the text of an answer that broke off. Rejects with the model's CodeBoxError, or with the reason of the signal.
  */
 export const askModel = async (asking: Asking, onPart: (text: string) => void): Promise<Reply> => {
   const startedAt = performance.now();

@@ -2,7 +2,7 @@ import type { ExecutionEvent } from '#contract';
 import type { LanguageModel, ModelMessage } from '../models/model.ts';
 import type { ChangedPaths, Workspace } from './workspace.ts';
 
-/** What happens while an answer is made, in order. The service numbers these, shows and keeps them. */
+/** What happens while an answer is generated, in order. The service numbers, shows and stores these events. */
 export type LoopEvent =
   | { type: 'text'; text: string }
   | {
@@ -24,30 +24,30 @@ export type LoopEvent =
   | { type: 'notice'; kind: 'installed' | 'repaired' | 'limit'; text: string };
 
 export interface Limits {
-  /** How often the model is asked for one answer. */
+  /** How many times the model is asked for one answer. */
   rounds: number;
-  /** How often the same mistake may be made. */
+  /** How many times the same mistake may be made. */
   sameMistake: number;
-  /** What a model is told of one output, in characters. */
+  /** How much of one output the model receives, in characters. */
   outputCharacters: number;
-  /** Of the conversation that the model is given. */
+  /** The size of the conversation that the model receives. */
   historyTokens: number;
 }
 
 export interface Conversation {
   model: LanguageModel;
   workspace: Workspace;
-  /** Earlier messages, the oldest first, without a system prompt; the last one is the question. */
+  /** Earlier messages, oldest first, without a system prompt; the last one is the question. */
   messages: readonly ModelMessage[];
-  /** Added to the system prompt: what the reader should know of continuity, uploads, language. */
+  /** Additions to the system prompt about continuity, uploads and language. */
   notes: readonly string[];
-  /** Asked before code runs; undefined when nobody wants to be. */
+  /** Called before code runs; undefined when no approval is needed. */
   approve:
     | ((call: string, signal: AbortSignal) => Promise<{ approved: boolean; reason?: string | undefined }>)
     | undefined;
   limits: Limits;
-  /** Told in order, one at a time: the next thing waits until it is taken. */
+  /** Called in order, one event at a time: the next step waits until it resolves. */
   onEvent: (event: LoopEvent) => void | Promise<void>;
-  /** Aborted when its reader stops it. */
+  /** Aborted when the reader stops the answer. */
   signal: AbortSignal;
 }

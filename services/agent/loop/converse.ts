@@ -12,28 +12,28 @@ import type { Facts } from './workspace.ts';
 
 export interface Outcome {
   status: 'ok' | 'stopped' | 'limit' | 'error';
-  /** What the conversation has grown by: to be kept and given again with the next question. */
+  /** The messages that this answer added: to be stored and sent again with the next question. */
   messages: ModelMessage[];
   tokens: Tokens;
   rounds: number;
   error: { code: string; detail: string } | null;
 }
 
-/** More calls in one round are a model that has lost its way. */
+/** A model that makes more calls in one round has lost track. */
 const maxCalls = 8;
-/** So often an answer may go on without it being counted, when a package was missing in the middle of its code. */
+/** How many rounds of an answer are not counted because a package was missing in the middle of the code. */
 const maxSpared = 3;
 
-/** Why an answer ends before its model has ended it, in words for the reader and for the model. */
+/** Why an answer is ended early, worded for the reader and for the model. */
 interface Bound {
   notice: string;
-  told: string;
+  note: string;
 }
 
 const closingWords =
   'You cannot run anything more now. Tell the reader honestly what was achieved, what failed and why.';
 
-/** One answer in the making. */
+/** One answer that is being generated. */
 const createAnswer = (conversation: Conversation, facts: Facts) => {
   const { model, limits, onEvent, signal, notes } = conversation;
   const grown: ModelMessage[] = [];
@@ -43,7 +43,7 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
   const prompt: ModelMessage = { role: 'system', content: promptOf(facts, notes) };
   const named = createCallNames(conversation.messages);
   let rounds = 0;
-  /** Of them, those that only went on where a package was missing. */
+  /** Rounds that only continued after a missing package was installed. */
   let spared = 0;
 
   const ask = async (mayCall: boolean, more: readonly ModelMessage[] = []): Promise<Reply> => {
@@ -61,7 +61,10 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
     return { ...reply, calls: reply.calls.map(named) };
   };
 
-  /** Answers how often this call's mistake has been made by now, 0 for none, and whether it lacked a package that it has now. */
+  /**
+   * Returns how often this call's mistake has been made so far (0 for no mistake), and whether a missing package was
+   * installed.
+   */
   const carryOutOne = async (call: ToolCall, isCut: boolean): Promise<{ times: number; wasInstalling: boolean }> => {
     const answer = (content: string) => grown.push({ role: 'tool', call: call.id, content });
     const read = isCut
@@ -81,7 +84,7 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
     return { times, wasInstalling };
   };
 
-  /** Uses the tools one after the other; answers the bound that was met. */
+  /** Carries out the calls one after the other; returns the limit that was reached, if any. */
   const carryOutAll = async ({ text, calls, end }: Reply): Promise<Bound | undefined> => {
     grown.push({ role: 'assistant', content: text, calls: calls.map(toKept) });
     let isSpared = false;
@@ -96,34 +99,34 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
       signal.throwIfAborted();
       if (times >= limits.sameMistake) {
         const notice = `Stopped: the same mistake was made ${times} times.`;
-        return { notice, told: `The same mistake was made ${times} times.` };
+        return { notice, note: `The same mistake was made ${times} times.` };
       }
     }
     if (isSpared && spared < maxSpared) spared += 1;
     return undefined;
   };
 
-  const close = async ({ notice, told }: Bound): Promise<'limit'> => {
+  const close = async ({ notice, note }: Bound): Promise<'limit'> => {
     await onEvent({ type: 'notice', kind: 'limit', text: notice });
-    const { text } = await ask(false, [{ role: 'user', content: `[${told} ${closingWords}]` }]);
+    const { text } = await ask(false, [{ role: 'user', content: `[${note} ${closingWords}]` }]);
     if (text !== '') grown.push({ role: 'assistant', content: text, calls: [] });
     return 'limit';
   };
 
   return {
-    /** Goes on until the model has answered, or a bound is met. */
+    /** Continues until the model has answered, or a limit is reached. */
     async make(): Promise<'ok' | 'limit'> {
       while (rounds - spared < limits.rounds - 1) {
         const reply = await ask(true);
         if (reply.calls.length === 0) {
           grown.push({ role: 'assistant', content: reply.text, calls: [] });
-          return reply.end === 'length' ? await tellCut() : 'ok';
+          return reply.end === 'length' ? await reportCut() : 'ok';
         }
         const bound = await carryOutAll(reply);
         if (bound) return await close(bound);
       }
-      const told = `You have used all ${limits.rounds - 1} attempts.`;
-      return await close({ notice: `Stopped after ${limits.rounds - 1} attempts.`, told });
+      const note = `You have used all ${limits.rounds - 1} attempts.`;
+      return await close({ notice: `Stopped after ${limits.rounds - 1} attempts.`, note });
     },
     outcome: (status: Outcome['status'], error: Outcome['error']): Outcome => ({
       status,
@@ -134,7 +137,7 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
     }),
   };
 
-  async function tellCut(): Promise<'limit'> {
+  async function reportCut(): Promise<'limit'> {
     await onEvent({
       type: 'notice',
       kind: 'limit',
@@ -145,8 +148,8 @@ const createAnswer = (conversation: Conversation, facts: Facts) => {
 };
 
 /**
- * Answers the last message: asks the model, runs what it wants to run, tells it what came of that, until it has answered. What
- * a model or a box does wrong is an outcome; only `onEvent` and faults of this program make it reject.
+ * Answers the last message: asks the model, carries out its calls, returns their results to it, until it has answered.
+ * Mistakes of a model or a box are part of the outcome; only `onEvent` and bugs of this program make it reject.
  */
 export const converse = async (conversation: Conversation): Promise<Outcome> => {
   const { workspace, signal } = conversation;

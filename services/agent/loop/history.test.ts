@@ -29,7 +29,7 @@ test('a call without a result gets one, and a result without its call is left ou
   ]);
 });
 
-test('whatever is kept, it begins with a question, has the last one, and calls with their results', () => {
+test('the kept history always begins with a question, has the last one, and pairs calls with results', () => {
   fc.assert(
     fc.property(fc.array(anyMessage, { maxLength: 30 }), fc.integer({ min: 0, max: 2000 }), (messages, budget) => {
       const whole = [user('first'), ...messages, user('the last')];
@@ -41,7 +41,7 @@ test('whatever is kept, it begins with a question, has the last one, and calls w
   );
 });
 
-test('old outputs are shortened before anything is left out', () => {
+test('old outputs are shortened before messages are dropped', () => {
   const old = result('a', 'x'.repeat(10_000));
   const messages = [
     user('one'),
@@ -58,7 +58,7 @@ test('old outputs are shortened before anything is left out', () => {
   expect(kept.at(-1)).toEqual(messages.at(-1));
 });
 
-test('then the oldest messages are left out, the budget is kept', () => {
+test('then the oldest messages are dropped to stay within the budget', () => {
   const messages = Array.from({ length: 100 }, (_, turn) => [
     user(`q${turn} ${'w '.repeat(50)}`),
     said(`a${turn}`),
@@ -69,7 +69,7 @@ test('then the oldest messages are left out, the budget is kept', () => {
   expect(kept.length).toBeGreaterThan(10);
 });
 
-test('what was just computed is told whole while old talk is left out for it', () => {
+test('recent results stay whole while old messages are dropped for them', () => {
   const talk = Array.from({ length: 100 }, (_, turn) => [user(`q${turn} ${'w '.repeat(50)}`), said(`a${turn}`)]).flat();
   const computed = [user('now'), said('', 'a', 'b'), result('a', 'x'.repeat(2000)), result('b', 'y'.repeat(2000))];
   const kept = fitHistory([...talk, ...computed], 2000);

@@ -1,13 +1,13 @@
 import type { ModelMessage } from '../models/model.ts';
 import { headAndTail } from './outputs.ts';
 
-/** What is left of an old output. */
+/** The size to which old outputs are shortened. */
 const shortCharacters = 400;
 const perMessage = 4;
 
 const lost = 'It was not carried out.';
 
-/** Tokens of a message, about: four bytes each. */
+/** An estimate of the tokens of a message: four bytes each. */
 export const estimateTokens = (message: ModelMessage): number => {
   const calls =
     message.role === 'assistant' ? message.calls.map(({ name, arguments: text }) => name + text).join('') : '';
@@ -17,7 +17,7 @@ export const estimateTokens = (message: ModelMessage): number => {
 const tokensOf = (messages: readonly ModelMessage[]): number =>
   messages.reduce((sum, message) => sum + estimateTokens(message), 0);
 
-/** The messages with exactly one result behind each call, in order, and no result without its call. */
+/** Gives each call exactly one result, directly after it, and drops results without a call. */
 export const pairCalls = (messages: readonly ModelMessage[]): ModelMessage[] => {
   const paired: ModelMessage[] = [];
   messages.forEach((message, index) => {
@@ -36,7 +36,7 @@ export const pairCalls = (messages: readonly ModelMessage[]): ModelMessage[] => 
   return paired;
 };
 
-/** Runs of messages that belong together: a question, or an answer of the model with the results of its calls. */
+/** Groups messages that belong together: a question, or an answer of the model with the results of its calls. */
 const unitsOf = (messages: readonly ModelMessage[]): ModelMessage[][] => {
   const units: ModelMessage[][] = [];
   for (const message of messages) {
@@ -51,9 +51,10 @@ const shorten = (message: ModelMessage): ModelMessage =>
   message.role === 'tool' ? { ...message, content: headAndTail(message.content, shortCharacters) } : message;
 
 /**
- * What of a conversation fits into `budget` tokens. Of what comes before the last question outputs are shortened first, the oldest
- * first, then the oldest messages are left out; only then outputs behind that question are shortened, but for the newest. A call and
- * its result stay together, the last question and what comes after it stay, and it begins with a question.
+ * Fits a conversation into `budget` tokens. Before the last question, first outputs are shortened, then messages are
+ * dropped, oldest first in both cases; only then are outputs after that question shortened, except for the newest. A
+ * call and its result stay together, the last question and everything after it stay, and the result begins with a
+ * question.
  */
 export const fitHistory = (messages: readonly ModelMessage[], budget: number): ModelMessage[] => {
   const all = pairCalls(messages);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseLenient } from './lenient-json.ts';
 
-test('what is JSON is read as JSON', () => {
+test('valid JSON is read as JSON', () => {
   fc.assert(
     fc.property(fc.jsonValue({ stringUnit: 'binary' }), (value) => {
       const text = JSON.stringify(value);
@@ -30,7 +30,7 @@ test.each([
   expect(parseLenient(text)).toEqual(value);
 });
 
-test.each(['', '{"code": "print(1)', '{"code"', 'import os\nx = {}', '{} {}'])('%j is no value', (text) => {
+test.each(['', '{"code": "print(1)', '{"code"', 'import os\nx = {}', '{} {}'])('%j is not a value', (text) => {
   expect(() => parseLenient(text)).toThrow(SyntaxError);
 });
 

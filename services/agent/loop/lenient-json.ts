@@ -11,9 +11,9 @@ const words: Readonly<Record<string, unknown>> = {
 const escapes: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', '\n': '' };
 
 /**
- * Reads what models write for JSON: with quotes of any kind, line breaks and bare quotes in strings, names without quotes, commas
- * too many or too few, words of Python, and brackets left open at the end. Throws a `SyntaxError` for the rest, so for a string
- * without an end: what it would have held is not known.
+ * Reads what models write as JSON: with quotes of any kind, line breaks and bare quotes in strings, names without
+ * quotes, missing or extra commas, Python's constants, and brackets left open at the end. Throws a `SyntaxError` for
+ * anything else, such as a string without an end, whose value is unknown.
  */
 export const parseLenient = (text: string): unknown => {
   let at = 0;
@@ -25,7 +25,7 @@ export const parseLenient = (text: string): unknown => {
     at += /^[\s,]*/.exec(text.slice(at))?.[0].length ?? 0;
   };
 
-  /** Whether a quote here ends its string: what follows is a separator, or nothing. */
+  /** Whether a quote here ends its string: a separator or nothing follows. */
   const isEnd = (quote: string): boolean => /^\s*([,:}\]]|$)/.test(text.slice(at + quote.length));
 
   const readString = (): string => {

@@ -2,7 +2,10 @@ import type { RunError } from '#contract';
 
 const maxLine = 300;
 
-/** What makes two mistakes the same: their kind, their words and the last line of where they were, without what varies. */
+/**
+ * Two mistakes are the same if their kind, their message and the last line of their traceback are equal, apart from
+ * variable details.
+ */
 const normalise = (text: string): string =>
   text
     // biome-ignore lint/suspicious/noControlCharactersInRegex: colours of tracebacks.
@@ -22,9 +25,9 @@ export const createMistakes = () => {
     return count;
   };
   return {
-    /** A fault of the call itself. Answers how often it has been made by now. */
+    /** Records a fault of the call itself; returns how often it has been made so far. */
     noteFault: (fault: string): number => note(normalise(fault)),
-    /** An error of code. */
+    /** Records an error of code; returns how often it has been made so far. */
     noteError: ({ name, value, traceback }: RunError): number =>
       note(normalise(`${name}: ${value} ${traceback.join('\n').trimEnd().split('\n').at(-1)}`)),
   };

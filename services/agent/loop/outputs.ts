@@ -7,19 +7,19 @@ const maxFiles = 20;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is removed.
 const ansi = /\u001b(\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(\u0007|\u001b\\)|[@-Z\\-_])/g;
 
-/** What is left of a line that was drawn over itself, as progress bars are. */
+/** The last state of a line that was overwritten, as progress bars are. */
 const lastDrawn = (line: string): string => {
   const end = line.endsWith('\r') ? line.length - 1 : line.length;
   return line.slice(line.lastIndexOf('\r', end - 1) + 1, end);
 };
 
-/** Without colours and cursor movements, and of lines that were drawn over each other the last. */
+/** Removes colours and cursor movements, and keeps the last state of overwritten lines. */
 export const withoutAnsi = (text: string): string => {
   const plain = text.includes('\u001b') ? text.replace(ansi, '') : text;
   return plain.includes('\r') ? plain.split('\n').map(lastDrawn).join('\n') : plain;
 };
 
-/** The start and the end of a text within `budget` characters, with the bytes that are missing between them. */
+/** The start and the end of a text within `budget` characters, with the number of missing bytes between them. */
 export const headAndTail = (text: string, budget: number): string => {
   if (text.length <= budget) return text;
   const headLength = Math.floor(budget * 0.6);
@@ -63,17 +63,17 @@ const endOf = ({ status, cause, stateLost, durationMs }: Ran): string[] => {
   return lines;
 };
 
-export interface TellOptions {
+export interface DescribeOptions {
   /** In characters. */
   budget: number;
-  /** Where the whole text is kept in the box, when it is longer than the budget. */
+  /** Where the box keeps the whole text when it is longer than the budget. */
   savedAs: string | undefined;
-  /** What was installed because the code lacked it, in words. */
+  /** Says which packages were installed because the code lacked them. */
   installed?: string | undefined;
 }
 
-/** What the model is told of a run. */
-export const tellRan = (ran: Ran, { budget, savedAs, installed }: TellOptions): string => {
+/** The description of a run that the model receives. */
+export const describeRan = (ran: Ran, { budget, savedAs, installed }: DescribeOptions): string => {
   const text = withoutAnsi(ran.text).trimEnd();
   const lines: string[] = [];
   if (text !== '') lines.push(headAndTail(text, budget));

@@ -11,7 +11,7 @@ const facts: Facts = {
   executionSeconds: 120,
 };
 
-test('the prompt says what the facts say', () => {
+test('the prompt states the facts', () => {
   const prompt = promptOf(facts, ['The files of before are gone.']);
   for (const fact of ['python, bash', '2 CPUs', '1024 MiB of memory', 'pandas 3.1.1, matplotlib 3.11.0', '120 seconds'])
     expect(prompt).toContain(fact);
@@ -20,7 +20,7 @@ test('the prompt says what the facts say', () => {
   expect(prompt.endsWith('The files of before are gone.')).toBe(true);
 });
 
-test('the prompt promises no packages that nobody knows of, and a network where there is one', () => {
+test('the prompt promises no unknown packages, and a network only where there is one', () => {
   const prompt = promptOf({ ...facts, packages: [], hasNetwork: true }, []);
   expect(prompt).not.toContain('Installed among others');
   expect(prompt).toContain('reaches the internet');

@@ -10,7 +10,7 @@ const networkOf = ({ hasNetwork }: Facts): string =>
     : 'It has no network: nothing can be downloaded, and packages that are not there can hardly be installed. ' +
       'Use what is there, and say so when something needs the network.';
 
-/** The system prompt: what this computer is, as its facts tell, and how to work with it. */
+/** The system prompt: what this computer is, according to its facts, and how to work with it. */
 export const promptOf = (facts: Facts, notes: readonly string[]): string => {
   const lines = [
     'You work for a reader by writing code and running it in a computer of your own, with run_code.',

@@ -1,10 +1,10 @@
 import { CodeBoxError } from '#contract';
 import type { Conversation } from './conversation.ts';
-import { headAndTail, tellRan, withoutAnsi } from './outputs.ts';
+import { describeRan, headAndTail, withoutAnsi } from './outputs.ts';
 import type { RunCode, Task } from './tools.ts';
 import type { Ran } from './workspace.ts';
 
-/** What the gateway refuses for a reason that a model can do something about. */
+/** Refusals of the gateway that a model can do something about. */
 const mendable = new Set<string>([
   'invalid_request',
   'not_found',
@@ -19,17 +19,20 @@ const mendable = new Set<string>([
 
 const isMendable = (error: unknown): error is CodeBoxError => error instanceof CodeBoxError && mendable.has(error.code);
 
-/** A task as it went: what the model is told, and the error of its code if there was one. */
+/** A completed task: the result for the model, and the error of its code if there was one. */
 export interface Done {
   result: string;
   error: Ran['error'];
-  /** What went wrong without an error of code: the box refused it, or ended it. */
+  /** What went wrong without an error of code: the box refused the task, or ended it. */
   fault: string | null;
-  /** Whether a package that the code lacked was installed after part of it had run: no mistake, and not to be run again. */
+  /**
+   * Whether a missing package was installed after part of the code had run: that is not a mistake, and the code must
+   * not run again.
+   */
   wasInstalling: boolean;
 }
 
-const told = (result: string): Done => ({ result, error: null, fault: null, wasInstalling: false });
+const resultOf = (result: string): Done => ({ result, error: null, fault: null, wasInstalling: false });
 
 type Runner = Pick<Conversation, 'workspace' | 'onEvent' | 'approve' | 'limits' | 'signal'>;
 
@@ -37,14 +40,18 @@ const outputFolder = '.codebox/outputs';
 
 const fileNameOf = (call: string): string => `${outputFolder}/${call.replace(/[^\w.-]/g, '_').slice(0, 100)}.txt`;
 
-const tell = async (call: string, { ran, installed }: Run, { workspace, limits, signal }: Runner): Promise<string> => {
+const describe = async (
+  call: string,
+  { ran, installed }: Run,
+  { workspace, limits, signal }: Runner,
+): Promise<string> => {
   const isLong = withoutAnsi(ran.text).trimEnd().length > limits.outputCharacters;
   const savedAs = isLong ? fileNameOf(call) : undefined;
   const isSaved = savedAs !== undefined && (await save(savedAs, ran.text, workspace, signal));
-  return tellRan(ran, { budget: limits.outputCharacters, savedAs: isSaved ? savedAs : undefined, installed });
+  return describeRan(ran, { budget: limits.outputCharacters, savedAs: isSaved ? savedAs : undefined, installed });
 };
 
-/** Whether it could be saved: a full disk is no reason to tell the model nothing. */
+/** Resolves with whether the text could be saved: a full disk must not keep the result from the model. */
 const save = (path: string, text: string, workspace: Runner['workspace'], signal: AbortSignal): Promise<boolean> =>
   workspace.write(path, text.toWellFormed(), signal).then(
     () => true,
@@ -56,13 +63,14 @@ const save = (path: string, text: string, workspace: Runner['workspace'], signal
 
 interface Run {
   ran: Ran;
-  /** What was installed because the code lacked it, in words. */
+  /** Says which packages were installed because the code lacked them. */
   installed: string | undefined;
 }
 
 /**
- * Runs the code. The gateway installs what it lacks and runs it again while nothing but imports has run; what is missed later is
- * installed here, and the code is left to the model: what stands before the import has run, and must not run twice.
+ * Runs the code. While only imports have run, the gateway installs a missing package and runs the code again. A package
+ * that is missing later is installed here, and the model continues: code before that import has run and must not run
+ * twice.
  */
 const runInstalling = async (
   call: string,
@@ -94,52 +102,55 @@ const runInstalling = async (
 type CodeState = 'waiting' | 'running' | 'declined' | 'stopped' | 'done';
 type Code = { language: string; code: string };
 
-const telling = (call: string, code: Code, { onEvent }: Runner) => ({
-  tell: (state: CodeState) => onEvent({ type: 'code', call, ...code, state }),
+const reporting = (call: string, code: Code, { onEvent }: Runner) => ({
+  reportState: (state: CodeState) => onEvent({ type: 'code', call, ...code, state }),
 });
 
-/** Waits for the reader where nothing is to happen unasked. Answers what the model is told when it is declined. */
+/** Waits for approval where it is required. Returns the text for the model when the reader declines. */
 const askReader = async (call: string, code: Code, runner: Runner): Promise<string | undefined> => {
   const { approve, signal } = runner;
   if (!approve) return undefined;
-  const { tell: tellState } = telling(call, code, runner);
-  await tellState('waiting');
+  const { reportState } = reporting(call, code, runner);
+  await reportState('waiting');
   const { approved, reason } = await approve(call, signal).catch(async (error: unknown) => {
-    await tellState('stopped');
+    await reportState('stopped');
     throw error;
   });
   if (approved) return undefined;
-  await tellState('declined');
+  await reportState('declined');
   return `The reader declined this${reason ? `: ${reason}` : '.'}\nDo not do it in other words: ask, or do it differently.`;
 };
 
 const runCode = async (call: string, { arguments: given }: RunCode, runner: Runner): Promise<Done> => {
   const { onEvent, signal } = runner;
   const code = { code: given.code, language: given.language ?? '' };
-  const { tell: tellState } = telling(call, code, runner);
+  const { reportState } = reporting(call, code, runner);
   const declined = await askReader(call, code, runner);
-  if (declined !== undefined) return told(declined);
-  await tellState('running');
+  if (declined !== undefined) return resultOf(declined);
+  await reportState('running');
   let run: Run;
   try {
     run = await runInstalling(call, code, runner);
   } catch (error) {
-    await tellState(signal.aborted ? 'stopped' : 'done');
+    await reportState(signal.aborted ? 'stopped' : 'done');
     throw error;
   }
-  await tellState(signal.aborted ? 'stopped' : 'done');
+  await reportState(signal.aborted ? 'stopped' : 'done');
   const { ran, installed } = run;
   await onEvent({ type: 'ran', call, status: ran.status, durationMs: ran.durationMs, files: ran.files });
-  if (signal.aborted) return told('The reader stopped it. Variables are kept.');
+  if (signal.aborted) return resultOf('The reader stopped it. Variables are kept.');
   const fault = ran.error === null && ran.status !== 'ok' ? ran.status : null;
-  const result = await tell(call, run, runner);
-  if (installed !== undefined) return { ...told(result), wasInstalling: true };
-  return { ...told(result), error: ran.error, fault };
+  const result = await describe(call, run, runner);
+  if (installed !== undefined) return { ...resultOf(result), wasInstalling: true };
+  return { ...resultOf(result), error: ran.error, fault };
 };
 
 type FileTask = Exclude<Task, RunCode>;
 
-/** What changes the box as code would, in the words of code: an installer runs what it installs, a file may be a module. */
+/**
+ * Describes a change of the box as code, for approval: an installer runs the packages' code, and a file may be a
+ * module.
+ */
 const asCode = (task: FileTask): Code | undefined => {
   if (task.name === 'install_packages') {
     const { manager, packages } = task.arguments;
@@ -153,12 +164,12 @@ const asCode = (task: FileTask): Code | undefined => {
 const useTool = async (call: string, task: FileTask, runner: Runner): Promise<Done> => {
   const code = runner.approve && asCode(task);
   const declined = code && (await askReader(call, code, runner));
-  if (declined !== undefined) return told(declined);
-  const { tell: tellState } = code ? telling(call, code, runner) : { tell: (_: CodeState) => {} };
-  await tellState('running');
-  const result = await handleFiles(task, runner).finally(() => tellState(runner.signal.aborted ? 'stopped' : 'done'));
+  if (declined !== undefined) return resultOf(declined);
+  const { reportState } = code ? reporting(call, code, runner) : { reportState: (_: CodeState) => {} };
+  await reportState('running');
+  const result = await handleFiles(task, runner).finally(() => reportState(runner.signal.aborted ? 'stopped' : 'done'));
   await runner.onEvent({ type: 'tool', call, name: task.name, arguments: task.arguments, result, ok: true });
-  return told(result);
+  return resultOf(result);
 };
 
 const handleFiles = async (task: FileTask, { workspace, limits, signal }: Runner): Promise<string> => {
@@ -191,7 +202,7 @@ const handleFiles = async (task: FileTask, { workspace, limits, signal }: Runner
   }
 };
 
-/** Carries a task out. Rejects when the box cannot be used at all, or was told to stop before the task has begun. */
+/** Carries out a task. Rejects when the box cannot be used at all, or when the task was stopped before it began. */
 export const carryOut = async (call: string, task: Task, runner: Runner): Promise<Done> => {
   try {
     if (task.name === 'run_code') return await runCode(call, task, runner);
@@ -202,6 +213,6 @@ export const carryOut = async (call: string, task: Task, runner: Runner): Promis
     const result = [error.message, ...details].join(' ');
     if (task.name !== 'run_code')
       await runner.onEvent({ type: 'tool', call, name: task.name, arguments: task.arguments, result, ok: false });
-    return { ...told(`It failed: ${result}`), fault: result };
+    return { ...resultOf(`It failed: ${result}`), fault: result };
   }
 };

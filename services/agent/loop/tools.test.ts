@@ -15,15 +15,15 @@ test.each([
 });
 
 test.each([
-  ['a language that the box has not', 'run_code', '{"code":"1","language":"cobol"}', 'use python, javascript, bash'],
-  ['a tool that there is not', 'fly', '{}', 'There is no tool fly'],
-  ['a tool with the name of a thing that objects have', 'constructor', '{}', 'There is no tool constructor'],
+  ['a language that the box lacks', 'run_code', '{"code":"1","language":"cobol"}', 'use python, javascript, bash'],
+  ['an unknown tool', 'fly', '{}', 'There is no tool fly'],
+  ['a tool with the name of a property of all objects', 'constructor', '{}', 'There is no tool constructor'],
   ['no path', 'read_file', '{}', 'path'],
 ])('%s is refused', (_what, name, text, fault) => {
   expect(read(name, text)).toEqual({ fault: expect.stringContaining(fault) });
 });
 
-test('one package is as good as a list', () => {
+test('one package is accepted as a list of one', () => {
   const task = { name: 'install_packages', arguments: { packages: ['cowsay'], manager: 'pip' } };
   expect(read('pip_install', '{"package":"cowsay"}')).toMatchObject({ task });
   expect(read('install_packages', '{"packages":["cowsay"]}')).toMatchObject({ task });

@@ -22,19 +22,19 @@ const schemas = {
 
 type ToolName = keyof typeof schemas;
 
-/** A call that can be carried out. */
+/** A call with valid arguments. */
 export type Task = { [N in ToolName]: { name: N; arguments: z.output<(typeof schemas)[N]> } }[ToolName];
 
 export type RunCode = Extract<Task, { name: 'run_code' }>;
 
-/** What is run when the text of a call is no object at all. */
+/** The parameter that bare text is meant for. */
 const rawNames: Partial<Record<ToolName, string>> = {
   run_code: 'code',
   install_packages: 'packages',
   read_file: 'path',
 };
 
-/** Names under which models know the same tools, with the language that each implies. */
+/** Names that models use for the same tools, with the language that each implies. */
 const aliases = new Map<string, { name: ToolName; language?: string }>(
   Object.entries({
     execute_code: { name: 'run_code' },
@@ -90,7 +90,7 @@ const languageAliases = new Map(
   }),
 );
 
-/** The language that is meant, if the box has it. */
+/** The language that a name means, if the box has it. */
 const languageOf = (name: string, languages: readonly string[]): string | undefined => {
   const wanted = name.trim().toLowerCase();
   return [wanted, languageAliases.get(wanted)].find((known) => known !== undefined && languages.includes(known));
@@ -101,12 +101,12 @@ const jsonSchema = (schema: z.ZodType): Record<string, unknown> => {
   return parameters;
 };
 
-/** The tools of a box: what it is able to is what it offers. */
+/** The tools of a box, according to what it can do. */
 export const toolsOf = ({ languages, hasNetwork, executionSeconds }: Facts): ToolSpec[] => [
   {
     name: 'run_code',
     description:
-      'Runs code in the computer of this chat and answers what it printed, its last value, its error and the files that it made. ' +
+      'Runs code in the computer of this chat and returns what it printed, its last value, its error and the files that it created. ' +
       'Variables, imports and files stay for the next call of the same language. Figures are shown to the reader by themselves. ' +
       `A run may take ${executionSeconds} seconds.`,
     parameters: jsonSchema(
@@ -152,7 +152,7 @@ const rename = (value: unknown, schema: z.ZodObject): unknown => {
   return Object.fromEntries(renamed);
 };
 
-/** What a call asks for, in the names and languages of this box; or a fault that the model can mend. */
+/** Reads a call with the names and languages of this box; returns a fault that the model can correct. */
 export const readTask = (
   { name: called, arguments: text }: ToolCall,
   languages: readonly string[],

@@ -1,13 +1,13 @@
 import type { ExecutionEvent, FileEntry, RunError } from '#contract';
 
-/** What the system prompt is made from: facts of the template, never guesses. */
+/** Facts for the system prompt: they come from the template and are never guessed. */
 export interface Facts {
   template: string;
   languages: readonly string[];
   limits: { cpus: number; memoryMb: number; diskMb: number; pids: number };
-  /** Whether packages can be installed and URLs be read. */
+  /** Whether packages can be installed and URLs be fetched. */
   hasNetwork: boolean;
-  /** Of the libraries that matter, `name version`. */
+  /** The relevant libraries as `name version`. */
   packages: readonly string[];
   executionSeconds: number;
 }
@@ -18,12 +18,12 @@ export interface ChangedPaths {
   deleted: readonly string[];
 }
 
-/** How one run of code ended, with what the model is told of it; events were passed on while it ran. */
+/** The end of one run of code, with its output for the model; events were passed on while it ran. */
 export interface Ran {
   execution: string;
   status: string;
   durationMs: number;
-  /** stdout, stderr, results and displays as plain text, in order, whole up to a bound that the box keeps. */
+  /** stdout, stderr, results and displays as plain text, in order, complete up to the limit of the box. */
   text: string;
   error: RunError | null;
   stateLost: boolean;
@@ -32,7 +32,10 @@ export interface Ran {
   files: ChangedPaths;
 }
 
-/** The box of a chat as the loop uses it. All throw `CodeBoxError` for what the gateway refuses; all take an AbortSignal. */
+/**
+ * The box of a chat as the loop uses it. All methods throw `CodeBoxError` for what the gateway refuses, and take an
+ * AbortSignal.
+ */
 export interface Workspace {
   facts(signal: AbortSignal): Promise<Facts>;
   /** Aborting interrupts the code; variables stay. */
@@ -47,7 +50,7 @@ export interface Workspace {
     signal: AbortSignal,
   ): Promise<{ ok: boolean; text: string }>;
   list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
-  /** At most `maxBytes` from the start; `isWhole` tells whether that is all. */
+  /** Reads at most `maxBytes` from the start; `isWhole` says whether that is the whole file. */
   read(
     path: string,
     maxBytes: number,

@@ -13,17 +13,17 @@ import {
 type Block = Anthropic.Messages.ContentBlockParam;
 type Turn = { role: 'user' | 'assistant'; content: Block[] };
 
-/** Enough for a long program in one go, and what each of these models allows. */
+/** Enough for a long program in one reply, and within the limits of all these models. */
 const maxTokens = 8192;
 
-/** Where Anthropic's messages are served. */
+/** The address and key of Anthropic's API. */
 export interface AnthropicServer {
-  /** Without it, that of Anthropic. */
+  /** Default: Anthropic's own API. */
   url?: string | undefined;
   key: string;
 }
 
-/** The SDK is loaded when a model is first asked for. It does not repeat requests: that is the loop's to decide. */
+/** Loads the SDK when a model is first used. The client does not retry: that is up to the loop. */
 export const anthropicClient = async ({ url, key }: AnthropicServer): Promise<Anthropic> => {
   const { Anthropic } = await import('@anthropic-ai/sdk');
   return new Anthropic({
@@ -39,7 +39,7 @@ const toInput = (text: string): Record<string, unknown> => {
     const value: unknown = JSON.parse(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
   } catch {
-    // Only objects can be sent.
+    // The API accepts objects only.
   }
   return { text };
 };
@@ -59,7 +59,7 @@ const toBlocks = (message: ModelMessage): Block[] => {
   return [...text, ...calls];
 };
 
-/** Turns alternate here: what follows in the same role, as results do, is one turn. */
+/** Roles must alternate here, so consecutive messages of one role, such as results, become one turn. */
 const toTurns = (messages: readonly ModelMessage[]): Turn[] => {
   const turns: Turn[] = [];
   for (const message of messages) {
@@ -90,7 +90,7 @@ const toParams = (
     stream: true,
     messages: toTurns(messages),
     ...(system !== '' && { system }),
-    // A conversation with calls in it is refused without its tools, so they are told even when none may be called.
+    // A conversation with calls in it is refused without its tools, so they are sent even when none may be called.
     ...(tools.length > 0 && { tools: tools.map(toTool), tool_choice: { type: mayCall ? 'auto' : 'none' } }),
   };
 };
@@ -146,13 +146,13 @@ async function* toEvents(
 
 interface AnthropicModel {
   id: string;
-  /** As Anthropic calls it. */
+  /** Anthropic's own name of the model. */
   name: string;
   server: AnthropicServer;
   silenceSeconds: number;
 }
 
-/** A model behind Anthropic's messages. */
+/** A model behind Anthropic's messages API. */
 export const createAnthropicModel = ({ id, name, server, silenceSeconds }: AnthropicModel): LanguageModel => {
   let client: Promise<Anthropic> | undefined;
   const open = async (request: ModelRequest, signal: AbortSignal) => {

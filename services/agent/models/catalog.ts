@@ -43,10 +43,10 @@ const readName = (text: string): Name | undefined => {
   return provider === undefined || name === '' ? undefined : toName(provider, name, takesTools);
 };
 
-/** Of providers that list many, the one that is asked unless another is named. */
+/** The preferred model of a provider that lists many, unless another one is named. */
 const usual = [toName('openai', 'gpt-5'), toName('anthropic', 'claude-sonnet-4-5')];
 
-/** The models that can be asked. */
+/** The models that can be used. */
 export const createCatalog = (settings: ModelSettings, { now = () => performance.now() } = {}) => {
   const listed = createListing(settings, now);
   const opened = new Map<string, LanguageModel>();
@@ -65,7 +65,7 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
     if (fallback) return fallback;
     if (chosen.length > 0) return chosen.find(({ provider }) => isReady(provider)) ?? chosen[0];
     for (const provider of ready) {
-      // Another server in its place has other models.
+      // A different server behind the same provider has other models.
       const isOwn = provider !== 'compatible' && provider !== 'azure' && settings[provider].url === undefined;
       const known = isOwn ? usual.find((one) => one.provider === provider) : undefined;
       if (known) return known;
@@ -99,7 +99,7 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
     return takesTools ? createWillingModel(model) : createFencedModel(model);
   };
 
-  /** Those that `CODEBOX_MODELS` names, else what the providers list, else the usual ones. */
+  /** The models in `CODEBOX_MODELS`, otherwise those that the providers list, otherwise the usual ones. */
   const named = async (): Promise<{ name: Name; created: number }[]> => {
     if (chosen.length > 0) return chosen.map((name) => ({ name, created: 0 }));
     const served = await Promise.all(
@@ -132,23 +132,24 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
   };
 
   return {
-    /** Throws `invalid_request` for a name that no model can have. What a provider has is told by it when it is asked. */
+    /** Throws `invalid_request` for a name that no model can have. Only the provider knows whether the model exists. */
     async check(id: string): Promise<void> {
       if ((await find(id)) === undefined) throw unknown(id);
     },
 
     /**
-     * Those that `CODEBOX_MODELS` names, else those that the providers list; the default one first. Without any key: the usual ones,
-     * which a request may bring a key for.
+     * The models in `CODEBOX_MODELS`, otherwise those that the providers list; the default one first. Without any key:
+     * the usual ones, for which a request may bring a key.
      */
     list: (signal: AbortSignal): Promise<Model[]> => orAborted(listAll(), signal),
 
-    /** What to set when no model can be asked; null otherwise. */
+    /** What to set when no model is configured; null otherwise. */
     hint: (): string | null => (ready.length > 0 ? null : howToConfigure),
 
     /**
-     * The model of that name, or the default one. A `key` is used for this one alone and never kept. Rejects with
-     * `invalid_request` for a model that there is not, and where a key is missing: the caller of the agent is known all the same.
+     * The model of that name, or the default one. A `key` is used for this model object alone and never kept. Rejects
+     * with `invalid_request` for an unknown model, and when a key is missing; that is not `unauthorized`, as the caller
+     * is known to the agent.
      */
     async open(id: string | null, key?: string): Promise<LanguageModel> {
       const name = await find(id);
@@ -161,7 +162,7 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
         throw refused('/headers/X-Model-Key', `is required for ${name.id}`, text);
       }
       const model = opened.get(name.id) ?? build(name, settings[name.provider]?.key);
-      // Names that nobody listed come from requests.
+      // Names that no provider listed come from requests, so the cache is bounded.
       if (opened.size > 1000) opened.clear();
       opened.set(name.id, model);
       return model;

@@ -22,7 +22,7 @@ test.each([
   expect(explain(failure(more)).code).toBe(code);
 });
 
-test('what breaks after the answer has begun is a broken answer', () => {
+test('a failure after the answer has begun is a broken answer', () => {
   expect(explain(new TypeError('terminated'), true).code).toBe('bad_gateway');
 });
 
@@ -35,7 +35,7 @@ test.each([
   expect(explain(failure({ status: 429, headers })).retryAfterSeconds).toBe(seconds);
 });
 
-test('no text has a key in it, also not in its cause', () => {
+test('neither a message nor its cause contains a key', () => {
   for (const status of [400, 401, 429, 500, undefined]) {
     const error = explain(failure({ status, message: `bad ${key} and sk-proj-abcdefghij` }));
     expect(`${error.message} ${String(error.cause)}`).not.toMatch(/0123456789|abcdefghij/);

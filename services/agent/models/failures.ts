@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { CodeBoxError, type ErrorCode, findCodeBoxError } from '#contract';
 
-/** What the errors of both SDKs have in common; what broke off below them has none of it. */
+/** The fields that the errors of both SDKs share; a network failure below them has none of these. */
 const failureSchema = z.object({
   status: z.number().optional().catch(undefined),
   code: z.string().optional().catch(undefined),
@@ -48,22 +48,22 @@ const retryAfterOf = (headers: Headers | undefined): number | undefined => {
 
 const saidOf: Partial<Record<ErrorCode, string>> = {
   unauthorized: 'refuses the key',
-  too_many_requests: 'has had too many requests',
-  too_large: 'takes no conversation that is this long',
+  too_many_requests: 'received too many requests',
+  too_large: 'cannot take a conversation of this length',
   invalid_request: 'refuses the request',
-  bad_gateway: 'broke off in the middle of its answer',
+  bad_gateway: 'broke off during its answer',
   unavailable: 'cannot be reached, or fails',
 };
 
 const maxDetail = 500;
 
-/** Text without keys: neither this one nor what looks like one. */
+/** Removes keys from a text: this one and everything that looks like one. */
 export const withoutKeys = (text: string, key: string | undefined): string =>
   (key ? text.replaceAll(key, '***') : text).replace(/\b(sk|key|pk)-[\w*.-]{6,}/g, '***');
 
 /**
- * What an SDK threw, in the words of the port. `wasOpen`: the answer had begun. The provider's own words are kept, but for a
- * key that it refuses, since it may repeat that.
+ * Converts an error of an SDK to one of the port. `wasOpen`: the answer had begun. The provider's own message is kept,
+ * except for a key that it refuses, since it may repeat the key.
  */
 export const toModelError = (
   thrown: unknown,

@@ -10,7 +10,7 @@ const request: ModelRequest = {
   signal: new AbortController().signal,
 };
 
-test('a model that refuses tools is asked without them, and with them again after ten minutes', async () => {
+test('a model that refuses tools is called without them, and with them again after ten minutes', async () => {
   const asked: number[] = [];
   const refusing: LanguageModel = {
     id: 'compatible/x',

@@ -3,7 +3,7 @@ import { hasCode } from '#contract';
 import { createFences } from './fences.ts';
 import type { LanguageModel, ModelEvent, ModelMessage, ModelRequest } from './model.ts';
 
-/** The one tool that fences can call, with the languages that it takes. */
+/** The one tool that fenced code can call, with the languages that it accepts. */
 const toolName = 'run_code';
 const runCodeSchema = z.object({ properties: z.object({ language: z.object({ enum: z.array(z.string()).min(1) }) }) });
 const argumentsSchema = z.object({ language: z.string().catch(''), code: z.string() });
@@ -45,7 +45,7 @@ const toPlain = (message: ModelMessage): Exclude<ModelMessage, { role: 'tool' }>
   return { role: 'assistant', content: content.filter((part) => part !== '').join('\n\n'), calls: [] };
 };
 
-/** The conversation without calls, in turns that alternate, as such models want it. */
+/** The conversation without calls, in alternating turns, as such models expect it. */
 const toPlainMessages = (messages: readonly ModelMessage[], manual: string): ModelMessage[] => {
   const plain: ModelMessage[] = [];
   for (const message of messages.map(toPlain)) {
@@ -79,7 +79,7 @@ async function* toEvents(
       if (block === undefined) continue;
       yield callOf(block);
       yield { type: 'end', reason: 'calls' };
-      // What it would say behind its code are outputs that it makes up.
+      // Text after its code would be made-up output.
       return;
     }
     if (event.type === 'end') {
@@ -94,8 +94,9 @@ async function* toEvents(
 }
 
 /**
- * A model that takes no tools, as one that does: it is told to write code between fences, the first such block of an answer
- * becomes a call of run_code, and results become messages of the user. Its other tools are what code can do as well.
+ * Wraps a model without tool support as one with it: the model is instructed to write code between fences, the first
+ * such block of an answer becomes a call of run_code, and results become messages of the user. Code can do what the
+ * other tools do.
  */
 export const createFencedModel = (model: LanguageModel): LanguageModel => ({
   id: model.id,
@@ -108,14 +109,14 @@ export const createFencedModel = (model: LanguageModel): LanguageModel => ({
   },
 });
 
-/** How servers refuse tools: Ollama, llama.cpp, vLLM and OpenRouter in this order. */
+/** How servers refuse tools: Ollama, llama.cpp, vLLM and OpenRouter, in this order. */
 const refusals =
   /does not support tools|tools param requires|tool choice requires|no endpoints found that support tool/i;
 
-/** One refusal may be of a moment, such as of the one server of many that was asked. */
+/** A refusal may be temporary, for example that of one server of many. */
 const refusedMs = 600_000;
 
-/** A model that is asked with tools until it refuses them, and then without for ten minutes. */
+/** A model that is called with tools until it refuses them, and then without for ten minutes. */
 export const createWillingModel = (model: LanguageModel, now = () => performance.now()): LanguageModel => {
   const fenced = createFencedModel(model);
   let refusedUntil = 0;
@@ -130,7 +131,7 @@ export const createWillingModel = (model: LanguageModel, now = () => performance
         try {
           return yield* model.ask(request);
         } catch (error) {
-          // It is refused before anything is said.
+          // The refusal comes before any text.
           if (!(hasCode(error, 'invalid_request') && refusals.test(error.message))) throw error;
           refusedUntil = now() + refusedMs;
         }

@@ -4,7 +4,7 @@ import { createFences } from './fences.ts';
 
 const languageOf = (name: string) => (name === 'python' || name === 'py' ? 'python' : undefined);
 
-/** What comes of a text that arrives in these pieces. */
+/** The result of a text that arrives in these pieces. */
 const read = (pieces: readonly string[]) => {
   const fences = createFences(languageOf);
   let text = '';
@@ -35,10 +35,10 @@ test.each([
   ['a longer fence', '````python\n```\n````\n', '', '```'],
   ['a block after one that is shown', '```text\nx\n```\n```python\n1\n```\n', '```text\nx\n```\n', '1'],
   ['a block with blank lines', '```python\n\na\n\nb\n```\n', '', '\na\n\nb'],
-])('%s is found, however it arrives', (_what, text, told, code) => {
+])('%s is found, however it arrives', (_what, text, expected, code) => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 5 }), (sizes) => {
-      expect(read(inPieces(text, sizes))).toEqual({ text: told, block: { language: 'python', code } });
+      expect(read(inPieces(text, sizes))).toEqual({ text: expected, block: { language: 'python', code } });
     }),
   );
 });
@@ -49,7 +49,7 @@ test.each([
   '```text\n```python\n1\n```\n',
   '```\nplain\n```',
   '',
-])('%j is all text, however it arrives', (text) => {
+])('%j is plain text, however it arrives', (text) => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 9 }), { minLength: 1, maxLength: 5 }), (sizes) => {
       expect(read(inPieces(text, sizes))).toEqual({ text, block: undefined });

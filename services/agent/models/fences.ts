@@ -4,13 +4,13 @@ export interface Block {
   code: string;
 }
 
-/** A longer line is text, so that a line without an end is not held back and looked at again with each piece of it. */
+/** A longer line counts as text, so that a line without an end is not held back and scanned again with each piece. */
 const maxOpening = 1000;
 const fenced = /^ {0,3}(`{3,}|~{3,})/;
 /** The start of a line that may still become an opening fence. */
 const maybeOpening = /^ {0,3}(?:`{0,2}$|`{3,}(?!`)[^`]*$|~{0,2}$|~{3})/;
 
-/** The fence that a line opens, and the name behind it. */
+/** The fence that a line opens, and the name after it. */
 const readOpening = (line: string): { fence: string; name: string } | undefined => {
   const [start = '', fence] = (line.length <= maxOpening && fenced.exec(line)) || [];
   const rest = line.slice(start.length);
@@ -24,17 +24,17 @@ const closes = (line: string, fence: string): boolean => {
 };
 
 /**
- * Finds the first block in a language that is run, in text that comes in pieces. `languageOf` tells that language from what stands
- * behind the fence; other blocks are text.
+ * Finds the first runnable block in text that arrives in pieces. `languageOf` returns the language for the name after a
+ * fence; other blocks are text.
  */
 export const createFences = (languageOf: (name: string) => string | undefined) => {
   let pending = '';
-  /** Whether the start of the line that `pending` goes on with has been passed on. */
+  /** Whether the start of the line that `pending` continues has been passed on. */
   let isMidLine = false;
   let shownFence: string | undefined;
   let inside: { fence: string; language: string; lines: string[] } | undefined;
 
-  /** Text to pass on, or nothing for a line that is a fence or code. */
+  /** Returns text to pass on, or none for a line that is a fence or code. */
   const takeLine = (line: string): { text: string; block?: Block } => {
     if (inside) {
       if (closes(line, inside.fence)) return { text: '', block: blockOf(inside) };
@@ -55,10 +55,10 @@ export const createFences = (languageOf: (name: string) => string | undefined) =
   };
 
   return {
-    /** Text that is no code, and the block once it is whole; what comes behind it is not looked at. */
+    /** Returns text that is not code, and the block once it is complete; text after the block is ignored. */
     add(piece: string): { text: string; block?: Block } {
       pending += piece;
-      // Put together only with the end of its line: looked at before, a long one would be copied with each piece.
+      // Joined only at the end of its line: scanning earlier would copy a long line with each piece.
       if (inside && !piece.includes('\n')) return { text: '' };
       let text = '';
       for (let end = pending.indexOf('\n'); end !== -1; end = pending.indexOf('\n')) {
@@ -77,7 +77,7 @@ export const createFences = (languageOf: (name: string) => string | undefined) =
       return { text };
     },
 
-    /** What is left at the end: a block may want its last fence. */
+    /** Returns the rest at the end: a block may lack its closing fence. */
     end(): { text: string; block?: Block } {
       if (!inside) return { text: pending };
       if (pending !== '' && !closes(pending, inside.fence)) inside.lines.push(pending);

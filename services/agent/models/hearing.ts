@@ -8,7 +8,10 @@ interface Speaker {
   silenceSeconds: number;
 }
 
-/** What a model's server sends in answer to a request: it may not fall silent, and what it fails with is told as model.ts says. */
+/**
+ * Reads what a provider streams in reply to a request: ends it when it falls silent, and converts its failures to those
+ * of model.ts.
+ */
 export const hear = <T>(
   { id, key, silenceSeconds }: Speaker,
   { signal }: ModelRequest,

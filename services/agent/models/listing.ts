@@ -6,7 +6,7 @@ import type { ModelSettings, Provider } from './settings.ts';
 /** A model as its provider lists it. */
 export interface Listed {
   name: string;
-  /** Unix seconds; 0 where that is not told. */
+  /** Unix seconds; 0 when unknown. */
   created: number;
 }
 
@@ -15,7 +15,7 @@ const keptMs = 60_000;
 const failedMs = 10_000;
 const maxListed = 1000;
 
-/** Of what OpenAI serves, those that chat. */
+/** The chat models among OpenAI's models. */
 const chats = /^(gpt-|chatgpt-|o\d|codex)/;
 const chatsNot = /audio|realtime|transcribe|tts|image|instruct|search|embedding|moderation/;
 
@@ -38,12 +38,12 @@ const openAiModels =
       created: Number.isSafeInteger(created) ? created : 0,
     }));
 
-/** How each provider that can be asked is asked. */
+/** How to list the models of each configured provider. */
 const asksOf = ({ openai, anthropic, azure, compatible }: ModelSettings): Partial<Record<Provider, Ask>> => {
   const asks: Partial<Record<Provider, Ask>> = {};
   if (openai.key !== undefined) {
     const ask = openAiModels(openai);
-    // Another server in its place may call its models as it likes.
+    // A different server may name its models as it likes.
     const isOwn = openai.url === undefined;
     asks.openai = async (signal) =>
       (await ask(signal)).filter(({ name }) => !isOwn || (chats.test(name) && !chatsNot.test(name)));
@@ -61,8 +61,8 @@ const asksOf = ({ openai, anthropic, azure, compatible }: ModelSettings): Partia
 };
 
 /**
- * What the providers serve, asked of them with a deadline and kept for a minute. One that fails serves nothing, and is asked again
- * after ten seconds.
+ * The models of the providers, requested with a deadline and cached for a minute. A provider that fails counts as
+ * having none, and is asked again after ten seconds.
  */
 export const createListing = (settings: ModelSettings, now: () => number) => {
   const asks = asksOf(settings);

@@ -7,19 +7,19 @@ export interface ToolSpec {
   parameters: Record<string, unknown>;
 }
 
-/** A call as the model wrote it: its arguments are text that may be no JSON at all. */
+/** A call as the model wrote it: its arguments are text that need not be JSON. */
 export interface ToolCall {
   id: string;
   name: string;
   arguments: string;
 }
 
-/** A call that is longer comes from a model that has lost its way. */
+/** A model that writes a longer call has lost track. */
 export const maxArgumentCharacters = 1_000_000;
 
-export const endlessCall = () => new CodeBoxError('bad_gateway', 'The model does not come to the end of a call.');
+export const endlessCall = () => new CodeBoxError('bad_gateway', 'The model does not finish a call.');
 
-/** One message of a conversation, in no provider's wire. */
+/** One message of a conversation, independent of the provider's format. */
 export type ModelMessage =
   | { role: 'system' | 'user'; content: string }
   | { role: 'assistant'; content: string; calls: ToolCall[] }
@@ -28,12 +28,12 @@ export type ModelMessage =
 export interface ModelRequest {
   messages: readonly ModelMessage[];
   tools: readonly ToolSpec[];
-  /** Whether it may call them now; otherwise it is to answer in words. */
+  /** Whether the model may call tools now; otherwise it has to answer in words. */
   mayCall: boolean;
   signal: AbortSignal;
 }
 
-/** What a model says, as it says it. A call comes whole. `end` is the last one; a stream without it was cut. */
+/** What a model sends, in order. A call arrives whole. `end` is the last event; a stream without it was cut. */
 export type ModelEvent =
   | { type: 'text'; text: string }
   | { type: 'call'; call: ToolCall }
@@ -41,15 +41,15 @@ export type ModelEvent =
   | { type: 'end'; reason: 'stop' | 'calls' | 'length' | 'refused' };
 
 /**
- * The one port to language models. `ask` throws `CodeBoxError`: `unavailable` when the server cannot be reached, fails (5xx),
- * is overloaded or goes silent, `too_many_requests` with `retryAfterSeconds`, `unauthorized` for a wrong key, `too_large` for too
- * long a conversation, `bad_gateway` for a stream that was cut or an answer that is none, `invalid_request` for what it refuses.
- * No text of an error holds a key.
+ * The one port to language models. `ask` throws `CodeBoxError`: `unavailable` when the server cannot be reached, fails
+ * (5xx), is overloaded or falls silent, `too_many_requests` with `retryAfterSeconds`, `unauthorized` for a wrong key,
+ * `too_large` for a conversation that is too long, `bad_gateway` for a stream that was cut or an invalid answer,
+ * `invalid_request` for what the model refuses. No message contains a key.
  */
 export interface LanguageModel {
   /** provider/name */
   id: string;
-  /** Whether it takes tools; otherwise code comes in fences. */
+  /** Whether the model takes tools; otherwise its code comes in fences. */
   takesTools: boolean;
   ask(request: ModelRequest): AsyncIterable<ModelEvent>;
 }

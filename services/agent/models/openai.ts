@@ -13,18 +13,18 @@ import {
 type Chunk = OpenAI.Chat.Completions.ChatCompletionChunk;
 type Params = OpenAI.Chat.Completions.ChatCompletionCreateParamsStreaming;
 
-/** A server that speaks chat completions; `azure` with its deployments in the paths. */
+/** A server with OpenAI's chat completions; `azure` has its deployments in the paths. */
 export interface OpenAiServer {
-  /** Without it, that of OpenAI. */
+  /** Default: OpenAI's own API. */
   url?: string | undefined;
   key: string | undefined;
   azure?: { apiVersion: string } | undefined;
 }
 
-/** The SDK is loaded when a model is first asked for. It does not repeat requests: that is the loop's to decide. */
+/** Loads the SDK when a model is first used. The client does not retry: that is up to the loop. */
 export const openAiClient = async ({ url, key, azure }: OpenAiServer): Promise<OpenAI> => {
   const { OpenAI, AzureOpenAI } = await import('openai');
-  // Servers of one's own ask for none, but the SDK does.
+  // Self-hosted servers need no key, but the SDK insists on one.
   const common = { apiKey: key ?? 'none', maxRetries: 0, logLevel: 'off' } as const;
   if (azure) return new AzureOpenAI({ ...common, endpoint: url, apiVersion: azure.apiVersion });
   return new OpenAI({ ...common, baseURL: url ?? 'https://api.openai.com/v1', organization: null, project: null });
@@ -55,7 +55,7 @@ const toParams = (name: string, { messages, tools, mayCall }: ModelRequest, usag
   ...(mayCall && tools.length > 0 && { tools: tools.map((tool) => ({ type: 'function', function: { ...tool } })) }),
 });
 
-/** Calls come in pieces, numbered; some servers number all of them 0 but name each. */
+/** Calls arrive in numbered pieces; some servers number all of them 0 but name each. */
 const createCalls = () => {
   const calls: (ToolCall & { index: number })[] = [];
   return {
@@ -100,26 +100,28 @@ async function* toEvents(chunks: AsyncIterable<Chunk>): AsyncGenerator<ModelEven
 
 interface OpenAiModel {
   id: string;
-  /** As the server calls it. */
+  /** The server's own name of the model. */
   name: string;
   server: OpenAiServer;
   silenceSeconds: number;
 }
 
-/** A model behind OpenAI's chat completions, whoever serves them: OpenAI, Azure, Ollama, vLLM, llama.cpp, OpenRouter. */
+/**
+ * A model behind OpenAI's chat completions, whoever serves them: OpenAI, Azure, Ollama, vLLM, llama.cpp, OpenRouter.
+ */
 export const createOpenAiModel = ({ id, name, server, silenceSeconds }: OpenAiModel): LanguageModel => {
   let client: Promise<OpenAI> | undefined;
-  let tellsUsage = true;
+  let reportsUsage = true;
 
   const open = async (request: ModelRequest, signal: AbortSignal): Promise<AsyncIterable<Chunk>> => {
     client ??= openAiClient(server);
     const { chat } = await client;
     try {
-      return await chat.completions.create(toParams(name, request, tellsUsage), { signal });
+      return await chat.completions.create(toParams(name, request, reportsUsage), { signal });
     } catch (thrown) {
-      if (!tellsUsage || !(thrown instanceof Error) || !/stream_options|include_usage/.test(thrown.message))
+      if (!reportsUsage || !(thrown instanceof Error) || !/stream_options|include_usage/.test(thrown.message))
         throw thrown;
-      tellsUsage = false;
+      reportsUsage = false;
       return await chat.completions.create(toParams(name, request, false), { signal });
     }
   };

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** Who serves models; the first part of a model's name. `compatible`: any server that speaks OpenAI's chat completions. */
+/** Providers of models; the first part of a model's name. `compatible`: any server with OpenAI's chat completions. */
 export const providers = ['openai', 'azure', 'anthropic', 'compatible'] as const;
 
 export type Provider = (typeof providers)[number];
@@ -18,7 +18,10 @@ const modelName = z.string().regex(new RegExp(`^(${providers.join('|')})/.{1,200
   error: `must be provider/name, of ${providers.join(', ')}`,
 });
 
-/** Variables of language models; those of OpenAI, Azure and Anthropic are the ones that their own libraries read. */
+/**
+ * Environment variables of language models; those of OpenAI, Azure and Anthropic have the names that their own
+ * libraries use.
+ */
 export const modelVariables = {
   OPENAI_API_KEY: z.string().min(1).optional(),
   OPENAI_BASE_URL: webAddress.optional(),
@@ -37,16 +40,16 @@ export const modelVariables = {
 
 type Variables = z.infer<z.ZodObject<typeof modelVariables>>;
 
-/** Which models there are, and how they are reached. */
+/** The configured models and how to reach them. */
 export interface ModelSettings {
   openai: { key: string | undefined; url: string | undefined };
   anthropic: { key: string | undefined; url: string | undefined };
   azure: { key: string | undefined; endpoint: string; apiVersion: string; deployments: readonly string[] } | undefined;
   compatible: { url: string; key: string | undefined } | undefined;
-  /** provider/name, with `:no-tools` behind those that take none; all that providers list when it is empty. */
+  /** As provider/name, with `:no-tools` after models that take none; empty for all that the providers list. */
   models: readonly string[];
   defaultModel: string | undefined;
-  /** How long a model may say nothing. */
+  /** How long a model may stay silent. */
   silenceSeconds: number;
 }
 

@@ -7,7 +7,7 @@ const never = new AbortController().signal;
 const explain = (_thrown: unknown, wasOpen: boolean) =>
   new CodeBoxError(wasOpen ? 'bad_gateway' : 'unavailable', 'It broke.');
 
-/** Pieces, each after so many ms; like the SDKs', an aborted stream ends as if it were whole. */
+/** Pieces after the given pauses in ms. Like those of the SDKs, an aborted stream ends as if it were complete. */
 async function* after(pauses: readonly number[], signal: AbortSignal) {
   for (const [index, ms] of pauses.entries()) {
     const isThere = await sleep(ms, true, { signal }).catch(() => false);
@@ -28,7 +28,7 @@ const read = async (pieces: AsyncIterable<number>, pauseMs = 0): Promise<number[
 const hear = (pauses: readonly number[], seconds: number, signal = never) =>
   listen({ open: async (either) => after(pauses, either), seconds, signal, explain });
 
-test('what comes in time is passed on, and the time that its reader takes does not count', async () => {
+test('pieces that arrive in time are passed on, and the time of a slow reader does not count', async () => {
   expect(await read(hear([0, 0, 0], 0.2), 300)).toEqual([0, 1, 2]);
 });
 
@@ -47,7 +47,7 @@ test('a stop ends it with the reason of the stop', async () => {
   await expect(reading).rejects.toThrow('enough');
 });
 
-test('what breaks is explained by when it broke', async () => {
+test('a failure is explained by when it happened', async () => {
   const fail = async () => {
     throw new Error('x');
   };

@@ -1,26 +1,27 @@
 import { CodeBoxError } from '#contract';
 
-/** However much is said, also where nothing of it is shown: reasoning, arguments of calls. */
+/** Limit for a stream that keeps sending, also when nothing of it is shown: reasoning, arguments of calls. */
 const maxSeconds = 900;
 
 interface Listening<T> {
   open: (signal: AbortSignal) => PromiseLike<AsyncIterable<T>>;
-  /** How long nothing may come. */
+  /** How long the stream may be silent. */
   seconds: number;
   signal: AbortSignal;
-  /** What a failure means; `wasOpen` when the answer had begun. */
+  /** Converts a failure; `wasOpen` when the answer had begun. */
   explain: (thrown: unknown, wasOpen: boolean) => CodeBoxError;
 }
 
 /**
- * Reads what a provider sends, piece by piece. A stream in which nothing comes for `seconds`, also before its first piece, is
- * closed and ends with `unavailable`, as does one that goes on for a quarter of an hour; time that the reader takes does not count. Rejects with the reason of `signal` when that fires.
+ * Reads what a provider sends, piece by piece. A stream that is silent for `seconds`, also before its first piece, is
+ * closed and ends with `unavailable`, as does one that lasts for a quarter of an hour; time that the reader takes does
+ * not count. Rejects with the reason of `signal` when that aborts.
  */
 export async function* listen<T>({ open, seconds, signal, explain }: Listening<T>): AsyncGenerator<T, void, undefined> {
   const silence = new AbortController();
   const either = AbortSignal.any([signal, silence.signal]);
   const give = () => silence.abort(new CodeBoxError('unavailable', `The model said nothing for ${seconds} seconds.`));
-  const tooLong = () => silence.abort(new CodeBoxError('unavailable', 'The model did not come to an end.'));
+  const tooLong = () => silence.abort(new CodeBoxError('unavailable', 'The model did not finish.'));
   const whole = setTimeout(tooLong, maxSeconds * 1000);
   let timer = setTimeout(give, seconds * 1000);
   let wasOpen = false;
@@ -32,7 +33,7 @@ export async function* listen<T>({ open, seconds, signal, explain }: Listening<T
       yield piece;
       timer = setTimeout(give, seconds * 1000);
     }
-    // The SDKs end an aborted stream as if it were whole.
+    // The SDKs end an aborted stream as if it were complete.
     either.throwIfAborted();
   } catch (thrown) {
     either.throwIfAborted();

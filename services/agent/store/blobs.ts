@@ -2,16 +2,16 @@ import { and, eq, inArray, isNull, notExists, sql } from 'drizzle-orm';
 import type { Database } from './database.ts';
 import { blobs, chats } from './schema.ts';
 
-/** So many bytes are kept at most. */
+/** How many bytes may be kept. */
 export interface KeptBounds {
   chatBytes: number;
-  /** Of all chats of one owner. */
+  /** Limit for all chats of one owner. */
   ownerBytes: number;
 }
 
-/** Which blobs there are, and of which chat. */
+/** The blobs of each chat. */
 export const createBlobRows = (db: Database) => ({
-  /** Answers the bound that it would be past, if there is one; then nothing is added. */
+  /** Adds a blob, or adds nothing and returns the limit that it would exceed. */
   async add(
     blob: { id: string; chatId: string; sizeBytes: number },
     { chatBytes, ownerBytes }: KeptBounds,
@@ -20,7 +20,7 @@ export const createBlobRows = (db: Database) => ({
       const [chat] = await tx.select().from(chats).where(eq(chats.id, blob.chatId));
       if (chat) {
         const { tenantId, userId } = chat;
-        // One at a time of each owner, at all agents.
+        // Serialises the additions of one owner across all agents.
         await tx.execute(sql`select pg_advisory_xact_lock(hashtextextended(${JSON.stringify([tenantId, userId])}, 0))`);
         const sumOf = (of = sql``) => sql`coalesce(sum(${blobs.sizeBytes}) ${of}, 0)`.mapWith(Number);
         const [kept] = await tx
@@ -44,7 +44,7 @@ export const createBlobRows = (db: Database) => ({
     await db.delete(blobs).where(inArray(blobs.id, [...ids]));
   },
 
-  /** Some of those whose chat is gone. */
+  /** Some blobs whose chat was removed. */
   async abandoned(limit: number): Promise<string[]> {
     const rows = await db
       .select({ id: blobs.id })

@@ -3,10 +3,10 @@ import type { PgColumn } from 'drizzle-orm/pg-core';
 import type { Approval, PageQuery } from '#contract';
 import { behind, toPage } from '../../postgres/page.ts';
 import { type Database, fromNow } from './database.ts';
-import { markGone } from './gone-files.ts';
+import { markDeleted } from './deleted-files.ts';
 import { chats, messages } from './schema.ts';
 
-/** Whose chats are meant: of one user of a tenant, or of a tenant that names none. */
+/** The owner of chats: one user of a tenant, or a tenant that names no users. */
 export interface ChatOwner {
   tenant: string;
   user: string | null;
@@ -20,7 +20,7 @@ export interface NewChat {
   template: string | null;
 }
 
-/** A chat, and the answer that is being made. */
+/** A chat, and its running answer. */
 export type ChatRow = typeof chats.$inferSelect & { running: string | null };
 
 const ownedBy = ({ tenant, user }: ChatOwner) =>
@@ -28,9 +28,9 @@ const ownedBy = ({ tenant, user }: ChatOwner) =>
 
 const differs = (column: PgColumn, value: unknown) => sql`${column} is distinct from ${sql.param(value, column)}`;
 
-/** Chats, each seen by its owner only. */
+/** Chats, each visible to its owner only. */
 export const createChatStore = (db: Database) => {
-  /** With the answer that is being made: at most one. */
+  /** With the running answer: there is at most one. */
   const select = () =>
     db
       .select({ ...getTableColumns(chats), running: messages.id })
@@ -38,14 +38,14 @@ export const createChatStore = (db: Database) => {
       .leftJoin(messages, and(eq(messages.chatId, chats.id), eq(messages.status, 'running')));
 
   return {
-    /** One that is added with `removeAfterSeconds` goes by itself then. */
+    /** A chat that is added with `removeAfterSeconds` is removed after that time. */
     async add({ tenant, user }: ChatOwner, chat: NewChat, removeAfterSeconds?: number): Promise<ChatRow> {
       const removeAt = removeAfterSeconds === undefined ? null : fromNow(removeAfterSeconds);
       const [row] = await db
         .insert(chats)
         .values({ ...chat, removeAt, tenantId: tenant, userId: user })
         .returning();
-      if (!row) throw new Error('an insert answered no row');
+      if (!row) throw new Error('an insert returned no row');
       return { ...row, running: null };
     },
 
@@ -54,13 +54,13 @@ export const createChatStore = (db: Database) => {
       return row;
     },
 
-    /** Whoever owns it: for what shows by itself that it may be read. */
+    /** Finds a chat of any owner, for requests that carry their own proof of access. */
     async findAny(id: string): Promise<typeof chats.$inferSelect | undefined> {
       const [row] = await db.select().from(chats).where(eq(chats.id, id));
       return row;
     },
 
-    /** A page of them, the newest first. */
+    /** A page of chats, newest first. */
     async list(owner: ChatOwner, { limit, cursor }: PageQuery) {
       const rows = await select()
         .where(and(ownedBy(owner), behind(cursor, chats.createdAt, chats.id)))
@@ -77,8 +77,8 @@ export const createChatStore = (db: Database) => {
     },
 
     /**
-     * Notes the box that it has now, and what was lost with the one before, if anything was. Nothing when it is noted already: two
-     * requests may come upon the same one. Answers whether the chat is still there.
+     * Records the chat's current box, and what was lost with the previous one. Does nothing when that is recorded
+     * already, as two requests may notice the same box. Resolves with whether the chat still exists.
      */
     async setBox(id: string, boxId: string, boxRestoredAt: Date | null, lost: ChatRow['lost']): Promise<boolean> {
       const isOther = or(differs(chats.boxId, boxId), differs(chats.boxRestoredAt, boxRestoredAt));
@@ -88,14 +88,14 @@ export const createChatStore = (db: Database) => {
           .set({ boxId, boxRestoredAt, ...(lost && { lost }) })
           .where(and(eq(chats.id, id), isOther))
           .returning({ id: chats.id });
-        if (set.length > 0 && lost === 'files') await markGone(tx, id, 'all');
+        if (set.length > 0 && lost === 'files') await markDeleted(tx, id, 'all');
         return set.length > 0;
       });
       if (isSet) return true;
       return (await db.select({ id: chats.id }).from(chats).where(eq(chats.id, id))).length > 0;
     },
 
-    /** Has it go by itself so long from now. Answers when that is; undefined when it is gone. */
+    /** Schedules the removal of a chat. Resolves with its time; undefined when the chat does not exist. */
     async removeLater(owner: ChatOwner, id: string, seconds: number): Promise<Date | undefined> {
       const [row] = await db
         .update(chats)
@@ -105,7 +105,7 @@ export const createChatStore = (db: Database) => {
       return row?.removeAt ?? undefined;
     },
 
-    /** Removes some of those whose time has come, but none that is being answered; answers how many. */
+    /** Removes some chats whose time has come, except those with a running answer; resolves with their number. */
     async removeDue(limit: number): Promise<number> {
       const answered = db
         .select({ one: sql`1` })
@@ -119,11 +119,11 @@ export const createChatStore = (db: Database) => {
       return (await db.delete(chats).where(inArray(chats.id, due)).returning({ id: chats.id })).length;
     },
 
-    /** Removes one in which nothing was asked; answers what it was, if it was removed. */
+    /** Removes a chat without messages; resolves with it if it was removed. */
     async removeUnasked(owner: ChatOwner, id: string): Promise<typeof chats.$inferSelect | undefined> {
       const isIt = and(ownedBy(owner), eq(chats.id, id));
       return await db.transaction(async (tx) => {
-        // A question that is just being noted holds the row: what is asked below sees it.
+        // A question that is being inserted holds the row, so the query below sees it.
         await tx.select({ id: chats.id }).from(chats).where(isIt).for('update');
         const asked = tx.select({ one: sql`1` }).from(messages).where(eq(messages.chatId, chats.id));
         const [row] = await tx
@@ -134,7 +134,7 @@ export const createChatStore = (db: Database) => {
       });
     },
 
-    /** Removes it with its messages. */
+    /** Removes a chat with its messages. */
     async remove(owner: ChatOwner, id: string): Promise<void> {
       await db.delete(chats).where(and(ownedBy(owner), eq(chats.id, id)));
     },

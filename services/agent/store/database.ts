@@ -7,13 +7,13 @@ import * as schema from './schema.ts';
 
 export type Database = NodePgDatabase<typeof schema>;
 
-/** A time that the database's clock tells. */
+/** A time relative to the clock of the database. */
 export const fromNow = (seconds: number) => sql`now() + make_interval(secs => ${seconds})`;
 
-/** Any number, the same in every agent: only one of them migrates at a time. */
+/** Any number that is the same in every agent: only one of them migrates at a time. */
 const migrationLock = 7_302_113_806;
 
-/** Opens the database of the agents, with their tables brought up to date in a PostgreSQL schema of their own. */
+/** Opens the agents' database and migrates its tables, which have a PostgreSQL schema of their own. */
 export const connectDatabase = (url: string, onError: (error: Error) => void): Promise<Connection<typeof schema>> =>
   openDatabase(url, {
     schema,

@@ -4,7 +4,7 @@ import { CodeBoxError, toPlain } from '#contract';
 import { foreignCursor } from '../../postgres/page.ts';
 import type { ModelMessage } from '../models/model.ts';
 import { type Database, fromNow } from './database.ts';
-import { type Gone, markGone } from './gone-files.ts';
+import { type DeletedFiles, markDeleted } from './deleted-files.ts';
 import { toPlainJson } from './plain-json.ts';
 import { chats, messages } from './schema.ts';
 import type { Asked, StoredFile } from './stored.ts';
@@ -13,33 +13,33 @@ export type MessageRow = typeof messages.$inferSelect;
 
 type Lost = NonNullable<typeof chats.$inferSelect.lost>;
 
-/** A question, and the answer that is begun with it. */
+/** A question, and the answer that begins with it. */
 export interface NewAnswer {
   chat: string;
   question: { id: string; content: string; files: StoredFile[] };
-  /** What the model is asked is kept with it, even when nothing comes of it. */
+  /** The model's messages are stored at the beginning, even when no answer comes of them. */
   answer: { id: string; model: string | null; history: ModelMessage[] };
-  /** Of the chat, when it has none yet. */
+  /** The title of the chat, if it has none yet. */
   title: string;
   agent: string;
   leaseSeconds: number;
 }
 
-/** How an answer has come out. */
+/** How an answer ended. */
 export interface AnswerEnd
   extends Pick<MessageRow, 'status' | 'content' | 'parts' | 'files' | 'rounds' | 'lastSeq' | 'error' | 'history'> {
   tokens: { input: number; output: number } | null;
 }
 
 const isRunning = eq(messages.status, 'running');
-/** What the model is given again is bounded once more by its tokens. */
+/** A first bound; the history that the model receives is bounded once more by its tokens. */
 const maxAnswersBefore = 100;
-/** Of the parts of the messages of one page, as they are stored. */
+/** Limit for the stored parts of the messages of one page. */
 const pageBytes = 4 * 1024 * 1024;
 
-/** Questions and answers. Whose chat they are in is for the caller to have asked. */
+/** Questions and answers. The caller has to check who owns their chat. */
 export const createMessageStore = (db: Database) => ({
-  /** Both rows or none, and the title; throws `conflict` while the chat has an answer that is being made. */
+  /** Inserts both rows or none, and sets the title; throws `conflict` while the chat has a running answer. */
   async begin({ chat, question, answer, title, agent, leaseSeconds }: NewAnswer): Promise<void> {
     const inChat = { chatId: chat };
     try {
@@ -58,7 +58,7 @@ export const createMessageStore = (db: Database) => ({
     }
   },
 
-  /** What there is of an answer until now. */
+  /** Saves the answer so far. */
   async save(id: string, agent: string, now: Pick<MessageRow, 'content' | 'parts' | 'files'>): Promise<void> {
     await db
       .update(messages)
@@ -67,32 +67,33 @@ export const createMessageStore = (db: Database) => ({
   },
 
   /**
-   * What its chat has to tell of its box, told by this answer, whose rows hold from then on what `tell` makes of it: it is told once,
-   * whatever becomes of the answer. Null when there is nothing to tell, or the answer has ended.
+   * Takes the loss that is recorded for the chat's box and stores what `describe` makes of it in the rows of this
+   * answer. Each loss is taken once, whatever becomes of the answer. Resolves with null when there was no loss, or the
+   * answer has ended.
    */
   async takeLost(
     { chat, message, agent }: { chat: string; message: string; agent: string },
-    tell: (lost: Lost) => Pick<MessageRow, 'parts' | 'history'>,
+    describe: (lost: Lost) => Pick<MessageRow, 'parts' | 'history'>,
   ): Promise<Lost | null> {
     return await db.transaction(async (tx) => {
       const [row] = await tx.select({ lost: chats.lost }).from(chats).where(eq(chats.id, chat)).for('update');
       if (!row?.lost) return null;
       const { lost } = row;
-      const told = await tx
+      const updated = await tx
         .update(messages)
-        .set(toPlainJson(tell(lost)))
+        .set(toPlainJson(describe(lost)))
         .where(and(eq(messages.id, message), eq(messages.agentId, agent), isRunning))
         .returning({ id: messages.id });
-      if (told.length === 0) return null;
+      if (updated.length === 0) return null;
       await tx.update(chats).set({ lost: null }).where(eq(chats.id, chat));
       return lost;
     });
   },
 
-  /** Marks what was told of these files until now. */
-  markGone: (chat: string, gone: Gone): Promise<void> => markGone(db, chat, gone),
+  /** Marks these files as deleted in the messages so far. */
+  markDeleted: (chat: string, deleted: DeletedFiles): Promise<void> => markDeleted(db, chat, deleted),
 
-  /** Answers false when it has ended already, or is gone with its chat. */
+  /** Resolves with false when the answer has ended already, or was removed with its chat. */
   async end(id: string, agent: string, { tokens, ...end }: AnswerEnd): Promise<boolean> {
     return await db.transaction(async (tx) => {
       const [row] = await tx
@@ -118,7 +119,10 @@ export const createMessageStore = (db: Database) => ({
     });
   },
 
-  /** Puts off the end of the leases of these; answers those that are still the agent's, with what others have asked of it. */
+  /**
+   * Renews the leases of these answers; resolves with those that still belong to the agent, with the requests of other
+   * agents.
+   */
   async renew(
     agent: string,
     ids: readonly string[],
@@ -131,7 +135,7 @@ export const createMessageStore = (db: Database) => ({
       .returning({ id: messages.id, isStopAsked: messages.isStopAsked, asked: messages.asked });
   },
 
-  /** Asks the agent that makes it to stop. Nothing when it has ended. */
+  /** Asks the agent that generates the answer to stop it. Does nothing when it has ended. */
   async askToStop(id: string): Promise<void> {
     await db
       .update(messages)
@@ -139,7 +143,7 @@ export const createMessageStore = (db: Database) => ({
       .where(and(eq(messages.id, id), isRunning));
   },
 
-  /** Tells the agent that makes it what was decided about a call. */
+  /** Passes a decision about a call to the agent that generates the answer. */
   async decide(id: string, decision: Asked): Promise<void> {
     await db
       .update(messages)
@@ -147,9 +151,9 @@ export const createMessageStore = (db: Database) => ({
       .where(and(eq(messages.id, id), isRunning));
   },
 
-  /** Ends the answers whose agent is not alive any more; answers how many. */
+  /** Ends the answers whose agent is no longer alive; resolves with their number. */
   async endLost(): Promise<number> {
-    const error = { code: 'lost', detail: 'The agent that made this answer has ended in the middle of it.' };
+    const error = { code: 'lost', detail: 'The agent that was generating this answer ended unexpectedly.' };
     const rows = await db
       .update(messages)
       .set({ status: 'error', error, leaseUntil: null })
@@ -166,7 +170,7 @@ export const createMessageStore = (db: Database) => ({
     return row;
   },
 
-  /** A page of a chat, the oldest first; shorter than asked for where the messages are large. */
+  /** A page of a chat, oldest first; shorter than requested when the messages are large. */
   async list(chat: string, { limit, cursor }: PageQuery): Promise<{ items: MessageRow[]; nextCursor: string | null }> {
     const after = cursor === undefined ? 0 : readPosition(cursor);
     const size = sql`pg_column_size(${messages.parts})`;
@@ -188,7 +192,7 @@ export const createMessageStore = (db: Database) => ({
     return { items, nextCursor: hasMore ? String(last.position) : null };
   },
 
-  /** The ids of the answers of a chat, the oldest first. */
+  /** The ids of the answers of a chat, oldest first. */
   async answers(chat: string): Promise<string[]> {
     const rows = await db
       .select({ id: messages.id })
@@ -198,7 +202,7 @@ export const createMessageStore = (db: Database) => ({
     return rows.map(({ id }) => id);
   },
 
-  /** What was said with the model before, answer by answer, the oldest first. */
+  /** The earlier conversation with the model, answer by answer, oldest first. */
   async history(chat: string): Promise<ModelMessage[][]> {
     const rows = await db
       .select({ history: messages.history })
@@ -212,7 +216,7 @@ export const createMessageStore = (db: Database) => ({
 
 export type MessageStore = ReturnType<typeof createMessageStore>;
 
-/** What a model says of its tokens may be anything; the columns hold whole numbers of 31 bits. */
+/** A model may report any number of tokens; the columns hold integers of 31 bits. */
 const toCount = (tokens: number): number => Math.trunc(Math.min(Math.max(tokens || 0, 0), 2 ** 31 - 1));
 
 const readPosition = (cursor: string): number => {
@@ -220,17 +224,17 @@ const readPosition = (cursor: string): number => {
   return Number(cursor);
 };
 
-/** What the index says that allows each chat one answer in the making, and the key that wants a chat for it. */
+/** Translates violations of the index that allows one running answer per chat, and of the foreign key to the chat. */
 const toRefusal = (thrown: unknown): unknown => {
   for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
     const constraint = 'constraint' in error ? error.constraint : undefined;
     if (constraint === 'messages_one_running')
-      return new CodeBoxError('conflict', 'The chat is still being answered: wait for that, or stop it.', {
+      return new CodeBoxError('conflict', 'The chat has a running answer: wait for it, or stop it.', {
         cause: thrown,
         retryAfterSeconds: 1,
       });
     if (constraint === 'messages_chat_id_chats_id_fk')
-      return new CodeBoxError('not_found', 'The chat is gone.', { cause: thrown });
+      return new CodeBoxError('not_found', 'The chat was removed.', { cause: thrown });
   }
   return thrown;
 };

@@ -1,6 +1,6 @@
 import { toPlain } from '#contract';
 
-/** The same value with U+FFFD for what PostgreSQL cannot hold in any text of it: a model and a box may say anything. */
+/** Replaces what PostgreSQL cannot hold in any text of the value by U+FFFD: a model and a box may send anything. */
 export const toPlainJson = <T>(value: T): T => mend(value) as T;
 
 const mend = (value: unknown): unknown => {

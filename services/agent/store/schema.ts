@@ -6,16 +6,16 @@ import type { Asked, StoredFile, StoredPart } from './stored.ts';
 const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
 const count = (name: string) => bigint(name, { mode: 'number' }).notNull().default(0);
 
-/** Apart from the gateway's tables, which may be in the same database. */
+/** Separate from the gateway's tables, which may be in the same database. */
 export const agent = pgSchema('agent');
 
-/** What the agents of one deployment share and nobody else may know. */
+/** Secrets that all agents of one deployment share. */
 export const secrets = agent.table('secrets', {
   name: text('name').primaryKey(),
   value: text('value').notNull(),
 });
 
-/** Conversations, each of one tenant of the gateway and of one user of it, if it names one. */
+/** Conversations, each of one tenant of the gateway and, if named, of one of its users. */
 export const chats = agent.table(
   'chats',
   {
@@ -28,12 +28,12 @@ export const chats = agent.table(
       .notNull()
       .default('never'),
     template: text('template'),
-    /** Its box, and since when that has its files only. */
+    /** The box of the chat, and since when that has its files only. */
     boxId: text('box_id'),
     boxRestoredAt: instant('box_restored_at'),
-    /** When it goes by itself: it was made for one answer only. */
+    /** When the chat is removed automatically, if it was created for one answer only. */
     removeAt: instant('remove_at'),
-    /** What the next answer has to tell of its box: that only its files are left, or that those are gone too. */
+    /** What the next answer has to report about the box: that only its files are left, or that those are lost too. */
     lost: text('lost', { enum: ['variables', 'files'] }),
     inputTokens: count('input_tokens'),
     outputTokens: count('output_tokens'),
@@ -46,7 +46,7 @@ export const chats = agent.table(
   ],
 );
 
-/** Questions and answers in the order of `position`. An answer is `running` while an agent that is alive makes it. */
+/** Questions and answers in the order of `position`. An answer is `running` while a living agent generates it. */
 export const messages = agent.table(
   'messages',
   {
@@ -57,7 +57,7 @@ export const messages = agent.table(
       .references(() => chats.id, { onDelete: 'cascade' }),
     role: text('role', { enum: ['user', 'assistant'] }).notNull(),
     status: text('status', { enum: ['running', 'ok', 'stopped', 'limit', 'error'] }).notNull(),
-    /** Of an answer: what it answers. */
+    /** The question that an answer belongs to. */
     questionId: text('question_id'),
     content: text('content').notNull().default(''),
     parts: jsonb('parts').$type<StoredPart[]>().notNull().default([]),
@@ -66,15 +66,15 @@ export const messages = agent.table(
     inputTokens: integer('input_tokens'),
     outputTokens: integer('output_tokens'),
     rounds: integer('rounds'),
-    /** The number of its last event, once it has ended. */
+    /** The number of the last event, once the answer has ended. */
     lastSeq: integer('last_seq'),
     error: jsonb('error').$type<{ code: string; detail: string }>(),
-    /** What the conversation with the model has grown by. */
+    /** The messages that this answer added to the conversation with the model. */
     history: jsonb('history').$type<ModelMessage[]>().notNull().default([]),
-    /** Which agent makes it, and until when that counts as alive. */
+    /** The agent that generates the answer, and until when its lease is valid. */
     agentId: text('agent_id'),
     leaseUntil: instant('lease_until'),
-    /** What others have asked of the agent that makes it. */
+    /** Requests of other agents to the agent that generates the answer. */
     asked: jsonb('asked').$type<Asked>(),
     isStopAsked: boolean('is_stop_asked').notNull().default(false),
     createdAt: instant('created_at').notNull().defaultNow(),
@@ -86,7 +86,10 @@ export const messages = agent.table(
   ],
 );
 
-/** Files of chats in the blob store. A row is written before its blob and goes after it; those of a chat that is gone go too. */
+/**
+ * Files of chats in the blob store. A row is written before its blob and deleted after it; the blobs of removed chats
+ * are deleted too.
+ */
 export const blobs = agent.table(
   'blobs',
   {

@@ -2,7 +2,7 @@ import { eq, sql } from 'drizzle-orm';
 import type { Database } from './database.ts';
 import { secrets } from './schema.ts';
 
-/** Secrets of the deployment: the first agent that wants one makes it, all others get the same. */
+/** Secrets of the deployment: the first agent that needs one creates it, all others read the same. */
 export const createSecretStore = (db: Database) => ({
   async get(name: string, proposed: string): Promise<string> {
     await db.insert(secrets).values({ name, value: proposed }).onConflictDoNothing();
@@ -10,7 +10,7 @@ export const createSecretStore = (db: Database) => ({
     return row?.value ?? proposed;
   },
 
-  /** Answers when the database does. */
+  /** Resolves once the database responds. */
   async ping(): Promise<void> {
     await db.execute(sql`select 1`);
   },

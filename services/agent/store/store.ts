@@ -4,7 +4,10 @@ import { connectDatabase } from './database.ts';
 import { createMessageStore } from './messages.ts';
 import { createSecretStore } from './secrets.ts';
 
-/** All SQL of the agent, on one pool. Throws errors whose cause is `unavailable` while the database is away. */
+/**
+ * All SQL of the agent, on one connection pool. Throws errors whose cause is `unavailable` while the database is
+ * unreachable.
+ */
 export const openStore = async (url: string, onError: (error: Error) => void) => {
   const { db, connections, close } = await connectDatabase(url, onError);
   return {

@@ -1,8 +1,8 @@
 import type { Attachment, Image, Part } from '#contract';
 
-/** A file as it is kept: where it is, without an address, which is made anew whenever it is told. */
+/** A stored file: it has a path but no URL, which is created anew for each response. */
 export interface StoredFile extends Pick<Attachment, 'path' | 'name' | 'sizeBytes' | 'mime' | 'isGone'> {
-  /** Of a copy in the blob store; null for the file in the box itself. */
+  /** The name of a copy in the blob store; null for the file in the box itself. */
   blob: string | null;
 }
 
@@ -16,8 +16,8 @@ type CodePart = Extract<Part, { type: 'code' }>;
 
 export type StoredCode = Omit<CodePart, 'images' | 'files'> & { images: StoredImage[]; files: StoredFile[] };
 
-/** A part of a message without the addresses in it. Its text has `sandbox:` links as the model wrote them. */
+/** A part of a message without URLs. Its text has `sandbox:` links as the model wrote them. */
 export type StoredPart = Exclude<Part, { type: 'code' }> | StoredCode;
 
-/** What is asked of an answer that another agent makes: decisions about calls that wait. */
+/** Requests about an answer that another agent generates: decisions about calls that wait for approval. */
 export type Asked = Record<string, { approved: boolean; reason?: string | undefined }>;

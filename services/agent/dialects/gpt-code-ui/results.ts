@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import type { ExecutionEvent } from '#contract';
 
-/** What is shown as one message of the page. */
+/** One message that the page shows. */
 export interface Result {
   type: 'message' | 'image/png' | 'image/jpeg';
   value: string;
@@ -11,12 +11,13 @@ const maxResults = 1000;
 const maxValue = 100_000;
 const maxSize = 32 * 1024 * 1024;
 
-/** A copy, so that the whole is not kept for its first part. */
+/** A copy, so that the whole text is not kept in memory for its first part. */
 const firstPart = (text: string): string =>
   text.length > maxValue ? Buffer.from(text.slice(0, maxValue)).toString() : text;
 
 /**
- * What waits to be polled: the oldest goes when nobody polls. `onSize` is told by how many characters it has grown or shrunk.
+ * Results that wait to be polled; the oldest is dropped when nobody polls. `onSize` reports by how many characters they
+ * have grown or shrunk.
  */
 export const createResults = ({ onSize = () => {} }: { onSize?: (by: number) => void } = {}) => {
   let waiting: Result[] = [];
@@ -27,7 +28,7 @@ export const createResults = ({ onSize = () => {} }: { onSize?: (by: number) => 
     onSize(by);
   };
   const results = {
-    /** How many there were ever, to tell whether something has printed anything. */
+    /** How many results there have been in total, to see whether a run printed anything. */
     count: () => added,
     add(type: Result['type'], value: string): void {
       if (value === '') return;
@@ -52,7 +53,7 @@ export const createResults = ({ onSize = () => {} }: { onSize?: (by: number) => 
   return results;
 };
 
-/** An output of code as text; pictures and what says nothing are empty. */
+/** The text of an output of code; empty for pictures and events without text. */
 export const textOf = (event: ExecutionEvent): string => {
   switch (event.type) {
     case 'stdout':
@@ -70,7 +71,7 @@ export const textOf = (event: ExecutionEvent): string => {
   }
 };
 
-/** The picture of an output that is not taken out of it, as base64. */
+/** The picture of an output that still contains it, as base64. */
 export const pictureOf = (event: ExecutionEvent): Result | undefined => {
   if (event.type !== 'result' && event.type !== 'display') return undefined;
   for (const type of ['image/png', 'image/jpeg'] as const) {

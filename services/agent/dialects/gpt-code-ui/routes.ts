@@ -6,8 +6,8 @@ import { largeJson } from '../../../json/json-bounds.ts';
 import type { Owner } from '../../chats/owner.ts';
 import { readRange, sendFile } from '../../http/downloads.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
-import { createDesk, type Desk, type DeskOptions } from './desk.ts';
-import { createDesks } from './desks.ts';
+import { createPageSession, type DeskOptions, type PageSession } from './page-session.ts';
+import { createPageSessions } from './page-sessions.ts';
 
 export interface GptCodeUiParts extends DeskOptions {
   listModels: () => Promise<Model[]>;
@@ -22,16 +22,16 @@ const resultsSchema = z
   .meta({ id: 'GptCodeUiResults' });
 const uploadedSchema = z.object({ message: z.string() }).meta({ id: 'GptCodeUiUploaded' });
 
-/** What the page of gpt-code-ui calls, below /gpt-code-ui: for each person a chat, a box and results of their own. */
+/** What the page of gpt-code-ui calls, below /gpt-code-ui: each person has a chat, a box and results. */
 export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): void => {
-  const desks = createDesks({ open: (onSize) => createDesk({ ...parts, onSize }) });
-  const deskOf = (owner: Owner): Desk => desks.of(owner);
+  const pageSessions = createPageSessions({ open: (onSize) => createPageSession({ ...parts, onSize }) });
+  const pageSessionOf = (owner: Owner): PageSession => pageSessions.of(owner);
 
   add(
     {
       method: 'get',
       path: '/gpt-code-ui/models',
-      summary: 'The models to choose from',
+      summary: 'List the models to choose from',
       tag,
       responses: {
         200: {
@@ -47,7 +47,7 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
     {
       method: 'post',
       path: '/gpt-code-ui/generate',
-      summary: 'Code for a prompt, which waits for api/api to run it; or an answer without any',
+      summary: 'Ask for code, which waits for api/api to run it; or get an answer without code',
       tag,
       body: z
         .looseObject({
@@ -58,13 +58,13 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
         .meta({ id: 'GptCodeUiGenerate' }),
       bounds: largeJson,
       responses: {
-        200: { description: 'What the page shows.', schema: generatedSchema },
-        500: { description: 'The model has failed.', schema: generatedSchema },
+        200: { description: 'The code or the text to show.', schema: generatedSchema },
+        500: { description: 'The model failed.', schema: generatedSchema },
       },
     },
     async ({ c, owner, body }) => {
       const { prompt, model, openAIKey } = body;
-      const { failure, ...generated } = await deskOf(owner).generate(
+      const { failure, ...generated } = await pageSessionOf(owner).generate(
         owner,
         prompt,
         model || undefined,
@@ -80,14 +80,14 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
     {
       method: 'post',
       path: '/gpt-code-ui/inject-context',
-      summary: 'Something that the next prompt should know',
+      summary: 'Add context to the next prompt',
       tag,
       body: z.looseObject({ prompt: z.string().max(100_000) }).meta({ id: 'GptCodeUiContext' }),
       bounds: largeJson,
       responses: { 200: { description: 'It will.', schema: successSchema } },
     },
     ({ c, owner, body }) => {
-      deskOf(owner).inject(body.prompt);
+      pageSessionOf(owner).inject(body.prompt);
       return c.json(success);
     },
   );
@@ -96,13 +96,18 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
     {
       method: 'post',
       path: '/gpt-code-ui/upload',
-      summary: 'Put a file into the box',
+      summary: 'Upload a file to the box',
       tag,
       rawBody: { 'multipart/form-data': z.object({ file: z.string().meta({ format: 'binary' }) }) },
-      responses: { 200: { description: 'It is there; of a table its columns are told.', schema: uploadedSchema } },
+      responses: {
+        200: {
+          description: 'The file was uploaded; for a table, the message lists its columns.',
+          schema: uploadedSchema,
+        },
+      },
     },
     async ({ c, owner }) => {
-      const chat = await deskOf(owner).chat(owner);
+      const chat = await pageSessionOf(owner).chat(owner);
       const type = c.req.header('content-type') ?? '';
       if (!/^multipart\/form-data\b/i.test(type)) return c.json({ error: 'No file part in the request' }, 400);
       using upload = openUpload(c);
@@ -115,11 +120,11 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
         },
         upload.signal,
       );
-      const told = written.map(({ name, preview }) => {
+      const lines = written.map(({ name, preview }) => {
         const columns = preview?.replace('Columns:', '\nThe file contains the following columns:');
         return `File ${name} uploaded successfully.${columns ?? ''}`;
       });
-      return c.json({ message: told.join('\n') });
+      return c.json({ message: lines.join('\n') });
     },
   );
 
@@ -127,7 +132,7 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
     {
       method: 'get',
       path: '/gpt-code-ui/download',
-      summary: 'A file of the box',
+      summary: 'Download a file of the box',
       tag,
       query: z.object({ file: boxPathSchema }),
       responses: {
@@ -138,7 +143,7 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
       },
     },
     async ({ c, owner, query }) => {
-      const file = await parts.files.open(owner, await deskOf(owner).chat(owner), query.file, readRange(c));
+      const file = await parts.files.open(owner, await pageSessionOf(owner).chat(owner), query.file, readRange(c));
       return sendFile(c, file, file.name);
     },
   );
@@ -147,25 +152,27 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
     {
       method: 'get',
       path: '/gpt-code-ui/api/api',
-      summary: 'What was printed and said since this was asked last',
+      summary: 'Poll new output and text',
       tag,
-      responses: { 200: { description: 'It is told once.', schema: resultsSchema } },
+      responses: {
+        200: { description: 'The results since the last poll; each is returned once.', schema: resultsSchema },
+      },
     },
-    ({ c, owner }) => c.json({ results: deskOf(owner).drain() }),
+    ({ c, owner }) => c.json({ results: pageSessionOf(owner).drain() }),
   );
 
   add(
     {
       method: 'post',
       path: '/gpt-code-ui/api/api',
-      summary: 'Run code: that of the answer, which then goes on, or any other',
+      summary: 'Run code: that of the pending answer, which then continues, or any other',
       tag,
       body: z.looseObject({ command: z.string().min(1).max(1_000_000) }).meta({ id: 'GptCodeUiCommand' }),
       bounds: largeJson,
-      responses: { 200: { description: 'It runs; api/api tells what it prints.', schema: successSchema } },
+      responses: { 200: { description: 'The code runs; poll api/api for its output.', schema: successSchema } },
     },
     async ({ c, owner, body }) => {
-      await deskOf(owner).run(owner, body.command);
+      await pageSessionOf(owner).run(owner, body.command);
       return c.json(success);
     },
   );
@@ -174,13 +181,13 @@ export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): v
     {
       method: 'post',
       path: '/gpt-code-ui/api/restart',
-      summary: 'A fresh kernel: variables are gone, files stay',
+      summary: 'Restart the kernel: variables are lost, files stay',
       tag,
       body: z.looseObject({}).meta({ id: 'GptCodeUiRestart' }),
       responses: { 200: { description: 'It is there.', schema: successSchema } },
     },
     async ({ c, owner }) => {
-      await deskOf(owner).restart(owner);
+      await pageSessionOf(owner).restart(owner);
       return c.json(success);
     },
   );

@@ -14,19 +14,19 @@ const tag = 'OpenAI';
 const completionSchema = z.looseObject({ id: z.string(), object: z.literal('chat.completion') }).meta({
   id: 'ChatCompletion',
   description:
-    'As OpenAI has it. `codebox` holds the chat (to go on with as session_id), its files and its code with output.',
+    "In OpenAI's form. `codebox` has the chat (pass it as session_id to continue), its files and its code with output.",
 });
 const chunkSchema = z.string().meta({ id: 'ChatCompletionChunks', description: 'chat.completion.chunk, then [DONE].' });
 
 const frame = (value: unknown): string => `data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
 
-/** `POST /v1/chat/completions`, as OpenAI's clients speak it: each answer may run code in the box of its chat. */
+/** `POST /v1/chat/completions` for OpenAI's clients: each answer may run code in the box of its chat. */
 export const addChatCompletionRoute = ({ add }: Endpoints, turns: Turns, stopping: AbortSignal): void =>
   add(
     {
       method: 'post',
       path: '/v1/chat/completions',
-      summary: 'A chat completion whose answer may run code',
+      summary: 'Create a chat completion that may run code',
       tag,
       body: chatCompletionRequestSchema,
       bounds: longJson,

@@ -1,8 +1,8 @@
 import type { ResponseCodeInterpreterToolCall, ResponseStreamEvent } from 'openai/resources/responses/responses';
 import type { ItemPlace } from './message-item.ts';
 
-/** One run of code, and the events by which it is told. */
-export const createCodeItem = ({ id, index, take }: ItemPlace, container: string, code: string) => {
+/** The output item of one run of code, and the events that describe it. */
+export const createCodeItem = ({ id, index, nextNumber }: ItemPlace, container: string, code: string) => {
   const item: ResponseCodeInterpreterToolCall = {
     id,
     type: 'code_interpreter_call',
@@ -16,7 +16,7 @@ export const createCodeItem = ({ id, index, take }: ItemPlace, container: string
   const completed = (): ResponseStreamEvent => ({
     ...place,
     type: 'response.code_interpreter_call.completed',
-    sequence_number: take(),
+    sequence_number: nextNumber(),
   });
 
   return {
@@ -28,28 +28,28 @@ export const createCodeItem = ({ id, index, take }: ItemPlace, container: string
         type: 'response.output_item.added',
         output_index: index,
         item: { ...item, code: '' },
-        sequence_number: take(),
+        sequence_number: nextNumber(),
       },
-      { ...place, type: 'response.code_interpreter_call.in_progress', sequence_number: take() },
-      { ...place, type: 'response.code_interpreter_call_code.delta', delta: code, sequence_number: take() },
-      { ...place, type: 'response.code_interpreter_call_code.done', code, sequence_number: take() },
+      { ...place, type: 'response.code_interpreter_call.in_progress', sequence_number: nextNumber() },
+      { ...place, type: 'response.code_interpreter_call_code.delta', delta: code, sequence_number: nextNumber() },
+      { ...place, type: 'response.code_interpreter_call_code.done', code, sequence_number: nextNumber() },
     ],
 
     interpret(): ResponseStreamEvent {
       item.status = 'interpreting';
-      return { ...place, type: 'response.code_interpreter_call.interpreting', sequence_number: take() };
+      return { ...place, type: 'response.code_interpreter_call.interpreting', sequence_number: nextNumber() };
     },
 
     show(url: string): void {
       images.push({ type: 'image', url });
     },
 
-    /** Ends it with what it printed. */
+    /** Ends the item with its output. */
     close(status: 'completed' | 'incomplete' | 'failed', logs: string): ResponseStreamEvent[] {
       item.status = status;
       item.outputs = [...(logs === '' ? [] : [{ type: 'logs' as const, logs }]), ...images];
       const done: ResponseStreamEvent[] = status === 'completed' ? [completed()] : [];
-      return [...done, { type: 'response.output_item.done', output_index: index, item, sequence_number: take() }];
+      return [...done, { type: 'response.output_item.done', output_index: index, item, sequence_number: nextNumber() }];
     },
   };
 };

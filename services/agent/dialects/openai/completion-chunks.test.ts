@@ -33,7 +33,7 @@ const chunksOf = (events: AnswerEvent[], includeUsage = false) =>
     createCompletionChunks({ id: 'chatcmpl-1', model: 'm', chat: 'chat-1', created: 1, origin, includeUsage }),
   );
 
-test('a completion is the text with its pictures and the files that it made, and the code beside', () => {
+test('a completion has the text with pictures and links to files, and the code separately', () => {
   const completion = toCompletion(chunksOf(answer), { input: 3, output: 4 });
   expect(completion?.choices[0]?.message.content).toBe(
     `I plot.\n\n![f.png](${origin}/v1/files/t/f.png)\n\nThere it is.\n\n- [a.csv](${origin}/v1/files/t/a.csv)`,
@@ -47,7 +47,7 @@ test('a completion is the text with its pictures and the files that it made, and
   });
 });
 
-test('a stream begins with the role, ends with the reason, and tells tokens only when asked to', () => {
+test('a stream begins with the role, ends with the reason, and reports tokens only on request', () => {
   const chunks = chunksOf(answer);
   expect(chunks[0]?.choices[0]?.delta).toEqual({ role: 'assistant', content: '' });
   expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('stop');
@@ -57,7 +57,7 @@ test('a stream begins with the role, ends with the reason, and tells tokens only
   expect(counted.slice(0, -1).every(({ usage }) => usage === null)).toBe(true);
 });
 
-test('an answer that failed is no completion', () => {
+test('a failed answer yields no completion', () => {
   const failed = answer.map((event) => (event.type === 'done' ? { ...event, status: 'error' as const } : event));
   expect(toCompletion(chunksOf(failed), null)).toBeUndefined();
 });

@@ -5,9 +5,9 @@ import { createAnswerMarkdown } from '../answer-markdown.ts';
 import { type CodeLogEntry, createCodeLog } from '../code-log.ts';
 import { absolute } from '../links.ts';
 
-/** What a chat completion says beside OpenAI's fields. */
+/** Fields that a chat completion has in addition to OpenAI's. */
 interface CodeboxExtension {
-  /** To be sent as `session_id` to go on; null when the chat is not kept. */
+  /** The chat to pass as `session_id` to continue; null when the chat is not kept. */
   chat: string | null;
   /** How the answer ended. */
   status: string;
@@ -21,17 +21,20 @@ export type Completion = ChatCompletion & { codebox: CodeboxExtension };
 export interface CompletionShape {
   id: string;
   model: string;
-  /** Null when it is removed at the end. */
+  /** Null when the chat is removed at the end. */
   chat: string | null;
-  /** In seconds. */
+  /** Unix time in seconds. */
   created: number;
-  /** Of the links in it. */
+  /** The origin of the links in the text. */
   origin: string;
-  /** Whether a last chunk tells of the tokens. */
+  /** Whether a last chunk reports the tokens. */
   includeUsage: boolean;
 }
 
-/** Turns the events of an answer into the chunks of a streamed chat completion; `error` and its `done` become none. */
+/**
+ * Converts the events of an answer to the chunks of a streamed chat completion; `error` and the `done` of a failed
+ * answer yield none.
+ */
 export const createCompletionChunks = ({ id, model, chat, created, origin, includeUsage }: CompletionShape) => {
   const markdown = createAnswerMarkdown(origin);
   const log = createCodeLog();
@@ -67,7 +70,7 @@ export const createCompletionChunks = ({ id, model, chat, created, origin, inclu
   };
 };
 
-/** The chunks of an answer as one completion. */
+/** Joins the chunks of an answer to one completion. */
 export const toCompletion = (chunks: readonly Chunk[], tokens: Tokens | null): Completion | undefined => {
   const last = chunks.find(({ codebox }) => codebox !== undefined);
   if (last?.codebox === undefined) return undefined;

@@ -19,7 +19,7 @@ const refused = (messages: unknown[], more: Record<string, unknown> = {}) => {
 
 const data = `data:text/csv;base64,${Buffer.from('a,b\n').toString('base64')}`;
 
-test('messages are a question, what came before, and notes; files come with the message that has them', () => {
+test('messages become a question, earlier messages and notes; files belong to the message that has them', () => {
   const asked = read([
     { role: 'system', content: 'Be brief.' },
     { role: 'user', content: [{ type: 'file', file: { filename: 'old.csv', file_data: data } }] },
@@ -46,7 +46,7 @@ test('messages are a question, what came before, and notes; files come with the 
   expect(asked.earlierFiles.map(({ name }) => name)).toEqual(['old.csv']);
 });
 
-test('what cannot be done is refused, with the place of it', () => {
+test('an unsupported request is refused with a pointer to the field', () => {
   const user = { role: 'user', content: 'hi' };
   const picture = {
     role: 'user',

@@ -10,15 +10,15 @@ const partSchema = z.discriminatedUnion(
   'type',
   [
     z.looseObject({ type: z.literal('text'), text }),
-    z
-      .looseObject({ type: z.literal('image_url'), image_url: z.looseObject({ url: z.string() }) })
-      .meta({ description: 'A data URL. It is put into the box as a file; the model does not see it, its code can.' }),
+    z.looseObject({ type: z.literal('image_url'), image_url: z.looseObject({ url: z.string() }) }).meta({
+      description: 'A data URL. It is stored in the box as a file, which code can read; the model does not see it.',
+    }),
     z
       .looseObject({
         type: z.literal('file'),
         file: z.looseObject({ filename: z.string().nullish(), file_data: z.string() }),
       })
-      .meta({ description: 'As a data URL or base64. It is put into the box.' }),
+      .meta({ description: 'A data URL or base64. It is stored in the box as a file.' }),
   ],
   { error: 'must be of type text, image_url or file' },
 );
@@ -32,25 +32,24 @@ const messageSchema = z.looseObject({
 
 const ownTools = 'must be empty or code_interpreter: this model has its own tools and calls none of its client';
 
-/** `POST /v1/chat/completions`. What is not named here, such as `temperature`, is taken and has no effect. */
+/** `POST /v1/chat/completions`. Other fields, such as `temperature`, are accepted and have no effect. */
 export const chatCompletionRequestSchema = z
   .looseObject({
     model: modelNameSchema
       .nullish()
-      .meta({ description: 'As GET /v1/models lists it; the default one when left out.' }),
+      .meta({ description: 'A name from GET /v1/models; the default model when left out.' }),
     messages: z
       .array(messageSchema)
       .min(1)
       .max(2000)
-      .meta({ description: 'The last one is the question. In a session the earlier ones are not read.' }),
+      .meta({ description: 'The last message is the question. In a session the earlier ones are ignored.' }),
     stream: z.boolean().nullish(),
     stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
     user: plainText().min(1).max(256).nullish().meta({ description: 'As X-CodeBox-User.' }),
-    session_id: plainText()
-      .min(1)
-      .max(256)
-      .nullish()
-      .meta({ description: 'A chat, or any name of your own: its chat and box go on. Also metadata.session_id.' }),
+    session_id: plainText().min(1).max(256).nullish().meta({
+      description:
+        'The id of a chat, or any name of your own, whose chat and box continue. Also accepted as metadata.session_id.',
+    }),
     metadata: metadataSchema.nullish(),
     n: z.literal(1, { error: 'must be 1' }).nullish(),
     tools: z
@@ -64,7 +63,7 @@ export const chatCompletionRequestSchema = z
 
 export type ChatCompletionRequest = z.infer<typeof chatCompletionRequestSchema>;
 
-/** What the messages of a chat completion ask for. Throws `invalid_request` when the last one is not of the user. */
+/** Reads the messages of a chat completion. Throws `invalid_request` when the last one is not from the user. */
 export const readMessages = (messages: ChatCompletionRequest['messages']): Asked => {
   let pictures = 0;
   const toFile = (part: Exclude<Part, { type: 'text' }>, pointer: string, index: number): InlineFile => {

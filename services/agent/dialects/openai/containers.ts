@@ -12,7 +12,7 @@ import { containerFileId, containerId, fromContainerFileId, fromContainerId } fr
 const tag = 'OpenAI';
 const params = z.object({ container: z.string().max(64) });
 const fileParams = params.extend({ file: z.string().max(8192) });
-/** Of a container's files and folders so many are looked at: those that come first by their paths. */
+/** How many files and folders of a container are considered: the first ones by path. */
 const maxEntries = 10_000;
 
 const containerSchema = z
@@ -51,15 +51,15 @@ const fileListSchema = z
 const listQuery = z.object({
   limit: queryInteger().min(1).max(100).default(20),
   order: z.enum(['asc', 'desc']).default('desc'),
-  after: z.string().max(8192).optional().meta({ description: 'The id of the last file of the page before.' }),
+  after: z.string().max(8192).optional().meta({ description: 'The id of the last file of the previous page.' }),
 });
 const binary = z.string().meta({ format: 'binary' });
 
 type FileFacts = Pick<FileEntry, 'path' | 'sizeBytes' | 'modifiedAt'>;
 
-/** `/v1/containers`, as OpenAI's clients read what code of a response has made. */
+/** `/v1/containers`, where OpenAI's clients read the files that the code of a response created. */
 export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: Files): void => {
-  /** What a file is like; throws for a folder. */
+  /** The metadata of a file; throws for a folder. */
   const read = async (owner: Owner, { container, file }: z.infer<typeof fileParams>): Promise<FileFacts> => {
     const path = pathIn(file);
     const { headers, body } = await files.open(owner, chatOf(container), path);
@@ -72,7 +72,7 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     {
       method: 'get',
       path: '/v1/containers/{container}',
-      summary: 'The container of a response',
+      summary: 'Read the container of a response',
       tag,
       params,
       responses: { 200: { description: 'It.', schema: containerSchema } },
@@ -84,10 +84,10 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     {
       method: 'delete',
       path: '/v1/containers/{container}',
-      summary: 'Remove a container with its chat and the responses of it',
+      summary: 'Delete a container with its chat and all its responses',
       tag,
       params,
-      responses: { 204: { description: 'It is gone.' } },
+      responses: { 204: { description: 'It was deleted.' } },
     },
     async ({ c, owner, params }) => {
       await chats.remove(owner, chatOf(params.container));
@@ -99,11 +99,11 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     {
       method: 'get',
       path: '/v1/containers/{container}/files',
-      summary: `The files of a container, by time of their last change: those among its first ${maxEntries} entries by path`,
+      summary: `List the files of a container by the time of their last change, among its first ${maxEntries} entries by path`,
       tag,
       params,
       query: listQuery,
-      responses: { 200: { description: 'A page of them.', schema: fileListSchema } },
+      responses: { 200: { description: 'A page of files.', schema: fileListSchema } },
     },
     async ({ c, owner, params, query }) => {
       const chat = chatOf(params.container);
@@ -125,7 +125,7 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     {
       method: 'post',
       path: '/v1/containers/{container}/files',
-      summary: 'Put a file into a container',
+      summary: 'Upload a file to a container',
       tag,
       params,
       rawBody: { 'multipart/form-data': z.object({ file: binary }) },
@@ -150,7 +150,7 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     {
       method: 'get',
       path: '/v1/containers/{container}/files/{file}',
-      summary: 'A file of a container',
+      summary: 'Read the metadata of a file of a container',
       tag,
       params: fileParams,
       responses: { 200: { description: 'It.', schema: fileSchema } },
@@ -162,7 +162,7 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     {
       method: 'get',
       path: '/v1/containers/{container}/files/{file}/content',
-      summary: 'The bytes of a file of a container',
+      summary: 'Download a file of a container',
       tag,
       params: fileParams,
       responses: { 200: { description: 'The bytes.', types: { 'application/octet-stream': binary } } },
@@ -177,10 +177,10 @@ export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: File
     {
       method: 'delete',
       path: '/v1/containers/{container}/files/{file}',
-      summary: 'Remove a file of a container',
+      summary: 'Delete a file of a container',
       tag,
       params: fileParams,
-      responses: { 204: { description: 'It is gone.' } },
+      responses: { 204: { description: 'It was deleted.' } },
     },
     async ({ c, owner, params }) => {
       const { path } = await read(owner, params);
@@ -196,7 +196,7 @@ const chatOf = (container: string): string => {
   return chat;
 };
 
-/** The path that the id of a file stands for. */
+/** The path that the id of a file encodes. */
 const pathIn = (file: string): string => {
   const path = fromContainerFileId(file);
   if (path === undefined || !urlPathSchema.safeParse(path).success) throw noFile();
@@ -205,7 +205,7 @@ const pathIn = (file: string): string => {
 
 const noFile = () => new CodeBoxError('not_found', 'There is no such file in the container.');
 
-/** Its path with all bytes of its name. */
+/** The path of an entry with all bytes of its name. */
 const pathOf = ({ path, encodedPath }: FileEntry): string =>
   encodedPath === undefined ? path : decodePath(encodedPath);
 

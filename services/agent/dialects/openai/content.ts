@@ -1,22 +1,22 @@
 import { boxPathSchema } from '#contract';
 import { faulty } from '../../../http/fault.ts';
 
-/** A file that came inside of a message. */
+/** A file inside a message. */
 export interface InlineFile {
   name: string;
   bytes: Uint8Array;
 }
 
-/** What a conversation in OpenAI's words asks for. */
+/** What a conversation in OpenAI's form asks for. */
 export interface Asked {
-  /** Of the system and the developer. */
+  /** Texts of the system and the developer. */
   notes: string[];
-  /** Before the question, the oldest first; a chat that goes on has its own. */
+  /** Messages before the question, oldest first; ignored when the chat has its own. */
   earlier: { role: 'user' | 'assistant'; content: string }[];
   question: string;
-  /** Of the question. */
+  /** Files of the question. */
   files: InlineFile[];
-  /** Of the messages before it. */
+  /** Files of the messages before it. */
   earlierFiles: InlineFile[];
 }
 
@@ -34,8 +34,8 @@ const endings: Record<string, string> = {
 };
 
 /**
- * The file of a data URL, or of plain base64. Without a name it gets `fallback` with an ending for its type. Throws
- * `invalid_request` at `pointer` for what is neither, and for a name that cannot be one.
+ * The file of a data URL, or of plain base64. Without a name it gets `fallback` with an extension for its type. Throws
+ * `invalid_request` at `pointer` for other text, and for an invalid name.
  */
 export const toInlineFile = (
   data: string,
@@ -52,8 +52,7 @@ export const toInlineFile = (
   const bytes = isPlain ? percentDecoded(text, pointer) : Buffer.from(text, 'base64');
   const named = name ?? `${fallback}.${endings[head?.[1] ?? ''] ?? 'bin'}`;
   const path = boxPathSchema.safeParse(named);
-  if (!path.success)
-    throw faulty([{ pointer, detail: `has a filename that is none: ${path.error.issues[0]?.message}` }]);
+  if (!path.success) throw faulty([{ pointer, detail: `has an invalid filename: ${path.error.issues[0]?.message}` }]);
   return { name: path.data, bytes };
 };
 
@@ -65,7 +64,7 @@ const percentDecoded = (text: string, pointer: string): Uint8Array => {
   }
 };
 
-/** One message, with its parts put together. */
+/** One message, with its parts joined. */
 export interface Said {
   role: 'system' | 'developer' | 'user' | 'assistant';
   text: string;
@@ -73,8 +72,8 @@ export interface Said {
 }
 
 /**
- * What a conversation asks for: its last message, of the user, is the question. Of files with the same name the latest stays.
- * Throws `invalid_request` at `pointer` when there is no question.
+ * Reads a conversation: its last message, from the user, is the question. Of files with the same name, the latest is
+ * kept. Throws `invalid_request` at `pointer` when there is no question.
  */
 export const toAsked = (conversation: readonly Said[], pointer: string): Asked => {
   const last = conversation.at(-1);

@@ -8,10 +8,10 @@ const file = /^cfile_([\w-]+)$/;
 
 const suffixOf = (id: string): string => suffix.exec(id)?.[1] ?? id;
 
-/** A response is one answer of a chat: its id names both. */
+/** A response is one answer of a chat, and its id encodes both. */
 export const responseId = (chat: string, message: string): string => `resp_${suffixOf(chat)}_${suffixOf(message)}`;
 
-/** The chat and the answer that the id of a response names; undefined for what is none. */
+/** The chat and the answer that the id of a response encodes; undefined when it is invalid. */
 export const fromResponseId = (id: string): { chat: string; message: string } | undefined => {
   const [, chat, message] = response.exec(id) ?? [];
   return chat && message ? { chat: `chat-${chat}`, message: `msg-${message}` } : undefined;
@@ -25,13 +25,13 @@ export const fromContainerId = (id: string): string | undefined => {
   return chat && `chat-${chat}`;
 };
 
-/** A file of a container, by the bytes of its path: the same path is the same file. */
+/** The id of a file of a container encodes the bytes of its path: the same path has the same id. */
 export const containerFileId = (path: string): string => {
   const bytes = encodePath(path).replace(/%(..)/g, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)));
   return `cfile_${Buffer.from(bytes, 'latin1').toString('base64url')}`;
 };
 
-/** The path that the id of a file names; undefined for what is none. */
+/** The path that the id of a file encodes; undefined when it is invalid. */
 export const fromContainerFileId = (id: string): string | undefined => {
   const bytes = file.exec(id)?.[1];
   return bytes && decodePath(Buffer.from(bytes, 'base64url').toString('hex').replace(/../g, '%$&'));

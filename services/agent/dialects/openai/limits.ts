@@ -1,12 +1,12 @@
 import { z } from 'zod';
 
-/** As OpenAI has them. */
+/** OpenAI's own limits. */
 const maxEntries = 16;
 export const maxTools = 128;
-/** Of one call of the code interpreter. */
+/** Outputs of one call of the code interpreter. */
 export const maxOutputs = 1000;
 
-/** Counted before any of it is looked at: of thousands of wrong values each would be a fault of its own. */
+/** Checked before the values are: otherwise each of thousands of wrong values would be reported as a fault. */
 export const metadataSchema = z
   .record(z.string(), z.unknown())
   .refine((given) => Object.keys(given).length <= maxEntries, {

@@ -7,17 +7,17 @@ import type { Attachment } from '#contract';
 import { linksTo } from '../links.ts';
 import { containerFileId } from './ids.ts';
 
-/** Where an item stands in a response, and the next number of an event. */
+/** The position of an item in a response, and the counter of its events. */
 export interface ItemPlace {
   id: string;
   index: number;
-  take: () => number;
+  nextNumber: () => number;
 }
 
 type Citation = ResponseOutputText.ContainerFileCitation;
 
-/** A text of the assistant, and the events by which it is told. */
-export const createMessageItem = ({ id, index, take }: ItemPlace) => {
+/** The output item of a text of the assistant, and the events that describe it. */
+export const createMessageItem = ({ id, index, nextNumber }: ItemPlace) => {
   const text: ResponseOutputText = { type: 'output_text', text: '', annotations: [], logprobs: [] };
   const item: ResponseOutputMessage = { id, type: 'message', role: 'assistant', status: 'in_progress', content: [] };
   const place = { item_id: id, output_index: index, content_index: 0 };
@@ -27,7 +27,7 @@ export const createMessageItem = ({ id, index, take }: ItemPlace) => {
     type: 'response.output_text.annotation.added',
     annotation: citation,
     annotation_index: at,
-    sequence_number: take(),
+    sequence_number: nextNumber(),
   });
 
   return {
@@ -39,17 +39,17 @@ export const createMessageItem = ({ id, index, take }: ItemPlace) => {
         type: 'response.output_item.added',
         output_index: index,
         item: { ...item, content: [] },
-        sequence_number: take(),
+        sequence_number: nextNumber(),
       },
-      { ...place, type: 'response.content_part.added', part: { ...text }, sequence_number: take() },
+      { ...place, type: 'response.content_part.added', part: { ...text }, sequence_number: nextNumber() },
     ],
 
     say(delta: string): ResponseStreamEvent {
       text.text += delta;
-      return { ...place, type: 'response.output_text.delta', delta, logprobs: [], sequence_number: take() };
+      return { ...place, type: 'response.output_text.delta', delta, logprobs: [], sequence_number: nextNumber() };
     },
 
-    /** Ends it, citing the files that its text links to, and those that no text has named behind its end. */
+    /** Ends the item and cites the files that its text links to; files that no text names are cited at its end. */
     close(container: string, named: readonly Attachment[], unnamed: readonly Attachment[]): ResponseStreamEvent[] {
       const cite = ({ path, name }: Attachment, start: number, end: number): Citation => ({
         type: 'container_file_citation',
@@ -69,9 +69,9 @@ export const createMessageItem = ({ id, index, take }: ItemPlace) => {
       item.status = 'completed';
       return [
         ...citations.map(annotation),
-        { ...place, type: 'response.output_text.done', text: text.text, logprobs: [], sequence_number: take() },
-        { ...place, type: 'response.content_part.done', part: text, sequence_number: take() },
-        { type: 'response.output_item.done', output_index: index, item, sequence_number: take() },
+        { ...place, type: 'response.output_text.done', text: text.text, logprobs: [], sequence_number: nextNumber() },
+        { ...place, type: 'response.content_part.done', part: text, sequence_number: nextNumber() },
+        { type: 'response.output_item.done', output_index: index, item, sequence_number: nextNumber() },
       ];
     },
   };

@@ -5,13 +5,13 @@ import { CodeBoxError, errorCodes } from '#contract';
 import type { HttpEnv } from '../../../http/env.ts';
 import { toProblem } from '../../../http/problem.ts';
 
-/** An error as OpenAI's clients read it. */
+/** An error in OpenAI's form. */
 export const openAiErrorSchema = z
   .object({
     error: z.object({
       message: z.string(),
       type: z.string(),
-      param: z.string().nullable().meta({ description: 'The field that is at fault, as `messages[0].content`.' }),
+      param: z.string().nullable().meta({ description: 'The field at fault, for example `messages[0].content`.' }),
       code: z.string().nullable(),
     }),
   })
@@ -25,18 +25,18 @@ const types: Record<number, string> = {
   429: 'rate_limit_error',
 };
 
-/** What OpenAI calls an error that its clients look for; others keep the word that CodeBox has for it. */
+/** Codes that OpenAI's clients look for; other errors keep CodeBox's code. */
 const codes: Partial<Record<CodeBoxError['code'], string>> = {
   unauthorized: 'invalid_api_key',
   too_many_requests: 'rate_limit_exceeded',
   quota_exceeded: 'insufficient_quota',
 };
 
-/** The paths that answer in OpenAI's words, errors too. */
+/** Whether responses at this path have OpenAI's form, errors included. */
 export const isOpenAiPath = (path: string): boolean =>
   /^\/v1\/(?:chat\/completions|responses|containers)(?:\/|$)/.test(path);
 
-/** An error in OpenAI's words, with its status. */
+/** Converts an error to OpenAI's form, with its status. */
 export const toOpenAiError = (error: CodeBoxError): { status: number; body: OpenAiError } => {
   const [fault] = error.errors;
   const isModel = fault?.pointer === '/model';
@@ -47,7 +47,7 @@ export const toOpenAiError = (error: CodeBoxError): { status: number; body: Open
   return { status, body: { error: { message: error.message, type, param, code } } };
 };
 
-/** The answer to a request that failed, for OpenAI's clients. */
+/** The response to a failed request, for OpenAI's clients. */
 export const openAiErrorResponse = <E extends HttpEnv>(c: Context<E>, error: CodeBoxError): Response => {
   const { status, body } = toOpenAiError(error);
   const { retryAfterSeconds } = toProblem(error, '');
@@ -56,13 +56,13 @@ export const openAiErrorResponse = <E extends HttpEnv>(c: Context<E>, error: Cod
   return c.json(body, status as ContentfulStatusCode);
 };
 
-/** The error of an answer that was not made. A wrong key of the model's is not one of the caller's. */
+/** The error of a failed answer. A key that the model's provider refuses is not an error of the caller's key. */
 export const answerError = ({ code, detail }: { code: string; detail: string }): CodeBoxError => {
   const known = errorCodes.find((each) => each === code) ?? 'internal';
   return new CodeBoxError(known === 'unauthorized' ? 'forbidden' : known, detail);
 };
 
-/** `/messages/0/content` as `messages[0].content`. */
+/** Converts `/messages/0/content` to `messages[0].content`. */
 const toParam = (pointer: string): string | null => {
   const parts = pointer.split('/').slice(1);
   return parts.length === 0

@@ -20,7 +20,7 @@ const file = (name: string): Attachment => ({
 
 type Unnumbered = AnswerEvent extends infer E ? (E extends AnswerEvent ? Omit<E, 'seq'> : never) : never;
 
-const tell = (events: Unnumbered[]): ResponseStreamEvent[] => {
+const render = (events: Unnumbered[]): ResponseStreamEvent[] => {
   const responses = createResponseEvents(
     {
       id: responseId(chat, message),
@@ -61,8 +61,8 @@ const last = (events: ResponseStreamEvent[]) => {
   return event.response;
 };
 
-test('code, its output and the cited file come as items in order, numbered without gaps', () => {
-  const events = tell([
+test('code, its output and the cited file become items in order, numbered without gaps', () => {
+  const events = render([
     start,
     { type: 'text', text: 'I compute.' },
     code('running'),
@@ -122,13 +122,13 @@ test('code, its output and the cited file come as items in order, numbered witho
   if (text?.type !== 'output_text') throw new Error('there is no text');
   const [citation, ...more] = text.annotations;
   expect(more).toEqual([]);
-  if (citation?.type !== 'container_file_citation') throw new Error('nothing is cited');
+  if (citation?.type !== 'container_file_citation') throw new Error('there is no citation');
   expect(citation).toMatchObject({ container_id: containerId(chat), file_id: containerFileId('a b.csv') });
   expect(text.text.slice(citation.start_index, citation.end_index)).toBe(`${origin}/v1/files/x.y/a%20b.csv`);
 });
 
-test('a file that no text names is cited behind the last text, also of an answer without one', () => {
-  const output = (events: Unnumbered[]) => last(tell(events)).output.at(-1);
+test('a file that no text names is cited at the end of the last text, also in an answer without text', () => {
+  const output = (events: Unnumbered[]) => last(render(events)).output.at(-1);
   const cited = { type: 'container_file_citation', filename: 'a.csv', start_index: 4, end_index: 4 };
   const made = done({ files: [file('a.csv')] });
   expect(output([start, { type: 'text', text: 'Done' }, made])).toMatchObject({ content: [{ annotations: [cited] }] });
@@ -137,15 +137,15 @@ test('a file that no text names is cited behind the last text, also of an answer
   });
 });
 
-test('code that was not run, or whose run the answer did not outlive, is incomplete', () => {
-  expect(last(tell([start, code('declined'), done()])).output[0]).toMatchObject({ status: 'incomplete' });
-  expect(last(tell([start, code('running'), done({ status: 'stopped' })]))).toMatchObject({
+test('code that did not run, or that was still running when the answer ended, is incomplete', () => {
+  expect(last(render([start, code('declined'), done()])).output[0]).toMatchObject({ status: 'incomplete' });
+  expect(last(render([start, code('running'), done({ status: 'stopped' })]))).toMatchObject({
     status: 'incomplete',
     output: [{ status: 'incomplete' }],
   });
 });
 
-test('code that is run again is a further item with its own output', () => {
+test('code that runs again is another item with its own output', () => {
   const ran = (status: 'error' | 'ok'): Unnumbered => ({ type: 'ran', call: 'c1', status, durationMs: 1 });
   const print = (text: string): Unnumbered => ({ type: 'output', call: 'c1', event: { seq: 1, type: 'stdout', text } });
   const events = [
@@ -158,14 +158,14 @@ test('code that is run again is a further item with its own output', () => {
     ran('ok'),
     done(),
   ];
-  expect(last(tell(events)).output).toMatchObject([
+  expect(last(render(events)).output).toMatchObject([
     { status: 'completed', outputs: [{ logs: 'no module' }] },
     { status: 'completed', outputs: [{ logs: '7' }] },
   ]);
 });
 
-test('an answer that failed ends with what went wrong', () => {
-  const events = tell([
+test('a failed answer ends with its error', () => {
+  const events = render([
     start,
     { type: 'error', code: 'too_many_requests', detail: 'Later.' },
     done({ status: 'error' }),
@@ -174,7 +174,7 @@ test('an answer that failed ends with what went wrong', () => {
   expect(last(events)).toMatchObject({ status: 'failed', error: { code: 'rate_limit_exceeded', message: 'Later.' } });
 });
 
-test('an id of a response names its chat and its answer, and nothing else does', () => {
+test('only the id of a response decodes to a chat and an answer', () => {
   expect(fromResponseId(responseId(chat, message))).toEqual({ chat, message });
   expect(fromContainerId(containerId(chat))).toBe(chat);
   for (const id of ['', 'resp_x', `${responseId(chat, message)}x`, `resp_${'A'.repeat(26)}_${'b'.repeat(26)}`]) {

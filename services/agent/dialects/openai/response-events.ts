@@ -8,8 +8,8 @@ import { createMessageItem, type MessageItem } from './message-item.ts';
 import { openResponse, type ResponseShape, toUsage } from './response-shape.ts';
 
 /**
- * Turns the events of an answer into those of a streamed response; the last one holds the whole response. Pictures are outputs of
- * their code, files are cited where the text links to them. Links begin with `origin`.
+ * Converts the events of an answer to those of a streamed response; the last one has the whole response. Pictures are
+ * outputs of their code, and files are cited where the text links to them. Links begin with `origin`.
  */
 export const createResponseEvents = (shape: ResponseShape, origin: string) => {
   const response = openResponse(shape);
@@ -21,11 +21,11 @@ export const createResponseEvents = (shape: ResponseShape, origin: string) => {
   let message: MessageItem | undefined;
   let failure: { code: string; detail: string } | undefined;
   let sequence = 0;
-  const take = () => sequence++;
+  const nextNumber = () => sequence++;
 
   const placeOf = (prefix: string) => {
     const index = response.output.length;
-    return { id: `${prefix}_${shape.id.slice('resp_'.length)}_${index}`, index, take };
+    return { id: `${prefix}_${shape.id.slice('resp_'.length)}_${index}`, index, nextNumber };
   };
 
   const openMessage = (): ResponseStreamEvent[] => {
@@ -35,7 +35,7 @@ export const createResponseEvents = (shape: ResponseShape, origin: string) => {
     return message.open();
   };
 
-  /** `isLast`: no other text comes, so that it cites what none has named. */
+  /** `isLast`: no other text follows, so this one cites the files that no text names. */
   const closeMessage = (isLast: boolean): ResponseStreamEvent[] => {
     if (!message) return [];
     const text = message.text();
@@ -63,7 +63,7 @@ export const createResponseEvents = (shape: ResponseShape, origin: string) => {
 
   const onCode = ({ call, code, state }: Extract<AnswerEvent, { type: 'code' }>): ResponseStreamEvent[] => {
     const known = codes.get(call);
-    // Code that is run again, after what it lacked was installed, is a further item.
+    // Code that runs again, after a missing package was installed, becomes another item.
     const isNew = known === undefined || (!known.isOpen() && state === 'running');
     const events = isNew ? openCode(call, code) : [];
     const item = codes.get(call);
@@ -88,20 +88,20 @@ export const createResponseEvents = (shape: ResponseShape, origin: string) => {
     if (status === 'error') {
       response.status = 'failed';
       const code = failure?.code === 'too_many_requests' ? 'rate_limit_exceeded' : 'server_error';
-      response.error = { code, message: failure?.detail ?? 'The answer could not be made.' };
-      return { type: 'response.failed', response, sequence_number: take() };
+      response.error = { code, message: failure?.detail ?? 'The answer could not be generated.' };
+      return { type: 'response.failed', response, sequence_number: nextNumber() };
     }
     if (status === 'ok') {
       response.status = 'completed';
-      return { type: 'response.completed', response, sequence_number: take() };
+      return { type: 'response.completed', response, sequence_number: nextNumber() };
     }
     response.status = 'incomplete';
     response.incomplete_details = status === 'limit' ? { reason: 'max_messages' } : null;
-    return { type: 'response.incomplete', response, sequence_number: take() };
+    return { type: 'response.incomplete', response, sequence_number: nextNumber() };
   };
 
   return {
-    /** As far as it has come. */
+    /** The response so far. */
     response: (): Response => response,
 
     next(event: AnswerEvent): ResponseStreamEvent[] {
@@ -109,8 +109,8 @@ export const createResponseEvents = (shape: ResponseShape, origin: string) => {
       switch (event.type) {
         case 'start':
           return [
-            { type: 'response.created', response: structuredClone(response), sequence_number: take() },
-            { type: 'response.in_progress', response: structuredClone(response), sequence_number: take() },
+            { type: 'response.created', response: structuredClone(response), sequence_number: nextNumber() },
+            { type: 'response.in_progress', response: structuredClone(response), sequence_number: nextNumber() },
           ];
         case 'text': {
           if (event.text === '') return [];

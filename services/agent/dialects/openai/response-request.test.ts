@@ -18,7 +18,7 @@ const paramOf = (body: Record<string, unknown>): string | null => {
 
 const data = `data:text/plain;base64,${Buffer.from('hi').toString('base64')}`;
 
-test('a text is a question; instructions are a note', () => {
+test('a text becomes the question, instructions become a note', () => {
   expect(read({ input: 'How many?', instructions: 'Be brief.' })).toEqual({
     notes: ['Be brief.'],
     earlier: [],
@@ -28,7 +28,7 @@ test('a text is a question; instructions are a note', () => {
   });
 });
 
-test('items hold what was said before, with the code that an earlier response has run', () => {
+test('items carry earlier messages and the code that an earlier response ran', () => {
   const asked = read({
     input: [
       { role: 'developer', content: 'In English.' },
@@ -70,7 +70,7 @@ test('items hold what was said before, with the code that an earlier response ha
   expect(asked).toMatchObject({ question: 'And this?', files: [{ name: 'a.txt' }] });
 });
 
-test('what cannot be done is refused, with the place of it', () => {
+test('an unsupported request is refused with a pointer to the field', () => {
   const input = 'hi';
   expect([
     paramOf({}),

@@ -11,9 +11,9 @@ const partSchema = z.discriminatedUnion(
   [
     z.looseObject({ type: z.literal('input_text'), text }),
     z.looseObject({ type: z.literal('output_text'), text }),
-    z
-      .looseObject({ type: z.literal('input_image'), image_url: z.string() })
-      .meta({ description: 'A data URL. It is put into the box as a file; the model does not see it, its code can.' }),
+    z.looseObject({ type: z.literal('input_image'), image_url: z.string() }).meta({
+      description: 'A data URL. It is stored in the box as a file, which code can read; the model does not see it.',
+    }),
     z.looseObject({ type: z.literal('input_file'), filename: z.string().nullish(), file_data: z.string() }),
   ],
   { error: 'must be of type input_text, input_image or input_file' },
@@ -28,7 +28,7 @@ const messageSchema = z.looseObject({
   content: z.union([text, z.array(partSchema).max(1000)]),
 });
 
-/** What an earlier response gave out beside its text: a client that keeps its own state sends it back. */
+/** Output items of an earlier response besides its text: a client that keeps its own state sends them back. */
 const callSchema = z.looseObject({
   type: z.literal('code_interpreter_call'),
   code: z.string().nullish(),
@@ -40,27 +40,27 @@ const callSchema = z.looseObject({
 const reasoningSchema = z.looseObject({ type: z.literal('reasoning') });
 
 const itemSchema = z.union([messageSchema, callSchema, reasoningSchema], {
-  error: 'must be a message, or what a response gave out: a code_interpreter_call or reasoning',
+  error: 'must be a message, or an output item of a response: a code_interpreter_call or reasoning',
 });
 type Item = z.infer<typeof itemSchema>;
 
 const ownTools = 'must be code_interpreter: this model has its own tools and calls none of its client';
 
-/** `POST /v1/responses`. What is not named here, such as `temperature`, is taken and has no effect. */
+/** `POST /v1/responses`. Other fields, such as `temperature`, are accepted and have no effect. */
 export const responseRequestSchema = z
   .looseObject({
     model: modelNameSchema
       .nullish()
-      .meta({ description: 'As GET /v1/models lists it; the default one when left out.' }),
+      .meta({ description: 'A name from GET /v1/models; the default model when left out.' }),
     input: z.union([text, z.array(itemSchema).min(1).max(2000)]),
     instructions: text.nullish(),
     stream: z.boolean().nullish(),
-    store: z.boolean().nullish().meta({ description: '`false`: the chat and its box end with the answer.' }),
+    store: z.boolean().nullish().meta({ description: '`false`: the chat and its box are removed after the answer.' }),
     previous_response_id: z
       .string()
       .max(64)
       .nullish()
-      .meta({ description: 'The latest response of a chat, which goes on with its box.' }),
+      .meta({ description: 'The latest response of a chat, which continues with its box.' }),
     user: plainText().min(1).max(256).nullish().meta({ description: 'As X-CodeBox-User.' }),
     metadata: metadataSchema.nullish(),
     background: z.literal(false, { error: 'must be false' }).nullish(),
@@ -84,7 +84,7 @@ export const responseRequestSchema = z
               }),
             ])
             .optional()
-            .meta({ description: 'The container of an earlier response goes on with its chat.' }),
+            .meta({ description: 'The container of an earlier response, whose chat continues.' }),
         }),
       )
       .max(1)
@@ -94,7 +94,7 @@ export const responseRequestSchema = z
 
 export type ResponseRequest = z.infer<typeof responseRequestSchema>;
 
-/** What the input of a response asks for. Throws `invalid_request` when it does not end with a message of the user. */
+/** Reads the input of a response. Throws `invalid_request` when it does not end with a message of the user. */
 export const readInput = ({ input, instructions }: Pick<ResponseRequest, 'input' | 'instructions'>): Asked => {
   const items: Item[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
   let pictures = 0;
@@ -124,7 +124,7 @@ export const readInput = ({ input, instructions }: Pick<ResponseRequest, 'input'
   return instructions ? { ...asked, notes: [instructions, ...asked.notes] } : asked;
 };
 
-/** Code of an earlier response, as the model may be told of it. */
+/** Code of an earlier response, as text for the model. */
 const ranCode = ({ code, outputs }: z.infer<typeof callSchema>): string => {
   const logs = (outputs ?? []).flatMap(({ logs }) => (logs ? [logs.slice(0, 4000)] : []));
   return [`I ran this code:\n\n${code ?? ''}`, ...(logs.length > 0 ? [`It printed:\n\n${logs.join('\n')}`] : [])].join(

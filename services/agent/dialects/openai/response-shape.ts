@@ -1,12 +1,12 @@
 import type { Response, ResponseUsage } from 'openai/resources/responses/responses';
 import type { Tokens } from '#contract';
 
-/** What a response says of its request. */
+/** What a response repeats from its request. */
 export interface ResponseShape {
   id: string;
   chat: string;
   model: string;
-  /** In seconds. */
+  /** Unix time in seconds. */
   createdAt: number;
   instructions: string | null;
   metadata: Record<string, string> | null;
@@ -14,7 +14,7 @@ export interface ResponseShape {
   isStored: boolean;
 }
 
-/** A response without output yet. */
+/** A response without output so far. */
 export const openResponse = (shape: ResponseShape): Response & { store: boolean } => ({
   id: shape.id,
   object: 'response',

@@ -20,7 +20,8 @@ const tag = 'OpenAI';
 const params = z.object({ response: z.string().max(64) });
 const responseSchema = z.looseObject({ id: z.string(), object: z.literal('response') }).meta({
   id: 'Response',
-  description: 'As OpenAI has it: code_interpreter_call items with outputs, messages that cite files of the container.',
+  description:
+    "In OpenAI's form: code_interpreter_call items with outputs, and messages that cite files of the container.",
 });
 const eventsSchema = z.string().meta({ id: 'ResponseEvents', description: 'response.created … response.completed.' });
 const deletedSchema = z
@@ -30,13 +31,13 @@ const deletedSchema = z
 const frame = (event: Pick<ResponseStreamEvent, 'type'>): string =>
   `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 
-/** `/v1/responses`, as OpenAI's clients speak it with the tool code_interpreter. A response is one answer of a chat. */
+/** `/v1/responses` for OpenAI's clients that use the tool code_interpreter. A response is one answer of a chat. */
 export const addResponseRoutes = ({ add }: Endpoints, turns: Turns, stopping: AbortSignal): void => {
   add(
     {
       method: 'post',
       path: '/v1/responses',
-      summary: 'A response whose making may run code',
+      summary: 'Create a response that may run code',
       tag,
       body: responseRequestSchema,
       bounds: longJson,
@@ -59,7 +60,7 @@ export const addResponseRoutes = ({ add }: Endpoints, turns: Turns, stopping: Ab
         modelKey: c.req.header('x-model-key'),
         signal: AbortSignal.any([leave.signal, c.req.raw.signal]),
       });
-      const told = createResponseEvents(
+      const rendered = createResponseEvents(
         {
           id: responseId(turn.chat, turn.message),
           chat: turn.chat,
@@ -78,10 +79,10 @@ export const addResponseRoutes = ({ add }: Endpoints, turns: Turns, stopping: Ab
         const { message, code, param } = toOpenAiError(stoppingError()).body.error;
         const closing = frame({ type: 'error', message, code, param } as Pick<ResponseStreamEvent, 'type'>);
         const wire = { type: 'text/event-stream', encode: (text: string) => text, ping: ': ping\n\n', closing };
-        return streamAs(c, wire, { events: frames(turn, told), leave, stopping, onError });
+        return streamAs(c, wire, { events: frames(turn, rendered), leave, stopping, onError });
       }
-      for await (const event of turn.events) told.next(event);
-      if (turn.outcome.status !== 'error') return c.json(told.response());
+      for await (const event of turn.events) rendered.next(event);
+      if (turn.outcome.status !== 'error') return c.json(rendered.response());
       c.header('x-should-retry', 'false');
       return openAiErrorResponse(c, answerError(turn.outcome.error));
     },
@@ -91,10 +92,10 @@ export const addResponseRoutes = ({ add }: Endpoints, turns: Turns, stopping: Ab
     {
       method: 'get',
       path: '/v1/responses/{response}',
-      summary: 'Read a response that was stored',
+      summary: 'Read a stored response',
       tag,
       params,
-      responses: { 200: { description: 'As far as it has come.', schema: responseSchema } },
+      responses: { 200: { description: 'The response so far.', schema: responseSchema } },
     },
     async ({ c, owner, params }) => c.json(await readResponse(turns, c, owner, params.response)),
   );
@@ -103,10 +104,10 @@ export const addResponseRoutes = ({ add }: Endpoints, turns: Turns, stopping: Ab
     {
       method: 'post',
       path: '/v1/responses/{response}/cancel',
-      summary: 'Stop a response that is being made',
+      summary: 'Cancel a running response',
       tag,
       params,
-      responses: { 200: { description: 'It is stopped, or had ended.', schema: responseSchema } },
+      responses: { 200: { description: 'The response was stopped, or had ended before.', schema: responseSchema } },
     },
     async ({ c, owner, params }) => {
       const { chat } = named(params.response);
@@ -119,15 +120,18 @@ export const addResponseRoutes = ({ add }: Endpoints, turns: Turns, stopping: Ab
     {
       method: 'delete',
       path: '/v1/responses/{response}',
-      summary: 'Remove the chat of a response, with its box and all other responses of it',
+      summary: 'Delete the chat of a response, with its box and all its other responses',
       tag,
       params,
-      responses: { 200: { description: 'It is gone.', schema: deletedSchema } },
+      responses: { 200: { description: 'It was deleted.', schema: deletedSchema } },
     },
     async ({ c, owner, params }) => {
       const { chat, message } = named(params.response);
       if ((await turns.latest(owner, chat)) !== message) {
-        throw new CodeBoxError('conflict', 'Only the latest response of a chat can be removed: the chat goes with it.');
+        throw new CodeBoxError(
+          'conflict',
+          'Only the latest response of a chat can be deleted, as that deletes the chat.',
+        );
       }
       await turns.remove(owner, chat);
       return c.json({ id: params.response, object: 'response.deleted', deleted: true });
@@ -141,15 +145,15 @@ const named = (response: string): { chat: string; message: string } => {
   return found;
 };
 
-/** The chat that a request goes on with; undefined for a new one. */
+/** The chat that a request continues; undefined for a new one. */
 const chatOf = async (turns: Turns, owner: Owner, body: ResponseRequest): Promise<string | undefined> => {
   const pointer = '/previous_response_id';
   if (body.previous_response_id) {
     const previous = fromResponseId(body.previous_response_id);
     const latest = previous && (await turns.latest(owner, previous.chat));
-    if (!latest) throw faulty([{ pointer, detail: 'is not a response that is there' }]);
+    if (!latest) throw faulty([{ pointer, detail: 'is not an existing response' }]);
     if (latest !== previous.message) {
-      throw faulty([{ pointer, detail: 'is not the latest response of its chat: a chat has one line' }]);
+      throw faulty([{ pointer, detail: 'is not the latest response of its chat: a chat cannot branch' }]);
     }
     return previous.chat;
   }
@@ -157,20 +161,20 @@ const chatOf = async (turns: Turns, owner: Owner, body: ResponseRequest): Promis
   if (typeof container !== 'string') return undefined;
   const chat = fromContainerId(container);
   if (chat) return chat;
-  throw faulty([{ pointer: '/tools/0/container', detail: 'is not a container that is there' }]);
+  throw faulty([{ pointer: '/tools/0/container', detail: 'is not an existing container' }]);
 };
 
 async function* frames(
   { events }: Turn,
-  told: ReturnType<typeof createResponseEvents>,
+  rendered: ReturnType<typeof createResponseEvents>,
 ): AsyncGenerator<string, void, undefined> {
-  for await (const event of events) for (const next of told.next(event)) yield frame(next);
+  for await (const event of events) for (const next of rendered.next(event)) yield frame(next);
 }
 
 const readResponse = async (turns: Turns, c: Context<Env>, owner: Owner, id: string): Promise<OpenAiResponse> => {
   const { chat, message } = named(id);
   const { model, createdAt, previous, events } = await turns.read(owner, chat, message);
-  const told = createResponseEvents(
+  const rendered = createResponseEvents(
     {
       id,
       chat,
@@ -183,6 +187,6 @@ const readResponse = async (turns: Turns, c: Context<Env>, owner: Owner, id: str
     },
     originOf(c),
   );
-  for await (const event of events) told.next(event);
-  return told.response();
+  for await (const event of events) rendered.next(event);
+  return rendered.response();
 };

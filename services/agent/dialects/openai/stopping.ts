@@ -1,5 +1,5 @@
 import { CodeBoxError } from '#contract';
 
-/** Told at the end of a stream that is cut because the agent stops. */
+/** Sent at the end of a stream that is cut because the agent stops. */
 export const stoppingError = () =>
-  new CodeBoxError('unavailable', 'The agent is stopping. The answer goes on being there: ask for it again.');
+  new CodeBoxError('unavailable', 'The agent is stopping. The answer is kept: read it again later.');

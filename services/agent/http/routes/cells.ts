@@ -9,7 +9,7 @@ import { chatParams } from './chats.ts';
 const params = chatParams.extend({ execution: z.string().max(64) });
 const tag = 'Cells';
 
-/** `/v1/chats/{chat}/cells`: a notebook on the box of a chat, without any model. */
+/** `/v1/chats/{chat}/cells`: a notebook on the box of a chat, without a model. */
 export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortSignal): void => {
   add(
     {
@@ -22,7 +22,7 @@ export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortS
       bounds: largeJson,
       responses: {
         200: {
-          description: 'The whole execution, or its events by Accept; Content-Location tells its id.',
+          description: 'The whole execution, or its events, depending on Accept; Content-Location has its id.',
           types: {
             'application/json': executionSchema,
             'text/event-stream': executionEventSchema,
@@ -55,7 +55,7 @@ export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortS
       summary: 'Stop it; variables are kept',
       tag,
       params,
-      responses: { 202: { description: 'It is being stopped; done tells how that went.' } },
+      responses: { 202: { description: 'The code is being stopped; the done event says how it ended.' } },
     },
     async ({ c, owner, params }) => {
       await cells.interrupt(owner, params.chat, params.execution);
@@ -67,7 +67,7 @@ export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortS
     {
       method: 'post',
       path: '/v1/chats/{chat}/cells/{execution}/input',
-      summary: 'Answer input()',
+      summary: 'Send input to code that waits for it',
       tag,
       params,
       body: executionInputSchema,

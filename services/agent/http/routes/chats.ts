@@ -16,7 +16,9 @@ export const addChatRoutes = ({ add }: Endpoints, chats: Chats, models: Pick<Cat
       summary: 'A new chat',
       tag,
       body: createChatSchema,
-      responses: { 201: { description: 'It is there; its box is made when it is needed.', schema: chatSchema } },
+      responses: {
+        201: { description: 'The chat was created; its box is created when it is needed.', schema: chatSchema },
+      },
     },
     async ({ c, owner, body }) => {
       if (body.model !== undefined) await models.check(body.model);
@@ -30,10 +32,10 @@ export const addChatRoutes = ({ add }: Endpoints, chats: Chats, models: Pick<Cat
     {
       method: 'get',
       path: '/v1/chats',
-      summary: 'List chats, the newest first',
+      summary: 'List chats, newest first',
       tag,
       query: pageQuerySchema,
-      responses: { 200: { description: 'A page of them.', schema: chatPageSchema } },
+      responses: { 200: { description: 'A page of chats.', schema: chatPageSchema } },
     },
     async ({ c, owner, query }) => c.json(await chats.list(owner, query)),
   );
@@ -54,11 +56,11 @@ export const addChatRoutes = ({ add }: Endpoints, chats: Chats, models: Pick<Cat
     {
       method: 'patch',
       path: '/v1/chats/{chat}',
-      summary: 'Rename it, or choose its model and whether code waits for approval',
+      summary: 'Rename a chat, or choose its model and whether code waits for approval',
       tag,
       params: chatParams,
       body: updateChatSchema,
-      responses: { 200: { description: 'As it is now.', schema: chatSchema } },
+      responses: { 200: { description: 'The updated chat.', schema: chatSchema } },
     },
     async ({ c, owner, params, body }) => {
       if (typeof body.model === 'string') await models.check(body.model);
@@ -70,10 +72,10 @@ export const addChatRoutes = ({ add }: Endpoints, chats: Chats, models: Pick<Cat
     {
       method: 'delete',
       path: '/v1/chats/{chat}',
-      summary: 'Remove it with its messages, its box and its files; again does nothing',
+      summary: 'Delete a chat with its messages, its box and its files; repeating it has no effect',
       tag,
       params: chatParams,
-      responses: { 204: { description: 'It is gone.' } },
+      responses: { 204: { description: 'The chat was deleted.' } },
     },
     async ({ c, owner, params }) => {
       await chats.remove(owner, params.chat);

@@ -16,25 +16,25 @@ import type { Endpoints } from '../endpoints.ts';
 import { chatParams } from './chats.ts';
 
 const params = chatParams.extend({ path: boxPathSchema });
-/** A token holds a path of up to 4,096 bytes, written as JSON, encrypted and as base64. */
-const linkParams = z.object({ path: z.string().regex(/^[\w-]{1,14000}\/[^/]{0,1024}$/, 'is no link') });
+/** A token contains a path of up to 4,096 bytes as JSON, encrypted and in base64. */
+const linkParams = z.object({ path: z.string().regex(/^[\w-]{1,14000}\/[^/]{0,1024}$/, 'is not a link') });
 const artifactSchema = z.strictObject({ path: boxPathSchema }).meta({ id: 'CreateArtifact' });
 const uploadedListSchema = z.object({ items: z.array(uploadedSchema) }).meta({ id: 'UploadedList' });
 const binary = z.string().meta({ format: 'binary' });
 const bytes = { 'application/octet-stream': binary };
 const tag = 'Files';
 
-/** `/v1/chats/{chat}/files` and signed links: what is in the box of a chat, and what is kept of it. */
+/** `/v1/chats/{chat}/files` and signed links: the files of a chat's box, and kept copies of them. */
 export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
   add(
     {
       method: 'get',
       path: '/v1/chats/{chat}/files',
-      summary: 'The entries of a folder, with signed links',
+      summary: 'List the entries of a folder, with signed links',
       tag,
       params: chatParams,
       query: chatFilesQuerySchema,
-      responses: { 200: { description: 'The first of them, by name.', schema: chatFolderSchema } },
+      responses: { 200: { description: 'The first entries, by name.', schema: chatFolderSchema } },
     },
     async ({ c, owner, params, query }) =>
       c.json({ items: await files.list(owner, params.chat, query.path, query.limit), nextCursor: null }),
@@ -44,11 +44,11 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     {
       method: 'post',
       path: '/v1/chats/{chat}/files',
-      summary: 'Upload many files as multipart/form-data, their filenames being paths',
+      summary: 'Upload several files as multipart/form-data, whose filenames are paths',
       tag,
       params: chatParams,
       rawBody: { 'multipart/form-data': z.object({ file: z.array(binary) }) },
-      responses: { 200: { description: 'They are in the box, whole.', schema: uploadedListSchema } },
+      responses: { 200: { description: 'The files were uploaded.', schema: uploadedListSchema } },
     },
     async ({ c, owner, params }) => {
       const type = c.req.header('content-type') ?? '';
@@ -88,11 +88,17 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     {
       method: 'put',
       path: '/v1/chats/{chat}/files/{path}',
-      summary: 'Upload a file: whole or not at all, parents are made; with `If-None-Match: *` only where there is none',
+      summary:
+        'Upload a file atomically, creating missing parents; with `If-None-Match: *` only if there is no such file',
       tag,
       params,
       rawBody: bytes,
-      responses: { 200: { description: 'It is in the box; of a table its columns are told.', schema: uploadedSchema } },
+      responses: {
+        200: {
+          description: 'The file was uploaded; for a table, the preview lists its columns.',
+          schema: uploadedSchema,
+        },
+      },
     },
     async ({ c, owner, params }) => {
       using upload = openUpload(c);
@@ -105,10 +111,10 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     {
       method: 'delete',
       path: '/v1/chats/{chat}/files/{path}',
-      summary: 'Remove a file, or a folder with all that is in it',
+      summary: 'Delete a file, or a folder with its contents',
       tag,
       params,
-      responses: { 204: { description: 'It is gone.' } },
+      responses: { 204: { description: 'It was deleted.' } },
     },
     async ({ c, owner, params }) => {
       await files.remove(owner, params.chat, params.path);
@@ -120,11 +126,11 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     {
       method: 'post',
       path: '/v1/chats/{chat}/artifacts',
-      summary: 'Keep a copy of a file, whose link works when the box is gone',
+      summary: 'Keep a copy of a file, whose link still works after the box has ended',
       tag,
       params: chatParams,
       body: artifactSchema,
-      responses: { 201: { description: 'It is kept until the chat is removed.', schema: attachmentSchema } },
+      responses: { 201: { description: 'The copy is kept until the chat is deleted.', schema: attachmentSchema } },
     },
     async ({ c, owner, params, body }) => c.json(await files.keep(owner, params.chat, body.path), 201),
   );
@@ -134,12 +140,12 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
       {
         method,
         path: '/v1/files/{path}',
-        summary: 'What a signed link opens: its token, and the name to save it under',
+        summary: 'Open a signed link: its token, and the name to save the file under',
         tag,
         isPublic: true,
         params: linkParams,
         responses: {
-          200: { description: 'The bytes; pictures are shown, all else is saved.', types: bytes },
+          200: { description: 'The bytes; pictures are shown inline, other files are downloaded.', types: bytes },
           206: { description: 'The range.', types: bytes },
         },
       },

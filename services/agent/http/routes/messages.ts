@@ -20,20 +20,21 @@ const params = chatParams.extend({ message: z.string().max(64) });
 const tag = 'Messages';
 const eventTypes = { 'application/x-ndjson': answerEventSchema, 'text/event-stream': answerEventSchema };
 
-/** `/v1/chats/{chat}/messages`: questions, and answers as they are made. */
+/** `/v1/chats/{chat}/messages`: questions and their answers, also while they are generated. */
 export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping: AbortSignal): void => {
   add(
     {
       method: 'post',
       path: '/v1/chats/{chat}/messages',
-      summary: 'Ask; wait for the answer, or stream its events. It is made even when nobody reads it',
+      summary: 'Ask a question; wait for the answer, or stream its events. It is generated even when nobody reads it',
       tag,
       params: chatParams,
       body: createMessageSchema,
       bounds: largeJson,
       responses: {
         200: {
-          description: 'The whole answer, or its events by Accept. Content-Location tells where it can be read again.',
+          description:
+            'The whole answer, or its events, depending on Accept. Content-Location has the path where it can be read again.',
           types: { 'application/json': messageSchema, ...eventTypes },
         },
       },
@@ -54,11 +55,11 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
     {
       method: 'get',
       path: '/v1/chats/{chat}/messages',
-      summary: 'List questions and answers, the oldest first',
+      summary: 'List questions and answers, oldest first',
       tag,
       params: chatParams,
       query: pageQuerySchema,
-      responses: { 200: { description: 'A page of them.', schema: messagePageSchema } },
+      responses: { 200: { description: 'A page of messages.', schema: messagePageSchema } },
     },
     async ({ c, owner, params, query }) => c.json(await answers.list(owner, params.chat, query)),
   );
@@ -67,7 +68,7 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
     {
       method: 'get',
       path: '/v1/chats/{chat}/messages/{message}',
-      summary: 'Read a question, or an answer with what there is of it',
+      summary: 'Read a question, or an answer so far',
       tag,
       params,
       responses: { 200: { description: 'The message.', schema: messageSchema } },
@@ -79,16 +80,17 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
     {
       method: 'get',
       path: '/v1/chats/{chat}/messages/{message}/events',
-      summary: 'Stream the events of an answer from any point; goes on live until done',
+      summary: 'Stream the events of an answer from any point, live until done',
       tag,
       params,
       query: afterQuerySchema,
       responses: {
         200: {
-          description: 'Its events; NDJSON unless Accept asks for SSE. A start says that all is told anew.',
+          description:
+            'The events; NDJSON unless Accept asks for SSE. A start event means that all events are sent anew.',
           types: eventTypes,
         },
-        204: { description: 'It has ended and nothing comes after this.' },
+        204: { description: 'The answer has ended and no events follow.' },
       },
     },
     async ({ c, owner, params, query }) => {
@@ -105,10 +107,10 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
     {
       method: 'post',
       path: '/v1/chats/{chat}/stop',
-      summary: 'Stop the answer that is being made; again, or without one, does nothing',
+      summary: 'Stop the running answer; without one this has no effect',
       tag,
       params: chatParams,
-      responses: { 202: { description: 'It is being stopped; done tells how that went.' } },
+      responses: { 202: { description: 'The answer is being stopped; the done event says how it ended.' } },
     },
     async ({ c, owner, params }) => {
       await answers.stop(owner, params.chat);
@@ -120,11 +122,11 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
     {
       method: 'post',
       path: '/v1/chats/{chat}/approvals',
-      summary: 'Let code run that waits for approval, or decline it',
+      summary: 'Approve or decline code that waits for approval',
       tag,
       params: chatParams,
       body: approveSchema,
-      responses: { 204: { description: 'It was told.' } },
+      responses: { 204: { description: 'The decision was recorded.' } },
     },
     async ({ c, owner, params, body }) => {
       await answers.decide(owner, params.chat, body);
@@ -133,6 +135,6 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
   );
 };
 
-/** A reader that leaves breaks its stream: that is nothing to warn of. */
+/** A reader that leaves breaks its stream, which deserves no warning. */
 const toLog = (c: Context<Env>, leave: AbortController) => (err: unknown) =>
   c.get('log')[leave.signal.aborted ? 'debug' : 'warn']({ err }, 'a stream broke');

@@ -8,7 +8,7 @@ import { openApiDocument } from '../openapi.ts';
 
 export interface SystemParts {
   metrics: Metrics;
-  /** Throws when no chat could be had now. */
+  /** Throws when chats are not available now. */
   checkReady: () => Promise<void>;
   info: () => Promise<AgentInfo>;
   stopping: AbortSignal;
@@ -17,7 +17,7 @@ export interface SystemParts {
 const tag = 'System';
 const statusSchema = z.object({ status: z.literal('ok') }).meta({ id: 'Status' });
 
-/** Health, metrics, and the API's own description. None of them needs a key. */
+/** Health, metrics, and the API's own description. None of these endpoints needs a key. */
 export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, info, stopping }: SystemParts): void => {
   const { add, app } = endpoints;
   add(
@@ -36,7 +36,7 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, inf
     {
       method: 'get',
       path: '/readyz',
-      summary: 'Chats can be had: the database and the gateway answer',
+      summary: 'Chats are available: the database and the gateway respond',
       tag,
       isPublic: true,
       responses: { 200: { description: 'They can.', schema: statusSchema } },
@@ -52,11 +52,11 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, inf
     {
       method: 'get',
       path: '/v1/info',
-      summary: 'What a page has to know first',
+      summary: 'Read what a page needs to know first',
       tag,
       isPublic: true,
       responses: {
-        200: { description: 'Whether a key is needed, and whether a model is there.', schema: agentInfoSchema },
+        200: { description: 'Whether a key is needed, and whether a model is configured.', schema: agentInfoSchema },
       },
     },
     async ({ c }) => c.json(await info()),

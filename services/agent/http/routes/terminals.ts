@@ -8,7 +8,7 @@ import { chatParams } from './chats.ts';
 
 const maxMessageBytes = 1024 * 1024;
 const tag = 'Terminals';
-/** A ticket of ours is longer than one of the gateway: it holds one. */
+/** The agent's ticket is longer than one of the gateway, as it contains one. */
 const query = terminalQuerySchema.safeExtend({ ticket: z.string().max(1024).optional() });
 
 /** `/v1/chats/{chat}/terminal`: a shell in the box of a chat over a WebSocket. */
@@ -17,7 +17,7 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, stop
     {
       method: 'post',
       path: '/v1/chats/{chat}/tickets',
-      summary: 'A ticket with which a browser opens the terminal, once, within a minute',
+      summary: 'Create a ticket with which a browser opens the terminal once, within a minute',
       tag,
       params: chatParams,
       responses: { 201: { description: 'The path of the WebSocket.', schema: chatTicketSchema } },
@@ -29,25 +29,25 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, stop
     {
       method: 'get',
       path: '/v1/chats/{chat}/terminal',
-      summary: "WebSocket: a new terminal, or one that runs already, as the gateway's",
+      summary: 'WebSocket: open a new terminal or a running one, as at the gateway',
       tag,
       isPublic: true,
       params: chatParams,
       query,
-      responses: { 101: { description: 'The frames are those of the terminals of the gateway.' } },
+      responses: { 101: { description: "The frames are those of the gateway's terminals." } },
     },
     async ({ c, params, query }) => {
       expectHandshake(c);
       const origin = c.req.header('origin');
       if (origin !== undefined && !origin.endsWith(`//${c.req.header('host')}`))
-        throw new CodeBoxError('forbidden', 'Another site has sent this request.');
+        throw new CodeBoxError('forbidden', 'Another site sent this request.');
       const gateway = await terminals.connect(params.chat, query);
       try {
         return acceptPeer(c, maxMessageBytes, (client) => {
           const box = createPeer(gateway);
           box.receive((data, isBinary) => client.send(isBinary ? data : data.toString()));
           client.receive((data, isBinary) => box.send(isBinary ? data : data.toString()));
-          gateway.once('close', (code, reason) => client.close(told(code), String(reason)));
+          gateway.once('close', (code, reason) => client.close(sendable(code), String(reason)));
           client.closed.addEventListener('abort', () => box.close(closeCodes.normal, ''), { once: true });
           const leave = () => client.close(closeCodes.restart, 'The agent is stopping; connect again.');
           stopping.addEventListener('abort', leave, { once: true });
@@ -61,5 +61,5 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, stop
   );
 };
 
-/** Codes that say only that a connection broke cannot be sent on. */
-const told = (code: number): number => (code === 1005 || code === 1006 || code === 1015 ? closeCodes.later : code);
+/** Reserved close codes, which mean that a connection broke, must not be sent. */
+const sendable = (code: number): number => (code === 1005 || code === 1006 || code === 1015 ? closeCodes.later : code);

@@ -1,46 +1,46 @@
 import type { OperationTexts } from '../../../http/operation-texts.ts';
 import { answer, at, attachment, chat, execution, model, pageOf } from './examples.ts';
 
-/** Of chats and all that is in them. */
+/** Texts about chats and their contents. */
 export const chatTexts: OperationTexts = {
   'GET /healthz': {
-    description: 'For a liveness probe: answered as long as the process serves, whatever else fails.',
+    description: 'For a liveness probe: succeeds as long as the process serves, whatever else fails.',
     response: { status: 'ok' },
   },
   'GET /readyz': {
     description:
-      'For a readiness probe and what balances load: 503 when no chat could be had now, or the agent is stopping.',
+      'For readiness probes and load balancers: 503 when chats are not available now, or the agent is stopping.',
     response: { status: 'ok' },
   },
   'GET /v1/info': {
-    description: 'Needs no key. `hint` says what to set where no language model is configured.',
+    description: 'Needs no key. `hint` says what to set when no language model is configured.',
     response: { name: 'codebox-agent', isOpen: true, hasModel: true, hint: null, languages: ['python', 'javascript'] },
   },
   'POST /v1/chats': {
-    description: 'Its box is made with its first question, or the first file. Everything may be left out.',
+    description: 'The box is created with the first question or the first file. All fields are optional.',
     request: { title: 'Sales', approval: 'never' },
     response: { ...chat, box: null },
   },
   'GET /v1/chats': {
-    description: 'Those of the key, of its user where X-CodeBox-User names one, or of the visitor.',
+    description: 'The chats of the key, of its user when X-CodeBox-User names one, or of the visitor.',
     response: pageOf(chat),
   },
   'GET /v1/chats/{chat}': {
-    description: '`running` is the id of the answer that is being made; `tokens` are of all answers.',
+    description: '`running` is the id of the answer that is being generated; `tokens` are the sum of all answers.',
     response: chat,
   },
   'PATCH /v1/chats/{chat}': {
-    description: 'Changes what is named. `"model": null` goes back to the default one.',
+    description: 'Changes the given fields. `"model": null` returns to the default model.',
     request: { title: 'Sales of January', approval: 'always' },
     response: { ...chat, title: 'Sales of January', approval: 'always' },
   },
   'DELETE /v1/chats/{chat}': {
-    description: 'An answer that is being made is stopped. Links to its files no longer work.',
+    description: 'A running answer is stopped. Links to the files of the chat no longer work.',
   },
   'POST /v1/chats/{chat}/messages': {
     description:
-      'Files are put into the chat before and named here. With `Accept: text/event-stream` or `application/x-ndjson` the answer comes ' +
-      'as it is made: text, code, outputs, pictures and files.',
+      'Upload files to the chat first and name them here. With `Accept: text/event-stream` or `application/x-ndjson` the answer is ' +
+      'streamed while it is generated: text, code, outputs, pictures and files.',
     request: { content: 'What is the mean of y?', files: ['table.csv'] },
     response: answer,
   },
@@ -49,22 +49,23 @@ export const chatTexts: OperationTexts = {
     response: pageOf(answer),
   },
   'GET /v1/chats/{chat}/messages/{message}': {
-    description: 'Of an answer that is being made `status` is `running`.',
+    description: 'The `status` of an answer that is being generated is `running`.',
     response: answer,
   },
   'GET /v1/chats/{chat}/messages/{message}/events': {
-    description: 'Events are numbered from 1 by `seq`; `after`, or `Last-Event-ID`, is the last one that was read.',
+    description:
+      'Events are numbered from 1 by `seq`; `after`, or `Last-Event-ID`, is the last one that the caller has read.',
     response: { seq: 2, type: 'text', text: 'The mean is ' },
   },
   'POST /v1/chats/{chat}/stop': {
-    description: 'Code that runs for it is interrupted; what there is of the answer is kept.',
+    description: 'Code that it runs is interrupted; the answer so far is kept.',
   },
   'POST /v1/chats/{chat}/approvals': {
-    description: 'For chats with approval `always`. A `reason` for declining is told to the model.',
+    description: 'For chats with approval `always`. The model receives the `reason` for declining.',
     request: { call: 'call-1', approved: false, reason: 'Do not delete files.' },
   },
   'GET /v1/models': {
-    description: 'Of all providers that are configured, in the form that clients of OpenAI read.',
+    description: "The models of all configured providers, in the form that OpenAI's clients read.",
     response: {
       object: 'list',
       data: [
@@ -74,7 +75,7 @@ export const chatTexts: OperationTexts = {
     },
   },
   'GET /v1/chats/{chat}/files': {
-    description: 'Of the working folder, or the one that `path` names. A link is good for an hour, without a key.',
+    description: 'The entries of the working folder, or of the folder `path`. A link works for an hour, without a key.',
     response: pageOf({
       path: 'table.csv',
       name: 'table.csv',
@@ -85,21 +86,22 @@ export const chatTexts: OperationTexts = {
     }),
   },
   'POST /v1/chats/{chat}/files': {
-    description: 'Of a table the answer has the columns with their types, which the model is told too; no values.',
+    description:
+      'For a table, the response has the columns and their types, without values; the model receives them too.',
     response: { items: [{ ...attachment, preview: 'x: int64, y: int64' }] },
   },
   'GET /v1/chats/{chat}/files/{path}': {
-    description: 'A path is relative to the working folder, /mnt/data.',
+    description: 'Paths are relative to the working folder, /mnt/data.',
   },
   'HEAD /v1/chats/{chat}/files/{path}': {
-    description: 'The same headers as of a GET, without the bytes.',
+    description: 'The same headers as for a GET, without the bytes.',
   },
   'PUT /v1/chats/{chat}/files/{path}': {
-    description: 'The body is the file, as a stream. It is seen by code when it is whole.',
+    description: 'The body is the file, as a stream. Code sees the file once it is complete.',
     response: { ...attachment, preview: null },
   },
   'DELETE /v1/chats/{chat}/files/{path}': {
-    description: '404 when there is none. What was kept of it as an artifact stays.',
+    description: '404 when there is no such file. Copies that were kept as artifacts stay.',
   },
   'POST /v1/chats/{chat}/artifacts': {
     description: 'The agent keeps the copy with the chat, so it outlives the box.',
@@ -107,22 +109,22 @@ export const chatTexts: OperationTexts = {
     response: { ...attachment, path: 'plot.png', name: 'plot.png', mime: 'image/png' },
   },
   'GET /v1/files/{path}': {
-    description: 'Needs no key: whoever has the link has the file, for as long as the link is good.',
+    description: 'Needs no key: anyone who has the link can read the file, as long as the link is valid.',
   },
   'HEAD /v1/files/{path}': {
-    description: 'The same headers as of a GET, without the bytes. Needs no key.',
+    description: 'The same headers as for a GET, without the bytes. Needs no key.',
   },
   'POST /v1/chats/{chat}/cells': {
     description:
-      'In the same kernel that code of answers runs in, without a model. It may run beside no answer that runs code.',
+      'Runs in the same kernel as the code of answers, without a model. It cannot run at the same time as code of an answer.',
     request: { code: '6 * 7', language: 'python' },
     response: execution,
   },
   'POST /v1/chats/{chat}/cells/{execution}/interrupt': {
-    description: 'As Ctrl-C does. What does not stop is stopped with its kernel.',
+    description: 'Like Ctrl-C. Code that does not stop ends together with its kernel.',
   },
   'POST /v1/chats/{chat}/cells/{execution}/input': {
-    description: 'The line, without its end, for the `input_request` that was last.',
+    description: 'The line, without a line end, for the last `input_request`.',
     request: { text: 'Ada' },
   },
   'POST /v1/chats/{chat}/tickets': {
@@ -130,6 +132,6 @@ export const chatTexts: OperationTexts = {
     response: { url: '/v1/chats/chat-a2b3c4d5e6f7g2h3i4j5k6l7m2/terminal?ticket=tkt_6mX0nPq2R8sV4wYz', expiresAt: at },
   },
   'GET /v1/chats/{chat}/terminal': {
-    description: 'Binary frames are what is typed and shown; text frames are JSON: `resize`, `ready` and `exit`.',
+    description: 'Binary frames are keystrokes and output; text frames are JSON: `resize`, `ready` and `exit`.',
   },
 };

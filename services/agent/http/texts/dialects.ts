@@ -37,11 +37,11 @@ const response = {
   ],
 };
 
-/** Of the same chats in the words of other APIs. */
+/** Texts about the same chats in the form of other APIs. */
 export const dialectTexts: OperationTexts = {
   'POST /v1/chat/completions': {
     description:
-      'For clients of OpenAI: what the answer has run and made is part of its Markdown, with links to the files. With the same ' +
+      "For OpenAI's clients: the Markdown of the answer includes pictures and links to files. With the same " +
       '`session_id` a conversation keeps its box.',
     request: { model, messages: [{ role: 'user', content: 'What is 6 * 7?' }] },
     response: {
@@ -54,8 +54,8 @@ export const dialectTexts: OperationTexts = {
   },
   'POST /v1/responses': {
     description:
-      'For clients of OpenAI with the tool `code_interpreter`. `previous_response_id` goes on with a conversation and its box. Errors are ' +
-      'in the words of OpenAI.',
+      "For OpenAI's clients with the tool `code_interpreter`. `previous_response_id` continues a conversation and its box. Errors are " +
+      "in OpenAI's form.",
     request: {
       model,
       input: 'What is the mean of 1, 4 and 9?',
@@ -64,45 +64,46 @@ export const dialectTexts: OperationTexts = {
     response,
   },
   'GET /v1/responses/{response}': {
-    description: 'Also of one that is being made. 404 for one that was sent with `store: false`.',
+    description:
+      'Also works while the response is being generated. 404 for a response that was created with `store: false`.',
     response,
   },
   'DELETE /v1/responses/{response}': {
-    description: 'A chat has one line, so its other responses go with it.',
+    description: 'This deletes the whole chat, so its other responses are deleted too.',
     response: { id: responseId, object: 'response.deleted', deleted: true },
   },
   'POST /v1/responses/{response}/cancel': {
-    description: 'What there is of it is kept. Of one that has ended nothing changes.',
+    description: 'The response so far is kept. A response that has ended does not change.',
     response: { ...response, status: 'cancelled' },
   },
   'GET /v1/containers/{container}': {
-    description: 'The container is the box of a chat; its id stands in each `code_interpreter_call`.',
+    description: 'The container is the box of a chat; each `code_interpreter_call` has its id.',
     response: container,
   },
   'DELETE /v1/containers/{container}': {
-    description: 'Its files, its box and its conversation are gone with it.',
+    description: 'Its files, its box and its conversation are deleted too.',
   },
   'GET /v1/containers/{container}/files': {
-    description: 'Paged by `after`, which is the id of the last file that was read.',
+    description: 'Pages continue with `after`, the id of the last file that was read.',
     response: { object: 'list', data: [file], first_id: fileId, last_id: fileId, has_more: false },
   },
   'POST /v1/containers/{container}/files': {
-    description: 'As the field `file` of a form; its filename is its name in the working folder.',
+    description: 'The file is the field `file` of a form; its filename becomes its name in the working folder.',
     response: file,
   },
   'GET /v1/containers/{container}/files/{file}': {
-    description: 'Its path, its size and when it was changed.',
+    description: 'The path and the size of the file, and when it was changed.',
     response: file,
   },
   'DELETE /v1/containers/{container}/files/{file}': {
-    description: 'Removes it from the box. Its id is not used for another path.',
+    description: 'Deletes the file from the box. No other path gets its id.',
   },
   'GET /v1/containers/{container}/files/{file}/content': {
-    description: 'As a download, in the form that it has in the box.',
+    description: 'The file as a download, unchanged.',
   },
   'POST /v1/generate': {
     description:
-      'For apps that want one answer without a stream. With `session` the conversation goes on, with its variables and files.',
+      'For apps that want one answer without a stream. With `session` the conversation continues, with its variables and files.',
     request: { message: 'Plot y over x.', files: [{ name: 'table.csv', text: 'x,y\n1,1\n2,4\n' }] },
     response: {
       content: 'Here is the plot.',
@@ -116,8 +117,8 @@ export const dialectTexts: OperationTexts = {
   },
   'POST /v1/plot': {
     description:
-      'The model writes code from the columns of the table and their types; rows are shown to it only with `shareRows`. By `Accept: ' +
-      'image/png` or `image/svg+xml` the answer is the picture itself.',
+      'The model writes code from the columns of the table and their types; it sees rows only with `shareRows`. With `Accept: ' +
+      'image/png` or `image/svg+xml` the response is the picture itself.',
     request: { prompt: 'Sales by month as bars', data: { month: ['Jan', 'Feb'], sales: [3, 5] } },
     response: {
       image: { mime: 'image/png', base64: 'cG5n' },
@@ -127,37 +128,37 @@ export const dialectTexts: OperationTexts = {
     },
   },
   'GET /gpt-code-ui/models': {
-    description: 'For the page of GPT-Code-UI, in the form that it reads.',
+    description: 'For the page of GPT-Code-UI, in the form that it expects.',
     response: [{ displayName: model, name: model }],
   },
   'POST /gpt-code-ui/generate': {
-    description: 'For the page of GPT-Code-UI. The chat is the one of the visitor, or of the key.',
+    description: 'For the page of GPT-Code-UI. Each visitor, or key, has one chat.',
     request: { prompt: 'What is 6 * 7?', model: null },
     response: { code: 'print(6 * 7)', text: 'I compute it.' },
   },
   'POST /gpt-code-ui/inject-context': {
-    description: 'For the page of GPT-Code-UI: told to the model with the next prompt.',
+    description: 'For the page of GPT-Code-UI: the model receives the text with the next prompt.',
     request: { prompt: 'The table has sales by month.' },
     response: { result: 'success' },
   },
   'POST /gpt-code-ui/upload': {
-    description: 'For the page of GPT-Code-UI: the field `file` of a form.',
+    description: 'For the page of GPT-Code-UI: the file is the field `file` of a form.',
     response: { message: 'File successfully uploaded' },
   },
   'GET /gpt-code-ui/download': {
     description: 'For the page of GPT-Code-UI: `file` is a path in the working folder.',
   },
   'GET /gpt-code-ui/api/api': {
-    description: 'For the page of GPT-Code-UI, which asks again and again while something runs.',
+    description: 'For the page of GPT-Code-UI, which polls while something runs.',
     response: { results: [{ type: 'message', value: '42' }] },
   },
   'POST /gpt-code-ui/api/api': {
-    description: 'For the page of GPT-Code-UI. What it prints comes by GET of the same path.',
+    description: 'For the page of GPT-Code-UI. A GET of the same path returns the output.',
     request: { command: 'print(6 * 7)' },
     response: { result: 'success' },
   },
   'POST /gpt-code-ui/api/restart': {
-    description: 'For the page of GPT-Code-UI, when code does not stop by itself.',
+    description: 'For the page of GPT-Code-UI, when code does not stop.',
     request: {},
     response: { result: 'success' },
   },

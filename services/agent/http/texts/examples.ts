@@ -4,7 +4,7 @@ const messageId = 'msg-a2b3c4d5e6f7g2h3i4j5k6l7m2';
 const executionId = 'exe-a2b3c4d5e6f7g2h3i4j5k6l7m2';
 const boxId = 'box-a2b3c4d5e6f7g2h3i4j5k6l7m2';
 
-/** Examples of the parameters in paths, by their names. */
+/** Examples of path parameters, by name. */
 export const pathParameters: Record<string, unknown> = {
   chat: chatId,
   message: messageId,
@@ -77,5 +77,5 @@ export const execution = {
   outputs: [{ seq: 2, type: 'result', mime: { 'text/plain': '42' }, main: true }],
 };
 
-/** The one page of a list. */
+/** The only page of a list. */
 export const pageOf = (...items: unknown[]) => ({ items, nextCursor: null });

@@ -20,7 +20,7 @@ import type { Owner } from './owner.ts';
 import { createPictures } from './pictures.ts';
 import { type Question, toConversation, toQuestion, withPreviews } from './question.ts';
 
-export interface MakingOptions {
+export interface GenerationOptions {
   agent: string;
   leaseSeconds: number;
   limits: Limits;
@@ -35,7 +35,7 @@ export interface MakingOptions {
   onEnd: (outcome: Pick<Outcome, 'status' | 'rounds'>) => void;
 }
 
-/** An answer that is to be made. */
+/** An answer to generate. */
 export interface Task {
   owner: Owner;
   chat: ChatRow;
@@ -51,21 +51,21 @@ interface Live {
   ended: Promise<void>;
 }
 
-/** What is said is written down at most this often, and the last of it at the end. */
+/** Progress is saved at most this often, and once more at the end. */
 const saveEveryMs = 1000;
-/** An answer that has ended is told from here for so long: its last readers may just be coming back. */
+/** How long the events of an ended answer stay in memory, for readers that reconnect. */
 const rememberedMs = 30_000;
 const none = { messages: [], tokens: { input: 0, output: 0 }, rounds: 0 };
 
-/** Makes answers: asks the model, runs its code in the box of the chat, notes what happens. */
-export const createMaking = (options: MakingOptions) => {
+/** Generates answers: asks the model, runs its code in the box of the chat, records what happens. */
+export const createGeneration = (options: GenerationOptions) => {
   const { agent, leaseSeconds, limits, store, boxes, facts, kept, forget, background, log } = options;
   const live = new Map<string, Live>();
   const running = new Map<string, Live>();
-  /** Ends that could not be written because the database was away. */
+  /** Ends that could not be written because the database was unavailable. */
   const unwritten = new Map<string, AnswerEnd>();
 
-  /** Writes down what there is, one write at a time. */
+  /** Saves the current state, one write at a time. */
   const createSaver = (message: string, record: () => AnswerRecord) => {
     const save = background.oneAtATime('save an answer', async () => {
       await sleep(saveEveryMs, undefined, { signal: background.signal });
@@ -84,13 +84,14 @@ export const createMaking = (options: MakingOptions) => {
     const earlier = asked.earlier ?? toConversation(await store.history(chat.id));
     const plain = toQuestion(asked.content, previews);
     const noted = (lost: NonNullable<ChatRow['lost']>) => `${plain}\n\n[${continuityOf(lost).note}]`;
-    // It is kept with the question: whatever becomes of this answer, later ones know from where on the box is another.
+    // The note is stored with the question, so that later answers know since when the box is another one, whatever
+    // becomes of this answer.
     const place = { chat: chat.id, message: task.start.message, agent };
     const lost = await store.takeLost(place, (lost) => ({
       parts: [continuityOf(lost).notice],
       history: [...(asked.earlier ?? []), { role: 'user', content: noted(lost) }],
     }));
-    if (lost) record.tell(continuityOf(lost).notice);
+    if (lost) record.emit(continuityOf(lost).notice);
     const question = lost ? noted(lost) : plain;
     const outcome = await converse({
       model,
@@ -123,7 +124,7 @@ export const createMaking = (options: MakingOptions) => {
     }
   };
 
-  /** What the database refuses it would refuse again: the sweep tells that such an answer is lost. */
+  /** The database would refuse an invalid write again, so it is not retried: the sweep marks such an answer as lost. */
   const write = async (message: string, end: AnswerEnd): Promise<void> => {
     try {
       await store.end(message, agent, end);
@@ -145,7 +146,7 @@ export const createMaking = (options: MakingOptions) => {
     const startedAt = performance.now();
     const { question, ...outcome } = await attempt(task, record, one);
     const { status, tokens, rounds } = outcome;
-    // Whoever stops it knows why; when the agent does, its reader does not.
+    // Whoever stopped the answer knows why; when the agent itself stopped it, the reader has to be told.
     const error = outcome.error ?? (status === 'stopped' ? reasonOf(one.stop.signal) : null);
     try {
       record.settle();
@@ -165,7 +166,7 @@ export const createMaking = (options: MakingOptions) => {
   };
 
   return {
-    /** Begins to make an answer that is noted as running. */
+    /** Starts to generate an answer that is stored as running. */
     begin(task: Task): void {
       const { message } = task.start;
       const save = createSaver(message, () => record);
@@ -180,23 +181,23 @@ export const createMaking = (options: MakingOptions) => {
       void ended.then(() => setTimeout(() => live.delete(message), rememberedMs).unref());
     },
 
-    /** The events of one that is made here, or was a moment ago. */
+    /** The events of an answer that runs here, or ended a moment ago. */
     log: (message: string): AnswerLog | undefined => live.get(message)?.log,
 
-    /** Answers false for one that is not made here. */
+    /** Returns false when the answer does not run here. */
     stop(message: string): boolean {
       running.get(message)?.stop.abort();
       return running.has(message);
     },
 
-    /** Resolves when one that is made here has ended. */
+    /** Resolves when an answer that runs here has ended. */
     ended: async (message: string): Promise<void> => running.get(message)?.ended,
 
-    /** Whether the call has waited for that; undefined when the answer is not made here. */
+    /** Whether the call was waiting for approval; undefined when the answer does not run here. */
     decide: (message: string, call: string, decision: Decision): boolean | undefined =>
       running.get(message)?.approvals.decide(call, decision),
 
-    /** Tells that the answers made here still are, and does what others have asked of them. */
+    /** Renews the leases of the answers that run here, and carries out what other agents have requested of them. */
     async renew(): Promise<void> {
       await writeAgain();
       if (running.size === 0) return;
@@ -204,14 +205,14 @@ export const createMaking = (options: MakingOptions) => {
       const rows = new Map((await store.renew(agent, asked, leaseSeconds)).map((row) => [row.id, row]));
       for (const message of asked) {
         const row = rows.get(message);
-        // It was given up for lost, or has gone with its chat.
+        // The answer was presumed lost, or was removed with its chat.
         if (!row || row.isStopAsked) running.get(message)?.stop.abort();
         for (const [call, decision] of Object.entries(row?.asked ?? {}))
           running.get(message)?.approvals.decide(call, decision);
       }
     },
 
-    /** Ends all of them, because the agent stops. */
+    /** Stops all answers, because the agent stops. */
     async stopAll(): Promise<void> {
       const all = [...running.values()];
       for (const one of all) one.stop.abort(agentStops);
@@ -221,9 +222,9 @@ export const createMaking = (options: MakingOptions) => {
   };
 };
 
-export type Making = ReturnType<typeof createMaking>;
+export type Generation = ReturnType<typeof createGeneration>;
 
-const agentStops = new CodeBoxError('unavailable', 'The agent was stopped in the middle of this answer. Ask again.');
+const agentStops = new CodeBoxError('unavailable', 'The agent was stopped during this answer. Ask again.');
 
 const isAway = (error: unknown): boolean =>
   [error, error instanceof Error && error.cause].some((cause) => hasCode(cause, 'unavailable'));

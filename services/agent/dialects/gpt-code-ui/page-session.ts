@@ -15,12 +15,12 @@ export interface DeskOptions {
   onError: (error: unknown) => void;
 }
 
-interface DeskParts extends DeskOptions {
-  /** Told by how many characters its results have grown or shrunk. */
+interface PageSessionParts extends DeskOptions {
+  /** Reports by how many characters the results have grown or shrunk. */
   onSize: (by: number) => void;
 }
 
-/** What the page shows first: code that it sends back to be run, or the whole answer. */
+/** What the page shows first: code that it sends back to run, or the whole answer. */
 export interface Generated {
   code: string | null;
   text: string;
@@ -32,10 +32,10 @@ const maxContext = 2000;
 const maxImageBytes = 10 * 1024 * 1024;
 
 /**
- * One person at the page of gpt-code-ui. An answer waits with its first code until the page sends that back to be run; from then
- * on it goes by itself, and what it says and prints is to be polled.
+ * The session of one person on the page of gpt-code-ui. An answer pauses at its first code until the page sends that
+ * back to run; from then on it continues by itself, and the page polls its text and output.
  */
-export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) => {
+export const createPageSession = ({ turns, files, cells, onError, onSize }: PageSessionParts) => {
   const results = createResults({ onSize });
   let context = '';
   let pending: { chat: string; call: string; code: string } | undefined;
@@ -60,7 +60,7 @@ export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) 
     results.add('message', `[Download ${name}](/gpt-code-ui/download?file=${encodeURIComponent(path)})`);
   };
 
-  /** Tells what happens to `show` until something has been answered, and to those who poll after that. */
+  /** Passes the first output to `show`, and everything after it to the results that are polled. */
   const follow = async (owner: Owner, events: AsyncIterable<AnswerEvent>, show: (what: Generated) => void) => {
     const toText = createAnswerText('');
     let said = '';
@@ -68,7 +68,7 @@ export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) 
     let before = 0;
     let failure: string | undefined;
     let chat = '';
-    const tell = () => {
+    const showResult = () => {
       if (isShown) results.add('message', said.trim());
       said = '';
     };
@@ -77,7 +77,7 @@ export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) 
       if (event.type === 'start') chat = event.chat;
       if (event.type === 'code' && event.state === 'waiting') {
         if (isShown) {
-          tell();
+          showResult();
           await turns.approve(owner, chat, { call: event.call, approved: true });
         } else {
           pending = { chat, call: event.call, code: event.code };
@@ -90,17 +90,17 @@ export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) 
       if (event.type === 'output') addOutput(event.event);
       if (event.type === 'image') await addImage(event.image.url, event.image.mime);
       if (event.type === 'file') addFile(event.file.path);
-      // The page waits for something to be shown.
+      // The page waits for something to show.
       if (event.type === 'ran' && results.count() === before) results.add('message', 'Done. There is no output.');
       if (event.type === 'error') failure = event.detail;
     }
     pending = undefined;
     if (!isShown) return show({ code: null, text: said.trim(), ...(failure !== undefined && { failure }) });
-    tell();
+    showResult();
     if (failure !== undefined) results.add('message', `Error from API: ${failure}`);
   };
 
-  /** Ends what is being answered. */
+  /** Stops the running answer or code. */
   const settle = async (): Promise<void> => {
     leave.abort();
     await answering;
@@ -111,7 +111,7 @@ export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) 
     drain: () => results.drain(),
     settle,
 
-    /** Comes with the next prompt. */
+    /** Adds text to the next prompt. */
     inject(text: string): void {
       context = `${context}${text}\n`.slice(-maxContext);
     },
@@ -123,7 +123,7 @@ export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) 
       leave = new AbortController();
       const turn = await turns.begin(owner, {
         asked: {
-          notes: context === '' ? [] : [`The reader's page has told: ${context}`],
+          notes: context === '' ? [] : [`The reader's page reports: ${context}`],
           earlier: [],
           question: prompt,
           files: [],
@@ -145,7 +145,7 @@ export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) 
       });
     },
 
-    /** Runs code: that of the answer, which then goes on, or any other, which ends the answer. */
+    /** Runs code: that of the pending answer, which then continues, or any other, which ends the answer. */
     async run(owner: Owner, code: string): Promise<void> {
       if (pending && pending.code.trim() === code.trim()) {
         const { chat, call } = pending;
@@ -174,4 +174,4 @@ export const createDesk = ({ turns, files, cells, onError, onSize }: DeskParts) 
   };
 };
 
-export type Desk = ReturnType<typeof createDesk>;
+export type PageSession = ReturnType<typeof createPageSession>;

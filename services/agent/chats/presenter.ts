@@ -7,17 +7,20 @@ import { settled } from './parts.ts';
 import { withAddresses } from './sandbox-links.ts';
 import type { StoredEvent } from './stored-event.ts';
 
-/** Of the files that one message names. To seal an address costs tens of microseconds. */
+/** How many URLs one message may contain. Sealing a URL takes tens of microseconds. */
 const maxAddresses = 500;
 
-/** Messages and events of a chat as they are told to somebody: with addresses that are good from now on, for that owner. */
-export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat: string) => {
-  /** For the texts of one message: a file that is named again has the same address; past so many files the next have none. */
-  const createAddressed = (gone?: ReadonlySet<string>) => {
+/** Renders messages and events of a chat for a reader, with URLs that are valid from now on, for that owner. */
+export const createPresenter = (links: Links) => (owner: Pick<Owner, 'key'>, chat: string) => {
+  /**
+   * Returns a function that adds URLs to the texts of one message: a file that is named again has the same URL; beyond
+   * the limit, files get none.
+   */
+  const createAddressed = (deleted?: ReadonlySet<string>) => {
     const addresses = new Map<string, string>();
     const addressOf = (path: string): string | undefined => {
       const known = addresses.get(path);
-      if (known !== undefined || addresses.size >= maxAddresses || gone?.has(path)) return known;
+      if (known !== undefined || addresses.size >= maxAddresses || deleted?.has(path)) return known;
       const { url } = links.path(owner, chat, path);
       addresses.set(path, url);
       return url;
@@ -25,7 +28,7 @@ export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat:
     return (text: string) => withAddresses(text, addressOf);
   };
 
-  const tellPart = (part: StoredPart, addressed: (text: string) => string): Part => {
+  const renderPart = (part: StoredPart, addressed: (text: string) => string): Part => {
     if (part.type === 'text') return { ...part, text: addressed(part.text) };
     if (part.type !== 'code') return part;
     return {
@@ -55,7 +58,7 @@ export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat:
         parts:
           row.role === 'user'
             ? [{ type: 'text', text: row.content }]
-            : (row.status === 'running' ? row.parts : settled(row.parts)).map((part) => tellPart(part, addressed)),
+            : (row.status === 'running' ? row.parts : settled(row.parts)).map((part) => renderPart(part, addressed)),
         files: row.files.map((file) => links.file(owner, chat, file)),
         model: row.model,
         tokens: row.inputTokens === null ? null : { input: row.inputTokens, output: row.outputTokens ?? 0 },
@@ -67,4 +70,4 @@ export const createTelling = (links: Links) => (owner: Pick<Owner, 'key'>, chat:
   };
 };
 
-export type Telling = ReturnType<typeof createTelling>;
+export type Presenter = ReturnType<typeof createPresenter>;

@@ -1,6 +1,6 @@
 import type { AnswerEvent } from '#contract';
 
-/** What an event is about, so that it is known again; text and output have no name. */
+/** Identifies what an event is about, to recognise it in a replay; text and output have no name. */
 const nameOf = (event: AnswerEvent): string => {
   switch (event.type) {
     case 'code':
@@ -20,13 +20,13 @@ const nameOf = (event: AnswerEvent): string => {
 };
 
 /**
- * A follower of a long answer may be told all of it again, from `start` on, in fewer pieces. Passes on what was not told before, for
- * readers that cannot take anything back: text by its length, all else by what it is about. Output of code that still runs may
- * come twice.
+ * A long answer may be replayed to its follower from `start` on, in fewer pieces. This passes on only what is new, for
+ * readers that cannot take anything back: text is recognised by its length, everything else by its name. Output of code
+ * that still runs may come twice.
  */
-export const createToldOnce = () => {
-  const told = new Map<string, number>();
-  let toldCharacters = 0;
+export const createDeduplicator = () => {
+  const passed = new Map<string, number>();
+  let passedCharacters = 0;
   let again = new Map<string, number>();
   let characters = 0;
 
@@ -38,19 +38,19 @@ export const createToldOnce = () => {
     if (event.type === 'text') {
       const before = characters;
       characters += event.text.length;
-      const text = event.text.slice(Math.max(0, toldCharacters - before));
-      toldCharacters = Math.max(toldCharacters, characters);
+      const text = event.text.slice(Math.max(0, passedCharacters - before));
+      passedCharacters = Math.max(passedCharacters, characters);
       return text === '' ? undefined : { ...event, text };
     }
     if (event.type === 'output') {
       const ran = `ran ${event.call}`;
-      return (again.get(ran) ?? 0) < (told.get(ran) ?? 0) ? undefined : event;
+      return (again.get(ran) ?? 0) < (passed.get(ran) ?? 0) ? undefined : event;
     }
     const name = nameOf(event);
     const count = (again.get(name) ?? 0) + 1;
     again.set(name, count);
-    if (count <= (told.get(name) ?? 0)) return undefined;
-    told.set(name, count);
+    if (count <= (passed.get(name) ?? 0)) return undefined;
+    passed.set(name, count);
     return event;
   };
 };
