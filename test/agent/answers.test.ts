@@ -253,13 +253,13 @@ test('a chat goes on after its box has hibernated or has ended, and says what is
   const { box } = (await agent.send<Chat>('GET', `/v1/chats/${chat}`)).body;
   await agent.gateway.client.boxes.hibernate(box ?? '');
   model.say(runs('print(open("kept.txt").read(), "x" in globals())'), { text: 'ok' });
-  expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*files are here/)]);
+  expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*files are still here/)]);
   expect(JSON.stringify(model.requests[0]?.messages.at(-1))).toContain('all variables and imports are gone');
   model.say({ text: 'ok' });
   expect(await notices()).toEqual([]);
   await agent.gateway.client.boxes.delete(box ?? '');
   model.say({ text: 'ok' });
-  expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*new one/)]);
+  expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*new computer/)]);
 });
 
 test('an answer that another agent makes is followed, approved, stopped', async () => {
