@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import type { BlobsConfig } from '../blobs/open-blobs.ts';
+import { type BlobsConfig, blobsVariables, toBlobsConfig } from '../blobs/settings.ts';
 import { ConfigurationError } from '../configuration-error.ts';
 import { type ModelSettings, modelVariables, toModelSettings } from './models/settings.ts';
 import type { KeptBounds } from './store/blobs.ts';
@@ -23,11 +23,7 @@ const environmentSchema = z.object({
   CODEBOX_AGENT_PAGE: z.string().min(1).optional(),
   CODEBOX_DATA_DIR: z.string().min(1).default('.codebox'),
   DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }).optional(),
-  CODEBOX_BLOBS: z.string().min(1).optional(),
-  AWS_ACCESS_KEY_ID: z.string().min(1).optional(),
-  AWS_SECRET_ACCESS_KEY: z.string().min(1).optional(),
-  AWS_REGION: z.string().min(1).default('us-east-1'),
-  AZURE_STORAGE_CONNECTION_STRING: z.string().min(1).optional(),
+  ...blobsVariables,
   CODEBOX_KEPT_CHAT_MB: z.coerce.number().int().min(1).max(1_048_576).default(1024),
   CODEBOX_KEPT_MB: z.coerce.number().int().min(1).max(1_048_576).default(10_240),
   CODEBOX_LINK_SECONDS: z.coerce.number().int().min(1).max(604_800).default(3600),
@@ -90,15 +86,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     dataDir,
     pageDir: values.CODEBOX_AGENT_PAGE === undefined ? undefined : resolve(values.CODEBOX_AGENT_PAGE),
     databaseUrl: values.DATABASE_URL,
-    blobs: {
-      place: values.CODEBOX_BLOBS ?? resolve(dataDir, 'blobs'),
-      s3: {
-        accessKeyId: values.AWS_ACCESS_KEY_ID,
-        secretAccessKey: values.AWS_SECRET_ACCESS_KEY,
-        region: values.AWS_REGION,
-      },
-      azureConnectionString: values.AZURE_STORAGE_CONNECTION_STRING,
-    },
+    blobs: toBlobsConfig(values, resolve(dataDir, 'blobs')),
     models: toModelSettings(values),
     kept: {
       chatBytes: values.CODEBOX_KEPT_CHAT_MB * mebibyte,

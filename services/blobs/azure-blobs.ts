@@ -4,7 +4,8 @@ import type { BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
 
 export interface AzurePlace {
-  connectionString: string;
+  /** A connection string, or only the origin of the account's blobs: a right to them is then looked for. */
+  account: { connectionString: string } | string;
   container: string;
   /** Below which names begin; empty, or ending in `/`. */
   prefix: string;
@@ -14,10 +15,17 @@ const partBytes = 8 * 1024 * 1024;
 const partsAtOnce = 2;
 const pageSize = 1000;
 
-/** Blobs in a container of Azure Blob Storage. Its library is loaded only here. */
-export const createAzureBlobs = async ({ connectionString, container, prefix }: AzurePlace): Promise<BlobStore> => {
+/**
+ * Blobs in a container of Azure Blob Storage. Its libraries are loaded only here. Without a connection string the right is looked
+ * for as by every client of Azure: secrets in the environment, the token of a service account (workload identity), the identity
+ * of the machine or the app (managed identity).
+ */
+export const createAzureBlobs = async ({ account, container, prefix }: AzurePlace): Promise<BlobStore> => {
   const { ContainerClient, RestError } = await import('@azure/storage-blob');
-  const client = new ContainerClient(connectionString, container);
+  const client =
+    typeof account === 'string'
+      ? new ContainerClient(`${account}/${container}`, await findCredential())
+      : new ContainerClient(account.connectionString, container);
 
   return {
     kind: 'azure',
@@ -78,4 +86,10 @@ export const createAzureBlobs = async ({ connectionString, container, prefix }: 
         return { items: [] };
       }),
   };
+};
+
+const findCredential = async () => {
+  const { DefaultAzureCredential } = await import('@azure/identity');
+  // Whom to trust with tokens is the operator's word; nothing in the public cloud has to be asked whether it is right.
+  return new DefaultAzureCredential({ disableInstanceDiscovery: true });
 };

@@ -1,59 +1,97 @@
 import { addAbortSignal, Readable } from 'node:stream';
-import type { ReadableStream } from 'node:stream/web';
-import { S3mini, S3ServiceError } from 's3mini';
 import { CodeBoxError } from '#contract';
+import { orAborted } from '../waiting/or-aborted.ts';
 import type { BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
 import { inParts } from './parts.ts';
 
+export interface S3Credentials {
+  accessKeyId: string;
+  secretAccessKey: string;
+  sessionToken?: string;
+}
+
 export interface S3Place {
-  /** With the bucket as its path. */
+  /** The origin, without the bucket. */
   endpoint: string;
+  bucket: string;
   /** Below which names begin; empty, or ending in `/`. */
   prefix: string;
   region: string;
-  accessKeyId: string;
-  secretAccessKey: string;
+  /**
+   * Without them they are looked for as by every client of AWS: environment, shared files, the token of a service account (IRSA),
+   * the agent of the container (EKS Pod Identity, ECS), the metadata of the machine. They are renewed before they expire.
+   */
+  credentials: S3Credentials | undefined;
 }
 
-/** The least that S3 takes as a part; a whole blob may have 10,000. */
+/** One part is in memory at a time; S3 takes 10,000 of a blob. */
 const partBytes = 16 * 1024 * 1024;
 const abortMs = 10_000;
 const pageSize = 1000;
+/** Bounds what has no signal of a caller: the questions that are asked for credentials. */
+const timeouts = { connectionTimeout: 5000, socketTimeout: 60_000 };
 
-/** Blobs in a bucket of S3, or of what speaks like it. A large one is sent in parts, one of which is in memory at a time. */
-export const createS3Blobs = ({ prefix, ...place }: S3Place): BlobStore => {
-  // A client per call, because its requests take a signal only by their `fetch`.
-  const client = (signal: AbortSignal): S3mini =>
-    new S3mini({ ...place, fetch: (input, init) => fetch(input, { ...init, signal }) });
+/** Blobs in a bucket of S3, or of what speaks like it. Its library is loaded only here. */
+export const createS3Blobs = async ({ endpoint, bucket, prefix, region, credentials }: S3Place): Promise<BlobStore> => {
+  const s3 = await import('@aws-sdk/client-s3');
+  const client = new s3.S3Client({
+    endpoint,
+    region,
+    ...(credentials && { credentials }),
+    forcePathStyle: true,
+    requestHandler: timeouts,
+    // What only speaks like S3 often knows neither checksums behind a body nor 100 Continue.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    expectContinueHeader: false,
+  });
+  const at = (name: string) => ({ Bucket: bucket, Key: prefix + name });
 
-  const putParts = async (key: string, first: Buffer, rest: AsyncIterable<Buffer>, signal: AbortSignal) => {
-    const s3 = client(signal);
-    const upload = await s3.getMultipartUploadId(key);
+  const putParts = async (name: string, first: Buffer, rest: AsyncIterable<Buffer>, signal: AbortSignal) => {
+    const begin = new s3.CreateMultipartUploadCommand(at(name));
+    const { UploadId } = await orAborted(client.send(begin, { abortSignal: signal }), signal);
+    const upload = { ...at(name), UploadId };
     try {
-      const parts = [await s3.uploadPart(key, upload, first, 1)];
-      for await (const part of rest) parts.push(await s3.uploadPart(key, upload, part, parts.length + 1));
-      await s3.completeMultipartUpload(key, upload, parts);
+      const Parts: { ETag: string | undefined; PartNumber: number }[] = [];
+      const putPart = async (Body: Buffer) => {
+        const PartNumber = Parts.length + 1;
+        const part = new s3.UploadPartCommand({ ...upload, Body, PartNumber });
+        const { ETag } = await client.send(part, { abortSignal: signal });
+        Parts.push({ ETag, PartNumber });
+      };
+      await putPart(first);
+      for await (const part of rest) await putPart(part);
+      const whole = new s3.CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts } });
+      await client.send(whole, { abortSignal: signal });
     } catch (error) {
       // What is left of it costs money and is in no list.
-      await client(AbortSignal.timeout(abortMs))
-        .abortMultipartUpload(key, upload)
+      await client
+        .send(new s3.AbortMultipartUploadCommand(upload), { abortSignal: AbortSignal.timeout(abortMs) })
         .catch(() => {});
       throw error;
     }
   };
 
-  const canRead = async (key: string, signal: AbortSignal): Promise<boolean> => {
+  const open = async (name: string, signal: AbortSignal): Promise<Readable> => {
+    const { Body } = await client.send(new s3.GetObjectCommand(at(name)), { abortSignal: signal });
+    if (!(Body instanceof Readable)) throw new Error('a blob without a body');
+    return addAbortSignal(signal, Body);
+  };
+
+  const canRead = async (name: string, signal: AbortSignal): Promise<boolean> => {
     try {
-      const answer = await client(signal).getObjectResponse(key);
-      await answer?.body?.cancel();
-      return answer !== null;
+      (await open(name, signal)).destroy();
+      return true;
     } catch (error) {
       // Without the right to list, what is missing is denied; any other refusal is one of our keys.
-      if (error instanceof S3ServiceError && error.serviceCode === 'AccessDenied') return false;
+      if (error instanceof s3.S3ServiceException && error.name === 'AccessDenied') return false;
       throw error;
     }
   };
+
+  /** The library looks for credentials without a signal. */
+  const call = <T>(signal: AbortSignal, work: () => Promise<T>) => translateFault(() => orAborted(work(), signal));
 
   return {
     kind: 's3',
@@ -63,44 +101,52 @@ export const createS3Blobs = ({ prefix, ...place }: S3Place): BlobStore => {
         try {
           const parts = inParts(addAbortSignal(signal, content), partBytes);
           const { value: first = Buffer.alloc(0) } = await parts.next();
-          if (first.length === partBytes) await putParts(prefix + name, first, parts, signal);
-          else await client(signal).putObject(prefix + name, first, 'application/octet-stream');
+          if (first.length === partBytes) return await putParts(name, first, parts, signal);
+          const whole = new s3.PutObjectCommand({ ...at(name), Body: first, ContentType: 'application/octet-stream' });
+          await orAborted(client.send(whole, { abortSignal: signal }), signal);
         } finally {
           content.destroy();
         }
       }),
 
     get: (name, signal) =>
-      translateFault(async () => {
-        const answer = await client(signal).getObjectResponse(prefix + name);
-        if (!answer?.body) throw new CodeBoxError('not_found', 'There is no such blob.');
-        return Readable.fromWeb(answer.body as ReadableStream);
+      call(signal, async () => {
+        try {
+          return await open(name, signal);
+        } catch (cause) {
+          if (!(cause instanceof s3.NoSuchKey)) throw cause;
+          throw new CodeBoxError('not_found', 'There is no such blob.', { cause });
+        }
       }),
 
     has: (name, signal) =>
-      translateFault(async () => {
+      call(signal, async () => {
         try {
-          return (await client(signal).objectExists(prefix + name)) === true;
+          await client.send(new s3.HeadObjectCommand(at(name)), { abortSignal: signal });
+          return true;
         } catch (error) {
+          if (error instanceof s3.NotFound) return false;
           // The answer to HEAD has no body, which would say why.
-          if (error instanceof S3ServiceError && error.status === 403) return await canRead(prefix + name, signal);
+          const isDenied = error instanceof s3.S3ServiceException && error.$metadata.httpStatusCode === 403;
+          if (isDenied) return await canRead(name, signal);
           throw error;
         }
       }),
 
     delete: (name, signal) =>
-      translateFault(async () => {
-        await client(signal).deleteObject(prefix + name);
+      call(signal, async () => {
+        await client.send(new s3.DeleteObjectCommand(at(name)), { abortSignal: signal });
       }),
 
     list: (cursor, signal) =>
-      translateFault(async () => {
-        const page = await client(signal).listObjectsPaged('/', prefix, pageSize, cursor);
-        const items = (page?.objects ?? []).map(({ Key, LastModified }) => ({
+      call(signal, async () => {
+        const from = { Bucket: bucket, Prefix: prefix, MaxKeys: pageSize, ContinuationToken: cursor };
+        const page = await client.send(new s3.ListObjectsV2Command(from), { abortSignal: signal });
+        const items = (page.Contents ?? []).map(({ Key = '', LastModified }) => ({
           name: Key.slice(prefix.length),
-          changedAt: LastModified,
+          changedAt: LastModified ?? new Date(),
         }));
-        const next = page?.nextContinuationToken;
+        const next = page.NextContinuationToken;
         return { items, ...(next !== undefined && { next }) };
       }),
   };

@@ -2,7 +2,7 @@ import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { type Quotas, quotaNames, quotasSchema } from '#contract';
-import type { BlobsConfig } from '../blobs/open-blobs.ts';
+import { type BlobsConfig, blobsVariables, toBlobsConfig } from '../blobs/settings.ts';
 import { ConfigurationError } from '../configuration-error.ts';
 import { type TracingSettings, toTracingSettings, tracingVariables } from './tracing/settings.ts';
 
@@ -61,11 +61,7 @@ const environmentSchema = z.object({
   CODEBOX_STOP_SECONDS: seconds(10, 600),
   CODEBOX_RUN_GRACE_SECONDS: seconds(30, 600),
   CODEBOX_SILENCE_SECONDS: z.coerce.number().min(1).max(3600).default(9),
-  CODEBOX_BLOBS: z.string().min(1).optional(),
-  AWS_ACCESS_KEY_ID: z.string().min(1).optional(),
-  AWS_SECRET_ACCESS_KEY: z.string().min(1).optional(),
-  AWS_REGION: z.string().min(1).default('us-east-1'),
-  AZURE_STORAGE_CONNECTION_STRING: z.string().min(1).optional(),
+  ...blobsVariables,
   CODEBOX_CHECKPOINT_SECONDS: z.coerce.number().min(0.1).max(86_400).default(30),
   CODEBOX_SWEEP_SECONDS: z.coerce.number().min(0.1).max(60).default(5),
   CODEBOX_PORTS_DOMAIN: z
@@ -175,15 +171,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     stopMs: values.CODEBOX_STOP_SECONDS * 1000,
     runGraceMs: values.CODEBOX_RUN_GRACE_SECONDS * 1000,
     silenceMs: values.CODEBOX_SILENCE_SECONDS * 1000,
-    blobs: {
-      place: values.CODEBOX_BLOBS ?? resolve(values.CODEBOX_DATA_DIR, 'blobs'),
-      s3: {
-        accessKeyId: values.AWS_ACCESS_KEY_ID,
-        secretAccessKey: values.AWS_SECRET_ACCESS_KEY,
-        region: values.AWS_REGION,
-      },
-      azureConnectionString: values.AZURE_STORAGE_CONNECTION_STRING,
-    },
+    blobs: toBlobsConfig(values, resolve(values.CODEBOX_DATA_DIR, 'blobs')),
     checkpointMs: values.CODEBOX_CHECKPOINT_SECONDS * 1000,
     sweepMs: values.CODEBOX_SWEEP_SECONDS * 1000,
     portsDomain: values.CODEBOX_PORTS_DOMAIN,

@@ -12,8 +12,9 @@ import { ContainerClient } from '@azure/storage-blob';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
 import type { BlobEntry, BlobStore } from '../../services/blobs/blob-store.ts';
-import { type BlobsConfig, openBlobs } from '../../services/blobs/open-blobs.ts';
+import { openBlobs } from '../../services/blobs/open-blobs.ts';
 import { createBlobProbe } from '../../services/blobs/probe.ts';
+import type { BlobsConfig } from '../../services/blobs/settings.ts';
 import { eventually, refusal } from '../api/harness.ts';
 import { azureConnectionString, type StoreServer, startAzure, startS3 } from './servers.ts';
 
@@ -23,10 +24,11 @@ interface Opened {
 }
 
 const noCloud = {
-  s3: { accessKeyId: undefined, secretAccessKey: undefined, region: 'us-east-1' },
+  s3: { credentials: undefined, region: 'us-east-1' },
   azureConnectionString: undefined,
 };
-const s3Keys = { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER', region: 'us-east-1' };
+const s3Keys = { accessKeyId: 'S3RVER', secretAccessKey: 'S3RVER' };
+const withKeys = { credentials: s3Keys, region: 'us-east-1' };
 
 const places: Record<BlobStore['kind'], () => Promise<Opened>> = {
   async folder() {
@@ -36,7 +38,7 @@ const places: Record<BlobStore['kind'], () => Promise<Opened>> = {
   async s3() {
     const server = await startS3();
     const place = `s3+http://127.0.0.1:${server.port}/codebox/some/prefix`;
-    return { config: { ...noCloud, place, s3: s3Keys }, stop: () => server[Symbol.asyncDispose]() };
+    return { config: { ...noCloud, place, s3: withKeys }, stop: () => server[Symbol.asyncDispose]() };
   },
   async azure() {
     const server = await startAzure();
@@ -146,7 +148,14 @@ describe('a bucket of S3', () => {
   afterAll(() => bucket?.[Symbol.asyncDispose]());
 
   const openBucket = (port: number, accessKeyId = s3Keys.accessKeyId) =>
-    openBlobs({ ...noCloud, place: `s3+http://127.0.0.1:${port}/codebox`, s3: { ...s3Keys, accessKeyId } }, 'dep-1');
+    openBlobs(
+      {
+        ...noCloud,
+        place: `s3+http://127.0.0.1:${port}/codebox`,
+        s3: { ...withKeys, credentials: { ...s3Keys, accessKeyId } },
+      },
+      'dep-1',
+    );
 
   test('that does not know the key does not work', async () => {
     await eventually(createBlobProbe(await openBucket(bucket.port)));
@@ -191,9 +200,9 @@ describe('a bucket of S3', () => {
         off.abort();
       };
       await refusal(blobs.put('box-1/large', Readable.from(content()), off.signal));
-      const upload = asked.flatMap((line) => /partNumber=1&uploadId=(\w+)/.exec(line)?.[1] ?? [])[0];
+      const upload = asked.flatMap((line) => /partNumber=1&.*uploadId=(\w+)/.exec(line)?.[1] ?? [])[0];
       expect(upload).toMatch(/^\w{32}$/);
-      expect(asked.at(-1)).toBe(`DELETE /codebox/dep-1/box-1/large?uploadId=${upload}`);
+      expect(asked.at(-1)).toMatch(new RegExp(`^DELETE /codebox/dep-1/box-1/large\\?.*uploadId=${upload}`));
     },
   );
 });
@@ -305,7 +314,7 @@ test('whoever asks whether a silent store answers is told at once that it does n
   expect(await again).toBe(true);
 });
 
-test.each(['s3+http://127.0.0.1:1/bucket', 's3+https://host', 'azure:container', 'azure:'])(
+test.each(['s3+https://host', 'azure:container', 'azure:', 'azure+https://host', 'azure+http://host/container'])(
   'the place %s without what it needs is refused by name',
   async (place) => {
     await expect(openBlobs({ ...noCloud, place }, 'dep-1')).rejects.toThrow('CODEBOX_BLOBS');

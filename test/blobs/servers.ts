@@ -33,7 +33,11 @@ export interface StoreServer extends AsyncDisposable {
   port: number;
 }
 
-const start = async (program: string, argsFor: (port: number, folder: string) => string[]): Promise<StoreServer> => {
+const start = async (
+  program: string,
+  argsFor: (port: number, folder: string) => string[],
+  scheme = 'http',
+): Promise<StoreServer> => {
   const programs = await install();
   const port = await freePort();
   const folder = await mkdtemp(join(tmpdir(), 'codebox-blobs-'));
@@ -45,7 +49,7 @@ const start = async (program: string, argsFor: (port: number, folder: string) =>
   const deadline = performance.now() + readyMs;
   // Any answer will do: nobody is let in without a signature.
   while (
-    !(await fetch(`http://127.0.0.1:${port}/`).then(
+    !(await fetch(`${scheme}://127.0.0.1:${port}/`).then(
       () => true,
       () => false,
     ))
@@ -73,27 +77,36 @@ export const startS3 = () =>
     'codebox',
   ]);
 
+const azureArguments = (port: number, folder: string) => [
+  '--blobHost',
+  '127.0.0.1',
+  '--blobPort',
+  String(port),
+  '--location',
+  folder,
+  '--silent',
+  '--skipApiVersionCheck',
+  '--disableTelemetry',
+];
+
 /** Azure Blob Storage without a container, with the account that every emulator has. */
-export const startAzure = () =>
-  start('azurite-blob', (port, folder) => [
-    '--blobHost',
-    '127.0.0.1',
-    '--blobPort',
-    String(port),
-    '--location',
-    folder,
-    '--silent',
-    '--skipApiVersionCheck',
-    '--disableTelemetry',
-  ]);
+export const startAzure = () => start('azurite-blob', azureArguments);
+
+/** The same over TLS, which lets in who has a token too; this process has to trust its certificate. */
+export const startAzureWithTokens = ({ key, certificate }: { key: string; certificate: string }) =>
+  start(
+    'azurite-blob',
+    (port, folder) => [...azureArguments(port, folder), '--oauth', 'basic', '--key', key, '--cert', certificate],
+    'https',
+  );
 
 /** The well-known account of the emulator. */
-export const azureConnectionString = (port: number): string =>
+export const azureConnectionString = (port: number, scheme = 'http'): string =>
   [
-    'DefaultEndpointsProtocol=http',
+    `DefaultEndpointsProtocol=${scheme}`,
     'AccountName=devstoreaccount1',
     'AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==',
-    `BlobEndpoint=http://127.0.0.1:${port}/devstoreaccount1`,
+    `BlobEndpoint=${scheme}://127.0.0.1:${port}/devstoreaccount1`,
   ].join(';');
 
 const ended = async (child: ChildProcess): Promise<void> => {
