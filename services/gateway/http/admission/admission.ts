@@ -16,7 +16,7 @@ export interface AdmissionOptions {
 }
 
 /** Under this name the operator's Idempotency-Keys are kept: no tenant has it. */
-const operator = '@admin';
+export const operator = '@admin';
 
 const noKey = (mistake = '') =>
   new CodeBoxError('unauthorized', `A valid API key is needed: Authorization: Bearer cbx_…${mistake}`);
