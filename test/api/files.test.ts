@@ -120,6 +120,49 @@ describe.each(drivers)('files on the %s driver', (driver) => {
     expect([head.status, head.headers.get('content-length'), await head.text()]).toEqual([200, '3', '']);
   });
 
+  test('files, ranges, folders and archives have the headers that readers and caches go by, and no others', async () => {
+    const { etag = '' } = (await (await put('told/a.txt', '0123456789')).json()) as FileEntry;
+    const told = async (path: string, init: RequestInit = {}) => {
+      const response = await gateway.call(at(path), init);
+      await response.arrayBuffer();
+      const names = ['connection', 'date', 'keep-alive', 'transfer-encoding', 'x-request-id', 'last-modified'];
+      const headers = Object.fromEntries([...response.headers].filter(([name]) => !names.includes(name)));
+      expect(response.headers.get('last-modified') === null).toBe(headers.etag === undefined);
+      return [response.status, headers];
+    };
+    const named = (name: string, type: string) => ({
+      'content-disposition': `attachment; filename="${name}"; filename*=UTF-8''${name}`,
+      'content-security-policy': 'sandbox',
+      'content-type': type,
+      'x-content-type-options': 'nosniff',
+    });
+    const file = { ...named('a.txt', 'application/octet-stream'), 'accept-ranges': 'bytes', etag };
+    expect(await told('told/a.txt')).toEqual([200, { ...file, 'content-length': '10' }]);
+    expect(await told('told/a.txt', { method: 'HEAD' })).toEqual([200, { ...file, 'content-length': '10' }]);
+    const part = { ...file, 'content-length': '3', 'content-range': 'bytes 7-9/10' };
+    expect(await told('told/a.txt', { headers: { range: 'bytes=-3', 'if-range': etag } })).toEqual([206, part]);
+    const known = { 'if-none-match': etag };
+    expect(await told('told/a.txt', { headers: known })).toEqual([304, file]);
+    expect(await told('told/a.txt', { method: 'HEAD', headers: known })).toEqual([304, file]);
+    const beyond = await gateway.call(at('told/a.txt'), { headers: { range: 'bytes=10-' } });
+    expect([beyond.status, beyond.headers.get('content-range')]).toEqual([416, 'bytes */10']);
+    const tar = { ...named('told.tar', 'application/x-tar'), 'content-length': '10240' };
+    expect(await told('told?as=tar')).toEqual([200, tar]);
+    expect(await told('told?as=zip&download=x.zip', { method: 'HEAD' })).toEqual([
+      200,
+      { ...named('x.zip', 'application/zip'), 'content-length': '0' },
+    ]);
+    const [status, listing] = await told('told', { method: 'HEAD' });
+    expect([status, listing]).toEqual([
+      200,
+      { ...named('told', 'application/json'), 'content-length': expect.stringMatching(/^\d+$/) },
+    ]);
+    expect(await told('told')).toEqual([
+      200,
+      { 'content-type': 'application/json', 'content-length': expect.anything() },
+    ]);
+  });
+
   test('an upload that breaks off leaves what was there', async () => {
     await put('whole.txt', 'the old text');
     const cut = new AbortController();

@@ -2,6 +2,8 @@ import { exchange, type PortAnswer, type PortRequest } from '../../box-server/ex
 import type { Activity } from '../life/activity.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 
+export type { PortAnswer, PortRequest };
+
 export interface PortsOptions {
   lifecycle: Pick<Lifecycle, 'use'>;
   activity: Activity;

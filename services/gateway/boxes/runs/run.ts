@@ -88,18 +88,18 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
   };
 
   const readFile = async (tenant: string, box: string, path: string, most: number) => {
-    const answer = await files.read(tenant, box, 'GET', path, '', {});
-    const said = Number(answer.headers['content-length'] ?? 0);
-    const isFolder = answer.headers['x-codebox-type'] === 'directory';
-    if (isFolder || said > most) {
-      answer.body.destroy();
-      return isFolder ? undefined : { sizeBytes: said, bytes: null };
+    const opened = await files.open({ tenant, box }, path);
+    if (opened.kind === 'folder') return undefined;
+    const { body, lengthBytes: said = 0 } = opened;
+    if (said > most) {
+      body.destroy();
+      return { sizeBytes: said, bytes: null };
     }
     // A box need not say how much it sends, so it is counted; past the bound the file is at least this long.
     const chunks: Buffer[] = [];
     let sizeBytes = 0;
     try {
-      for await (const chunk of answer.body as AsyncIterable<Buffer>) {
+      for await (const chunk of body as AsyncIterable<Buffer>) {
         sizeBytes += chunk.length;
         if (sizeBytes > most) return { sizeBytes, bytes: null };
         chunks.push(chunk);

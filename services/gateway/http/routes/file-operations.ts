@@ -5,7 +5,6 @@ import { readJsonBody } from '../../../http/body.ts';
 import { checkInput } from '../../../http/endpoint.ts';
 import { readMultipart } from '../../../http/multipart.ts';
 import { openUpload } from '../../../http/uploads.ts';
-import { readAnswer } from '../../box-server/answer.ts';
 import type { Files } from '../../boxes/reach/files.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
@@ -31,20 +30,20 @@ export const addFileOperationRoutes = ({ add }: Endpoints, files: Files): void =
       },
     },
     async ({ c, tenant, params }) => {
+      const ref = { tenant, box: params.box };
       const type = c.req.header('content-type') ?? '';
       if (!type.startsWith('multipart/form-data')) {
         const operation = checkInput(fileOperationSchema, (await readJsonBody(c)).value, '');
         const leave = new AbortController();
         c.env?.outgoing?.once('close', () => leave.abort());
-        const { entry, isNew } = await files.operate(tenant, params.box, operation, leave.signal);
+        const { entry, isNew } = await files.operate(ref, operation, leave.signal);
         return c.json(entry, isNew ? 201 : 200);
       }
       using upload = openUpload(c);
       const { body, signal } = upload;
       const items: FileEntry[] = [];
       const write = async (path: string, content: Readable) => {
-        const answer = await files.write(tenant, params.box, path, content, {}, signal);
-        items.push(await readAnswer(fileEntrySchema, answer.body));
+        items.push((await files.put(ref, path, content, { signal })).entry);
       };
       await readMultipart(body, type, write, signal);
       return c.json({ items }, 201);

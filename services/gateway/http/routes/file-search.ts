@@ -19,7 +19,7 @@ export const addFileSearchRoute = ({ add }: Endpoints, files: Files): void => {
     async ({ c, tenant, params, query }) => {
       const leave = new AbortController();
       c.env?.outgoing?.once('close', () => leave.abort());
-      return c.json(await files.search(tenant, params.box, query, leave.signal));
+      return c.json(await files.search({ tenant, box: params.box }, query, leave.signal));
     },
   );
 };

@@ -1,3 +1,4 @@
+import type { Context } from 'hono';
 import { z } from 'zod';
 import {
   fileEntrySchema,
@@ -9,10 +10,11 @@ import {
 } from '#contract';
 import { downloadHeaders } from '../../../http/downloads.ts';
 import { openUpload } from '../../../http/uploads.ts';
-import { readAnswer } from '../../box-server/answer.ts';
-import type { Files } from '../../boxes/reach/files.ts';
-import { pick, refuseRange, sendRaw } from '../downloads.ts';
+import type { BoxRef } from '../../boxes/box-ref.ts';
+import { type FileHead, type Files, NoSuchRange, type Opened, type ReadOptions } from '../../boxes/reach/files.ts';
+import { sendFile, tellSize } from '../downloads.ts';
 import type { Endpoints, Input } from '../endpoint.ts';
+import type { Env } from '../env.ts';
 import { boxParams } from './boxes.ts';
 
 const params = boxParams.extend({ path: urlPathSchema });
@@ -32,29 +34,40 @@ const tag = 'Files';
 const binary = z.string().meta({ format: 'binary' });
 const archiveTypes = { tar: 'application/x-tar', zip: 'application/zip' };
 
-const unchanged = ['if-match', 'if-unmodified-since'];
-const passedOn = [...unchanged, 'range', 'if-none-match', 'if-range', 'if-modified-since'];
+/** The conditions of a request, as its headers have them. */
+const conditionsOf = (c: Context<Env>) => ({
+  ifMatch: c.req.header('if-match'),
+  ifNoneMatch: c.req.header('if-none-match'),
+  ifModifiedSince: c.req.header('if-modified-since'),
+  ifUnmodifiedSince: c.req.header('if-unmodified-since'),
+});
 
 type ReadInput = Input<z.output<typeof folderParams>, z.output<typeof readQuery>, unknown>;
 
+/** The answer to HEAD has no body. */
+type Found = Opened | (FileHead & { body?: undefined });
+
 /** `/v1/boxes/{box}/files/{path}`: bytes up and down, folders, removal. */
 export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
+  const look = async (c: Context<Env>, ref: BoxRef, path: string, options: ReadOptions): Promise<Found> => {
+    if (c.req.method === 'HEAD') return await files.stat(ref, path, options);
+    return await files.open(ref, path, { ...options, range: c.req.header('range') }).catch((error: unknown) => {
+      if (error instanceof NoSuchRange) tellSize(c, error);
+      throw error;
+    });
+  };
+
   const read = async ({ c, tenant, params, query }: ReadInput) => {
-    const { download, recursive, ...asked } = query;
-    const method = c.req.method === 'HEAD' ? 'HEAD' : 'GET';
-    const search = new URLSearchParams();
-    for (const [name, value] of Object.entries(asked)) search.set(name, String(value));
-    if (recursive === 'true' && asked.depth === undefined) search.set('depth', String(maxFolderDepth));
-    const suffix = search.size > 0 ? `?${search}` : '';
-    const answer = await files.read(tenant, params.box, method, params.path, suffix, pick(c, passedOn));
-    if (answer.status === 416) return refuseRange(c, answer);
-    const isListing = answer.headers['x-codebox-type'] === 'directory';
-    if (isListing && method === 'GET') return c.json(await readAnswer(folderSchema, answer.body));
+    const { download, recursive, as: archive, ...page } = query;
+    if (recursive === 'true') page.depth ??= maxFolderDepth;
+    const conditions = { ...conditionsOf(c), ifRange: c.req.header('if-range') };
+    const found = await look(c, { tenant, box: params.box }, params.path, { archive, page, conditions });
+    if ('page' in found) return c.json(found.page);
     const name = params.path.split('/').at(-1)?.toWellFormed() || 'data';
-    const headers = asked.as
-      ? downloadHeaders(download ?? `${name}.${asked.as}`, archiveTypes[asked.as])
-      : downloadHeaders(download ?? name, isListing ? 'application/json' : undefined);
-    return sendRaw(c, answer, headers, method === 'HEAD' || answer.status === 304);
+    const headers = archive
+      ? downloadHeaders(download ?? `${name}.${archive}`, archiveTypes[archive])
+      : downloadHeaders(download ?? name, found.kind === 'folder' ? 'application/json' : undefined);
+    return sendFile(c, found, headers, found.body);
   };
 
   // The router gives HEAD to the route of GET, so the handler is one and looks at the request's method.
@@ -104,11 +117,14 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
     },
     async ({ c, tenant, params }) => {
       using upload = openUpload(c);
-      const headers = pick(c, ['content-length', 'if-none-match', ...unchanged]);
-      const answer = await files.write(tenant, params.box, params.path, upload.body, headers, upload.signal);
-      const entry = await readAnswer(fileEntrySchema, answer.body);
+      const length = c.req.header('content-length');
+      const { entry, isNew } = await files.put({ tenant, box: params.box }, params.path, upload.body, {
+        conditions: conditionsOf(c),
+        sizeBytes: length === undefined ? undefined : Number(length),
+        signal: upload.signal,
+      });
       if (entry.etag) c.header('ETag', entry.etag);
-      return c.json(entry, answer.status === 201 ? 201 : 200);
+      return c.json(entry, isNew ? 201 : 200);
     },
   );
 
@@ -123,7 +139,7 @@ export const addFileRoutes = ({ add }: Endpoints, files: Files): void => {
       responses: { 204: { description: 'It is gone.' } },
     },
     async ({ c, tenant, params }) => {
-      await files.remove(tenant, params.box, params.path, pick(c, ['if-none-match', ...unchanged]));
+      await files.remove({ tenant, box: params.box }, params.path, conditionsOf(c));
       return c.body(null, 204);
     },
   );
