@@ -19,6 +19,7 @@ export default defineConfig({
     hookTimeout: 600_000,
     teardownTimeout: 60_000,
     // Gateways and agents are started hundreds of times; a third of what a start costs is reading the same sources.
+    execArgv: ['--import=./services/postgres/drizzle-modules.ts'],
     env: { NODE_COMPILE_CACHE: `${folder}/compiled` },
     reporters: ['default', new RunTimes(), ...(report ? ['json'] : [])],
     ...(report && { outputFile: { json: report } }),
