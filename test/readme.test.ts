@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { glob, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, dirname, join, normalize } from 'node:path';
+import { dirname, join, normalize } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -12,6 +12,7 @@ import { type ModelServer, runs, startModelServer } from './agent/model-server.t
 import { anyDriver, drivers, type RunningGateway, startGateway } from './api/harness.ts';
 import { adminKey } from './api/operator.ts';
 import { pages, project, readAnchors, readBlocks, readPage, readScripts } from './pages.ts';
+import { directPackage, paste } from './paste.ts';
 
 const run = promisify(execFile);
 const marker = '---codebox-block---';
@@ -107,9 +108,7 @@ describe.each(drivers)('the documentation on the %s driver', (driver) => {
     agent = await serveAgent(gateway, { CODEBOX_MODEL_URL: `${model.url}/v1`, CODEBOX_MODEL: 'compatible/scripted' });
     folder = await mkdtemp(join(tmpdir(), 'codebox-readme-'));
     await symlink(gateway.dataDir, join(folder, '.codebox'));
-    // As in the project, but without a look at what is installed.
-    const scripts = { admin: `"${process.execPath}" "${join(project, 'scripts/admin.ts')}"` };
-    await writeFile(join(folder, 'package.json'), JSON.stringify({ scripts }));
+    await writeFile(join(folder, 'package.json'), await directPackage(project));
   });
   afterAll(async () => {
     await agent?.dispose();
@@ -130,16 +129,7 @@ describe.each(drivers)('the documentation on the %s driver', (driver) => {
         .join('\n')
         .replaceAll('http://localhost:8080', gateway.url)
         .replaceAll('http://localhost:8090', agent.url);
-      const { stdout } = await run('bash', ['-euo', 'pipefail', '-c', script], {
-        cwd: folder,
-        env: {
-          ...process.env,
-          PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
-          CODEBOX_ADMIN_KEY: adminKey,
-        },
-        maxBuffer: 32 * 1024 * 1024,
-        timeout: 120_000,
-      });
+      const stdout = await paste(script, { cwd: folder, env: { CODEBOX_ADMIN_KEY: adminKey } });
       const outputs = stdout.split(marker);
       for (const [index, { expected }] of scripts.entries()) if (expected) expect(outputs[index]).toContain(expected);
     },
