@@ -47,6 +47,10 @@ const environmentSchema = z.object({
     .string()
     .regex(/^[a-z0-9-]{1,40}$/, 'must be 1 to 40 lower-case letters, digits and hyphens')
     .optional(),
+  CODEBOX_REPLACES: z
+    .string()
+    .regex(/^[0-9a-f]{16}$/, 'must be the 16 digits that the refused gateway has printed')
+    .optional(),
   CODEBOX_RUNTIME: z
     .string()
     .regex(/^[a-zA-Z0-9._-]+$/)
@@ -100,6 +104,8 @@ export interface Config {
   driver: 'auto' | 'docker' | 'local';
   /** The name of the place where boxes live; the name of the driver when undefined. */
   site: string | undefined;
+  /** The place that bore that name before, and is no more. */
+  replaces: string | undefined;
   runtime: string;
   boxImage: string;
   templatesFile: string | undefined;
@@ -160,6 +166,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     databaseUrl: values.DATABASE_URL,
     driver: values.CODEBOX_DRIVER,
     site: values.CODEBOX_SITE,
+    replaces: values.CODEBOX_REPLACES,
     runtime: values.CODEBOX_RUNTIME,
     boxImage: values.CODEBOX_BOX_IMAGE,
     templatesFile: values.CODEBOX_TEMPLATES,

@@ -31,7 +31,15 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
 
   const activity = createActivity(store.boxes.touch);
   const beatMs = Math.min(config.sweepMs, maxBeatMs);
-  const heartbeat = createHeartbeat({ gateway: id, gateways: store.gateways, activity, background, everyMs: beatMs });
+  const heartbeat = createHeartbeat({
+    gateway: { id, site: driver.site, place: driver.place },
+    // A database of its own, in the data folder, has no other place.
+    replaced: config.databaseUrl === undefined ? 'any' : config.replaces,
+    gateways: store.gateways,
+    activity,
+    background,
+    everyMs: beatMs,
+  });
   // It stops after the work behind the requests: until then this gateway lives.
   stack.defer(heartbeat.stop);
   // The work behind the requests has what they left of the time to stop.

@@ -26,7 +26,7 @@ process.once('disconnect', () => stop('disconnect'));
 const keyFile = await onceThere(() => ensureDevKey(gateway.store.keys, config.dataDir));
 const port = await gateway.start().catch(async (error: unknown) => {
   await gateway[Symbol.asyncDispose]();
-  throw error;
+  return giveUpIfWrong(error);
 });
 const url = `http://localhost:${port}`;
 gateway.log.info({ url, driver: gateway.driver.kind, dataDir: config.dataDir }, 'serving');

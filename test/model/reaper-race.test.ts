@@ -94,7 +94,7 @@ const race = async (): Promise<Outcome> => {
   const [{ status, body }] = await Promise.all([
     sleep(random() * spreadMs).then(() => post<Execution>(`/v1/boxes/${box.id}/executions`, { code: '1' })),
     // Beside the sweeps, which come too seldom to meet an execution so often.
-    sleep(random() * spreadMs).then(() => oneOf(gateways).store.boxes.endOverdue([box.id], atOnce, lagMs)),
+    sleep(random() * spreadMs).then(() => oneOf(gateways).store.boxes.endOverdue('local', [box.id], atOnce, lagMs)),
   ]);
   const { ran, killed } = seenBy(rows[0]?.id);
   expect({ box: box.id, killed }).toEqual({ box: box.id, killed: [] });

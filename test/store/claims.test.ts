@@ -111,7 +111,7 @@ test('the queue is a turn of every tenant that waits, and who has waited comes b
   const instance = { id: newId('i'), site: 'none' };
   expect(await stores[1].allocation.reserve(newcomer.box, instance, most)).toBeUndefined();
   const admit = async (mine: string[], max: number) =>
-    (await store.waiting.admit(mine, ceilingOf(max), () => newId('i'))).admitted.map(({ boxId }) => boxId);
+    (await store.waiting.admit('none', mine, ceilingOf(max), () => newId('i'))).admitted.map(({ boxId }) => boxId);
   expect(await admit([...many, one], 2)).toEqual([many[0], one]);
   const left = [...many.slice(1), await join('one')];
   expect(await admit(left, 2)).toEqual([]);
@@ -125,7 +125,7 @@ test('warm instances give way to those who wait and cannot use them, no more tha
   const begun = await store.allocation.claim(newBox(), { ...wanted, generation: null }, most);
   if (!begun) throw new Error('it was not written');
   await store.waiting.join(begun.box, { ...wanted, generation: null }, 60_000);
-  const ask = () => store.waiting.admit([begun.box.id], ceilingOf(3), () => newId('i'));
+  const ask = () => store.waiting.admit('none', [begun.box.id], ceilingOf(3), () => newId('i'));
   const first = await ask();
   expect([first.admitted, first.evicted.length]).toEqual([[], 1]);
   expect(await ask()).toMatchObject({ admitted: [], evicted: [] });
@@ -188,7 +188,7 @@ test('what an older gateway makes or claims counts with the memory of its box, o
   for (const left of [0, 1024]) {
     await admin.query('update instances set memory_mb = $1', [left]);
     expect(await fits(1524 + 1023)).toBe(false);
-    expect((await store.pools.census()).promisedMb).toBe(1524);
+    expect((await store.pools.census('none')).promisedMb).toBe(1524);
   }
   expect(await fits(1524 + 1024)).toBe(true);
 });
@@ -214,7 +214,7 @@ test('one that would fit only without boxes of its own tenant keeps no other one
   // For longer than others may pass them.
   await admin.query("update waiting set created_at = created_at - interval '1 hour'");
   const waits = [large.box.id, behind.box.id];
-  expect(await store.waiting.admit(waits, ceiling, () => newId('i'))).toEqual({
+  expect(await store.waiting.admit('none', waits, ceiling, () => newId('i'))).toEqual({
     admitted: [],
     evicted: [],
     missing: [],
@@ -242,8 +242,8 @@ test('a box that joins the queue again, because an answer was lost, keeps its on
   };
   const boxes = [await begin('many'), await begin('many')] as const;
   for (const box of [...boxes, boxes[0]]) expect(await store.waiting.join(box, wanted, 60_000)).toBe(true);
-  expect(await store.waiting.count()).toBe(2);
-  const { admitted } = await store.waiting.admit([boxes[0].id, boxes[1].id], ceilingOf(1), () => newId('i'));
+  expect(await store.waiting.count('none')).toBe(2);
+  const { admitted } = await store.waiting.admit('none', [boxes[0].id, boxes[1].id], ceilingOf(1), () => newId('i'));
   expect(admitted.map(({ boxId }) => boxId)).toEqual([boxes[0].id]);
   await store.waiting.leave(boxes[1].id);
 });

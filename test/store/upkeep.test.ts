@@ -119,7 +119,7 @@ test('many who wait for one box that is being made look for it as one', async ()
   };
   const none = async () => {};
   const boxes = { ...store.boxes, find, findReusable };
-  const reuse = createReuse({ boxes, wake: none, end: none, readyMs: 60_000 });
+  const reuse = createReuse({ boxes, checkHere: () => {}, wake: none, end: none, readyMs: 60_000 });
   const waiting = Promise.all(Array.from({ length: 100 }, () => reuse('one', 'ada')));
   await eventually(async () => come === 100);
   await store.boxes.markReady(plan.id, { id, address: 'unix:/none' }, { kind: 'cold', ms: 1, cpuMs: null });
@@ -241,7 +241,7 @@ test('signs of life that stood still for a while are not steady', async () => {
        on conflict (id) do update set alive_until = excluded.alive_until, steady_since = excluded.steady_since`,
       [left],
     );
-    await store.gateways.renew('gw_x');
+    await store.gateways.renew({ id: 'gw_x', site, place: 'here' });
     const { rows } = await admin.query(
       "select steady_since < now() - interval '1 minute' as steady from gateways where id = 'gw_x'",
     );
@@ -265,5 +265,26 @@ test('a task that could not be undone is taken over, one that failed is not', as
   };
   await work('task-undone', new Error('it broke'));
   const box = await work('task-left', new Unfinished(new Error('it broke')));
-  expect((await store.tasks.takeOver(() => 'task-next', 10)).map(({ id }) => id)).toEqual([box]);
+  expect((await store.tasks.takeOver(site, () => 'task-next', 10)).map(({ id }) => id)).toEqual([box]);
+});
+
+test('a place bears the name of a site until nothing of it is left, or it is said to be replaced', async () => {
+  const [a, b] = [
+    { id: 'gw_a', site: 'yard', place: 'aaaa' },
+    { id: 'gw_b', site: 'yard', place: 'bbbb' },
+  ];
+  expect(await store.gateways.enter(a)).toBeUndefined();
+  expect(await store.gateways.enter({ ...a, id: 'gw_a2' })).toBeUndefined();
+  expect(await store.gateways.enter(b, 'any')).toEqual({ by: 'gateways', place: 'aaaa' });
+  for (const id of ['gw_a', 'gw_a2']) await store.gateways.leave(id);
+  await admin.query("insert into instances (id, driver, state) values ('i_left', 'yard', 'running')");
+  expect(await store.gateways.enter(b)).toEqual({ by: 'instances', place: 'aaaa' });
+  expect(await store.gateways.enter(b, 'cccc')).toEqual({ by: 'instances', place: 'aaaa' });
+  expect(await store.gateways.bears(a)).toBe(true);
+  expect(await store.gateways.enter(b, 'aaaa')).toBeUndefined();
+  expect([await store.gateways.bears(a), await store.gateways.bears(b)]).toEqual([false, true]);
+  await store.gateways.leave('gw_b');
+  await store.instances.forget('i_left');
+  expect(await store.gateways.enter(a)).toBeUndefined();
+  await store.gateways.leave('gw_a');
 });

@@ -51,8 +51,8 @@ export const openBoxes = async (platform: Platform, { activity, lagMs, stopping 
   const poolMetrics = createPoolMetrics(metrics.registry, {
     templates: templates.keys(),
     ceilingMb: ceiling.memoryMb,
-    census: store.pools.census,
-    countWaiting: store.waiting.count,
+    census: () => store.pools.census(driver.site),
+    countWaiting: () => store.waiting.count(driver.site),
   });
   warnOfSmallCeiling(platform);
   const supply = createSupply({
@@ -81,7 +81,7 @@ export const openBoxes = async (platform: Platform, { activity, lagMs, stopping 
   const lifecycle = createLifecycle({
     driver,
     store,
-    access: createAccess({ store, connections, activity, wake }),
+    access: createAccess({ site: driver.site, store, connections, activity, wake }),
     wake,
     activity,
     templates,
@@ -97,7 +97,7 @@ export const openBoxes = async (platform: Platform, { activity, lagMs, stopping 
   const budget = createCpuBudget(usage, quotas);
   const graceMs = config.runGraceMs;
   const commands = createCommands({ lifecycle, activity, background, budget, stopping, graceMs });
-  const idleness = createIdleness({ boxes: store.boxes, connections, commands, lagMs });
+  const idleness = createIdleness({ site: driver.site, boxes: store.boxes, connections, commands, lagMs });
   const blobs = await openBlobs(config.blobs, platform.deploymentId);
   const rests = createRests({
     driver,

@@ -17,7 +17,7 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     lifecycle,
     instances,
     pool,
-    settlement: createSettlement({ gateway: id, store, lifecycle, following, background, recorder }),
+    settlement: createSettlement({ gateway: id, site: driver.site, store, lifecycle, following, background, recorder }),
     activity,
     background,
     budget,

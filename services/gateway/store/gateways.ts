@@ -1,8 +1,8 @@
-import { eq, lt, type SQL, sql } from 'drizzle-orm';
+import { and, eq, lt, type SQL, sql } from 'drizzle-orm';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
-import { gateways } from './schema.ts';
+import { gateways, instances, sites } from './schema.ts';
 
 /** How long a gateway counts as living after its last sign of life. */
 const leaseSeconds = 15;
@@ -27,15 +27,63 @@ export const isServing = (column: PgColumn): SQL<boolean> =>
     )
   )`;
 
+/** A gateway: its id, and where it serves. */
+export interface Serving {
+  id: string;
+  site: string;
+  place: string;
+}
+
+/** Why a place cannot take the name of a site over: what is left of the place that bears it. */
+export interface Occupied {
+  by: 'gateways' | 'instances';
+  place: string;
+}
+
 /** Which gateways live. */
 export const createGatewayStore = (db: Database) => ({
+  /**
+   * The first sign of life of a gateway, whose place bears the name of its site from now on. A place that bore it before is displaced
+   * when none of its gateways lives, and none of its instances is left or it is `replaced`, a place or `any`; else it is returned and
+   * nothing has changed.
+   */
+  async enter({ id, site, place }: Serving, replaced?: string): Promise<Occupied | undefined> {
+    return await db.transaction(async (tx) => {
+      await tx.insert(sites).values({ name: site, place }).onConflictDoNothing();
+      const [bearer] = await tx.select().from(sites).where(eq(sites.name, site)).for('update');
+      if (bearer && bearer.place !== place) {
+        const living = await tx
+          .select({ id: gateways.id })
+          .from(gateways)
+          .where(and(eq(gateways.site, site), eq(gateways.place, bearer.place), sql`${gateways.aliveUntil} > now()`))
+          .limit(1);
+        if (living.length > 0) return { by: 'gateways', place: bearer.place };
+        const left = await tx.select({ id: instances.id }).from(instances).where(eq(instances.site, site)).limit(1);
+        const isReplaced = replaced === 'any' || replaced === bearer.place;
+        if (left.length > 0 && !isReplaced) return { by: 'instances', place: bearer.place };
+        await tx.update(sites).set({ place }).where(eq(sites.name, site));
+      }
+      await tx.insert(gateways).values({ id, site, place, aliveUntil: sql`now() + ${lease}` });
+      return undefined;
+    });
+  },
+
+  /** Whether a place still bears the name of its site: another one may have taken it over while its gateways stood still. */
+  async bears({ site, place }: Pick<Serving, 'site' | 'place'>): Promise<boolean> {
+    const found = await db
+      .select({ name: sites.name })
+      .from(sites)
+      .where(and(eq(sites.name, site), eq(sites.place, place)));
+    return found.length > 0;
+  },
+
   /** A sign of life. */
-  async renew(id: string): Promise<void> {
+  async renew({ id, site, place }: Serving): Promise<void> {
     const aliveUntil = sql`now() + ${lease}`;
     const hadGap = sql`${gateways.aliveUntil} < now() + ${lease} - make_interval(secs => ${gapSeconds})`;
     await db
       .insert(gateways)
-      .values({ id, aliveUntil })
+      .values({ id, site, place, aliveUntil })
       .onConflictDoUpdate({
         target: gateways.id,
         set: { aliveUntil, steadySince: sql`case when ${hadGap} then now() else ${gateways.steadySince} end` },

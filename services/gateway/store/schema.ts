@@ -25,6 +25,12 @@ export const deployments = pgTable('deployments', {
   createdAt: instant('created_at').notNull().defaultNow(),
 });
 
+/** Which place bears the name of a site: the one whose gateways look after what lives there. */
+export const sites = pgTable('sites', {
+  name: text('name').primaryKey(),
+  place: text('place').notNull(),
+});
+
 /**
  * Gateways that serve, each until a time that it puts off while it lives. What belongs to one that is not here, or whose time
  * is over, may be taken over by any other.
@@ -34,6 +40,9 @@ export const gateways = pgTable('gateways', {
   aliveUntil: instant('alive_until').notNull(),
   /** Since when its signs have come without a gap. */
   steadySince: instant('steady_since').notNull().defaultNow(),
+  /** Null for one of the version before. */
+  site: text('site'),
+  place: text('place'),
 });
 
 /** An app that holds API keys. Rows stay: usage and the audit log name them. */

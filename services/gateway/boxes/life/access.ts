@@ -5,6 +5,8 @@ import type { Store } from '../../store/store.ts';
 import type { Activity } from './activity.ts';
 
 export interface AccessOptions {
+  /** Where this gateway can reach boxes. */
+  site: string;
   store: Pick<Store, 'boxes'>;
   connections: BoxConnections;
   activity: Activity;
@@ -26,15 +28,30 @@ export interface UsableBox {
  */
 export const trustMs = 1000;
 const maxTrusted = 10_000;
+/** Asked again, another gateway may answer. */
+const elsewhereSeconds = 5;
 
 /** Finds boxes for those who want something of them: to use one, which brings it back when it rests, or just to look at it. */
-export const createAccess = ({ store, connections, activity, wake }: AccessOptions) => {
+export const createAccess = ({ site, store, connections, activity, wake }: AccessOptions) => {
   const trusted = new Map<string, { box: BoxRow; instance: string; address: string; until: number }>();
 
   const find = async (tenantId: string, id: string): Promise<FoundBox> => {
     const found = await store.boxes.find(tenantId, id);
     if (!found) throw new CodeBoxError('not_found', 'There is no such box.');
     return found;
+  };
+
+  /** As `find`; throws `unavailable` for a box that lives at another site. */
+  const findHere = async (tenantId: string, id: string): Promise<FoundBox> => {
+    const found = await find(tenantId, id);
+    checkHere(found);
+    return found;
+  };
+
+  const checkHere = ({ instance }: Pick<FoundBox, 'instance'>): void => {
+    if (!instance || instance.site === site) return;
+    const detail = `The box lives at the site ${instance.site}, and this gateway serves the site ${site}: ask one of that site.`;
+    throw new CodeBoxError('unavailable', detail, { retryAfterSeconds: elsewhereSeconds });
   };
 
   const known = (tenantId: string, id: string): UsableBox | undefined => {
@@ -47,6 +64,7 @@ export const createAccess = ({ store, connections, activity, wake }: AccessOptio
     checkLiving(box);
     if (box.state === 'hibernated')
       throw new CodeBoxError('conflict', 'The box hibernates; any use brings it back.', { reason: 'box_hibernated' });
+    checkHere({ instance });
     if (!instance?.address) throw goneError(box);
     const { id, address } = instance;
     if (!isDue && !isResting(box)) {
@@ -90,6 +108,8 @@ export const createAccess = ({ store, connections, activity, wake }: AccessOptio
 
   return {
     findEmbodied: find,
+    findHere,
+    checkHere,
     notReady,
 
     /**
@@ -118,7 +138,7 @@ export const createAccess = ({ store, connections, activity, wake }: AccessOptio
 
     /** What embodies a box, whatever is done about it; `gone` when nothing does. */
     async instanceOf({ tenantId, id }: Pick<BoxRow, 'tenantId' | 'id'>) {
-      const { box, instance } = await find(tenantId, id);
+      const { box, instance } = await findHere(tenantId, id);
       if (!instance?.address) throw goneError(box);
       return { instance: instance.id, server: connections.to(instance.id, instance.address) };
     },

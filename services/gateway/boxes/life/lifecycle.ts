@@ -134,8 +134,11 @@ export const createLifecycle = (options: LifecycleOptions) => {
   const end = async (boxId: string, state: 'deleting' | 'failed', cause: BoxCause): Promise<boolean> => {
     distrust(boxId);
     const ended = await store.boxes.end(boxId, state, cause);
+    const going = await store.instances.of(boxId);
+    // What lives at another site is destroyed by the sweeps there, and who follows its runs there tells how they end.
+    if (going.some(({ site }) => site !== driver.site)) return ended !== undefined;
     await lastWords.ask(boxId);
-    await dissolve(boxId, await store.instances.of(boxId), cause, endedFollowersMs);
+    await dissolve(boxId, going, cause, endedFollowersMs);
     return ended !== undefined;
   };
 
@@ -164,7 +167,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
   };
 
   const readyMs = waitMs + givenUpMs(startMs) + initialPackagesMs;
-  const reuse = createReuse({ boxes: store.boxes, wake: options.wake, end, readyMs });
+  const reuse = createReuse({ boxes: store.boxes, checkHere: access.checkHere, wake: options.wake, end, readyMs });
 
   /** Gives a box that has none an instance of its own; throws `unavailable` when there was no room in time. */
   const embody = async (box: BoxRow): Promise<Body> => {
@@ -317,7 +320,10 @@ export const createLifecycle = (options: LifecycleOptions) => {
       return goneError(box);
     },
 
-    /** Ends a box and waits until nothing is left of it; a box that has ended already is left as it is. */
+    /**
+     * Ends a box and waits until nothing is left of it, unless that lives at another site, whose sweeps see to it. A box that has ended
+     * already is left as it is.
+     */
     async delete(tenantId: string, id: string): Promise<void> {
       await find(tenantId, id);
       await end(id, 'deleting', { code: 'deleted', detail: 'The box was deleted.' });
@@ -331,6 +337,8 @@ export const createLifecycle = (options: LifecycleOptions) => {
       const { box, instance } = await find(tenantId, id);
       if (box.state === 'hibernated') return { code: 'box_hibernated', detail: 'The box hibernates.' };
       const isEmbodied = box.state === 'ready' || box.state === 'paused';
+      // Only the site where it lives can tell.
+      if (instance && instance.site !== driver.site) return undefined;
       if (!isEmbodied || !instance) return endOfRuns(box.cause);
       const cause = await causeOfEnd(instance.id);
       if (!cause) return undefined;

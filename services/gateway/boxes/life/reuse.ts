@@ -1,11 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BoxCause, CodeBoxError, hasCode } from '#contract';
 import { type BoxRow, type BoxStore, expired } from '../../store/box/boxes.ts';
-import { goneError, isResting } from './access.ts';
+import { type Access, goneError, isResting } from './access.ts';
 import { createSharedWork } from './shared-work.ts';
 
 export interface ReuseOptions {
   boxes: Pick<BoxStore, 'find' | 'findReusable' | 'touch'>;
+  /** Throws `unavailable` for a box that lives at another site. */
+  checkHere: Access['checkHere'];
   /** Brings a resting box back; returns when it is ready. */
   wake: (tenantId: string, id: string) => Promise<void>;
   end: (boxId: string, state: 'deleting' | 'failed', cause: BoxCause) => Promise<unknown>;
@@ -16,14 +18,16 @@ export interface ReuseOptions {
 const [firstLookMs, lastLookMs] = [50, 500];
 
 /** Has the box that a user has already. */
-export const createReuse = ({ boxes, wake, end, readyMs }: ReuseOptions) => {
+export const createReuse = ({ boxes, checkHere, wake, end, readyMs }: ReuseOptions) => {
   const becomingReady = createSharedWork<BoxRow>();
 
   /** Waits for a box that another request makes; `unavailable` when that comes to nothing. */
   const waitUntilReady = async (tenantId: string, id: string): Promise<BoxRow> => {
     const deadline = performance.now() + readyMs;
     for (let pauseMs = firstLookMs; ; pauseMs = Math.min(pauseMs * 1.5, lastLookMs)) {
-      const row = (await boxes.find(tenantId, id))?.box;
+      const found = await boxes.find(tenantId, id);
+      if (found) checkHere(found);
+      const row = found?.box;
       if (row?.state === 'ready') return row;
       // Refused for lack of room, it is not there any more.
       if (!row || row.state === 'failed')

@@ -45,7 +45,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
   const bringBack = async (tenant: string, id: string): Promise<void> => {
     const startedAt = performance.now();
     for (;;) {
-      const box = await lifecycle.find(tenant, id);
+      const { box } = await lifecycle.findHere(tenant, id);
       checkLiving(box);
       if (box.state === 'ready' && (box.task === null || box.task === 'checkpoint')) return;
       // What is frozen there would go on.
@@ -87,7 +87,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
 
     /** Freezes a box with its memory. `conflict` when code runs in it, or when it hibernates. */
     async pause(tenant: string, id: string): Promise<BoxRow> {
-      const box = await lifecycle.find(tenant, id);
+      const { box } = await lifecycle.findHere(tenant, id);
       if (box.state === 'paused') return box;
       if (box.state === 'hibernated')
         throw new CodeBoxError('conflict', 'The box hibernates: it has no memory to freeze.', {
@@ -115,7 +115,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
 
     /** Puts the files of a box aside and ends what runs it. `conflict` when code runs in it or it is used meanwhile. */
     async hibernate(tenant: string, id: string): Promise<BoxRow> {
-      const box = await lifecycle.find(tenant, id);
+      const { box } = await lifecycle.findHere(tenant, id);
       if (box.state === 'hibernated') return box;
       if (box.state === 'paused') await wake(tenant, id);
       const { row, id: taskId } = await begin(box, 'hibernate');
@@ -127,7 +127,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
      * time left today.
      */
     async checkpoint(tenant: string, id: string): Promise<BoxRow> {
-      const box = await lifecycle.find(tenant, id);
+      const { box } = await lifecycle.findHere(tenant, id);
       if (box.state === 'hibernated') return box;
       checkLiving(box);
       await quotas.cpuLeftMs(tenant);

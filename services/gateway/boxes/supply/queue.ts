@@ -9,7 +9,7 @@ import type { Instances } from './instances.ts';
 
 export interface QueueOptions {
   waiting: WaitingStore;
-  /** Whose instances this gateway can destroy. */
+  /** Where there is to be room. */
   site: string;
   background: Background;
   instances: Instances;
@@ -41,12 +41,10 @@ export const createQueue = (options: QueueOptions) => {
   let isClosed = false;
 
   const ask = async () => {
-    const { admitted, evicted, missing } = await waiting.admit([...tickets.keys()], ceiling, () => newId('i'));
+    const { admitted, evicted, missing } = await waiting.admit(site, [...tickets.keys()], ceiling, () => newId('i'));
     for (const { boxId, instance } of admitted) settle(boxId, (ticket) => ticket.admit(instance));
     for (const boxId of missing) settle(boxId, (ticket) => ticket.refuse(deleted()));
-    // Those of another site are destroyed by a gateway of that site.
-    for (const { id } of evicted.filter((row) => row.site === site))
-      background.run('end a warm instance that gives way', () => instances.destroy(id));
+    for (const { id } of evicted) background.run('end a warm instance that gives way', () => instances.destroy(id));
   };
 
   const settle = (boxId: string, how: (ticket: Ticket) => void) => {

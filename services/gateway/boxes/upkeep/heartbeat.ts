@@ -1,18 +1,22 @@
+import { ConfigurationError } from '../../../configuration-error.ts';
 import type { Background } from '../../../waiting/background.ts';
-import type { GatewayStore } from '../../store/gateways.ts';
+import type { GatewayStore, Occupied, Serving } from '../../store/gateways.ts';
 import type { Activity } from '../life/activity.ts';
 
 export interface HeartbeatOptions {
-  /** The id of this gateway: a new one at each start. */
-  gateway: string;
-  gateways: Pick<GatewayStore, 'renew' | 'leave'>;
+  /** This gateway, with a new id at each start. */
+  gateway: Serving;
+  /** The place that this one has replaced, if any; `any` for whichever that is. */
+  replaced: string | undefined;
+  gateways: Pick<GatewayStore, 'enter' | 'renew' | 'leave'>;
   activity: Pick<Activity, 'flush'>;
   background: Pick<Background, 'attempt' | 'oneAtATime'>;
   everyMs: number;
 }
 
 /** Tells the other gateways that this one lives, and which boxes are in use through it; apart from sweeps, which may take long. */
-export const createHeartbeat = ({ gateway, gateways, activity, background, everyMs }: HeartbeatOptions) => {
+export const createHeartbeat = (options: HeartbeatOptions) => {
+  const { gateway, replaced, gateways, activity, background, everyMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
 
@@ -28,8 +32,10 @@ export const createHeartbeat = ({ gateway, gateways, activity, background, every
   };
 
   return {
+    /** Throws a ConfigurationError when another place bears the name of the site. */
     async start(): Promise<void> {
-      await gateways.renew(gateway);
+      const occupied = await gateways.enter(gateway, replaced);
+      if (occupied) throw occupiedError(gateway.site, occupied);
       schedule();
     },
     /** The last sign: what this gateway leaves unfinished may be taken over. */
@@ -37,7 +43,18 @@ export const createHeartbeat = ({ gateway, gateways, activity, background, every
       isStopped = true;
       clearTimeout(timer);
       await background.attempt('write activity', activity.flush);
-      await background.attempt('take leave', () => gateways.leave(gateway));
+      await background.attempt('take leave', () => gateways.leave(gateway.id));
     },
   };
+};
+
+const occupiedError = (site: string, { by, place }: Occupied): ConfigurationError => {
+  const own = 'set CODEBOX_SITE to a name of its own for this one';
+  if (by === 'gateways')
+    return new ConfigurationError(
+      `Gateways of another host or data folder serve the site ${site} of this database: ${own}.`,
+    );
+  return new ConfigurationError(
+    `Boxes of another host or data folder are left at the site ${site} of this database: ${own}, or CODEBOX_REPLACES=${place} if it has replaced that one, whose boxes are lost then.`,
+  );
 };

@@ -4,6 +4,7 @@ import type { Store } from '../../store/store.ts';
 import type { Commands } from '../runs/commands.ts';
 
 export interface IdlenessOptions {
+  site: string;
   boxes: Pick<Store['boxes'], 'idle' | 'touch'>;
   connections: BoxConnections;
   commands: Pick<Commands, 'attend'>;
@@ -17,7 +18,7 @@ const answerMs = 2000;
  * Finds boxes that are idle. Requests, open streams, terminals and traffic of ports are uses of a box, which its record tells; so are
  * running executions, which have records of their own, and running commands, which only the box knows of: it is asked.
  */
-export const createIdleness = ({ boxes, connections, commands, lagMs }: IdlenessOptions) => {
+export const createIdleness = ({ site, boxes, connections, commands, lagMs }: IdlenessOptions) => {
   /** A command that runs there; undefined when none does or there is no box to ask. Throws when the box does not say. */
   const findRunning = async (instance: string | null, address: string | null) => {
     if (instance === null || address === null) return undefined;
@@ -27,11 +28,11 @@ export const createIdleness = ({ boxes, connections, commands, lagMs }: Idleness
   };
 
   /**
-   * Ids of some boxes, of those that do one of `onIdle` then, that are past their idle time and in which nothing runs. One that does
+   * Ids of some boxes of this site, of those that do one of `onIdle` then, that are past their idle time and in which nothing runs. One that does
    * not answer counts as idle only some time later. The others count as used until their commands end.
    */
   return async (onIdle: readonly OnIdle[], limit: number): Promise<string[]> => {
-    const found = limit > 0 ? await boxes.idle(onIdle, lagMs, limit) : [];
+    const found = limit > 0 ? await boxes.idle(site, onIdle, lagMs, limit) : [];
     const looked = await Promise.all(
       found.map(async (box) => {
         try {

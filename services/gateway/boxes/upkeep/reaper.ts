@@ -70,7 +70,7 @@ export const createReaper = (options: ReaperOptions) => {
 
   const reapOverdue = async () => {
     for (let ended = batch; ended === batch; ) {
-      const rows = await store.boxes.endOverdue(await idleness(['delete'], batch), batch, lagMs);
+      const rows = await store.boxes.endOverdue(driver.site, await idleness(['delete'], batch), batch, lagMs);
       ended = rows.length;
       await each(rows, 'reap a box', async (box) => {
         options.onReap?.(box.cause?.code ?? 'unknown');
@@ -98,7 +98,7 @@ export const createReaper = (options: ReaperOptions) => {
   };
 
   const failStuck = async () => {
-    const rows = await store.boxes.stuckCreating(givenUpMs + graceMs, batch);
+    const rows = await store.boxes.stuckCreating(driver.site, givenUpMs + graceMs, batch);
     await each(rows, 'give up a box', async (box) => {
       options.onOrphan?.('row');
       await lifecycle.end(box.id, 'failed', { code: 'start_failed', detail: 'The box did not become ready.' });
@@ -136,6 +136,8 @@ export const createReaper = (options: ReaperOptions) => {
   };
 
   const reconcile = async () => {
+    if (!(await store.gateways.bears(driver)))
+      throw new Error(`another place has taken the site ${driver.site} over: this gateway leaves its boxes alone`);
     // The driver first: a row is written before its instance is made and goes after it, so what is seen here without one
     // is an orphan, however young.
     const made = await driver.list(AbortSignal.timeout(60_000));

@@ -9,6 +9,7 @@ import type { Hibernation, Manner } from '../rest/hibernation.ts';
 import type { Idleness } from './idleness.ts';
 
 export interface RestSweeperOptions {
+  site: string;
   store: Pick<Store, 'tasks'>;
   hibernation: Hibernation;
   checkpoints: Checkpoints;
@@ -29,7 +30,7 @@ const unasked: Manner = { settleMs: trustMs, unused: true };
 
 /** Rest that nobody asks for: idle boxes, files kept for the case of a loss, and what is left of both. */
 export const createRestSweeper = (options: RestSweeperOptions) => {
-  const { store, hibernation, checkpoints, background, idleness, lagMs, checkpointMs } = options;
+  const { site, store, hibernation, checkpoints, background, idleness, lagMs, checkpointMs } = options;
   const taskId = () => newId('task');
   const busy = { rests: 0, files: 0 };
 
@@ -54,13 +55,13 @@ export const createRestSweeper = (options: RestSweeperOptions) => {
   };
 
   const keepFiles = async () => {
-    for (const box of await store.tasks.claimCheckpoints(checkpointMs + lagMs, taskId, filesAtOnce - busy.files))
+    for (const box of await store.tasks.claimCheckpoints(site, checkpointMs + lagMs, taskId, filesAtOnce - busy.files))
       run('keep the files of', 'files', box, () => hibernation.checkpoint(box, box.taskId ?? '', unasked));
   };
 
   /** What gateways that are gone have left. */
   const takeUp = async () => {
-    const taken = await store.tasks.takeOver(taskId, restsAtOnce);
+    const taken = await store.tasks.takeOver(site, taskId, restsAtOnce);
     await Promise.all(taken.map((box) => background.attempt(`recover ${box.id}`, () => hibernation.recover(box))));
   };
 

@@ -47,6 +47,15 @@ export const createRests = (options: RestsOptions) => {
   });
   return {
     rest: createRest({ store, lifecycle, hibernation, quotas: options.quotas, flush: options.flush }),
-    sweeper: createRestSweeper({ store, hibernation, checkpoints, background, idleness, lagMs, checkpointMs }),
+    sweeper: createRestSweeper({
+      site: driver.site,
+      store,
+      hibernation,
+      checkpoints,
+      background,
+      idleness,
+      lagMs,
+      checkpointMs,
+    }),
   };
 };

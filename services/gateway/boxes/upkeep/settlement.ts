@@ -10,6 +10,7 @@ import { noEnd } from '../runs/run-clock.ts';
 export interface SettlementOptions {
   /** The id of this gateway. */
   gateway: string;
+  site: string;
   store: Pick<Store, 'executions'>;
   lifecycle: Pick<Lifecycle, 'find' | 'past' | 'whyGone'>;
   following: Following;
@@ -25,7 +26,7 @@ const boxesAtOnce = 8;
  * `lost` is said only of those and of this gateway's own: what another living gateway does not tell of, it may be sending just now.
  */
 export const createSettlement = (options: SettlementOptions) => {
-  const { gateway, store, lifecycle, following, background, recorder } = options;
+  const { gateway, site, store, lifecycle, following, background, recorder } = options;
 
   /** One after the other; a box that did not answer once is left for the next time. */
   const settleBox = async (found: UnsettledExecution[]): Promise<void> => {
@@ -70,7 +71,7 @@ export const createSettlement = (options: SettlementOptions) => {
     // What is known here comes before what a box, or its absence, tells.
     await recorder.flush();
     for (let after = ''; ; ) {
-      const page = await store.executions.unsettled(after, olderThanMs, pageSize);
+      const page = await store.executions.unsettled(site, after, olderThanMs, pageSize);
       const boxes = [...Map.groupBy(page, ({ row }) => row.boxId).values()];
       for (let at = 0; at < boxes.length; at += boxesAtOnce) {
         await Promise.all(boxes.slice(at, at + boxesAtOnce).map(settleBox));

@@ -16,6 +16,7 @@ import {
   type SQL,
   sql,
 } from 'drizzle-orm';
+import type { PgColumn } from 'drizzle-orm/pg-core';
 import type { BoxCause, BoxQuery, OnIdle, UpdateBox } from '#contract';
 import { readCursor, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
@@ -42,6 +43,8 @@ export interface FoundBox {
   isDue: boolean;
 }
 
+/** For so much longer than its maximum life a box may be left to the site where it lives. */
+const otherSiteSeconds = 60;
 /** After its idle time a box that does not say whether it is used is left alone for this much longer. */
 const silentSeconds = 60;
 const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
@@ -53,6 +56,9 @@ const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes
 /** Of a box: this instance is the one that embodies it, and not about to go. */
 export const isEmbodiedBy = (instance: string) =>
   sql`exists (select from ${instances} where ${instances.id} = ${instance} and ${instances.boxId} = ${boxes.id} and ${instances.state} <> 'destroying')`;
+/** Of a box: nothing that embodies it, or is to, lives at another site. */
+export const isInReach = (site: string, boxId: PgColumn = boxes.id) =>
+  sql<boolean>`not exists (select from ${instances} where ${instances.boxId} = ${boxId} and ${instances.site} <> ${site} and ${instances.state} <> 'destroying')`;
 /** Of instances with their boxes: those of ready ones that run, behind `after`. */
 export const embodies = (site: string, after: string) =>
   and(eq(instances.site, site), eq(instances.state, 'running'), eq(boxes.state, 'ready'), gt(instances.id, after));
@@ -266,11 +272,11 @@ export const createBoxStore = (db: Database) => {
     },
 
     /**
-     * Some of the boxes that are past their idle time as far as is on record, and are then to do one of `onIdle`; chosen by chance,
+     * Some of the boxes in reach that are past their idle time as far as is on record, and are then to do one of `onIdle`; chosen by chance,
      * so that one that does not answer keeps nobody waiting. What runs there may be known only to themselves; one that has not been
      * heard of for long `isSilent`.
      */
-    async idle(onIdle: readonly OnIdle[], lagMs: number, limit: number) {
+    async idle(site: string, onIdle: readonly OnIdle[], lagMs: number, limit: number) {
       return await db
         .select({
           id: boxes.id,
@@ -281,7 +287,7 @@ export const createBoxStore = (db: Database) => {
         })
         .from(boxes)
         .leftJoin(instances, and(eq(instances.boxId, boxes.id), eq(instances.state, 'running')))
-        .where(and(isLiving, inArray(boxes.onIdle, [...onIdle]), isNull(boxes.task), isIdle(lagMs)))
+        .where(and(isLiving, inArray(boxes.onIdle, [...onIdle]), isNull(boxes.task), isIdle(lagMs), isInReach(site)))
         .orderBy(sql`random()`)
         .limit(limit);
     },
@@ -289,14 +295,16 @@ export const createBoxStore = (db: Database) => {
     /**
      * Moves up to `limit` boxes that are past their maximum life, and those of `quiet` that are past their idle time, to `deleting`.
      * Rows that another gateway is working on are skipped. A box with a running execution is not idle, and one whose use by another
-     * gateway may be written up to `lagMs` late is so only after that.
+     * gateway may be written up to `lagMs` late is so only after that. A box that lives at another site, which can ask it for its last
+     * results, is left to that for a minute.
      */
-    async endOverdue(quiet: readonly string[], limit: number, lagMs: number): Promise<BoxRow[]> {
+    async endOverdue(site: string, quiet: readonly string[], limit: number, lagMs: number): Promise<BoxRow[]> {
       const isPast = sql<boolean>`${boxes.expiresAt} <= now()`;
+      const isLongPast = sql`${boxes.expiresAt} <= ${inSeconds(-otherSiteSeconds)}`;
       const overdue = and(
         isLiving,
         or(
-          and(inArray(boxes.state, ['ready', 'paused', 'hibernated']), isPast),
+          and(inArray(boxes.state, ['ready', 'paused', 'hibernated']), isPast, or(isInReach(site), isLongPast)),
           and(inArray(boxes.id, [...quiet]), eq(boxes.onIdle, 'delete'), isIdle(lagMs)),
         ),
       );
@@ -327,13 +335,13 @@ export const createBoxStore = (db: Database) => {
     },
 
     /** Boxes that nobody makes any more: their gateway died, or they are `creating` long after they should have been ready. */
-    async stuckCreating(olderThanMs: number, limit: number): Promise<BoxRow[]> {
+    async stuckCreating(site: string, olderThanMs: number, limit: number): Promise<BoxRow[]> {
       const isOld = sql`${boxes.lastActiveAt} < ${inSeconds(-olderThanMs / 1000)}`;
       const isAbandoned = and(isNotNull(boxes.gatewayId), not(isServing(boxes.gatewayId)));
       return await db
         .select()
         .from(boxes)
-        .where(and(eq(boxes.state, 'creating'), or(isOld, isAbandoned)))
+        .where(and(eq(boxes.state, 'creating'), or(and(isOld, isInReach(site)), isAbandoned)))
         .limit(limit);
     },
 

@@ -6,6 +6,7 @@ import { deleteSome } from '../delete-some.ts';
 import { isServing } from '../gateways.ts';
 import { isWithout } from '../not-null.ts';
 import { boxes, executions } from '../schema.ts';
+import { isInReach } from './boxes.ts';
 
 export type ExecutionRow = typeof executions.$inferSelect;
 
@@ -178,15 +179,22 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
 
     /**
      * A page, in the order of their ids, of executions that count as running and that nobody follows any more, and of those that
-     * have counted as running for longer than `olderThanMs`.
+     * have counted as running for longer than `olderThanMs`; of boxes in reach of the site.
      */
-    async unsettled(after: string, olderThanMs: number, limit: number): Promise<UnsettledExecution[]> {
+    async unsettled(site: string, after: string, olderThanMs: number, limit: number): Promise<UnsettledExecution[]> {
       const isAbandoned = sql<boolean>`not ${isServing(executions.gatewayId)}`;
       const isOld = sql`${executions.createdAt} < now() - make_interval(secs => ${olderThanMs / 1000})`;
       return await db
         .select({ row: executions, isAbandoned })
         .from(executions)
-        .where(and(eq(executions.status, 'running'), gt(executions.id, after), or(isOld, isAbandoned)))
+        .where(
+          and(
+            eq(executions.status, 'running'),
+            gt(executions.id, after),
+            or(isOld, isAbandoned),
+            isInReach(site, executions.boxId),
+          ),
+        )
         .orderBy(asc(executions.id))
         .limit(limit);
     },

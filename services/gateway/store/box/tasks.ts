@@ -1,7 +1,7 @@
-import { and, asc, eq, gt, inArray, isNull, notExists, or, type SQL, sql } from 'drizzle-orm';
+import { and, asc, eq, gt, inArray, isNotNull, isNull, notExists, or, type SQL, sql } from 'drizzle-orm';
 import type { Database } from '../database.ts';
 import { blobs, boxes, executions, instances } from '../schema.ts';
-import { type BoxRow, isEmbodiedBy } from './boxes.ts';
+import { type BoxRow, isEmbodiedBy, isInReach } from './boxes.ts';
 
 /** What a gateway does about the state of a box, one thing at a time. A pause becomes `freeze` when it cannot be called off. */
 export type Task = 'pause' | 'freeze' | 'resume' | 'hibernate' | 'checkpoint' | 'restore';
@@ -120,10 +120,11 @@ export const createTaskStore = (db: Database) => {
       ),
 
     /** Begins to keep the files of boxes that hibernate, have been used since it was done last, and are not used now. */
-    claimCheckpoints: (quietMs: number, newId: () => string, limit: number) =>
+    claimCheckpoints: (site: string, quietMs: number, newId: () => string, limit: number) =>
       claim(
         and(
           eq(boxes.onIdle, 'hibernate'),
+          isInReach(site),
           sql`${boxes.lastActiveAt} + make_interval(secs => ${quietMs / 1000}) <= now()`,
           or(isNull(boxes.checkpointAt), sql`${boxes.checkpointAt} < ${boxes.lastActiveAt}`),
         ),
@@ -321,13 +322,21 @@ export const createTaskStore = (db: Database) => {
       });
     },
 
-    /** Tasks whose gateway is gone, now this one's under new ids. */
-    async takeOver(newId: () => string, limit: number): Promise<BoxRow[]> {
+    /**
+     * Tasks whose gateway is gone, now this one's under new ids. A restoration can be undone from any site, everything else only
+     * where the box lives.
+     */
+    async takeOver(site: string, newId: () => string, limit: number): Promise<BoxRow[]> {
       return await db.transaction(async (tx) => {
         const stale = await tx
           .select({ id: boxes.id })
           .from(boxes)
-          .where(and(sql`${boxes.task} is not null`, sql`${boxes.taskUntil} < now()`))
+          .where(
+            and(
+              sql`${boxes.taskUntil} < now()`,
+              or(eq(boxes.task, 'restore'), and(isNotNull(boxes.task), isInReach(site))),
+            ),
+          )
           .limit(limit)
           .for('update', { skipLocked: true });
         const taken: BoxRow[] = [];

@@ -47,7 +47,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
           eq(instances.template, sql.placeholder('template')),
           eq(instances.generation, sql.placeholder('generation')),
           // Whoever has waited comes first.
-          notExists(someoneWaits(db, bounds, sql.placeholder('tenantId'))),
+          notExists(someoneWaits(db, sql.placeholder('site'), bounds, sql.placeholder('tenantId'))),
         ),
       )
       .orderBy(asc(instances.createdAt))
@@ -124,7 +124,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
     const moreMb = memoryMb - wanted.memoryMb;
     if (wanted.generation === null || moreMb <= 0) return await task(db, wanted);
     return await underCapacityLock(db, async (tx) => {
-      const isRoom = freeBelow(ceiling, (await readTaken(tx)).all).memoryMb >= moreMb;
+      const isRoom = freeBelow(ceiling, (await readTaken(tx, wanted.site)).all).memoryMb >= moreMb;
       return await task(tx, isRoom ? wanted : { ...wanted, generation: null });
     });
   };
@@ -185,8 +185,9 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
     ): Promise<InstanceRow | undefined> {
       return await underCapacityLock(db, async (tx) => {
         const { memoryMb } = box.limits;
-        if (!holds(freeBelow(ceiling, (await readTaken(tx)).all), memoryMb)) return undefined;
-        if ((await tx.execute(someoneWaits(db, ceiling, box.tenantId))).rows.length > 0) return undefined;
+        if (!holds(freeBelow(ceiling, (await readTaken(tx, instance.site)).all), memoryMb)) return undefined;
+        if ((await tx.execute(someoneWaits(db, instance.site, ceiling, box.tenantId))).rows.length > 0)
+          return undefined;
         await holdLiving(tx, box.id);
         const [row] = await tx
           .insert(instances)

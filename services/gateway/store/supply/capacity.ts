@@ -31,8 +31,8 @@ const defaultMb = 1024;
 export const memoryOf = (limits: SQLWrapper = boxes.limits) =>
   sql<number>`coalesce(greatest(nullif(${instances.memoryMb}, 0), (${limits} ->> 'memoryMb')::int), ${defaultMb}::int)`;
 
-/** What the instances take that there are or may be, also those that are being made or destroyed; of it, what is about to be free. */
-export const readTaken = async (tx: Transaction): Promise<{ all: Capacity; ending: Capacity }> => {
+/** What the instances of a site take that there are or may be, also those that are being made or destroyed; of it, what is about to be free. */
+export const readTaken = async (tx: Transaction, site: string): Promise<{ all: Capacity; ending: Capacity }> => {
   const isEnding = sql`filter (where ${eq(instances.state, 'destroying')})`;
   const [row] = await tx
     .select({
@@ -42,7 +42,8 @@ export const readTaken = async (tx: Transaction): Promise<{ all: Capacity; endin
       endingMemoryMb: sql<number>`coalesce(sum(${memoryOf()}) ${isEnding}, 0)::float8`,
     })
     .from(instances)
-    .leftJoin(boxes, eq(boxes.id, instances.boxId));
+    .leftJoin(boxes, eq(boxes.id, instances.boxId))
+    .where(eq(instances.site, site));
   if (!row) throw new Error('a count returned no row');
   return {
     all: { instances: row.instances, memoryMb: row.memoryMb },

@@ -67,8 +67,8 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
       ceiling: Capacity,
     ): Promise<boolean> {
       return await underCapacityLock(db, async (tx) => {
-        if (!holds(freeBelow(ceiling, (await readTaken(tx)).all), memoryMb)) return false;
-        if ((await tx.execute(someoneWaits(db, ceiling))).rows.length > 0) return false;
+        if (!holds(freeBelow(ceiling, (await readTaken(tx, site)).all), memoryMb)) return false;
+        if ((await tx.execute(someoneWaits(db, site, ceiling))).rows.length > 0) return false;
         const lacks = await tx
           .select({ one: sql`1` })
           .from(pools)
@@ -158,17 +158,21 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
     },
 
     /** The number of instances by pool and state, how many there are to be, and the memory of all instances, for the metrics. */
-    async census() {
+    async census(site: string) {
       const found = await db
         .select({ template: instances.template, state: instances.state, n: count() })
         .from(instances)
-        .where(and(isNull(instances.boxId), ne(instances.state, 'running')))
+        .where(and(eq(instances.site, site), isNull(instances.boxId), ne(instances.state, 'running')))
         .groupBy(instances.template, instances.state);
-      const wanted = await db.select({ template: pools.template, size: pools.size }).from(pools);
+      const wanted = await db
+        .select({ template: pools.template, size: pools.size })
+        .from(pools)
+        .where(eq(pools.site, site));
       const [all] = await db
         .select({ promisedMb: sql<number>`coalesce(sum(${memoryOf()}), 0)::float8` })
         .from(instances)
-        .leftJoin(boxes, eq(boxes.id, instances.boxId));
+        .leftJoin(boxes, eq(boxes.id, instances.boxId))
+        .where(eq(instances.site, site));
       return { found, wanted, promisedMb: all?.promisedMb ?? 0 };
     },
   };

@@ -39,8 +39,12 @@ const goneSeconds = 3;
 const maxWaiting = 1000;
 const maxWaitingOfTenant = 200;
 
-const isAlive = () =>
-  and(gt(waiting.seenAt, sql`now() - make_interval(secs => ${goneSeconds})`), gt(waiting.until, sql`now()`));
+const isAlive = (site: string | Placeholder) =>
+  and(
+    eq(waiting.site, site),
+    gt(waiting.seenAt, sql`now() - make_interval(secs => ${goneSeconds})`),
+    gt(waiting.until, sql`now()`),
+  );
 
 const memoryMb = sql<number>`(${boxes.limits} ->> 'memoryMb')::int`;
 /** After half of its time: until then others may pass, and after it there is time left for something to become free. */
@@ -52,27 +56,32 @@ const inTurn = [asc(waiting.turn), asc(waiting.createdAt), asc(waiting.boxId)];
 type Bounds = Record<keyof Capacity, number | Placeholder>;
 
 /** How much memory one more box of a tenant could have if no other tenant had any: that what it has itself leaves. */
-const couldHave = (db: Pick<Database, 'select'>, tenantId: SQLWrapper, ceiling: Bounds) => {
+const couldHave = (db: Pick<Database, 'select'>, site: string | Placeholder, tenantId: SQLWrapper, ceiling: Bounds) => {
   const owned = alias(boxes, 'owned');
   const left = sql`${ceiling.memoryMb}::int - coalesce(sum(${memoryOf(owned.limits)}), 0)`;
   const own = db
     .select({ mb: sql`case when count(*) < ${ceiling.instances}::int then ${left} else 0 end` })
     .from(instances)
     .innerJoin(owned, eq(owned.id, instances.boxId))
-    .where(and(sql`${owned.tenantId} = ${tenantId}`, ne(instances.state, 'destroying')));
+    .where(and(sql`${owned.tenantId} = ${tenantId}`, eq(instances.site, site), ne(instances.state, 'destroying')));
   return sql<number>`${own}::float8`;
 };
 
 /**
- * A row when somebody waits who comes before whoever asks now: anyone of the same tenant, and of other tenants whose first one
+ * A row when somebody waits at the site who comes before whoever asks now: anyone of the same tenant, and of other tenants whose first one
  * does not wait for boxes of its own.
  */
-export const someoneWaits = (db: Database, ceiling: Bounds, tenantId?: string | Placeholder) => {
+export const someoneWaits = (
+  db: Database,
+  site: string | Placeholder,
+  ceiling: Bounds,
+  tenantId?: string | Placeholder,
+) => {
   const first = db
     .selectDistinctOn([waiting.tenantId], { tenantId: waiting.tenantId, memoryMb: memoryMb.as('first_mb') })
     .from(waiting)
     .innerJoin(boxes, eq(boxes.id, waiting.boxId))
-    .where(isAlive())
+    .where(isAlive(site))
     .orderBy(asc(waiting.tenantId), ...inTurn)
     .as('first');
   return db
@@ -81,7 +90,7 @@ export const someoneWaits = (db: Database, ceiling: Bounds, tenantId?: string | 
     .where(
       or(
         tenantId === undefined ? undefined : eq(first.tenantId, tenantId),
-        sql`${first.memoryMb} <= ${couldHave(db, first.tenantId, ceiling)}`,
+        sql`${first.memoryMb} <= ${couldHave(db, site, first.tenantId, ceiling)}`,
       ),
     )
     .limit(1);
@@ -103,7 +112,7 @@ export interface Admission {
 }
 
 /**
- * The queue for room, one for all gateways. Each turn has a box of every tenant that waits, so a tenant with many keeps nobody
+ * The queue for room, one for all gateways of a site. Each turn has a box of every tenant that waits, so a tenant with many keeps nobody
  * waiting behind all of them.
  */
 export const createWaitingStore = (db: Database) => ({
@@ -112,22 +121,22 @@ export const createWaitingStore = (db: Database) => ({
    * that has ended.
    */
   async join(box: Pick<BoxRow, 'id' | 'tenantId'>, wanted: Wanted, waitMs: number): Promise<boolean> {
+    const { site, template, generation } = wanted;
     return await underCapacityLock(db, async (tx) => {
       await tx.delete(waiting).where(lt(waiting.until, sql`now()`));
       const [all] = await tx
         .select({ n: count(), first: min(waiting.turn) })
         .from(waiting)
-        .where(isAlive());
+        .where(isAlive(site));
       const [own] = await tx
         .select({ n: count(), last: max(waiting.turn) })
         .from(waiting)
-        .where(and(eq(waiting.tenantId, box.tenantId), isAlive()));
+        .where(and(eq(waiting.tenantId, box.tenantId), isAlive(site)));
       if ((all?.n ?? 0) >= maxWaiting || (own?.n ?? 0) >= maxWaitingOfTenant) return false;
       await holdLiving(tx, box.id);
       const turn = Math.max((own?.last ?? -1) + 1, all?.first ?? 0);
       // Its gateway takes it out in time; this is for one that cannot.
       const until = sql`now() + make_interval(secs => ${waitMs / 1000 + goneSeconds})`;
-      const { site, template, generation } = wanted;
       const { id: boxId, tenantId } = box;
       await tx
         .insert(waiting)
@@ -152,6 +161,7 @@ export const createWaitingStore = (db: Database) => ({
    * queue no more, because their boxes have ended.
    */
   async admit(
+    site: string,
     mine: readonly string[],
     ceiling: Capacity,
     newId: () => string,
@@ -166,23 +176,23 @@ export const createWaitingStore = (db: Database) => ({
         .select({ ...getTableColumns(waiting), memoryMb, isPressing })
         .from(waiting)
         .innerJoin(boxes, eq(boxes.id, waiting.boxId))
-        .where(isAlive())
+        .where(isAlive(site))
         .orderBy(...inTurn)
         .limit(maxWaiting);
       const tenants = await tx
-        .select({ id: waiting.tenantId, mostMb: couldHave(tx, waiting.tenantId, ceiling) })
+        .select({ id: waiting.tenantId, mostMb: couldHave(tx, site, waiting.tenantId, ceiling) })
         .from(waiting)
-        .where(isAlive())
+        .where(isAlive(site))
         .groupBy(waiting.tenantId);
       const mostMb = new Map(tenants.map((tenant) => [tenant.id, tenant.mostMb]));
       const waiters = queue.map((one) => ({ ...one, couldFit: one.memoryMb <= (mostMb.get(one.tenantId) ?? 0) }));
-      const { all, ending } = await readTaken(tx);
+      const { all, ending } = await readTaken(tx, site);
       const { seated, evicted } = planSeating(waiters, {
         ceiling,
         free: freeBelow(ceiling, all),
         ending,
-        warm: await warmInstances(tx),
-        warming: await warmingInstances(tx),
+        warm: await warmInstances(tx, site),
+        warming: await warmingInstances(tx, site),
       });
       const own = new Set(mine);
       const admitted: Admission[] = [];
@@ -197,8 +207,8 @@ export const createWaitingStore = (db: Database) => ({
   },
 
   /** How many wait. */
-  async count(): Promise<number> {
-    const [row] = await db.select({ n: count() }).from(waiting).where(isAlive());
+  async count(site: string): Promise<number> {
+    const [row] = await db.select({ n: count() }).from(waiting).where(isAlive(site));
     return row?.n ?? 0;
   },
 });
@@ -206,19 +216,26 @@ export const createWaitingStore = (db: Database) => ({
 export type WaitingStore = ReturnType<typeof createWaitingStore>;
 
 /** Those that nobody is just claiming. */
-const warmInstances = (tx: Transaction) =>
+const warmInstances = (tx: Transaction, site: string) =>
   tx
     .select()
     .from(instances)
-    .where(eq(instances.state, 'warm'))
+    .where(and(eq(instances.site, site), eq(instances.state, 'warm')))
     .orderBy(asc(instances.createdAt))
     .for('update', { skipLocked: true });
 
-const warmingInstances = (tx: Transaction) =>
+const warmingInstances = (tx: Transaction, site: string) =>
   tx
     .select()
     .from(instances)
-    .where(and(eq(instances.state, 'creating'), isNull(instances.boxId), isNotNull(instances.generation)));
+    .where(
+      and(
+        eq(instances.site, site),
+        eq(instances.state, 'creating'),
+        isNull(instances.boxId),
+        isNotNull(instances.generation),
+      ),
+    );
 
 const seat = async (
   tx: Transaction,
