@@ -52,13 +52,12 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const options = { activity, lagMs: 2 * beatMs + beatLateMs, stopping: stopping.signal };
   const boxes = await openBoxes(platform, options);
   const reaper = openUpkeep(platform, boxes, options);
-  const { app, endpoints } = openHttp(platform, boxes, { ...options, leaving: leaving.signal });
+  const app = openHttp(platform, boxes, { ...options, leaving: leaving.signal });
 
   const owned = stack.move();
   let servers: HttpServer[] = [];
   return {
     app,
-    endpoints,
     store,
     driver,
     log,

@@ -47,7 +47,7 @@ export interface Admission<E extends HttpEnv> {
   /** Headers that it takes, for the OpenAPI document. */
   headers?: z.ZodObject;
   /** Refuses by throwing, before anything of the request is read. */
-  admit?: (c: Context<E>) => void;
+  admit?: (c: Context<E>) => void | Promise<void>;
 }
 
 export interface Input<E extends HttpEnv, P, Q, B> {
@@ -64,16 +64,36 @@ const codeAdvice =
   "`jq -n --rawfile code FILE '{$code}'` writes code as JSON; with a Content-Type such as text/x-python the body is the code itself";
 const codeSchema = z.string().meta({ description: 'The code itself, in UTF-8.' });
 
-/** The routes of a server: each is checked, documented and served from one description. */
-export const createEndpoints = <E extends HttpEnv>() => {
-  const app = new Hono<E>();
+/** Routes that are documented together, and suggested together for a path that leads nowhere. */
+export const createBook = () => {
   const registry = new OpenAPIRegistry();
-  const routes = createKnownRoutes();
   // The schema itself is added by whoever makes the document.
   const problem = registry.registerComponent('responses', 'Problem', {
     description: 'What went wrong.',
     content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
   });
+  return { registry, problem, routes: createKnownRoutes() };
+};
+
+export type Book = ReturnType<typeof createBook>;
+
+export interface EndpointsOptions<E extends HttpEnv> {
+  app?: Hono<E>;
+  book?: Book;
+  /** Whether a request is for these routes; every other one is passed on to the next routes with its path. */
+  isOwn?: (c: Context<E>) => boolean;
+  /** The id that a path parameter stands for; undefined for text that stands for none. */
+  readId?: (name: string, text: string) => string | undefined;
+}
+
+/** The routes of a server: each is checked, documented and served from one description. */
+export const createEndpoints = <E extends HttpEnv>({
+  app = new Hono<E>(),
+  book = createBook(),
+  isOwn = () => true,
+  readId = (_, text) => text,
+}: EndpointsOptions<E> = {}) => {
+  const { registry, problem, routes } = book;
 
   const document = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(
     spec: EndpointSpec<P, Q, B>,
@@ -123,10 +143,11 @@ export const createEndpoints = <E extends HttpEnv>() => {
       document(spec, admission);
       routes.add(spec.method, spec.path);
       const restOf = toRest(spec.path);
-      app.on(spec.method.toUpperCase(), toRoute(spec.path), async (c) => {
+      app.on(spec.method.toUpperCase(), toRoute(spec.path), async (c, next) => {
+        if (!isOwn(c)) return await next();
         c.set('route', spec.path);
-        admission.admit?.(c);
-        const given = spec.params ? readParams(c, restOf) : {};
+        await admission.admit?.(c);
+        const given = spec.params ? readParams(c, restOf, readId) : {};
         const params = checkInput(spec.params ?? noInput, given, '/path') as z.output<P>;
         const language = spec.codeQuery && languageOfType(c.req.header('content-type'));
         const givenQuery = readQuery(c);
@@ -200,9 +221,17 @@ const nobody = '-';
  * Path parameters: ids, of which one that cannot be one becomes an id that nothing has; the rest of the path after a folder
  * is taken from the raw URL and decoded once.
  */
-const readParams = <E extends HttpEnv>(c: Context<E>, restOf: RegExp | undefined): Record<string, string> => {
+const readParams = <E extends HttpEnv>(
+  c: Context<E>,
+  restOf: RegExp | undefined,
+  readId: (name: string, text: string) => string | undefined,
+): Record<string, string> => {
   const given = Object.entries(c.req.param() as Record<string, string>).filter(([name]) => name !== 'method');
-  const params = Object.fromEntries(given.map(([name, value]) => [name, idPattern.test(value) ? value : nobody]));
+  const toId = (name: string, text: string) => {
+    const id = readId(name, text) ?? nobody;
+    return idPattern.test(id) ? id : nobody;
+  };
+  const params = Object.fromEntries(given.map(([name, text]) => [name, toId(name, text)]));
   if (restOf === undefined) return params;
   const raw = (c.env?.incoming?.url ?? c.req.path).split('?', 1)[0] ?? '';
   const encoded = restOf.exec(raw)?.[1] ?? '';

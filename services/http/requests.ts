@@ -51,11 +51,14 @@ export const refuseDotSegments =
     throw new CodeBoxError('invalid_request', `The path ${detail}.`, { errors: [{ pointer: '/path', detail }] });
   };
 
-/** 404 with the route that was probably meant, or 405 with what a path does take. */
+const documented = ' All calls are described at /docs.';
+
+/** 404 with the route that was probably meant, or 405 with what a path does take. `where` is the sentence that names their description. */
 export const answerUnknown =
   <E extends HttpEnv>(
     routes: Pick<KnownRoutes, 'methodsOf' | 'nearestTo'>,
     respond: (c: Context<E>, error: CodeBoxError) => Response = problemResponse,
+    where = documented,
   ) =>
   (c: Context<E>): Response => {
     const { method, path } = c.req;
@@ -63,7 +66,7 @@ export const answerUnknown =
     if (methods.length === 0) {
       const meant = routes.nearestTo(method, path);
       const question = meant === undefined ? '' : ` Did you mean ${meant}?`;
-      const detail = `There is nothing at this path.${question} All calls are described at /docs.`;
+      const detail = `There is nothing at this path.${question}${where}`;
       return respond(c, new CodeBoxError('not_found', detail));
     }
     c.header('Allow', methods.join(', '));

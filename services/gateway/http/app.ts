@@ -1,8 +1,5 @@
 import type { Hono } from 'hono';
 import type { Logger } from 'pino';
-import { answerBeforeLeaving } from '../../http/leaving.ts';
-import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
-import { answerUnknown, logRequests, refuseDotSegments, refuseManyHosts } from '../../http/requests.ts';
 import type { Background } from '../../waiting/background.ts';
 import type { Lifecycle } from '../boxes/life/lifecycle.ts';
 import type { FileWatch } from '../boxes/reach/file-watch.ts';
@@ -22,19 +19,16 @@ import type { Store } from '../store/store.ts';
 import type { ValidKey } from '../store/tenants/keys.ts';
 import type { UsageStore } from '../store/usage/usage.ts';
 import { createAddressOf } from './admission/address.ts';
-import { authenticate, createAdmission } from './admission/admission.ts';
+import { createAdmission } from './admission/admission.ts';
 import { createFailures } from './admission/failures.ts';
 import { createKeyCheck } from './admission/key-check.ts';
 import { createOpenSockets } from './admission/open-sockets.ts';
 import { createRequestRates } from './admission/request-rates.ts';
-import { createSides } from './admission/sides.ts';
-import { explainSilence } from './ended-box.ts';
-import { createEndpoints, type Endpoints } from './endpoint.ts';
+import type { Endpoints } from './endpoint.ts';
 import type { Env } from './env.ts';
 import { createKeyBounds } from './idempotency/key-bounds.ts';
 import { createKeyClaims } from './idempotency/key-claims.ts';
 import type { Metrics } from './metrics/metrics.ts';
-import { traceRequests } from './metrics/request-span.ts';
 import { createPortAccess } from './ports/access.ts';
 import { servePorts } from './ports/proxy.ts';
 import { addAuditRoute } from './routes/admin/audit.ts';
@@ -61,7 +55,9 @@ import { addTemplateRoutes } from './routes/templates.ts';
 import { addTerminalRoutes } from './routes/terminals.ts';
 import { addTicketRoutes } from './routes/tickets.ts';
 import { addUsageRoutes } from './routes/usage.ts';
+import { createShell } from './shell.ts';
 import { createWebSockets, type WebSockets } from './sockets/websocket.ts';
+import { v1, v1Admin } from './v1.ts';
 
 /** What the routes call. */
 export interface RouteParts {
@@ -109,49 +105,36 @@ export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
   keptKeys: { maxKeys: number; maxAnswerBytes: number };
 }
 
-/** The HTTP application: request ids, logs, metrics, errors, authentication, and all routes. */
-export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: Endpoints } => {
-  const { log, store, metrics, background, keptKeys } = options;
+/** The HTTP application: the shell and the surfaces that are mounted on it. */
+export const createApp = (options: AppOptions): Hono<Env> => {
+  const { store, background, keptKeys, tickets, stopping, adminKey } = options;
   const { idempotency } = store;
   const bounds = createKeyBounds({ idempotency, background, ...keptKeys });
-  const endpoints = createEndpoints(createKeyClaims({ idempotency, bounds, background }));
-  const { app, routes } = endpoints;
-
-  // First, so that the log of the request tells its trace.
-  if (options.isTraced) app.use(traceRequests());
-  app.use(logRequests(log));
-  app.use(metrics.middleware);
-  app.use(refuseManyHosts());
   const keys = createKeyCheck(options.findKey);
-  const { ports, portSessions: sessions, portsDomain: domain, tickets, stopping, socketCheckMs } = options;
   const rates = createRequestRates(store.quotas);
-  const openSockets = createOpenSockets({ stopping, keys, rates, checkEveryMs: socketCheckMs });
+  const openSockets = createOpenSockets({ stopping, keys, rates, checkEveryMs: options.socketCheckMs });
   const addressOf = createAddressOf(options.trustedProxies);
-  const admission = createAdmission({ keys, failures: createFailures(), addressOf });
-  const sides = createSides(options.adminPort);
-  const access = createPortAccess({ keys, admission, rates, tickets, sessions });
-  app.use(sides.exceptAdmin(servePorts({ ports, access, domain, openSockets })));
-  app.use(sides.separate);
-  app.use(refuseDotSegments());
-  app.use('/v1/*', authenticate({ admission, rates, redeemTicket: tickets.redeem, adminKey: options.adminKey }));
-
-  app.use('/v1/*', openSockets.watchStream);
-  app.use('/v1/*', answerBeforeLeaving(options));
-
-  app.onError(async (thrown, c) => {
-    const error = await explainSilence(c, asCodeBoxError(thrown), options.lifecycle);
-    if (error.code === 'internal' || error.code === 'unavailable') c.get('log').error({ err: thrown }, error.message);
-    return problemResponse(c, error);
+  const redeemTicket = tickets.redeem;
+  const admission = createAdmission({ keys, failures: createFailures(), addressOf, rates, redeemTicket, adminKey });
+  const access = createPortAccess({ keys, admission, rates, tickets, sessions: options.portSessions });
+  const shell = createShell({
+    ...options,
+    passPorts: servePorts({ ports: options.ports, access, domain: options.portsDomain, openSockets }),
+    admission,
+    openSockets,
+    claims: createKeyClaims({ idempotency, bounds, background }),
   });
-  app.notFound(answerUnknown(routes));
-
-  addRoutes(endpoints, { ...options, webSockets: createWebSockets(openSockets) });
-  return { app, endpoints };
+  const parts = { ...options, webSockets: createWebSockets(openSockets) };
+  // Before the paths that it is a part of.
+  const admin = shell.mount(v1Admin, shell.book);
+  addV1Routes(shell.mount(v1, shell.book), parts);
+  addAdminRoutes(admin, parts);
+  addSystemRoutes(shell.own(), parts);
+  return shell.app;
 };
 
-/** All routes of the gateway. */
-export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
-  addSystemRoutes(endpoints, parts);
+/** The routes of `/v1`. */
+export const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
   addTemplateRoutes(endpoints, parts.lifecycle);
   addBoxRoutes(endpoints, parts.lifecycle, parts.rest);
   addExecutionRoutes(endpoints, parts.executions, parts.stopping);
@@ -171,6 +154,10 @@ export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
   addTerminalRoutes(endpoints, parts.terminals, parts.webSockets);
   addCallerRoute(endpoints);
   addUsageRoutes(endpoints, parts);
+};
+
+/** The routes of `/v1/admin`. */
+export const addAdminRoutes = (endpoints: Endpoints, parts: Pick<RouteParts, 'admin' | 'usage'>): void => {
   addTenantRoutes(endpoints, parts);
   addKeyRoutes(endpoints, parts);
   addAuditRoute(endpoints, parts);

@@ -3,8 +3,6 @@ import type { CodeBoxError } from '#contract';
 import type { Lifecycle } from '../boxes/life/lifecycle.ts';
 import type { Env } from './env.ts';
 
-const boxPath = /^\/v1\/boxes\/([^/]+)(?:\/|$)/;
-
 /**
  * Of a box that does not answer, whether it has ended meanwhile, perhaps through another gateway: then that is what its caller is
  * told. Never throws.
@@ -14,10 +12,10 @@ export const explainSilence = async (
   error: CodeBoxError,
   lifecycle: Pick<Lifecycle, 'ended'>,
 ): Promise<CodeBoxError> => {
-  const box = boxPath.exec(c.req.path)?.[1];
+  const box = c.get('box');
   if (error.code !== 'unavailable' || box === undefined || c.get('tenant') === undefined) return error;
   // Who ends it wants to know whether that is done.
-  if (c.req.method === 'DELETE' && c.req.path === `/v1/boxes/${box}`) return error;
+  if (c.req.method === 'DELETE' && c.get('route').endsWith('/{box}')) return error;
   const ended = await lifecycle.ended(c.get('tenant'), box).catch(() => undefined);
   return ended ?? error;
 };

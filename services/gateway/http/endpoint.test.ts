@@ -6,14 +6,14 @@ const route = { method: 'get', path: '/v1/planted', summary: 'Planted', tag: 'Pl
 
 describe('a route', () => {
   test.each(['run', 'any', 'admin'] as const)('is closed where nothing stands in front of it: %s', async (scope) => {
-    const { app, add } = createEndpoints({} as KeyClaims);
+    const { app, add } = createEndpoints({ claims: {} as KeyClaims });
     add({ ...route, scope }, ({ c }) => c.text('open'));
     app.onError((error, c) => c.text(error.message, 401));
     expect((await app.request(route.path)).status).toBe(401);
   });
 
   test('without a scope does not compile', () => {
-    const { add } = createEndpoints({} as KeyClaims);
+    const { add } = createEndpoints({ claims: {} as KeyClaims });
     // @ts-expect-error: it does not say who may ask.
     add(route, ({ c }) => c.text('open'));
   });

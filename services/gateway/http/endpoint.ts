@@ -3,12 +3,13 @@ import type { Context } from 'hono';
 import { z } from 'zod';
 import {
   type Input as BareInput,
+  type EndpointsOptions as BareOptions,
   type EndpointSpec as BareSpec,
   checkInput,
   createEndpoints as createBareEndpoints,
 } from '../../http/endpoint.ts';
 import { type RouteScope, requireScope } from './admission/admission.ts';
-import type { Env } from './env.ts';
+import { type Env, noteBox } from './env.ts';
 import { answerOnce } from './idempotency/idempotency.ts';
 import type { KeyClaims } from './idempotency/key-claims.ts';
 
@@ -37,9 +38,15 @@ type NoInput = z.ZodObject<Record<string, never>>;
 const idempotencyKeySchema = z.string().min(1).max(255);
 const headers = z.object({ 'Idempotency-Key': idempotencyKeySchema.optional() });
 
-/** The routes of the gateway: those that are not public ask for a key, and some take an Idempotency-Key. */
-export const createEndpoints = (claims: KeyClaims) => {
-  const { app, registry, routes, ...bare } = createBareEndpoints<Env>();
+export interface EndpointsOptions extends BareOptions<Env> {
+  claims: KeyClaims;
+  /** Lets a request in that has this scope; throws what refuses it. */
+  letIn?: (c: Context<Env>, scope: RouteScope) => void | Promise<void>;
+}
+
+/** The routes of one surface: those that are not public ask for its credential, and some take an Idempotency-Key. */
+export const createEndpoints = ({ claims, letIn = requireScope, ...options }: EndpointsOptions) => {
+  const { app, registry, routes, ...bare } = createBareEndpoints<Env>(options);
 
   const admissionOf = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(spec: EndpointSpec<P, Q, B>) => ({
     security: securityOf(spec.scope),
@@ -60,9 +67,11 @@ export const createEndpoints = (claims: KeyClaims) => {
       spec: EndpointSpec<P, Q, B>,
       handler: (input: Input<z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,
     ): void {
-      const admit = (c: Context<Env>) => requireScope(c, spec.scope);
+      const admit = (c: Context<Env>) => letIn(c, spec.scope);
       bare.add(spec, { ...admissionOf(spec), admit }, async (bareInput) => {
         const { c, bytes } = bareInput;
+        const { box } = bareInput.params as { box?: string };
+        if (box !== undefined) noteBox(c, box);
         const input = { ...bareInput, tenant: c.get('tenant') };
         const answer = async () => handler(input);
         const key = spec.idempotent ? c.req.header('idempotency-key') : undefined;

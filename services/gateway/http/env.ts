@@ -1,3 +1,4 @@
+import type { Context } from 'hono';
 import type { KeyScope } from '#contract';
 import type { HttpEnv } from '../../http/env.ts';
 
@@ -19,7 +20,15 @@ export interface Env extends HttpEnv {
     keyId: string;
     /** What the key may do; null for everything. */
     scopes: readonly KeyScope[] | null;
+    /** The id of the box that the request names, whatever its surface calls it. */
+    box?: string;
     /** Set while a request carries an Idempotency-Key: is told what it may have started, and where that can be read. */
     progress?: Progress;
   };
 }
+
+/** Notes which box a request is about, for its log and for whatever is asked about a box that does not respond. */
+export const noteBox = (c: Context<Env>, box: string): void => {
+  c.set('box', box);
+  c.set('log', c.get('log').child({ box }));
+};

@@ -1,7 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Context, MiddlewareHandler } from 'hono';
+import type { Context } from 'hono';
 import { CodeBoxError, type KeyScope } from '#contract';
-import { givenKey, keyMistake } from '../../../http/given-key.ts';
 import type { Caller } from '../../store/tenants/keys.ts';
 import type { Env } from '../env.ts';
 import type { AddressOf } from './address.ts';
@@ -13,13 +12,36 @@ export interface AdmissionOptions {
   keys: KeyCheck;
   failures: Failures;
   addressOf: AddressOf;
+  rates: Pick<RequestRates, 'count'>;
+  /** Who made a single-use ticket for a box. */
+  redeemTicket: (ticket: string, box: string) => Promise<Caller | undefined>;
+  adminKey: string | undefined;
+}
+
+/** What a request shows to be let in. */
+export type Credential =
+  /** An API key as it was handed out. */
+  | { key: string }
+  /** A single-use ticket, and the box that it is shown for. It is worth as much as the key that made it. */
+  | { ticket: string; box: string }
+  /** Whoever stands behind a token that has been opened already; it holds for as long as that key is valid. */
+  | { maker: Caller }
+  | { operatorKey: string };
+
+/** How requests of one kind show their credentials. */
+export interface Admits {
+  /** Undefined for a request that shows nothing. Throws for a credential that is refused at once. */
+  credentialOf: (c: Context<Env>) => Credential | undefined | Promise<Credential | undefined>;
+  /** The sentence that says which credential is needed, and what is wrong with the form of the one that was shown. */
+  needed: (c: Context<Env>) => string;
 }
 
 /** Under this name the operator's Idempotency-Keys are kept: no tenant has it. */
 export const operator = '@admin';
 
-const noKey = (mistake = '') =>
-  new CodeBoxError('unauthorized', `A valid API key is needed: Authorization: Bearer cbx_…${mistake}`);
+export const keyNeeded = 'A valid API key is needed: Authorization: Bearer cbx_…';
+
+const noKey = (needed = keyNeeded) => new CodeBoxError('unauthorized', needed);
 const noTicket = () =>
   new CodeBoxError('unauthorized', 'The ticket is not valid: it is used, expired, or of another box.');
 
@@ -59,7 +81,7 @@ export const requireScope = (c: Context<Env>, scope: RouteScope): void => {
 };
 
 /** Who may come in. Each way either admits the request, answering its caller, or throws. */
-export const createAdmission = ({ keys, failures, addressOf }: AdmissionOptions) => {
+export const createAdmission = ({ keys, failures, addressOf, rates, redeemTicket, adminKey }: AdmissionOptions) => {
   /** Throws `too_many_requests` for an address that has failed too often. */
   const refuseBlocked = (c: Context<Env>) => {
     const retryAfterSeconds = failures.waitSeconds(addressOf(c));
@@ -67,42 +89,70 @@ export const createAdmission = ({ keys, failures, addressOf }: AdmissionOptions)
     throw new CodeBoxError('too_many_requests', 'Too many wrong keys came from this address.', { retryAfterSeconds });
   };
 
+  /**
+   * By an API key. Every refusal of a key is the same 401. For an address with too many of them only keys are looked up that were
+   * good before. A foreign key, of a server in a box, may be wrong as often as it likes.
+   */
+  const byKey = async (
+    c: Context<Env>,
+    key: string | undefined,
+    { needed, isForeign = false }: { needed: string; isForeign?: boolean },
+  ): Promise<KnownCaller> => {
+    const counts = key !== undefined && key !== '' && !isForeign;
+    if (counts && !keys.isRemembered(key)) refuseBlocked(c);
+    const caller = await keys.callerOf(key ?? '');
+    if (!caller && counts) failures.note(addressOf(c));
+    if (!caller) throw noKey(needed);
+    admit(c, caller);
+    return caller;
+  };
+
+  /** By what was made with a key, while that key is valid. */
+  const byMaker = async (c: Context<Env>, maker: Caller | undefined, refusal: CodeBoxError): Promise<KnownCaller> => {
+    const caller = await keys.still(maker);
+    if (!caller) throw refusal;
+    admit(c, caller);
+    return caller;
+  };
+  const byTicket = (c: Context<Env>, maker: Caller | undefined) => byMaker(c, maker, noTicket());
+
+  /** By the operator's key. Throws `not_found` where there is none. */
+  const byOperatorKey = (c: Context<Env>, key: string, needed: string): void => {
+    if (adminKey === undefined)
+      throw new CodeBoxError('not_found', 'The admin API is off: CODEBOX_ADMIN_KEY is not set.');
+    if (!isSame(key, adminKey)) {
+      refuseBlocked(c);
+      if (key !== '') failures.note(addressOf(c));
+      throw noKey(needed);
+    }
+    c.set('tenant', operator);
+    c.set('log', c.get('log').child({ actor: 'admin' }));
+  };
+
+  const recognize = async (
+    c: Context<Env>,
+    shown: Exclude<Credential, { operatorKey: string }> | undefined,
+    needed: string,
+  ): Promise<KnownCaller> => {
+    if (shown && 'ticket' in shown) return await byTicket(c, await redeemTicket(shown.ticket, shown.box));
+    if (shown && 'maker' in shown) return await byMaker(c, shown.maker, noKey(needed));
+    return await byKey(c, shown?.key, { needed });
+  };
+
   return {
+    byKey,
+    byTicket,
+
     /**
-     * By an API key. Every refusal of a key is the same 401. For an address with too many of them only keys are looked up that were
-     * good before. A foreign key, of a server in a box, may be wrong as often as it likes.
+     * Lets in a request whose credential has this scope, or any valid one for a path that leads nowhere; sets `tenant` and `keyId`. It
+     * counts as a request of its tenant. Throws `unauthorized`, `forbidden`, `too_many_requests` or `quota_exceeded`.
      */
-    async byKey(c: Context<Env>, { isForeign = false } = {}): Promise<KnownCaller> {
-      const key = givenKey(c) ?? '';
-      const counts = key !== '' && !isForeign;
-      if (counts && !keys.isRemembered(key)) refuseBlocked(c);
-      const caller = await keys.callerOf(key);
-      if (!caller && counts) failures.note(addressOf(c));
-      if (!caller) throw noKey(keyMistake(c));
-      admit(c, caller);
-      return caller;
-    },
-
-    /** By what a ticket stood for, while the key that made it is valid. */
-    async byTicket(c: Context<Env>, maker: Caller | undefined): Promise<KnownCaller> {
-      const caller = await keys.still(maker);
-      if (!caller) throw noTicket();
-      admit(c, caller);
-      return caller;
-    },
-
-    /** By the operator's key. Throws `not_found` where there is none. */
-    byAdminKey(c: Context<Env>, adminKey: string | undefined): void {
-      if (adminKey === undefined)
-        throw new CodeBoxError('not_found', 'The admin API is off: CODEBOX_ADMIN_KEY is not set.');
-      const key = givenKey(c) ?? '';
-      if (!isSame(key, adminKey)) {
-        refuseBlocked(c);
-        if (key !== '') failures.note(addressOf(c));
-        throw new CodeBoxError('unauthorized', `The admin key is needed: Authorization: Bearer …${keyMistake(c)}`);
-      }
-      c.set('tenant', operator);
-      c.set('log', c.get('log').child({ actor: 'admin' }));
+    async letIn(c: Context<Env>, { credentialOf, needed }: Admits, scope?: RouteScope): Promise<void> {
+      if (scope === 'public') return;
+      const shown = await credentialOf(c);
+      if (shown && 'operatorKey' in shown) byOperatorKey(c, shown.operatorKey, needed(c));
+      else await rates.count(c, await recognize(c, shown, needed(c)));
+      if (scope !== undefined) requireScope(c, scope);
     },
   };
 };
@@ -114,35 +164,3 @@ const isSame = (given: string, secret: string): boolean => {
   const [one, other] = [given, secret].map((text) => createHash('sha256').update(text).digest());
   return one !== undefined && other !== undefined && timingSafeEqual(one, other);
 };
-
-export interface AuthenticateOptions {
-  admission: Admission;
-  rates: RequestRates;
-  /** Who made a single-use ticket for a box. */
-  redeemTicket: (ticket: string, box: string) => Promise<Caller | undefined>;
-  adminKey: string | undefined;
-}
-
-const adminPath = /^\/v1\/admin(\/|$)/;
-const boxPath = /^\/v1\/boxes\/([^/]+)\//;
-
-/**
- * Lets in requests with a valid key in `Authorization: Bearer` or `X-API-Key`; sets `tenant` and `keyId`. A WebSocket may have
- * `?ticket=` instead, because a browser cannot set its headers; pages elsewhere have neither, so their origin does not matter.
- * A ticket is worth as much as the key that made it. The admin API has a key of its own.
- */
-export const authenticate =
-  ({ admission, rates, redeemTicket, adminKey }: AuthenticateOptions): MiddlewareHandler<Env> =>
-  async (c, next) => {
-    if (adminPath.test(c.req.path)) {
-      admission.byAdminKey(c, adminKey);
-      return await next();
-    }
-    const ticket = c.env?.upgrade && givenKey(c) === undefined ? c.req.query('ticket') : undefined;
-    const caller =
-      ticket === undefined
-        ? await admission.byKey(c)
-        : await admission.byTicket(c, await redeemTicket(ticket, boxPath.exec(c.req.path)?.[1] ?? ''));
-    await rates.count(c, caller);
-    await next();
-  };

@@ -83,7 +83,7 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
     async watchStream(c: Context<Env>, next: Next): Promise<void> {
       await next();
       const { outgoing } = c.env ?? {};
-      if (!c.get('isStream') || !outgoing || outgoing.destroyed) return;
+      if (!c.get('isStream') || c.get('keyId') === undefined || !outgoing || outgoing.destroyed) return;
       const caller = callerOf(c);
       const closed = new AbortController();
       outgoing.once('close', () => closed.abort());

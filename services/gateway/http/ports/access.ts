@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
-import { givenKey } from '../../../http/given-key.ts';
+import { givenKey, keyMistake } from '../../../http/given-key.ts';
 import { type PortSessions, portSessionSeconds } from '../../boxes/reach/port-sessions.ts';
 import type { Tickets } from '../../boxes/reach/tickets.ts';
-import { type Admission, admit, requireScope } from '../admission/admission.ts';
+import { type Admission, admit, keyNeeded, requireScope } from '../admission/admission.ts';
 import { keyId } from '../admission/auth.ts';
 import type { KeyCheck, KnownCaller } from '../admission/key-check.ts';
 import type { RequestRates } from '../admission/request-rates.ts';
@@ -15,7 +15,7 @@ import type { Target } from './target.ts';
 
 export interface PortAccessOptions {
   keys: Pick<KeyCheck, 'still'>;
-  admission: Admission;
+  admission: Pick<Admission, 'byKey' | 'byTicket'>;
   rates: Pick<RequestRates, 'count'>;
   tickets: Pick<Tickets, 'redeem'>;
   sessions: PortSessions;
@@ -68,7 +68,11 @@ export const createPortAccess = ({ keys, admission, rates, tickets, sessions }: 
     if (isForeign && ticket !== undefined)
       return { way: 'ticket', caller: await admission.byTicket(c, await tickets.redeem(ticket, target.box)) };
     const caller = isForeign ? await callerOfSession(incoming, target) : undefined;
-    if (!caller) return { way: 'key', caller: await admission.byKey(c, { isForeign }) };
+    if (!caller)
+      return {
+        way: 'key',
+        caller: await admission.byKey(c, givenKey(c), { needed: `${keyNeeded}${keyMistake(c)}`, isForeign }),
+      };
     if (!isOwnPage(incoming)) throw new CodeBoxError('forbidden', 'Only its own pages may use a port in a browser.');
     admit(c, caller);
     return { way: 'session', caller };

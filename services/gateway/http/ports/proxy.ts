@@ -6,7 +6,7 @@ import type { MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
 import type { PortAnswer, PortRequest, Ports } from '../../boxes/reach/ports.ts';
 import type { OpenSocket, OpenSockets } from '../admission/open-sockets.ts';
-import type { Env } from '../env.ts';
+import { type Env, noteBox } from '../env.ts';
 import { type PortAccess, splitTicket } from './access.ts';
 import { toPairs } from './header-pairs.ts';
 import { joinWebSocket, silenceMs } from './join.ts';
@@ -38,6 +38,7 @@ export const servePorts =
     c.set('route', portRoute);
     const { target, ticket } = splitTicket(asked);
     if (asked.isUnslashed && asksForPage(incoming)) return c.redirect(`${asked.prefix}${asked.path}`, 308);
+    noteBox(c, target.box);
     const way = await access.admit(c, incoming, target, ticket);
     const isPage = !upgrade && (incoming.method === 'GET' || incoming.method === 'HEAD');
     if (upgrade) openSockets.expectRoom(c);

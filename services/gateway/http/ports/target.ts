@@ -30,13 +30,21 @@ export const readTarget = (incoming: IncomingMessage | undefined, domain: string
   return { box, port: readPort(port), path: rooted(rest), prefix, isUnslashed: !rest.startsWith('/') };
 };
 
+/** Whether a request has the host of a port, and so all of its paths are that port's. */
+export const hasPortHost = (incoming: IncomingMessage, domain: string): boolean =>
+  hostLabel.test(labelOf(incoming.headers.host ?? '', domain));
+
 /** `<port>-<box>.<domain>`; host names know no case. */
 const readHost = (host: string, domain: string): { box: string; port: number } | undefined => {
-  const name = host.toLowerCase().replace(/:\d*$/, '');
-  if (!name.endsWith(`.${domain}`)) return undefined;
-  const [, port, box] = hostLabel.exec(name.slice(0, -domain.length - 1)) ?? [];
+  const [, port, box] = hostLabel.exec(labelOf(host, domain)) ?? [];
   if (port === undefined || box === undefined) return undefined;
   return { box, port: readPort(port) };
+};
+
+/** What stands before the domain; '' for any other host. */
+const labelOf = (host: string, domain: string): string => {
+  const name = host.toLowerCase().replace(/:\d*$/, '');
+  return name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : '';
 };
 
 const readPort = (text: string): number => {

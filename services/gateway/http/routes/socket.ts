@@ -40,7 +40,7 @@ export const addSocketRoute = (endpoints: Endpoints, { lifecycle, executions, we
       webSockets.expect(c);
       const release = await lifecycle.hold(tenant, box);
       const requestId = c.get('requestId');
-      const log = c.get('log').child({ box });
+      const log = c.get('log');
       try {
         // A connection on which nothing happens would not learn that its box has ended. Asking is no use of it: it may rest.
         const check = async () => {

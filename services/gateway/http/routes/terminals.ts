@@ -34,7 +34,7 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webS
     async ({ c, tenant, params, query }) => {
       webSockets.expect(c);
       const attached = await terminals.attach(tenant, params.box, query);
-      const log = c.get('log').child({ box: params.box, terminal: attached.id });
+      const log = c.get('log').child({ terminal: attached.id });
       try {
         return webSockets.accept(c, { maxMessageBytes }, (client) =>
           bridgeTerminal(client, attached, (err) => log.warn({ err }, 'a terminal broke')),
