@@ -1,8 +1,9 @@
 import { addAbortListener } from 'node:events';
 import type { Context } from 'hono';
 import { accepts } from 'hono/accepts';
-import type { StreamClosing } from '#contract';
+import { CodeBoxError, type StreamClosing } from '#contract';
 import type { HttpEnv } from './env.ts';
+import { asCodeBoxError } from './problem.ts';
 
 export type StreamFormat = 'sse' | 'ndjson';
 
@@ -44,14 +45,18 @@ const closings = {
 };
 const pings = { sse: ': ping\n\n', ndjson: '\n' };
 
-/** How a stream is written. */
+/** How a stream is written: in text, or in bytes. */
 export interface StreamWire<E> {
   type: string;
-  encode: (event: E) => string;
-  /** A sign of life that readers pass over. */
-  ping: string;
-  /** Told when the server stops before the last event. */
-  closing: string;
+  encode: (event: E) => string | Uint8Array;
+  /** A sign of life that readers pass over, where there is one. */
+  ping?: string | Uint8Array;
+  /** Sent when the server stops before the last event; by default what `fail` makes of that. */
+  closing?: string | Uint8Array;
+  /** Sent behind the last event. */
+  end?: () => string | Uint8Array;
+  /** Sent as the end of a stream that fails. Without it the connection is cut, which shows that this is not the end. */
+  fail?: (error: CodeBoxError) => string | Uint8Array;
 }
 
 export interface StreamOptions<E> {
@@ -77,13 +82,16 @@ export const streamEvents = <H extends HttpEnv, E extends StreamedEvent>(
     options,
   );
 
-/** Events in any form of text, as `streamEvents` sends its own. */
+const stopped = () => new CodeBoxError('unavailable', closing.detail, { retryAfterSeconds: 1 });
+
+/** Events on any wire, as `streamEvents` sends its own. */
 export const streamAs = <H extends HttpEnv, E>(
   c: Context<H>,
   wire: StreamWire<E>,
   { events, leave, stopping, onError }: StreamOptions<E>,
 ): Response => {
   const encoder = new TextEncoder();
+  const toBytes = (frame: string | Uint8Array) => (typeof frame === 'string' ? encoder.encode(frame) : frame);
   let isOver = false;
   let silence: NodeJS.Timeout | undefined;
   let waiting: Disposable | undefined;
@@ -100,6 +108,17 @@ export const streamAs = <H extends HttpEnv, E>(
     await events.return(undefined).catch(() => {});
   };
 
+  /** The status is sent already: only a frame of the wire's own, or the cut of the connection, shows that this is not the end. */
+  const breakOff = (
+    controller: ReadableStreamDefaultController<Uint8Array>,
+    error: unknown,
+    frame = wire.fail?.(asCodeBoxError(error)),
+  ) => {
+    if (frame === undefined) return controller.error(error);
+    controller.enqueue(toBytes(frame));
+    controller.close();
+  };
+
   const headers = {
     'Content-Type': wire.type,
     'Cache-Control': 'no-store',
@@ -114,14 +133,14 @@ export const streamAs = <H extends HttpEnv, E>(
   const body = new ReadableStream<Uint8Array>(
     {
       start(controller) {
-        const ping = () => {
+        const { ping } = wire;
+        const sendPing = (frame: Uint8Array) => {
           // A reader that has not taken the last event is not waiting for a sign of life.
-          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(encoder.encode(wire.ping));
+          if ((controller.desiredSize ?? 0) > 0) controller.enqueue(frame);
         };
-        silence = setInterval(ping, pingMs);
+        if (ping !== undefined) silence = setInterval(sendPing, pingMs, toBytes(ping));
         waiting = addAbortListener(stopping, () => {
-          controller.enqueue(encoder.encode(wire.closing));
-          controller.close();
+          breakOff(controller, stopped(), wire.closing);
           void abandon();
         });
       },
@@ -131,16 +150,16 @@ export const streamAs = <H extends HttpEnv, E>(
           if (isOver) return;
           if (done) {
             finish();
+            if (wire.end) controller.enqueue(toBytes(wire.end()));
             return controller.close();
           }
           silence?.refresh();
-          controller.enqueue(encoder.encode(wire.encode(value)));
+          controller.enqueue(toBytes(wire.encode(value)));
         } catch (error) {
           if (isOver) return;
           finish();
-          // The status is sent already: cutting the connection is what tells the reader that this is not the end.
           onError(error);
-          controller.error(error);
+          breakOff(controller, error);
         }
       },
       cancel: abandon,
