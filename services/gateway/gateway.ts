@@ -9,7 +9,7 @@ import { type Overrides, openPlatform, type Platform } from './composition/platf
 import { openUpkeep } from './composition/upkeep.ts';
 import type { Config } from './config.ts';
 import { requireFreeSpace } from './drivers/host/free-space.ts';
-import { createApp } from './http/app.ts';
+import { createApp, type Dialect } from './http/app.ts';
 import { addUsageMetrics } from './http/metrics/usage-metrics.ts';
 
 /** The time of the stop that is left for responses to requests that cannot be waited for. */
@@ -52,7 +52,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const options = { activity, lagMs: 2 * beatMs + beatLateMs, stopping: stopping.signal };
   const boxes = await openBoxes(platform, options);
   const reaper = openUpkeep(platform, boxes, options);
-  const app = openHttp(platform, boxes, { ...options, leaving: leaving.signal });
+  const app = openHttp(platform, boxes, { ...options, leaving: leaving.signal, dialects: overrides.dialects ?? [] });
 
   const owned = stack.move();
   let servers: HttpServer[] = [];
@@ -90,9 +90,10 @@ export type Gateway = Awaited<ReturnType<typeof createGateway>>;
 interface HttpOptions extends BoxesOptions {
   /** Aborted shortly before connections that still wait for a response are cut. */
   leaving: AbortSignal;
+  dialects: readonly Dialect[];
 }
 
-const openHttp = (platform: Platform, boxes: Boxes, { stopping, leaving }: HttpOptions) => {
+const openHttp = (platform: Platform, boxes: Boxes, { stopping, leaving, dialects }: HttpOptions) => {
   const { config, store, driver } = platform;
   const answersBlobs = createBlobProbe(boxes.blobs);
   return createApp({
@@ -123,6 +124,7 @@ const openHttp = (platform: Platform, boxes: Boxes, { stopping, leaving }: HttpO
     },
     stopping,
     leaving,
+    dialects,
     isTraced: config.tracing !== undefined,
     socketCheckMs: sweepsPerSocketCheck * config.sweepMs,
   });

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { OpenAPIRegistry, type ResponseConfig } from '@asteasolutions/zod-to-openapi';
 import { type Context, Hono } from 'hono';
 import { z } from 'zod';
@@ -57,6 +58,19 @@ export interface Input<E extends HttpEnv, P, Q, B> {
   body: B;
   /** The JSON body as it came, or as it stands for a body of code. */
   bytes: Uint8Array;
+}
+
+/** An endpoint that reads query and body by itself. */
+export type RawSpec<P extends z.ZodType> = Omit<
+  EndpointSpec<P, z.ZodType, z.ZodType>,
+  'query' | 'body' | 'codeQuery' | 'bounds'
+>;
+
+export interface RawInput<E extends HttpEnv, P> {
+  c: Context<E>;
+  params: P;
+  /** The request as Node has it: its query is unread, and so is its body. */
+  incoming: IncomingMessage;
 }
 
 const noInput = z.strictObject({});
@@ -122,6 +136,23 @@ export const createEndpoints = <E extends HttpEnv>({
     });
   };
 
+  /** Serves an endpoint by what is made of its request once its caller is let in and its path is checked. */
+  const serve = <P extends z.ZodType>(
+    spec: RawSpec<P>,
+    { admit }: Admission<E>,
+    handle: (c: Context<E>, params: z.output<P>) => Response | Promise<Response>,
+  ): void => {
+    routes.add(spec.method, spec.path);
+    const restOf = toRest(spec.path);
+    app.on(spec.method.toUpperCase(), toRoute(spec.path), async (c, next) => {
+      if (!isOwn(c)) return await next();
+      c.set('route', spec.path);
+      await admit?.(c);
+      const given = spec.params ? readParams(c, restOf, readId) : {};
+      return await handle(c, checkInput(spec.params ?? noInput, given, '/path') as z.output<P>);
+    });
+  };
+
   return {
     app,
     registry,
@@ -141,14 +172,7 @@ export const createEndpoints = <E extends HttpEnv>({
       handler: (input: Input<E, z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,
     ): void {
       document(spec, admission);
-      routes.add(spec.method, spec.path);
-      const restOf = toRest(spec.path);
-      app.on(spec.method.toUpperCase(), toRoute(spec.path), async (c, next) => {
-        if (!isOwn(c)) return await next();
-        c.set('route', spec.path);
-        await admission.admit?.(c);
-        const given = spec.params ? readParams(c, restOf, readId) : {};
-        const params = checkInput(spec.params ?? noInput, given, '/path') as z.output<P>;
+      serve(spec, admission, async (c, params) => {
         const language = spec.codeQuery && languageOfType(c.req.header('content-type'));
         const givenQuery = readQuery(c);
         if (language === undefined && spec.codeQuery) refuseCodeQuery(spec.codeQuery, givenQuery);
@@ -161,6 +185,20 @@ export const createEndpoints = <E extends HttpEnv>({
           : { value: {}, bytes: new Uint8Array() };
         const body = checkInput(spec.body ?? noInput, value, '') as z.output<B>;
         return await handler({ c, params, query, body, bytes });
+      });
+    },
+
+    /** Serves one endpoint whose handler gets the request as it came: only its path is checked. */
+    addRaw<P extends z.ZodType = typeof noInput>(
+      spec: RawSpec<P>,
+      admission: Admission<E>,
+      handler: (input: RawInput<E, z.output<P>>) => Response | Promise<Response>,
+    ): void {
+      document(spec, admission);
+      serve(spec, admission, async (c, params) => {
+        const { incoming } = c.env ?? {};
+        if (!incoming) throw new Error(`${spec.path} is served from a socket only`);
+        return await handler({ c, params, incoming });
       });
     },
   };

@@ -24,7 +24,12 @@ export const startServer = async (
 };
 
 /** A request whose path goes out as it is, with the key unless told otherwise; its answer's body as Latin-1. */
-export const rawRequest = (gateway: RunningGateway, path: string, options: RequestOptions = {}, body?: string) =>
+export const rawRequest = (
+  gateway: Pick<RunningGateway, 'url' | 'key'>,
+  path: string,
+  options: RequestOptions = {},
+  body?: string,
+) =>
   new Promise<{ answer: IncomingMessage; text: string }>((done, failed) => {
     const { hostname, port } = new URL(gateway.url);
     const isChunked = options.headers !== undefined && 'transfer-encoding' in options.headers;

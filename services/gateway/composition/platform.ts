@@ -11,6 +11,7 @@ import { below, readCeiling } from '../ceiling.ts';
 import type { Config } from '../config.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { observeDriver } from '../drivers/observed-driver.ts';
+import type { Dialect } from '../http/app.ts';
 import { createMetrics, type Metrics } from '../http/metrics/metrics.ts';
 import { requireIsolation, unmetIsolation } from '../posture.ts';
 import { openStore, type Store } from '../store/store.ts';
@@ -22,6 +23,8 @@ import { chooseDriver } from './choose-driver.ts';
 export interface Overrides {
   log?: Logger;
   driver?: Driver;
+  /** Wires that are served beside `/v1`. */
+  dialects?: readonly Dialect[];
 }
 
 /** What everything else of a gateway stands on. */

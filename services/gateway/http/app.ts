@@ -57,6 +57,7 @@ import { addTicketRoutes } from './routes/tickets.ts';
 import { addUsageRoutes } from './routes/usage.ts';
 import { createShell } from './shell.ts';
 import { createWebSockets, type WebSockets } from './sockets/websocket.ts';
+import type { Surface } from './surface.ts';
 import { v1, v1Admin } from './v1.ts';
 
 /** What the routes call. */
@@ -85,10 +86,17 @@ export interface RouteParts {
   socketCheckMs: number;
 }
 
+/** The wire of another service's clients: a surface, and routes that map it onto the use cases. */
+export interface Dialect {
+  surface: Surface;
+  addRoutes: (endpoints: Endpoints, parts: RouteParts) => void;
+}
+
 export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
   /** Aborted shortly before what is still waiting for an answer would be cut. */
   leaving: AbortSignal;
   log: Logger;
+  dialects: readonly Dialect[];
   ports: Ports;
   portSessions: PortSessions;
   portsDomain: string;
@@ -119,7 +127,8 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   const access = createPortAccess({ keys, admission, rates, tickets, sessions: options.portSessions });
   const shell = createShell({
     ...options,
-    passPorts: servePorts({ ports: options.ports, access, domain: options.portsDomain, openSockets }),
+    passPorts: (claimOf) =>
+      servePorts({ ports: options.ports, access, domain: options.portsDomain, openSockets, claimOf }),
     admission,
     openSockets,
     claims: createKeyClaims({ idempotency, bounds, background }),
@@ -129,6 +138,7 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   const admin = shell.mount(v1Admin, shell.book);
   addV1Routes(shell.mount(v1, shell.book), parts);
   addAdminRoutes(admin, parts);
+  for (const { surface, addRoutes } of options.dialects) addRoutes(shell.mount(surface), parts);
   addSystemRoutes(shell.own(), parts);
   return shell.app;
 };

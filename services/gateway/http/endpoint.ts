@@ -4,6 +4,8 @@ import { z } from 'zod';
 import {
   type Input as BareInput,
   type EndpointsOptions as BareOptions,
+  type RawInput as BareRawInput,
+  type RawSpec as BareRawSpec,
   type EndpointSpec as BareSpec,
   checkInput,
   createEndpoints as createBareEndpoints,
@@ -30,6 +32,12 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
       };
 }
 
+export type RawSpec<P extends z.ZodType> = BareRawSpec<P> & { scope: RouteScope };
+
+export interface RawInput<P> extends BareRawInput<Env, P> {
+  tenant: string;
+}
+
 export interface Input<P, Q, B> extends BareInput<Env, P, Q, B> {
   tenant: string;
 }
@@ -48,10 +56,18 @@ export interface EndpointsOptions extends BareOptions<Env> {
 export const createEndpoints = ({ claims, letIn = requireScope, ...options }: EndpointsOptions) => {
   const { app, registry, routes, ...bare } = createBareEndpoints<Env>(options);
 
-  const admissionOf = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(spec: EndpointSpec<P, Q, B>) => ({
+  const admissionOf = (spec: { scope: RouteScope; idempotent?: unknown }) => ({
     security: securityOf(spec.scope),
-    ...(spec.idempotent && { headers }),
+    admit: (c: Context<Env>) => letIn(c, spec.scope),
+    ...(spec.idempotent !== undefined && { headers }),
   });
+
+  /** The input of a handler, once the caller is let in. */
+  const forTenant = <I extends { c: Context<Env>; params: unknown }>(input: I): I & { tenant: string } => {
+    const { box } = input.params as { box?: string };
+    if (box !== undefined) noteBox(input.c, box);
+    return { ...input, tenant: input.c.get('tenant') };
+  };
 
   return {
     app,
@@ -67,12 +83,9 @@ export const createEndpoints = ({ claims, letIn = requireScope, ...options }: En
       spec: EndpointSpec<P, Q, B>,
       handler: (input: Input<z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,
     ): void {
-      const admit = (c: Context<Env>) => letIn(c, spec.scope);
-      bare.add(spec, { ...admissionOf(spec), admit }, async (bareInput) => {
+      bare.add(spec, admissionOf(spec), async (bareInput) => {
         const { c, bytes } = bareInput;
-        const { box } = bareInput.params as { box?: string };
-        if (box !== undefined) noteBox(c, box);
-        const input = { ...bareInput, tenant: c.get('tenant') };
+        const input = forTenant(bareInput);
         const answer = async () => handler(input);
         const key = spec.idempotent ? c.req.header('idempotency-key') : undefined;
         if (key === undefined) return await answer();
@@ -88,6 +101,12 @@ export const createEndpoints = ({ claims, letIn = requireScope, ...options }: En
         return await answerOnce({ c, claims, key, hash, answer, replay });
       });
     },
+
+    /** Serves one endpoint whose handler reads query and body by itself. */
+    addRaw: <P extends z.ZodType = NoInput>(
+      spec: RawSpec<P>,
+      handler: (input: RawInput<z.output<P>>) => Response | Promise<Response>,
+    ): void => bare.addRaw(spec, admissionOf(spec), (input) => handler(forTenant(input))),
   };
 };
 

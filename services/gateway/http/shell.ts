@@ -14,6 +14,7 @@ import type { Env } from './env.ts';
 import type { KeyClaims } from './idempotency/key-claims.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import { traceRequests } from './metrics/request-span.ts';
+import type { PortClaim } from './ports/proxy.ts';
 import { hasPortHost } from './ports/target.ts';
 import type { Surface } from './surface.ts';
 
@@ -23,7 +24,7 @@ export interface ShellOptions {
   isTraced: boolean;
   metrics: Pick<Metrics, 'middleware'>;
   /** Passes requests for the ports of boxes on. */
-  passPorts: MiddlewareHandler<Env>;
+  passPorts: (claimOf: (c: Context<Env>) => PortClaim | undefined) => MiddlewareHandler<Env>;
   portsDomain: string;
   /** Where the admin API and the metrics listen instead, when they do. */
   adminPort: number | undefined;
@@ -37,6 +38,11 @@ export interface ShellOptions {
   leaving: AbortSignal;
 }
 
+interface Mounted {
+  surface: Surface;
+  unknown: (c: Context<Env>) => Response;
+}
+
 const isBelow = (path: string, prefix: string): boolean => path === prefix || path.startsWith(`${prefix}/`);
 
 /**
@@ -47,14 +53,16 @@ export const createShell = (options: ShellOptions) => {
   const { admission, openSockets, claims, adminPort, portsDomain } = options;
   const app = new Hono<Env>();
   const book = createBook();
-  const mounted: { surface: Surface; unknown: (c: Context<Env>) => Response }[] = [];
+  const mounted: Mounted[] = [];
 
-  // A server in a box that has a host of its own has all paths of that host.
-  const surfaceOf = (c: Context<Env>) => {
+  const byRequest = (c: Context<Env>): Mounted | undefined => {
     const incoming = c.env?.incoming;
-    const byRequest =
-      incoming && mounted.find(({ surface }) => 'request' in surface.claims && surface.claims.request(incoming));
-    if (byRequest || (incoming && hasPortHost(incoming, portsDomain))) return byRequest;
+    return incoming && mounted.find(({ surface }) => 'request' in surface.claims && surface.claims.request(incoming));
+  };
+  const surfaceOf = (c: Context<Env>): Mounted | undefined => {
+    const found = byRequest(c);
+    // A server in a box that has a host of its own has all paths of that host.
+    if (found || (c.env?.incoming && hasPortHost(c.env.incoming, portsDomain))) return found;
     return mounted.find(({ surface }) => 'prefix' in surface.claims && isBelow(c.req.path, surface.claims.prefix));
   };
   const onSurfaces =
@@ -67,8 +75,13 @@ export const createShell = (options: ShellOptions) => {
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
   app.use(refuseManyHosts());
-  const sides = createSides(adminPort);
-  app.use(sides.exceptAdmin(options.passPorts));
+  const sides = createSides(adminPort, (c) => byRequest(c) !== undefined);
+  const claimOf = (c: Context<Env>): PortClaim | undefined => {
+    const { surface } = byRequest(c) ?? {};
+    const readers = surface?.readTarget ? [surface.readTarget] : [];
+    return surface && { readers, letIn: (asking) => admission.letIn(asking, surface, 'run') };
+  };
+  app.use(sides.exceptAdmin(options.passPorts(claimOf)));
   app.use(sides.separate);
   app.use(refuseDotSegments());
   app.use(onSurfaces(openSockets.watchStream));

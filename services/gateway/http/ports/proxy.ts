@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { pipeline } from 'node:stream/promises';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
-import type { MiddlewareHandler } from 'hono';
+import type { Context, MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
 import type { PortAnswer, PortRequest, Ports } from '../../boxes/reach/ports.ts';
 import type { OpenSocket, OpenSockets } from '../admission/open-sockets.ts';
@@ -12,7 +12,14 @@ import { toPairs } from './header-pairs.ts';
 import { joinWebSocket, silenceMs } from './join.ts';
 import { requestHeaders } from './request-headers.ts';
 import { responseHeaders } from './response-headers.ts';
-import { readTarget, type Target } from './target.ts';
+import { byHost, byPath, readTarget, type Target, type TargetReader } from './target.ts';
+
+/** The ports of boxes in the way of a surface that has hosts or headers of its own for them. */
+export interface PortClaim {
+  readers: readonly TargetReader[];
+  /** Lets a request for a port in; throws what refuses it. */
+  letIn: (c: Context<Env>) => Promise<void>;
+}
 
 export interface PortProxyOptions {
   ports: Ports;
@@ -20,6 +27,8 @@ export interface PortProxyOptions {
   /** Where `<port>-<box>.<domain>` is a host of its own for each port. */
   domain: string;
   openSockets: OpenSockets;
+  /** The surface that a request is for by its host or headers, before any port is looked for. */
+  claimOf: (c: Context<Env>) => PortClaim | undefined;
 }
 
 /** The route, for logs and metrics. */
@@ -29,17 +38,24 @@ export const portRoute = '/v1/boxes/{box}/ports/{port}/{path}';
  * Passes requests for a server inside a box on to it, and its answers back, as they are: any method, any path, streamed both
  * ways. It comes before everything that looks at a path, because the path is the server's.
  */
-export const servePorts =
-  ({ ports, access, domain, openSockets }: PortProxyOptions): MiddlewareHandler<Env> =>
-  async (c, next) => {
+export const servePorts = ({
+  ports,
+  access,
+  domain,
+  openSockets,
+  claimOf,
+}: PortProxyOptions): MiddlewareHandler<Env> => {
+  const own: readonly TargetReader[] = [byHost(domain), byPath];
+  return async (c, next) => {
     const { incoming, outgoing, upgrade } = c.env ?? {};
-    const asked = readTarget(incoming, domain);
-    if (!asked || !incoming || !outgoing) return await next();
+    const claim = claimOf(c);
+    const asked = incoming && readTarget(incoming, claim?.readers ?? own);
+    if (!asked || !outgoing) return await next();
     c.set('route', portRoute);
-    const { target, ticket } = splitTicket(asked);
+    const { target, ticket } = claim ? { target: asked, ticket: undefined } : splitTicket(asked);
     if (asked.isUnslashed && asksForPage(incoming)) return c.redirect(`${asked.prefix}${asked.path}`, 308);
     noteBox(c, target.box);
-    const way = await access.admit(c, incoming, target, ticket);
+    const way = claim ? await claim.letIn(c) : await access.admit(c, incoming, target, ticket);
     const isPage = !upgrade && (incoming.method === 'GET' || incoming.method === 'HEAD');
     if (upgrade) openSockets.expectRoom(c);
     if (way === 'ticket' && isPage) return await access.open(c, incoming, target);
@@ -66,6 +82,7 @@ export const servePorts =
     );
     return RESPONSE_ALREADY_SENT;
   };
+};
 
 /** A browser takes the links of a page from its last slash on: without one behind the port they would lead elsewhere. */
 const asksForPage = ({ headers, method }: IncomingMessage): boolean =>

@@ -19,16 +19,38 @@ const hostLabel = /^(\d{1,5})-(box-[a-z2-7]+)$/;
 
 /**
  * Reads the target from the raw request, since the URL parser would resolve what belongs to the server: `..`, `%2e`, `//`.
- * Undefined for a request that is for the gateway itself. Throws `invalid_request` for what is no port.
+ * Undefined for a request that is for something else. Throws `invalid_request` for what is no port.
  */
-export const readTarget = (incoming: IncomingMessage | undefined, domain: string): Target | undefined => {
-  const url = (incoming?.url ?? '').replace(authority, '');
-  const host = readHost(incoming?.headers.host ?? '', domain);
-  if (host) return { ...host, path: rooted(url), prefix: '', isUnslashed: false };
-  const [, prefix, box, port, rest = ''] = portsPath.exec(url) ?? [];
+export type TargetReader = (incoming: IncomingMessage) => Target | undefined;
+
+/** What the first reader makes of a request that knows it. */
+export const readTarget = (incoming: IncomingMessage, readers: readonly TargetReader[]): Target | undefined => {
+  for (const read of readers) {
+    const target = read(incoming);
+    if (target) return target;
+  }
+  return undefined;
+};
+
+/** `<port>-<box>.<domain>`, with all paths of that host. */
+export const byHost =
+  (domain: string): TargetReader =>
+  (incoming) => {
+    const host = readHost(incoming.headers.host ?? '', domain);
+    return host && { ...host, path: pathOf(incoming), prefix: '', isUnslashed: false };
+  };
+
+/** `/v1/boxes/{box}/ports/{port}/…`. */
+export const byPath: TargetReader = (incoming) => {
+  const [, prefix, box, port, rest = ''] = portsPath.exec(urlOf(incoming)) ?? [];
   if (prefix === undefined || box === undefined || port === undefined) return undefined;
   return { box, port: readPort(port), path: rooted(rest), prefix, isUnslashed: !rest.startsWith('/') };
 };
+
+/** Path and query of a request, byte for byte. */
+export const pathOf = (incoming: IncomingMessage): string => rooted(urlOf(incoming));
+
+const urlOf = ({ url = '' }: IncomingMessage): string => url.replace(authority, '');
 
 /** Whether a request has the host of a port, and so all of its paths are that port's. */
 export const hasPortHost = (incoming: IncomingMessage, domain: string): boolean =>
