@@ -4,11 +4,10 @@ import { stringify } from 'yaml';
 import { type RouteParts as AgentParts, addRoutes as addAgentRoutes } from '../services/agent/http/app.ts';
 import { createEndpoints as createAgentEndpoints } from '../services/agent/http/endpoints.ts';
 import { openApiDocument as agentDocument } from '../services/agent/http/openapi.ts';
-import { addAdminRoutes, addV1Routes, type RouteParts } from '../services/gateway/http/app.ts';
+import { addRoutes, type RouteParts } from '../services/gateway/http/app.ts';
 import { createEndpoints } from '../services/gateway/http/endpoint.ts';
 import type { KeyClaims } from '../services/gateway/http/idempotency/key-claims.ts';
 import { openApiDocument } from '../services/gateway/http/openapi.ts';
-import { addSystemRoutes } from '../services/gateway/http/routes/system.ts';
 import { problemsMarkdown } from '../services/http/problem-pages.ts';
 import { decisionsPage } from './decisions-page.ts';
 import { imagePage } from './image-page.ts';
@@ -18,9 +17,7 @@ const toYaml = (document: object): string => stringify(document, { lineWidth: 0,
 // Routes use their parts only when a request comes, and none comes here.
 const describeGateway = () => {
   const endpoints = createEndpoints({ claims: {} as KeyClaims });
-  addSystemRoutes(endpoints, {} as RouteParts);
-  addV1Routes(endpoints, {} as RouteParts);
-  addAdminRoutes(endpoints, {} as RouteParts);
+  addRoutes(endpoints, {} as RouteParts);
   return openApiDocument(endpoints);
 };
 const describeAgent = () => {

@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { CodeBoxError } from '#contract';
 import { type RouteParts as AgentParts, addRoutes as addAgentRoutes } from '../services/agent/http/app.ts';
 import { createEndpoints as createAgentEndpoints } from '../services/agent/http/endpoints.ts';
-import { operator } from '../services/gateway/http/admission/admission.ts';
 import { addRoutes, type RouteParts } from '../services/gateway/http/app.ts';
 import { createEndpoints } from '../services/gateway/http/endpoint.ts';
 import type { KeyClaims } from '../services/gateway/http/idempotency/key-claims.ts';
@@ -17,12 +16,12 @@ const maxQuery = 15 * 1024;
 
 const codeOf = (error: unknown) => (error instanceof CodeBoxError ? error.code : 'handled');
 // Routes use their parts only behind the check of their input, which is what this is about.
-const gateway = createEndpoints({} as KeyClaims);
-gateway.app.use(async (c, next) => {
-  c.set('tenant', c.req.path.startsWith('/v1/admin/') ? operator : 'tenant');
-  c.set('keyId', 'key');
-  c.set('scopes', null);
-  await next();
+const gateway = createEndpoints({
+  claims: {} as KeyClaims,
+  letIn(c) {
+    c.set('tenant', 'tenant');
+    c.set('scopes', null);
+  },
 });
 addRoutes(gateway, {} as RouteParts);
 gateway.app.onError((error, c) => c.json(codeOf(error), 500));

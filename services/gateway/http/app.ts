@@ -143,8 +143,15 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   return shell.app;
 };
 
+/** All routes that `openapi.yaml` describes. */
+export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
+  addSystemRoutes(endpoints, parts);
+  addV1Routes(endpoints, parts);
+  addAdminRoutes(endpoints, parts);
+};
+
 /** The routes of `/v1`. */
-export const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
+const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
   addTemplateRoutes(endpoints, parts.lifecycle);
   addBoxRoutes(endpoints, parts.lifecycle, parts.rest);
   addExecutionRoutes(endpoints, parts.executions, parts.stopping);
@@ -167,7 +174,7 @@ export const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
 };
 
 /** The routes of `/v1/admin`. */
-export const addAdminRoutes = (endpoints: Endpoints, parts: Pick<RouteParts, 'admin' | 'usage'>): void => {
+const addAdminRoutes = (endpoints: Endpoints, parts: Pick<RouteParts, 'admin' | 'usage'>): void => {
   addTenantRoutes(endpoints, parts);
   addKeyRoutes(endpoints, parts);
   addAuditRoute(endpoints, parts);

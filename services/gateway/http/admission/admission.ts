@@ -37,7 +37,7 @@ export interface Admits {
 }
 
 /** Under this name the operator's Idempotency-Keys are kept: no tenant has it. */
-export const operator = '@admin';
+const operator = '@admin';
 
 export const keyNeeded = 'A valid API key is needed: Authorization: Bearer cbx_…';
 
