@@ -129,5 +129,3 @@ export const createShell = (options: ShellOptions) => {
     },
   };
 };
-
-export type Shell = ReturnType<typeof createShell>;

@@ -48,7 +48,7 @@ export const byPath: TargetReader = (incoming) => {
 };
 
 /** Path and query of a request, byte for byte. */
-export const pathOf = (incoming: IncomingMessage): string => rooted(urlOf(incoming));
+const pathOf = (incoming: IncomingMessage): string => rooted(urlOf(incoming));
 
 const urlOf = ({ url = '' }: IncomingMessage): string => url.replace(authority, '');
 
