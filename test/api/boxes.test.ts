@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, ExecutionEvent, Problem } from '#contract';
-import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, eventually, lean, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers)('boxes on the %s driver', (driver) => {
   // What is asked for, whose boxes are, when they end and how many there are is for the gateway to say, whoever makes them.
@@ -55,7 +55,7 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
   });
 
   test('a box has no way out', async () => {
-    const box = await gateway.createBox();
+    const box = await gateway.createBox(lean);
     const code = [
       'import socket, os',
       'reached = []',
@@ -75,7 +75,7 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
   });
 
   testOnce('a deleted box is gone at once, tells why, and deleting it again changes nothing', async () => {
-    const box = await gateway.createBox();
+    const box = await gateway.createBox(lean);
     expect((await remove(box.id)).status).toBe(204);
     expect((await remove(box.id)).status).toBe(204);
     expect(await read(box.id)).toMatchObject({ state: 'deleted', cause: { code: 'deleted' }, continuity: 'lost' });
@@ -116,7 +116,7 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
   });
 
   testOnce('metadata and times can be changed', async () => {
-    const box = await gateway.createBox();
+    const box = await gateway.createBox(lean);
     const response = await gateway.call(`/v1/boxes/${box.id}`, {
       method: 'PATCH',
       body: JSON.stringify({ metadata: { a: 'b' }, idleSeconds: 77, maxLifetimeSeconds: 1000 }),
@@ -128,7 +128,7 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
   });
 
   testOnce('an idle box ends, one that runs code or is kept alive does not', async () => {
-    const boxes = await Promise.all([gateway.createBox(), gateway.createBox(), gateway.createBox()]);
+    const boxes = await Promise.all([gateway.createBox(lean), gateway.createBox(lean), gateway.createBox(lean)]);
     const [idle, busy, kept] = boxes;
     const code = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.1)\n"still here"';
     const running = gateway.run(busy.id, code);
@@ -145,7 +145,7 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
   });
 
   testOnce('the maximum lifetime ends a box however busy it is', async () => {
-    const box = await gateway.createBox();
+    const box = await gateway.createBox(lean);
     const running = await gateway.client.executions.stream(box.id, { code: 'import time; time.sleep(300)' });
     const ended: ExecutionEvent[] = [];
     for await (const event of running) {
@@ -158,12 +158,12 @@ describe.each(drivers)('boxes on the %s driver', (driver) => {
   });
 
   testOnce('past the capacity a request gets 503 with Retry-After, and room is used again', async () => {
-    const boxes = await Promise.all(Array.from({ length: 4 }, () => gateway.createBox()));
+    const boxes = await Promise.all(Array.from({ length: 4 }, () => gateway.createBox(lean)));
     const refused = await gateway.post<{ code: string }>('/v1/boxes', {});
     expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
     await Promise.all(boxes.map((box) => remove(box.id)));
-    await remove((await gateway.createBox()).id);
+    await remove((await gateway.createBox(lean)).id);
   });
 
   testOnce("another tenant's box answers as a missing one does, on every route", async () => {

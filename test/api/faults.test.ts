@@ -11,6 +11,7 @@ import {
   databaseUrl,
   drivers,
   eventually,
+  lean,
   memoryOf,
   type RunningGateway,
   readEvents,
@@ -26,7 +27,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
   });
   afterAll(() => gateway?.dispose());
 
@@ -168,7 +169,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
   });
 
   test('a box whose server is killed is found, told as lost, and not served any more', async () => {
-    const doomed = await gateway.createBox();
+    const doomed = await gateway.createBox(lean);
     // As pid 1 cannot be killed from inside, everything else is.
     const code = 'import os, signal\nos.kill(os.getppid(), signal.SIGKILL)';
     await gateway.run(doomed.id, code);
@@ -180,7 +181,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
   });
 
   test('at start, instances without a row are removed and boxes without an instance are told as lost', async () => {
-    const [lost, kept] = [await gateway.createBox(), await gateway.createBox()];
+    const [lost, kept] = [await gateway.createBox(lean), await gateway.createBox(lean)];
     await gateway.run(kept.id, 'x = 5');
     await gateway.kill('SIGKILL');
     const store = await openStore(await databaseUrl(gateway.dataDir), () => {});

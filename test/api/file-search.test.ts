@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem, SearchPage } from '#contract';
-import { drivers, type RunningGateway, startGateway } from './harness.ts';
+import { drivers, lean, type RunningGateway, startGateway } from './harness.ts';
 
 // Boxes of the docker driver have ripgrep, those of the local driver only when the host has it.
 describe.each(drivers)('searching files on the %s driver', (driver) => {
@@ -8,7 +8,7 @@ describe.each(drivers)('searching files on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver);
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
     const command = [
       'mkdir -p src/deep "quo\\"te"',
       "printf 'import os\\n\\nTODO = 1\\n  # todo: x\\n' > src/a.py",

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box } from '#contract';
 import { frames, isClosed, mostCpuMsOf, mostCpuMsOfKeys, mostMs } from './flood.ts';
-import { anyDriver, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, lean, type RunningGateway, startGateway } from './harness.ts';
 import { connect } from './websocket.ts';
 
 describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => {
@@ -9,7 +9,7 @@ describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => 
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver);
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
   });
   afterAll(() => gateway?.dispose());
 

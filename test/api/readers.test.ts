@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Execution } from '#contract';
-import { collect, drivers, type RunningGateway, readEvents, startGateway, streamOf } from './harness.ts';
+import { collect, drivers, lean, type RunningGateway, readEvents, startGateway, streamOf } from './harness.ts';
 
 const readers = 560;
 
@@ -12,7 +12,7 @@ describe.each(drivers)('many readers of one box on the %s driver', (driver) => {
   afterAll(() => gateway?.dispose());
 
   test('each gets all events, and what else is asked of the box is answered meanwhile', async () => {
-    const box = await gateway.createBox();
+    const box = await gateway.createBox(lean);
     const at = `/v1/boxes/${box.id}`;
     const code = 'print("begun")\nprint(input())\nfor n in range(20): print(n)';
     const { body } = await gateway.post<Execution>(`${at}/executions`, { code, detach: true, timeoutSeconds: 300 });

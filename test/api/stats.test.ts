@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, boxStatsEventSchema, boxStatsSchema } from '#contract';
-import { anyDriver, drivers, eventually, mainDriver, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, eventually, lean, mainDriver, type RunningGateway, startGateway } from './harness.ts';
 
 const mebibyte = 1024 * 1024;
 /** Python that takes up to 8 GiB in steps: a machine refuses at once what it could never have, and none is killed then. */
@@ -57,7 +57,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
   });
 
   testOnce('a stream has a numbered sample after each pause, and ends with its box', async () => {
-    const ended = await gateway.createBox();
+    const ended = await gateway.createBox(lean);
     const response = await gateway.call(`/v1/boxes/${ended.id}/stats?everySeconds=0.5`, {
       headers: { accept: 'application/x-ndjson' },
     });
@@ -88,7 +88,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
       expect(refused.body.errors[0]?.pointer).toBe('/query/everySeconds');
     }
     expect((await gateway.get('/v1/boxes/box-aaaaaaaaaaaaaaaaaaaaaaaaaa/stats')).status).toBe(404);
-    const ended = await gateway.createBox();
+    const ended = await gateway.createBox(lean);
     await gateway.call(`/v1/boxes/${ended.id}`, { method: 'DELETE' });
     expect((await gateway.get(`/v1/boxes/${ended.id}/stats`)).status).toBe(410);
   });
@@ -115,7 +115,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
   });
 
   testOnce('looking at a box is no use of it', async () => {
-    const idle = await gateway.createBox({ idleSeconds: 2 });
+    const idle = await gateway.createBox({ ...lean, idleSeconds: 2 });
     await eventually(async () => (await gateway.get(`/v1/boxes/${idle.id}/stats`)).status === 410);
   });
 
@@ -140,7 +140,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
   });
 
   testOnce('a box that never tells of an end keeps nobody waiting: the run is lost, and why', async () => {
-    const silent = await gateway.createBox();
+    const silent = await gateway.createBox(lean);
     const byRun = async () => {
       // The box server stands still, so it neither ends the run nor says anything; before, it has told of the start.
       const code = 'import os, signal, time\ntime.sleep(1)\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)';
@@ -150,13 +150,13 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
       expect(stats.disk).toBeNull();
     };
     const byCommand = async () => {
-      const stopped = await gateway.createBox();
+      const stopped = await gateway.createBox(lean);
       const command = 'sleep 1; kill -STOP $PPID; sleep 60';
       const ended = await gateway.post(`/v1/boxes/${stopped.id}/commands`, { command, timeoutSeconds: 3 });
       expect(ended.body).toMatchObject({ status: 'lost', cause: { code: 'no_end' } });
     };
     const byInstallation = async () => {
-      const blocked = await gateway.createBox();
+      const blocked = await gateway.createBox(lean);
       // An installer waits for a pipe that nobody writes to.
       const wheel = 'waits-1.0-py3-none-any.whl';
       const stop = `mkfifo ${wheel}; sleep 4; kill -STOP $PPID; sleep 60`;

@@ -8,6 +8,7 @@ import {
   anyDriver,
   databaseUrl,
   eventually,
+  lean,
   type RunningGateway,
   readEvents,
   startGateways,
@@ -23,7 +24,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
   beforeAll(async () => {
     // At the same moment, on an empty folder: one of them makes the database and the first key for both.
     [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '0.5' })) as [RunningGateway, RunningGateway];
-    box = await a.createBox();
+    box = await a.createBox(lean);
   });
   afterAll(() => a?.dispose());
 
@@ -77,7 +78,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
   });
 
   test('a box that one deletes is gone for the other at that moment, whatever is asked', async () => {
-    const doomed = await a.createBox();
+    const doomed = await a.createBox(lean);
     const own = `/v1/boxes/${doomed.id}`;
     const asks: [string, RequestInit][] = [
       ['executions', { method: 'POST', body: '{"code":"1"}' }],
@@ -111,7 +112,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
       expect([201, 404, 409, 410]).toContain(made.status);
       await eventually(async () => (await b.get<Box>(`/v1/boxes/${found.id}`)).body.state === 'deleted');
     }
-    const used = await a.createBox();
+    const used = await a.createBox(lean);
     const own = `/v1/boxes/${used.id}`;
     const running = a.post<Execution>(`${own}/executions`, { code: 'import time; time.sleep(60)' });
     const waiting = a.post<Execution>(`${own}/executions`, { code: '1' });
@@ -128,7 +129,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
   });
 
   test('the end that one has told stays the end when the other deletes the box at once', async () => {
-    const brief = await a.createBox();
+    const brief = await a.createBox(lean);
     const { id, status } = await a.run(brief.id, '1 + 1');
     await b.call(`/v1/boxes/${brief.id}`, { method: 'DELETE' });
     const read = await b.get<Execution>(`/v1/boxes/${brief.id}/executions/${id}`);
@@ -189,7 +190,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
   });
 
   test('a box that is in use through one is not idle for the other', async () => {
-    const [used, idle] = await Promise.all([a.createBox(), a.createBox()]);
+    const [used, idle] = await Promise.all([a.createBox(lean), a.createBox(lean)]);
     const left = new AbortController();
     const watch = await a.call(`/v1/boxes/${used.id}/files:watch`, {
       headers: { accept: 'application/x-ndjson' },

@@ -1,7 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, Usage } from '#contract';
 import { openStore } from '../../services/gateway/store/store.ts';
-import { anyDriver, collect, databaseUrl, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import {
+  anyDriver,
+  collect,
+  databaseUrl,
+  drivers,
+  eventually,
+  lean,
+  type RunningGateway,
+  startGateway,
+} from './harness.ts';
 import { adminKey, endTenants, makeTenant } from './operator.ts';
 
 describe.each(drivers)('usage on the %s driver', (driver) => {
@@ -23,7 +32,7 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
   test('what boxes do is counted by user and day, and told to their tenant only', async () => {
     const { client, admin, tenant } = await makeTenant(gateway);
     const stranger = await makeTenant(gateway);
-    const [box, nobodys] = await Promise.all([client.boxes.create({ user: 'ada' }), client.boxes.create()]);
+    const [box, nobodys] = await Promise.all([client.boxes.create({ user: 'ada' }), client.boxes.create(lean)]);
     const burn = 'import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass';
     await client.executions.run(box.id, { code: burn });
     await client.executions.run(box.id, { code: '1/0' });
@@ -54,7 +63,7 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
 
   testOnce('an execution counts once, whoever records its end, and so does what an instance has used', async () => {
     const { client, tenant } = await makeTenant(gateway);
-    const box = await client.boxes.create();
+    const box = await client.boxes.create(lean);
     const { id } = await client.executions.start(box.id, { code: 'import time; time.sleep(60)' });
     const url = await databaseUrl(gateway.dataDir);
     const stores = await Promise.all([openStore(url, () => {}), openStore(url, () => {})]);

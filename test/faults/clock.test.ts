@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, BoxStats, Execution } from '#contract';
-import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { drivers, eventually, lean, type RunningGateway, startGateway } from '../api/harness.ts';
 import { startRunning, ticking } from './running.ts';
 
 const clock = new URL('jumping-clock.ts', import.meta.url).href;
@@ -15,7 +15,7 @@ describe('a gateway whose clock jumps', () => {
       CODEBOX_SWEEP_SECONDS: '0.5',
       NODE_OPTIONS: `--import=${clock}`,
     });
-    box = await gateway.createBox({ idleSeconds: 600 });
+    box = await gateway.createBox({ ...lean, idleSeconds: 600 });
   });
   afterAll(() => gateway?.dispose());
 
@@ -36,7 +36,7 @@ describe('a gateway whose clock jumps', () => {
       const ticket = await gateway.post<{ ticket: string }>(`/v1/boxes/${box.id}/tickets`, {});
       const first = await once();
       // Ends by the time of the database, as what a sweep after the jump is known by.
-      const brief = await gateway.createBox({ idleSeconds: 1, limits: { memoryMb: 512, diskMb: 64 } });
+      const brief = await gateway.createBox({ idleSeconds: 1, limits: { memoryMb: 320, diskMb: 64 } });
       process.kill(gateway.pid(), 'SIGUSR2');
       await eventually(async () => (await aheadMs()) * sign > minuteMs);
       await eventually(async () => (await gateway.get<Box>(`/v1/boxes/${brief.id}`)).body.state === 'deleted');

@@ -47,7 +47,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
   };
 
   test('in mid-run: the run is lost for its reader and on record, the box says why, and nothing is left of it', async () => {
-    const box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64 } });
+    const box = await gateway.createBox({ limits: { memoryMb: 320, diskMb: 64 } });
     const running = await startRunning(gateway, box.id, ticking(1000));
     await removeInstance(await instanceOf(box));
     const cause = { code: 'box_lost' };
@@ -61,7 +61,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
   });
 
   test('the server of a box stopped in mid-run for good: the run and what is asked end, the box says why, and nothing is left', async () => {
-    const box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64 } });
+    const box = await gateway.createBox({ limits: { memoryMb: 320, diskMb: 64 } });
     const running = await startRunning(gateway, box.id, ticking(1000));
     process.kill(await serverOf(await instanceOf(box)), 'SIGSTOP');
     const asked = gateway.run(box.id, '1 + 1', { timeoutSeconds: 5 });
@@ -76,7 +76,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
   });
 
   test('the server of a box stopped for a moment, or starved by its code: the box goes on', async () => {
-    const box = await gateway.createBox({ limits: { memoryMb: 512, diskMb: 64, cpus: 0.5 } });
+    const box = await gateway.createBox({ limits: { memoryMb: 320, diskMb: 64, cpus: 0.5 } });
     const server = await serverOf(await instanceOf(box));
     process.kill(server, 'SIGSTOP');
     const asked = gateway.run(box.id, 'x = 1 + 1\nx');
