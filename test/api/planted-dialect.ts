@@ -48,7 +48,7 @@ export const plantedPaths: Dialect = {
     add(
       { ...described, method: 'get', path: '/planted/boxes/{box}', scope: 'boxes:read', params },
       async ({ c, tenant, params: { box } }) => {
-        const { id, state } = await lifecycle.find(tenant, box);
+        const { id, state } = await lifecycle.find({ tenant, box });
         return c.json({ id: plantedId(id), state });
       },
     );
@@ -60,7 +60,7 @@ export const plantedPaths: Dialect = {
         let code = '';
         for await (const chunk of incoming.setEncoding('utf8')) code += chunk;
         const leave = new AbortController();
-        const { events } = await executions.start(tenant, box, { code }, leave.signal);
+        const { events } = await executions.start({ tenant, box }, { code }, leave.signal);
         const breaks = incoming.url?.endsWith('?then=fault') ?? false;
         const onError = (err: unknown) => c.get('log').info({ err }, 'planted');
         return streamAs(c, wire, { events: broken(events, breaks), leave, stopping, onError });

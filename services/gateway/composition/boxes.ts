@@ -1,4 +1,5 @@
 import { openBlobs } from '../../blobs/open-blobs.ts';
+import type { BoxRef } from '../boxes/box-ref.ts';
 import { createAccess } from '../boxes/life/access.ts';
 import type { Activity } from '../boxes/life/activity.ts';
 import { createBoxUsage } from '../boxes/life/box-usage.ts';
@@ -77,7 +78,7 @@ export const openBoxes = async (platform: Platform, { activity, lagMs, stopping 
     },
   });
   // Using a box wakes it, and waking it is work on boxes: the one circle at run time.
-  const wake = (tenant: string, box: string) => rests.rest.wake(tenant, box);
+  const wake = (ref: BoxRef) => rests.rest.wake(ref);
   const lifecycle = createLifecycle({
     driver,
     store,

@@ -16,6 +16,6 @@ export const explainSilence = async (
   if (error.code !== 'unavailable' || box === undefined || c.get('tenant') === undefined) return error;
   // Who ends it wants to know whether that is done.
   if (c.req.method === 'DELETE' && c.get('route').endsWith('/{box}')) return error;
-  const ended = await lifecycle.ended(c.get('tenant'), box).catch(() => undefined);
+  const ended = await lifecycle.ended({ tenant: c.get('tenant'), box }).catch(() => undefined);
   return ended ?? error;
 };

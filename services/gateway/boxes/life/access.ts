@@ -2,6 +2,7 @@ import { CodeBoxError } from '#contract';
 import type { BoxConnection, BoxConnections } from '../../box-server/connections.ts';
 import type { BoxRow, FoundBox } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
+import { type BoxRef, refOf } from '../box-ref.ts';
 import type { Activity } from './activity.ts';
 
 export interface AccessOptions {
@@ -11,7 +12,7 @@ export interface AccessOptions {
   connections: BoxConnections;
   activity: Activity;
   /** Brings a resting box back; returns when it is ready. */
-  wake: (tenantId: string, id: string) => Promise<void>;
+  wake: (ref: BoxRef) => Promise<void>;
 }
 
 /** A box that can be talked to. */
@@ -35,15 +36,15 @@ const elsewhereSeconds = 5;
 export const createAccess = ({ site, store, connections, activity, wake }: AccessOptions) => {
   const trusted = new Map<string, { box: BoxRow; instance: string; address: string; until: number }>();
 
-  const find = async (tenantId: string, id: string): Promise<FoundBox> => {
-    const found = await store.boxes.find(tenantId, id);
+  const find = async (ref: BoxRef): Promise<FoundBox> => {
+    const found = await store.boxes.find(ref.tenant, ref.box);
     if (!found) throw new CodeBoxError('not_found', 'There is no such box.');
     return found;
   };
 
   /** As `find`; throws `unavailable` for a box that lives at another site. */
-  const findHere = async (tenantId: string, id: string): Promise<FoundBox> => {
-    const found = await find(tenantId, id);
+  const findHere = async (ref: BoxRef): Promise<FoundBox> => {
+    const found = await find(ref);
     checkHere(found);
     return found;
   };
@@ -54,9 +55,9 @@ export const createAccess = ({ site, store, connections, activity, wake }: Acces
     throw new CodeBoxError('unavailable', detail, { retryAfterSeconds: elsewhereSeconds });
   };
 
-  const known = (tenantId: string, id: string): UsableBox | undefined => {
-    const found = trusted.get(id);
-    if (!found || found.until <= performance.now() || found.box.tenantId !== tenantId) return undefined;
+  const known = (ref: BoxRef): UsableBox | undefined => {
+    const found = trusted.get(ref.box);
+    if (!found || found.until <= performance.now() || found.box.tenantId !== ref.tenant) return undefined;
     return { box: found.box, instance: found.instance, server: connections.to(found.instance, found.address) };
   };
 
@@ -75,9 +76,9 @@ export const createAccess = ({ site, store, connections, activity, wake }: Acces
   };
 
   /** Why a box that was ready cannot be used. */
-  const notReady = async (tenantId: string, id: string): Promise<CodeBoxError> => {
-    trusted.delete(id);
-    const { box } = await find(tenantId, id);
+  const notReady = async (ref: BoxRef): Promise<CodeBoxError> => {
+    trusted.delete(ref.box);
+    const { box } = await find(ref);
     if (box.endedAt) return goneError(box);
     return new CodeBoxError('conflict', 'The state of the box is just changing.', {
       reason: 'box_changing',
@@ -85,26 +86,25 @@ export const createAccess = ({ site, store, connections, activity, wake }: Acces
     });
   };
 
-  const awake = async (tenantId: string, id: string): Promise<UsableBox> => {
-    let found = await find(tenantId, id);
+  const awake = async (ref: BoxRef): Promise<UsableBox> => {
+    let found = await find(ref);
     if (isResting(found.box)) {
-      await wake(tenantId, id);
-      found = await find(tenantId, id);
+      await wake(ref);
+      found = await find(ref);
     }
     const box = usable(found);
     // Any gateway may end it now: its use is on record before it begins.
-    if (found.isDue && (await store.boxes.touch([id])).length === 0) throw await notReady(tenantId, id);
+    if (found.isDue && (await store.boxes.touch([ref.box])).length === 0) throw await notReady(ref);
     return box;
   };
 
-  const use = async (tenantId: string, id: string): Promise<UsableBox> => {
-    const found = known(tenantId, id) ?? (await awake(tenantId, id));
-    activity.note(id);
+  const use = async (ref: BoxRef): Promise<UsableBox> => {
+    const found = known(ref) ?? (await awake(ref));
+    activity.note(ref.box);
     return found;
   };
 
-  const look = async (tenantId: string, id: string): Promise<UsableBox> =>
-    known(tenantId, id) ?? usable(await find(tenantId, id));
+  const look = async (ref: BoxRef): Promise<UsableBox> => known(ref) ?? usable(await find(ref));
 
   return {
     findEmbodied: find,
@@ -119,26 +119,26 @@ export const createAccess = ({ site, store, connections, activity, wake }: Acces
     use,
 
     /** Keeps a box in use until the answer is called. Throws as `use` does. */
-    async hold(tenantId: string, id: string): Promise<() => void> {
-      await use(tenantId, id);
-      return activity.hold(id);
+    async hold(ref: BoxRef): Promise<() => void> {
+      await use(ref);
+      return activity.hold(ref.box);
     },
 
     /** A box as it is: looking at it is no use of it and wakes none. `conflict` for one that hibernates. */
     look,
 
     /** Whom to ask about what has run in a box; undefined when that is gone, because the box has ended or hibernates. */
-    async past(tenantId: string, id: string, { isUse }: { isUse: boolean }): Promise<BoxConnection | undefined> {
-      if (!known(tenantId, id)) {
-        const { box } = await find(tenantId, id);
+    async past(ref: BoxRef, { isUse }: { isUse: boolean }): Promise<BoxConnection | undefined> {
+      if (!known(ref)) {
+        const { box } = await find(ref);
         if (box.endedAt || box.state === 'hibernated') return undefined;
       }
-      return (await (isUse ? use : look)(tenantId, id)).server;
+      return (await (isUse ? use : look)(ref)).server;
     },
 
     /** What embodies a box, whatever is done about it; `gone` when nothing does. */
-    async instanceOf({ tenantId, id }: Pick<BoxRow, 'tenantId' | 'id'>) {
-      const { box, instance } = await findHere(tenantId, id);
+    async instanceOf(row: Pick<BoxRow, 'tenantId' | 'id'>) {
+      const { box, instance } = await findHere(refOf(row));
       if (!instance?.address) throw goneError(box);
       return { instance: instance.id, server: connections.to(instance.id, instance.address) };
     },

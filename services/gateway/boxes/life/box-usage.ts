@@ -1,6 +1,7 @@
 import { CodeBoxError, hasCode } from '#contract';
 import type { Driver, InstanceStats } from '../../drivers/driver.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
+import { refOf } from '../box-ref.ts';
 import type { Lifecycle } from './lifecycle.ts';
 
 /** A box and what embodies it. */
@@ -24,7 +25,7 @@ export const createBoxUsage =
   async ({ box, instance }: EmbodiedBox, signal: AbortSignal): Promise<InstanceStats> => {
     const used = await driver.stats(instance, signal).catch(async (error: unknown) => {
       if (!hasCode(error, 'not_found')) throw error;
-      const cause = await lifecycle.whyGone(box.tenantId, box.id);
+      const cause = await lifecycle.whyGone(refOf(box));
       if (cause) throw new CodeBoxError('gone', cause.detail ?? 'The box is gone.', { cause: error });
       throw new CodeBoxError('unavailable', 'The box cannot be measured just now.', {
         cause: error,

@@ -18,6 +18,7 @@ import type { Store } from '../../store/store.ts';
 import type { NewBox } from '../../store/supply/allocation.ts';
 import { notActive } from '../../store/tenants/active-tenant.ts';
 import { inSpan } from '../../tracing/span.ts';
+import { type BoxRef, refOf } from '../box-ref.ts';
 import type { Allocation, Body } from '../supply/allocation.ts';
 import type { Instances } from '../supply/instances.ts';
 import { givenUpMs } from '../supply/starts.ts';
@@ -45,7 +46,7 @@ export interface LifecycleOptions {
   lastWords: LastWords;
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
   /** Brings a resting box back; returns when it is ready. */
-  wake: (tenantId: string, id: string) => Promise<void>;
+  wake: (ref: BoxRef) => Promise<void>;
   /** Told of every wish for a box, and how long it took. */
   onClaim?: (kind: ClaimKind, template: string, ms: number) => void;
 }
@@ -260,7 +261,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
         .catch((failure: unknown) => isUnavailable(failure) || Promise.reject(failure));
       // A deletion that came first has forgotten the instance, perhaps before it was there.
       if (body) await instances.destroy(body.instance.id);
-      const { box: now } = isOurs ? { box: row } : await find(row.tenantId, row.id);
+      const { box: now } = isOurs ? { box: row } : await find(refOf(row));
       if (now.state === 'deleting' || now.state === 'deleted') throw goneError(now);
       if (error instanceof CodeBoxError && error.code !== 'internal') throw error;
       throw new CodeBoxError('unavailable', 'The box could not be started.', { cause: error, retryAfterSeconds: 5 });
@@ -295,28 +296,28 @@ export const createLifecycle = (options: LifecycleOptions) => {
     /** The template of a box that is there; undefined when the configuration no longer has it. */
     templateOf: ({ template }: Pick<BoxRow, 'template'>): Template | undefined => templates.get(template),
     /** A box of this tenant; `not_found` for any other. */
-    find: async (tenantId: string, id: string): Promise<BoxRow> => (await find(tenantId, id)).box,
+    find: async (ref: BoxRef): Promise<BoxRow> => (await find(ref)).box,
     list: (tenantId: string, query: BoxQuery) => store.boxes.list(tenantId, query),
 
-    async update(tenantId: string, id: string, change: UpdateBox): Promise<BoxRow> {
-      const row = await store.boxes.update(tenantId, id, change);
+    async update(ref: BoxRef, change: UpdateBox): Promise<BoxRow> {
+      const row = await store.boxes.update(ref.tenant, ref.box, change);
       if (row) return row;
-      const { box } = await find(tenantId, id);
+      const { box } = await find(ref);
       throw box.endedAt === null ? notActive() : goneError(box);
     },
 
     /** Counts as use: puts off the idle end. A box that rests goes on resting. */
-    async keepalive(tenantId: string, id: string): Promise<BoxRow> {
-      checkLiving((await find(tenantId, id)).box);
-      await store.boxes.touch([id]);
-      return (await find(tenantId, id)).box;
+    async keepalive(ref: BoxRef): Promise<BoxRow> {
+      checkLiving((await find(ref)).box);
+      await store.boxes.touch([ref.box]);
+      return (await find(ref)).box;
     },
 
     /** What callers of a box that has ended are told; undefined while it has not. Asks only the database. */
-    async ended(tenantId: string, id: string): Promise<CodeBoxError | undefined> {
-      const { box } = await find(tenantId, id);
+    async ended(ref: BoxRef): Promise<CodeBoxError | undefined> {
+      const { box } = await find(ref);
       if (box.endedAt === null) return undefined;
-      distrust(id);
+      distrust(ref.box);
       return goneError(box);
     },
 
@@ -324,17 +325,17 @@ export const createLifecycle = (options: LifecycleOptions) => {
      * Ends a box and waits until nothing is left of it, unless that lives at another site, whose sweeps see to it. A box that has ended
      * already is left as it is.
      */
-    async delete(tenantId: string, id: string): Promise<void> {
-      await find(tenantId, id);
-      await end(id, 'deleting', { code: 'deleted', detail: 'The box was deleted.' });
+    async delete(ref: BoxRef): Promise<void> {
+      await find(ref);
+      await end(ref.box, 'deleting', { code: 'deleted', detail: 'The box was deleted.' });
     },
 
     /**
      * Why a box does not answer: the cause when it is gone (and from now on recorded as such), undefined when its instance
      * still runs, so that asking again makes sense.
      */
-    async whyGone(tenantId: string, id: string): Promise<Cause | undefined> {
-      const { box, instance } = await find(tenantId, id);
+    async whyGone(ref: BoxRef): Promise<Cause | undefined> {
+      const { box, instance } = await find(ref);
       if (box.state === 'hibernated') return { code: 'box_hibernated', detail: 'The box hibernates.' };
       const isEmbodied = box.state === 'ready' || box.state === 'paused';
       // Only the site where it lives can tell.
@@ -342,9 +343,9 @@ export const createLifecycle = (options: LifecycleOptions) => {
       if (!isEmbodied || !instance) return endOfRuns(box.cause);
       const cause = await causeOfEnd(instance.id);
       if (!cause) return undefined;
-      await lose(id, instance.id, cause);
+      await lose(ref.box, instance.id, cause);
       // Somebody else may have been first, for another reason.
-      const now = (await find(tenantId, id)).box;
+      const now = (await find(ref)).box;
       return endOfRuns(now.state === 'hibernated' ? cause : now.cause);
     },
   };

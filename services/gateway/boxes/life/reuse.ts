@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BoxCause, CodeBoxError, hasCode } from '#contract';
 import { type BoxRow, type BoxStore, expired } from '../../store/box/boxes.ts';
+import { type BoxRef, refOf } from '../box-ref.ts';
 import { type Access, goneError, isResting } from './access.ts';
 import { createSharedWork } from './shared-work.ts';
 
@@ -9,7 +10,7 @@ export interface ReuseOptions {
   /** Throws `unavailable` for a box that lives at another site. */
   checkHere: Access['checkHere'];
   /** Brings a resting box back; returns when it is ready. */
-  wake: (tenantId: string, id: string) => Promise<void>;
+  wake: (ref: BoxRef) => Promise<void>;
   end: (boxId: string, state: 'deleting' | 'failed', cause: BoxCause) => Promise<unknown>;
   /** How long a box that another request makes may take to be ready. */
   readyMs: number;
@@ -22,10 +23,10 @@ export const createReuse = ({ boxes, checkHere, wake, end, readyMs }: ReuseOptio
   const becomingReady = createSharedWork<BoxRow>();
 
   /** Waits for a box that another request makes; `unavailable` when that comes to nothing. */
-  const waitUntilReady = async (tenantId: string, id: string): Promise<BoxRow> => {
+  const waitUntilReady = async (ref: BoxRef): Promise<BoxRow> => {
     const deadline = performance.now() + readyMs;
     for (let pauseMs = firstLookMs; ; pauseMs = Math.min(pauseMs * 1.5, lastLookMs)) {
-      const found = await boxes.find(tenantId, id);
+      const found = await boxes.find(ref.tenant, ref.box);
       if (found) checkHere(found);
       const row = found?.box;
       if (row?.state === 'ready') return row;
@@ -47,9 +48,10 @@ export const createReuse = ({ boxes, checkHere, wake, end, readyMs }: ReuseOptio
       await end(id, 'deleting', expired);
       return undefined;
     }
+    const ref = refOf(found.box);
     try {
-      if (isResting(found.box)) await wake(tenantId, id);
-      const box = await becomingReady(`${tenantId}/${id}`, () => waitUntilReady(tenantId, id));
+      if (isResting(found.box)) await wake(ref);
+      const box = await becomingReady(`${ref.tenant}/${ref.box}`, () => waitUntilReady(ref));
       return (await boxes.touch([id])).length > 0 ? box : undefined;
     } catch (error) {
       if (hasCode(error, 'gone')) return undefined;

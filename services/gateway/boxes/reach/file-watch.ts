@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Cause, CodeBoxError, hasCode, type WatchEvent, type WatchQuery, watchEventSchema } from '#contract';
 import { brokenProtocol } from '../../box-server/broken-protocol.ts';
+import type { BoxRef } from '../box-ref.ts';
 import type { Activity } from '../life/activity.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 
@@ -11,22 +12,21 @@ const maxFruitless = retryDelaysMs.length;
 /** Changes of the files of a box, as long as somebody reads. */
 export const createFileWatch = ({ lifecycle, activity }: { lifecycle: Lifecycle; activity: Activity }) => {
   /** Undefined when trying again makes sense. */
-  const causeOf = async (tenant: string, box: string, error: unknown): Promise<Cause | undefined> => {
+  const causeOf = async (ref: BoxRef, error: unknown): Promise<Cause | undefined> => {
     if (hasCode(error, 'unavailable', 'protocol')) throw error;
-    if (hasCode(error, 'unavailable')) return await lifecycle.whyGone(tenant, box);
+    if (hasCode(error, 'unavailable')) return await lifecycle.whyGone(ref);
     // As long as a stream may be: it goes on in the next one.
     if (hasCode(error, 'too_large')) return undefined;
     throw error;
   };
 
   async function* follow(
-    tenant: string,
-    box: string,
+    ref: BoxRef,
     query: WatchQuery,
     opened: AsyncIterable<unknown>,
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent> {
-    const { server } = await lifecycle.use(tenant, box);
+    const { server } = await lifecycle.use(ref);
     let source: AsyncIterable<unknown> | undefined = opened;
     let version: number | undefined;
     for (let fruitless = 0; ; fruitless += 1) {
@@ -43,7 +43,7 @@ export const createFileWatch = ({ lifecycle, activity }: { lifecycle: Lifecycle;
         }
       } catch (error) {
         signal.throwIfAborted();
-        const cause = await causeOf(tenant, box, error);
+        const cause = await causeOf(ref, error);
         if (cause) return yield { version: version ?? 0, type: 'end', cause };
       }
       source = undefined;
@@ -56,15 +56,10 @@ export const createFileWatch = ({ lifecycle, activity }: { lifecycle: Lifecycle;
 
   return {
     /** Begins a watch, and throws what the box refuses. The events come until the box is gone or `signal` fires. */
-    async open(
-      tenant: string,
-      box: string,
-      query: WatchQuery,
-      signal: AbortSignal,
-    ): Promise<AsyncGenerator<WatchEvent>> {
-      const { server } = await lifecycle.use(tenant, box);
+    async open(ref: BoxRef, query: WatchQuery, signal: AbortSignal): Promise<AsyncGenerator<WatchEvent>> {
+      const { server } = await lifecycle.use(ref);
       const opened = await server.watch(toSearch(query), signal);
-      return held(follow(tenant, box, query, opened, signal), () => activity.hold(box));
+      return held(follow(ref, query, opened, signal), () => activity.hold(ref.box));
     },
   };
 };

@@ -73,12 +73,9 @@ const graceMs = 15_000;
  * folder, which is ''.
  */
 export const createFiles = ({ lifecycle, activity }: { lifecycle: Pick<Lifecycle, 'use'>; activity: Activity }) => {
-  const held = async (
-    { tenant, box }: BoxRef,
-    call: (server: UsableBox['server']) => Promise<RawAnswer>,
-  ): Promise<RawAnswer> => {
-    const { server } = await lifecycle.use(tenant, box);
-    const release = activity.hold(box);
+  const held = async (ref: BoxRef, call: (server: UsableBox['server']) => Promise<RawAnswer>): Promise<RawAnswer> => {
+    const { server } = await lifecycle.use(ref);
+    const release = activity.hold(ref.box);
     try {
       const answer = await call(server);
       answer.body.once('close', release);
@@ -149,22 +146,22 @@ export const createFiles = ({ lifecycle, activity }: { lifecycle: Pick<Lifecycle
     },
 
     /** Files by name, lines by content. */
-    async search({ tenant, box }: BoxRef, query: SearchQuery, leave: AbortSignal): Promise<SearchPage> {
-      const { server } = await lifecycle.use(tenant, box);
+    async search(ref: BoxRef, query: SearchQuery, leave: AbortSignal): Promise<SearchPage> {
+      const { server } = await lifecycle.use(ref);
       return await server.search(toSearch(query), leave);
     },
 
     /** Makes, moves, copies, extracts or fetches. When `leave` fires, what has begun is given up and leaves nothing. */
     async operate(
-      { tenant, box }: BoxRef,
+      ref: BoxRef,
       operation: FileOperation,
       leave: AbortSignal,
     ): Promise<{ entry: FileEntry; isNew: boolean }> {
-      const { box: row, server } = await lifecycle.use(tenant, box);
+      const { box: row, server } = await lifecycle.use(ref);
       if (operation.op === 'fetch') checkReachable(operation.url, row.network, '/url');
       const ms = operation.op === 'fetch' ? (operation.timeoutSeconds ?? fetchSeconds) * 1000 : operationMs;
       const late = AbortSignal.timeout(ms + graceMs);
-      const release = activity.hold(box);
+      const release = activity.hold(ref.box);
       try {
         return await server.operateOnFiles(operation, AbortSignal.any([leave, late]));
       } catch (cause) {

@@ -1,4 +1,5 @@
 import { exchange, type PortAnswer, type PortRequest } from '../../box-server/exchange.ts';
+import type { BoxRef } from '../box-ref.ts';
 import type { Activity } from '../life/activity.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 
@@ -17,9 +18,9 @@ export const createPorts = ({ lifecycle, activity, answerMs }: PortsOptions) => 
    * Sends a request to a port of a box; the caller reads the answer. The box is in use until the answer has ended. Throws what
    * `lifecycle.use` and `exchange` throw.
    */
-  async send(tenant: string, box: string, port: number, ask: PortRequest): Promise<PortAnswer> {
-    const { server } = await lifecycle.use(tenant, box);
-    const release = activity.hold(box);
+  async send(ref: BoxRef, port: number, ask: PortRequest): Promise<PortAnswer> {
+    const { server } = await lifecycle.use(ref);
+    const release = activity.hold(ref.box);
     try {
       const answer = await exchange(server.tunnels, port, ask, answerMs);
       (answer.upgraded?.socket ?? answer.head).once('close', release);

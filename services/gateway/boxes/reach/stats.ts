@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type BoxStats, type BoxStatsEvent, hasCode } from '#contract';
+import type { BoxRef } from '../box-ref.ts';
 import type { UsableBox } from '../life/access.ts';
 import type { BoxUsage } from '../life/box-usage.ts';
 import { limitMs } from '../life/cpu-budget.ts';
@@ -34,16 +35,15 @@ export const createStats = ({ usage, lifecycle }: StatsOptions) => {
     };
   };
 
-  const read = async (tenant: string, box: string): Promise<BoxStats> =>
-    await sample(await lifecycle.look(tenant, box));
+  const read = async (ref: BoxRef): Promise<BoxStats> => await sample(await lifecycle.look(ref));
 
   return {
     read,
 
     /** A sample now and then one after each pause, to the end of the box, or until it hibernates; that before the first is thrown. */
-    async *watch(tenant: string, box: string, everyMs: number, signal: AbortSignal): AsyncGenerator<BoxStatsEvent> {
+    async *watch(ref: BoxRef, everyMs: number, signal: AbortSignal): AsyncGenerator<BoxStatsEvent> {
       for (let seq = 1; ; seq++) {
-        const stats = await read(tenant, box).catch((error: unknown) => {
+        const stats = await read(ref).catch((error: unknown) => {
           if (seq > 1 && isGone(error)) return undefined;
           throw error;
         });

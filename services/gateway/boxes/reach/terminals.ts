@@ -4,6 +4,7 @@ import { closeCodes, type Peer } from '../../../websockets/peer.ts';
 import type { BoxTerminal } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
 import type { ScreenSize } from '../../box-server/terminal-socket.ts';
+import type { BoxRef } from '../box-ref.ts';
 import type { Activity } from '../life/activity.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 import { shownFolder } from '../life/working-folder.ts';
@@ -29,8 +30,8 @@ const defaultSize = { cols: 80, rows: 24 };
 
 /** Terminals: shells that a box runs on pseudo terminals, whoever is attached. They end with their shell or with the box. */
 export const createTerminals = ({ lifecycle, activity, quotas }: TerminalsOptions) => {
-  const useOne = async (tenant: string, box: string, id: string): Promise<BoxConnection> => {
-    const { server } = await lifecycle.use(tenant, box);
+  const useOne = async (ref: BoxRef, id: string): Promise<BoxConnection> => {
+    const { server } = await lifecycle.use(ref);
     if (!terminalIdSchema.safeParse(id).success) throw new CodeBoxError('not_found', 'There is no such terminal.');
     return server;
   };
@@ -48,28 +49,28 @@ export const createTerminals = ({ lifecycle, activity, quotas }: TerminalsOption
   };
 
   return {
-    async list(tenant: string, box: string): Promise<Terminal[]> {
-      const { server } = await lifecycle.use(tenant, box);
-      return (await server.terminals()).map((terminal) => toTerminal(box, terminal));
+    async list(ref: BoxRef): Promise<Terminal[]> {
+      const { server } = await lifecycle.use(ref);
+      return (await server.terminals()).map((terminal) => toTerminal(ref.box, terminal));
     },
 
     /** Ends its shell with everything that was started there, and waits for that. */
-    async end(tenant: string, box: string, id: string): Promise<void> {
-      await (await useOne(tenant, box, id)).endTerminal(id);
+    async end(ref: BoxRef, id: string): Promise<void> {
+      await (await useOne(ref, id)).endTerminal(id);
     },
 
     /** Starts a shell, or goes back to one. Throws `not_found`, `too_many_requests` when the box has enough of them, or `quota_exceeded`. */
-    async attach(tenant: string, box: string, ask: TerminalQuery): Promise<AttachedTerminal> {
+    async attach(ref: BoxRef, ask: TerminalQuery): Promise<AttachedTerminal> {
       const { terminal, cols, rows, cwd } = ask;
       const size = cols === undefined || rows === undefined ? undefined : { cols, rows };
       const isNew = terminal === undefined;
-      const server = isNew ? (await lifecycle.use(tenant, box)).server : await useOne(tenant, box, terminal);
+      const server = isNew ? (await lifecycle.use(ref)).server : await useOne(ref, terminal);
       // Of nothing that is left: what runs goes on, nothing new starts.
-      if (isNew) await quotas.cpuLeftMs(tenant);
+      if (isNew) await quotas.cpuLeftMs(ref.tenant);
       const { id, peer } = isNew
         ? await start(server, size ?? defaultSize, cwd)
         : { id: terminal, peer: await server.attachTerminal(terminal, size) };
-      const release = activity.hold(box);
+      const release = activity.hold(ref.box);
       peer.closed.addEventListener('abort', release, { once: true });
       return {
         id,
@@ -78,7 +79,7 @@ export const createTerminals = ({ lifecycle, activity, quotas }: TerminalsOption
           peer.close(closeCodes.normal, '');
           if (isNew) await server.endTerminal(id);
         },
-        whyGone: () => lifecycle.whyGone(tenant, box),
+        whyGone: () => lifecycle.whyGone(ref),
       };
     },
   };

@@ -20,7 +20,7 @@ const hashOf = (ticket: string): string => createHash('sha256').update(ticket).d
 export const createTickets = ({ tickets, lifecycle }: TicketsOptions) => ({
   /** A new ticket for a box of this caller that can be talked to: 256 random bits, kept as a hash only. */
   async create(caller: Caller, boxId: string): Promise<{ ticket: string; expiresAt: Date }> {
-    await lifecycle.use(caller.tenantId, boxId);
+    await lifecycle.use({ tenant: caller.tenantId, box: boxId });
     const ticket = `tkt_${randomBytes(32).toString('base64url')}`;
     const expiresAt = await tickets.insert({ ...caller, hash: hashOf(ticket), boxId }, lifeSeconds);
     return { ticket, expiresAt };

@@ -3,6 +3,7 @@ import { CodeBoxError, hasCode } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
+import { type BoxRef, refOf } from '../box-ref.ts';
 import { checkLiving } from '../life/access.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 import { createSharedWork } from '../life/shared-work.ts';
@@ -28,10 +29,10 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
   const waking = createSharedWork<void>();
 
   /** A task may fail because its box was lost, which is on record then, or has ended: that is thrown. */
-  const explain = async ({ tenantId, id }: BoxRow, error: unknown): Promise<void> => {
+  const explain = async (box: BoxRow, error: unknown): Promise<void> => {
     const isLoss = hasCode(error, 'not_found');
-    if (isLoss) await lifecycle.whyGone(tenantId, id);
-    if (isLoss || hasCode(error, 'conflict')) checkLiving(await lifecycle.find(tenantId, id));
+    if (isLoss) await lifecycle.whyGone(refOf(box));
+    if (isLoss || hasCode(error, 'conflict')) checkLiving(await lifecycle.find(refOf(box)));
   };
 
   /** False when somebody else brings it back, or when its memory is lost and its files have to be brought back instead. */
@@ -42,17 +43,17 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
       throw error;
     });
 
-  const bringBack = async (tenant: string, id: string): Promise<void> => {
+  const bringBack = async (ref: BoxRef): Promise<void> => {
     const startedAt = performance.now();
     for (;;) {
-      const { box } = await lifecycle.findHere(tenant, id);
+      const { box } = await lifecycle.findHere(ref);
       checkLiving(box);
       if (box.state === 'ready' && (box.task === null || box.task === 'checkpoint')) return;
       // What is frozen there would go on.
-      if (box.state === 'paused') await quotas.cpuLeftMs(tenant);
+      if (box.state === 'paused') await quotas.cpuLeftMs(ref.tenant);
       if (performance.now() - startedAt > filesMs(box) + wakeMs)
         throw new CodeBoxError('timeout', 'The box did not come back in time.');
-      if (box.task === 'pause' || box.task === 'hibernate') await store.tasks.interrupt(id);
+      if (box.task === 'pause' || box.task === 'hibernate') await store.tasks.interrupt(ref.box);
       else if (box.task !== null || !(await wakeOnce(box))) await sleep(lookEveryMs);
     }
   };
@@ -64,7 +65,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
     });
 
   /** Returns when the box is ready. By tenant too: another one's box answers as one that is not there. */
-  const wake = (tenant: string, id: string): Promise<void> => waking(`${tenant}/${id}`, () => bringBack(tenant, id));
+  const wake = (ref: BoxRef): Promise<void> => waking(`${ref.tenant}/${ref.box}`, () => bringBack(ref));
 
   /** Begins what was asked for on a box that is ready; `conflict` when something else is done about it. */
   const begin = async (
@@ -75,7 +76,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
     const id = newId('task');
     const row = await store.tasks.begin(box.id, 'ready', task, id);
     if (row) return { row, id };
-    checkLiving(await lifecycle.find(box.tenantId, box.id));
+    checkLiving(await lifecycle.find(refOf(box)));
     throw new CodeBoxError('conflict', 'The box is just being paused, kept or brought back.', {
       reason: 'box_changing',
       retryAfterSeconds: 1,
@@ -86,8 +87,8 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
     wake,
 
     /** Freezes a box with its memory. `conflict` when code runs in it, or when it hibernates. */
-    async pause(tenant: string, id: string): Promise<BoxRow> {
-      const { box } = await lifecycle.findHere(tenant, id);
+    async pause(ref: BoxRef): Promise<BoxRow> {
+      const { box } = await lifecycle.findHere(ref);
       if (box.state === 'paused') return box;
       if (box.state === 'hibernated')
         throw new CodeBoxError('conflict', 'The box hibernates: it has no memory to freeze.', {
@@ -108,16 +109,16 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
     },
 
     /** Has a box ready, whatever it rests as. `quota_exceeded` for a frozen one whose tenant has no CPU time left today. */
-    async resume(tenant: string, id: string): Promise<BoxRow> {
-      await wake(tenant, id);
-      return await lifecycle.keepalive(tenant, id);
+    async resume(ref: BoxRef): Promise<BoxRow> {
+      await wake(ref);
+      return await lifecycle.keepalive(ref);
     },
 
     /** Puts the files of a box aside and ends what runs it. `conflict` when code runs in it or it is used meanwhile. */
-    async hibernate(tenant: string, id: string): Promise<BoxRow> {
-      const { box } = await lifecycle.findHere(tenant, id);
+    async hibernate(ref: BoxRef): Promise<BoxRow> {
+      const { box } = await lifecycle.findHere(ref);
       if (box.state === 'hibernated') return box;
-      if (box.state === 'paused') await wake(tenant, id);
+      if (box.state === 'paused') await wake(ref);
       const { row, id: taskId } = await begin(box, 'hibernate');
       return await orEnded(row, hibernation.hibernate(row, taskId, asked));
     },
@@ -126,12 +127,12 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
      * Puts the files of a box aside as they are now; what runs may change them meanwhile. `quota_exceeded` when its tenant has no CPU
      * time left today.
      */
-    async checkpoint(tenant: string, id: string): Promise<BoxRow> {
-      const { box } = await lifecycle.findHere(tenant, id);
+    async checkpoint(ref: BoxRef): Promise<BoxRow> {
+      const { box } = await lifecycle.findHere(ref);
       if (box.state === 'hibernated') return box;
       checkLiving(box);
-      await quotas.cpuLeftMs(tenant);
-      if (box.state === 'paused') await wake(tenant, id);
+      await quotas.cpuLeftMs(ref.tenant);
+      if (box.state === 'paused') await wake(ref);
       const { row, id: taskId } = await begin(box, 'checkpoint');
       return await orEnded(row, hibernation.checkpoint(row, taskId, asked));
     },

@@ -15,6 +15,7 @@ import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { BoxCommand } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
+import type { BoxRef } from '../box-ref.ts';
 import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
@@ -54,8 +55,7 @@ const commandId = /^cmd-[a-z2-7]{26}$/;
 
 /** A process of a box whose events are read. */
 export interface Followed {
-  tenant: string;
-  box: string;
+  ref: BoxRef;
   server: BoxConnection;
   id: string;
   /** Its stream, when that is open already, from its first event. */
@@ -74,8 +74,8 @@ export const createCommands = (options: CommandsOptions) => {
   const { lifecycle, activity, background, budget, stopping, graceMs } = options;
 
   async function* followed(what: Followed, after: number, signal?: AbortSignal) {
-    const { tenant, box, server, id, opened, patience } = what;
-    const release = activity.hold(box);
+    const { ref, server, id, opened, patience } = what;
+    const release = activity.hold(ref.box);
     const clock = patience && startRunClock({ ...patience, graceMs, freeForMs: async () => undefined });
     // A command waits in no queue.
     clock?.begin();
@@ -86,7 +86,7 @@ export const createCommands = (options: CommandsOptions) => {
         schema: commandEventSchema,
         after,
         ...(opened && { opened }),
-        whyGone: () => lifecycle.whyGone(tenant, box),
+        whyGone: () => lifecycle.whyGone(ref),
         lost: lostEvent,
         signal,
         ...(patience && { overdue: patience.over.signal }),
@@ -117,8 +117,8 @@ export const createCommands = (options: CommandsOptions) => {
         yield event;
       }
     } finally {
-      const { tenant, box, server, id } = what;
-      if (last?.type !== 'done') attend({ tenant, box, server, id }, last?.seq ?? 0);
+      const { ref, server, id } = what;
+      if (last?.type !== 'done') attend({ ref, server, id }, last?.seq ?? 0);
     }
   }
 
@@ -134,14 +134,14 @@ export const createCommands = (options: CommandsOptions) => {
     return reader ? AbortSignal.any([reader, over.signal]) : over.signal;
   };
 
-  const useOne = async (tenant: string, box: string, id: string): Promise<BoxConnection> => {
-    const { server } = await lifecycle.use(tenant, box);
+  const useOne = async (ref: BoxRef, id: string): Promise<BoxConnection> => {
+    const { server } = await lifecycle.use(ref);
     if (!commandId.test(id)) throw new CodeBoxError('not_found', 'There is no such command.');
     return server;
   };
 
-  const read = async (tenant: string, box: string, id: string): Promise<CommandSummary> =>
-    toSummary(box, await (await useOne(tenant, box, id)).readCommand(id));
+  const read = async (ref: BoxRef, id: string): Promise<CommandSummary> =>
+    toSummary(ref.box, await (await useOne(ref, id)).readCommand(id));
 
   return {
     read,
@@ -151,17 +151,17 @@ export const createCommands = (options: CommandsOptions) => {
     /** The events of a process that was just started, from the first one, to be read once; undefined of a detached one. */
     begun,
 
-    async list(tenant: string, box: string): Promise<CommandSummary[]> {
-      const { server } = await lifecycle.use(tenant, box);
-      return (await server.commands()).map((command) => toSummary(box, command));
+    async list(ref: BoxRef): Promise<CommandSummary[]> {
+      const { server } = await lifecycle.use(ref);
+      return (await server.commands()).map((command) => toSummary(ref.box, command));
     },
 
     /**
      * Starts a process. Its events can be read once; leaving them does not stop it; a detached one has none to read here.
      * `onAccepted` is told its id before it is sent to the box.
      */
-    async start(tenant: string, box: string, ask: CreateCommand, leave?: AbortSignal, onAccepted?: OnAccepted) {
-      const { server, ...used } = await lifecycle.use(tenant, box);
+    async start(ref: BoxRef, ask: CreateCommand, leave?: AbortSignal, onAccepted?: OnAccepted) {
+      const { server, ...used } = await lifecycle.use(ref);
       const cpuLimitMs = await budget.ofRun(used, ask.cpuSeconds);
       const id = newId('cmd');
       const { timeoutSeconds, detach, command, argv, cwd, env, stdin } = ask;
@@ -185,44 +185,38 @@ export const createCommands = (options: CommandsOptions) => {
         unread(reading, over),
       );
       const patience = timeoutMs === undefined ? undefined : { timeoutMs, over };
-      return { id, events: begun({ tenant, box, server, id, opened, patience }, reading) };
+      return { id, events: begun({ ref, server, id, opened, patience }, reading) };
     },
 
     /** The events after `after`, then live, to `done`. `not_found` for a command that the box does not know. */
-    async *events(
-      tenant: string,
-      box: string,
-      id: string,
-      after: number,
-      signal?: AbortSignal,
-    ): AsyncGenerator<CommandEvent> {
-      const server = await useOne(tenant, box, id);
+    async *events(ref: BoxRef, id: string, after: number, signal?: AbortSignal): AsyncGenerator<CommandEvent> {
+      const server = await useOne(ref, id);
       await server.readCommand(id);
-      yield* followed({ tenant, box, server, id }, after, signal);
+      yield* followed({ ref, server, id }, after, signal);
     },
 
     /** A command with what it has put out until now. */
-    async readWhole(tenant: string, box: string, id: string): Promise<Command> {
-      const server = await useOne(tenant, box, id);
+    async readWhole(ref: BoxRef, id: string): Promise<Command> {
+      const server = await useOne(ref, id);
       const command = await server.readCommand(id);
       const events: CommandEvent[] = [];
       if (command.lastSeq > 0) {
-        for await (const event of followed({ tenant, box, server, id }, 0, AbortSignal.timeout(30_000))) {
+        for await (const event of followed({ ref, server, id }, 0, AbortSignal.timeout(30_000))) {
           events.push(event);
           if (event.seq >= command.lastSeq) break;
         }
       }
-      return withOutputs(toSummary(box, command), events);
+      return withOutputs(toSummary(ref.box, command), events);
     },
 
     /** Writes to its stdin. `conflict` when that is closed. */
-    async input(tenant: string, box: string, id: string, input: CommandInput): Promise<void> {
-      await (await useOne(tenant, box, id)).input(`commands/${id}`, input);
+    async input(ref: BoxRef, id: string, input: CommandInput): Promise<void> {
+      await (await useOne(ref, id)).input(`commands/${id}`, input);
     },
 
     /** Ends it and its process group: SIGTERM, then SIGKILL after 2 s. */
-    async kill(tenant: string, box: string, id: string): Promise<void> {
-      await (await useOne(tenant, box, id)).killCommand(id);
+    async kill(ref: BoxRef, id: string): Promise<void> {
+      await (await useOne(ref, id)).killCommand(id);
     },
   };
 };

@@ -16,6 +16,7 @@ import type { BoxConnection } from '../../box-server/connections.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
 import type { Store } from '../../store/store.ts';
+import { type BoxRef, boxOf } from '../box-ref.ts';
 import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
@@ -114,10 +115,10 @@ export const createExecutions = (options: ExecutionsOptions) => {
       return await write();
     });
 
-  const find = async (tenant: string, box: string, id: string): Promise<ExecutionRow> => {
-    const row = await store.executions.find(tenant, box, id);
+  const find = async (ref: BoxRef, id: string): Promise<ExecutionRow> => {
+    const row = await store.executions.find(ref.tenant, ref.box, id);
     if (row) return row;
-    await lifecycle.find(tenant, box);
+    await lifecycle.find(ref);
     throw new CodeBoxError('not_found', 'There is no such execution.');
   };
 
@@ -125,7 +126,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
   const fromRecord = async (row: ExecutionRow): Promise<ReadExecution> => {
     if (row.done) return { row, done: row.done, events: null };
     await recorder.flush();
-    const written = await find(row.tenantId, row.boxId, row.id);
+    const written = await find(boxOf(row), row.id);
     return { row: written, done: written.done, events: null };
   };
 
@@ -149,17 +150,17 @@ export const createExecutions = (options: ExecutionsOptions) => {
     find,
 
     /** Whether it is certain that none of its code has run or will. */
-    hasNeverStarted: async (tenant: string, box: string, id: string): Promise<boolean> => {
-      const row = await store.executions.find(tenant, box, id);
+    hasNeverStarted: async (ref: BoxRef, id: string): Promise<boolean> => {
+      const row = await store.executions.find(ref.tenant, ref.box, id);
       return row !== undefined && hasNeverStarted(row);
     },
 
     /** Executions of a box; of those that run with what the box tells of them. */
-    async list(tenant: string, box: string, query: PageQuery): Promise<Page<KnownExecution>> {
-      await lifecycle.find(tenant, box);
-      const { items, nextCursor } = await store.executions.list(tenant, box, query);
+    async list(ref: BoxRef, query: PageQuery): Promise<Page<KnownExecution>> {
+      await lifecycle.find(ref);
+      const { items, nextCursor } = await store.executions.list(ref.tenant, ref.box, query);
       const isAlive = items.some((row) => row.status === 'running');
-      const live = isAlive ? await readUnfinished(lifecycle, tenant, box) : undefined;
+      const live = isAlive ? await readUnfinished(lifecycle, ref) : undefined;
       return { items: items.map((row) => ({ row, done: row.done, live: live?.get(row.id) })), nextCursor };
     },
 
@@ -170,24 +171,24 @@ export const createExecutions = (options: ExecutionsOptions) => {
      * `onAccepted` is told before any code is sent.
      */
     async start(
-      tenant: string,
-      box: string,
+      ref: BoxRef,
       ask: CreateExecution,
       leave?: AbortSignal,
       onAccepted?: (row: ExecutionRow) => Promise<void>,
     ): Promise<{ row: ExecutionRow; events?: AsyncGenerator<ExecutionEvent> }> {
-      const { server, ...used } = await lifecycle.use(tenant, box);
+      const { server, ...used } = await lifecycle.use(ref);
       const cpuLimitMs = await budget.ofRun(used, ask.cpuSeconds);
       const { context = null } = ask;
       const language = context === null ? languageOf(used.box, ask.language) : null;
       const id = newId('exe');
       const body = toRequest(ask, language, cpuLimitMs);
-      const isLimited = await quotas.limitsExecutions(tenant);
-      const write = () => store.executions.insert({ id, box, tenant, context, language, timeoutMs: body.timeoutMs });
+      const isLimited = await quotas.limitsExecutions(ref.tenant);
+      const write = () =>
+        store.executions.insert({ id, box: ref.box, tenant: ref.tenant, context, language, timeoutMs: body.timeoutMs });
       const insert = async () => {
         const row = isLimited ? await afterEnds(write) : await write();
         if (row) return row;
-        throw await lifecycle.notReady(tenant, box);
+        throw await lifecycle.notReady(ref);
       };
       const { row, opened } = await deliver({ id, server, body, insert, onAccepted, isLimited });
       if (ask.detach) {
@@ -199,21 +200,15 @@ export const createExecutions = (options: ExecutionsOptions) => {
     },
 
     /** The events after `after`, then live, to `done`. Those of an execution whose box is gone are just its `done`. */
-    async *events(
-      tenant: string,
-      box: string,
-      id: string,
-      after: number,
-      signal?: AbortSignal,
-    ): AsyncGenerator<ExecutionEvent> {
-      const row = await find(tenant, box, id);
-      const server = await lifecycle.past(tenant, box, { isUse: true });
+    async *events(ref: BoxRef, id: string, after: number, signal?: AbortSignal): AsyncGenerator<ExecutionEvent> {
+      const row = await find(ref, id);
+      const server = await lifecycle.past(ref, { isUse: true });
       if (!server) {
         const done = await endOnRecord(row, after, signal);
         if (done.seq > after) yield done;
         return;
       }
-      const release = activity.hold(box);
+      const release = activity.hold(ref.box);
       try {
         if (after > 0 && (await hasEnded(row, server, after))) return;
         yield* following.events(row, server, after, signal);
@@ -223,9 +218,9 @@ export const createExecutions = (options: ExecutionsOptions) => {
     },
 
     /** An execution with what it has put out until now. */
-    async read(tenant: string, box: string, id: string): Promise<ReadExecution> {
-      const row = await find(tenant, box, id);
-      const server = await lifecycle.past(tenant, box, { isUse: true });
+    async read(ref: BoxRef, id: string): Promise<ReadExecution> {
+      const row = await find(ref, id);
+      const server = await lifecycle.past(ref, { isUse: true });
       if (!server) return await fromRecord(row);
       try {
         const live = await server.readExecution(id);
@@ -246,15 +241,15 @@ export const createExecutions = (options: ExecutionsOptions) => {
     },
 
     /** Stops it; its context keeps its variables if it can. `conflict` when it has ended. */
-    async interrupt(tenant: string, box: string, id: string): Promise<void> {
-      await find(tenant, box, id);
-      await (await lifecycle.use(tenant, box)).server.interrupt(id);
+    async interrupt(ref: BoxRef, id: string): Promise<void> {
+      await find(ref, id);
+      await (await lifecycle.use(ref)).server.interrupt(id);
     },
 
     /** Answers `input()`. `conflict` when it does not wait for input. */
-    async input(tenant: string, box: string, id: string, text: string): Promise<void> {
-      await find(tenant, box, id);
-      await (await lifecycle.use(tenant, box)).server.input(`executions/${id}`, { text });
+    async input(ref: BoxRef, id: string, text: string): Promise<void> {
+      await find(ref, id);
+      await (await lifecycle.use(ref)).server.input(`executions/${id}`, { text });
     },
   };
 };
@@ -282,9 +277,9 @@ const stopUnrecorded = async (server: BoxConnection, id: string, events: AsyncIt
 };
 
 /** What a box has not ended yet, by id; nothing from one that rests or does not answer soon. Looking is no use of it. */
-const readUnfinished = async (lifecycle: Lifecycle, tenant: string, box: string) => {
+const readUnfinished = async (lifecycle: Lifecycle, ref: BoxRef) => {
   try {
-    const { box: row, server } = await lifecycle.look(tenant, box);
+    const { box: row, server } = await lifecycle.look(ref);
     if (row.state !== 'ready') return undefined;
     const unfinished = await server.unfinishedExecutions(AbortSignal.timeout(lookMs));
     return new Map(unfinished.map((execution) => [execution.id, execution]));

@@ -10,6 +10,7 @@ import type { Background } from '../../../waiting/background.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
 import type { Store } from '../../store/store.ts';
+import { boxOf } from '../box-ref.ts';
 import type { Activity } from '../life/activity.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 import type { Recorder } from '../life/recorder.ts';
@@ -79,7 +80,7 @@ export const createFollowing = (options: FollowingOptions) => {
     );
     if (!never) return false;
     // What embodied the box before this one may have run it.
-    const { restoredAt } = await lifecycle.find(row.tenantId, row.boxId);
+    const { restoredAt } = await lifecycle.find(boxOf(row));
     return restoredAt === null || restoredAt < row.createdAt;
   };
 
@@ -222,9 +223,9 @@ export type Following = ReturnType<typeof createFollowing>;
  */
 export const whyRunGone = async (
   lifecycle: Pick<Lifecycle, 'whyGone'>,
-  { tenantId, boxId }: ExecutionRow,
+  row: ExecutionRow,
 ): Promise<Cause | undefined> => {
-  const cause = await lifecycle.whyGone(tenantId, boxId);
+  const cause = await lifecycle.whyGone(boxOf(row));
   return cause?.code === 'box_hibernated' ? { code: 'box_lost', detail: 'The instance of the box was lost.' } : cause;
 };
 

@@ -1,5 +1,6 @@
 import type { InstallPackages, Package, PackageQuery, Page } from '#contract';
 import { newId } from '../../../postgres/id.ts';
+import type { BoxRef } from '../box-ref.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 import type { Commands, OnAccepted } from './commands.ts';
@@ -15,8 +16,8 @@ const defaultTimeoutMs = 300_000;
 /** Packages of a box. An installation is a command: what the box keeps of it is read, followed and ended as one. */
 export const createPackages = ({ lifecycle, commands, budget }: PackagesOptions) => ({
   /** A page of what is installed, by name. */
-  async list(tenant: string, box: string, query: PackageQuery): Promise<Page<Package>> {
-    const { server } = await lifecycle.use(tenant, box);
+  async list(ref: BoxRef, query: PackageQuery): Promise<Page<Package>> {
+    const { server } = await lifecycle.use(ref);
     return await server.packages(query);
   },
 
@@ -25,8 +26,8 @@ export const createPackages = ({ lifecycle, commands, budget }: PackagesOptions)
    * packages from nowhere, `cpu_limit` in one that has used all its CPU time. `onAccepted` is told its id before it is sent to
    * the box.
    */
-  async install(tenant: string, box: string, ask: InstallPackages, leave?: AbortSignal, onAccepted?: OnAccepted) {
-    const { server, ...used } = await lifecycle.use(tenant, box);
+  async install(ref: BoxRef, ask: InstallPackages, leave?: AbortSignal, onAccepted?: OnAccepted) {
+    const { server, ...used } = await lifecycle.use(ref);
     const cpuLimitMs = await budget.ofRun(used, undefined);
     const { manager = 'pip', packages, timeoutSeconds, detach } = ask;
     const timeoutMs = timeoutSeconds === undefined ? defaultTimeoutMs : Math.round(timeoutSeconds * 1000);
@@ -40,7 +41,7 @@ export const createPackages = ({ lifecycle, commands, budget }: PackagesOptions)
       commands.unread(reading, over),
     );
     const patience = { timeoutMs, over };
-    return { id, events: commands.begun({ tenant, box, server, id, opened, patience }, reading) };
+    return { id, events: commands.begun({ ref, server, id, opened, patience }, reading) };
   },
 });
 

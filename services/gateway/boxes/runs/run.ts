@@ -8,6 +8,7 @@ import {
   type Run,
 } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
+import { type BoxRef, refOf } from '../box-ref.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 import type { Files } from '../reach/files.ts';
 import { type Program, programOf, resolveLanguage } from '../supply/templates.ts';
@@ -41,9 +42,9 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
     return { argv: [...argv, `./${first}`, ...(ask.args ?? [])], main };
   };
 
-  const runProgram = async (tenant: string, box: string, ask: CreateRun, argv: string[]): Promise<CommandEvent[]> => {
+  const runProgram = async (ref: BoxRef, ask: CreateRun, argv: string[]): Promise<CommandEvent[]> => {
     const timeoutSeconds = ask.timeoutSeconds ?? 60;
-    const { events } = await commands.start(tenant, box, {
+    const { events } = await commands.start(ref, {
       argv,
       timeoutSeconds,
       ...(ask.cpuSeconds !== undefined && { cpuSeconds: ask.cpuSeconds }),
@@ -55,9 +56,9 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
     return all;
   };
 
-  const runCode = async (tenant: string, box: string, ask: CreateRun, language: string): Promise<ExecutionEvent[]> => {
+  const runCode = async (ref: BoxRef, ask: CreateRun, language: string): Promise<ExecutionEvent[]> => {
     const { code = '', timeoutSeconds, cpuSeconds, env } = ask;
-    const { events } = await executions.start(tenant, box, {
+    const { events } = await executions.start(ref, {
       code,
       language,
       ...(timeoutSeconds !== undefined && { timeoutSeconds }),
@@ -69,7 +70,7 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
     return all;
   };
 
-  const readChanged = async (tenant: string, box: string, events: RunEvent[]): Promise<Run['files']> => {
+  const readChanged = async (ref: BoxRef, events: RunEvent[]): Promise<Run['files']> => {
     const done = events.at(-1);
     const changed = done?.type === 'done' ? done.files : undefined;
     const list = [
@@ -79,7 +80,7 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
     const result: Run['files'] = [];
     let budget = maxFilesBytes;
     for (const { path, change } of list.slice(0, maxFiles)) {
-      const file = await readFile(tenant, box, path, Math.min(budget, maxFileBytes)).catch(ignoreUnreadable);
+      const file = await readFile(ref, path, Math.min(budget, maxFileBytes)).catch(ignoreUnreadable);
       if (!file) continue;
       budget -= file.bytes?.length ?? 0;
       result.push({ path, change, sizeBytes: file.sizeBytes, base64: file.bytes?.toString('base64') ?? null });
@@ -87,8 +88,8 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
     return result;
   };
 
-  const readFile = async (tenant: string, box: string, path: string, most: number) => {
-    const opened = await files.open({ tenant, box }, path);
+  const readFile = async (ref: BoxRef, path: string, most: number) => {
+    const opened = await files.open(ref, path);
     if (opened.kind === 'folder') return undefined;
     const { body, lengthBytes: said = 0 } = opened;
     if (said > most) {
@@ -111,8 +112,8 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
   };
 
   /** Waits until the box is ended, but not for long: the run is good whatever becomes of its box. */
-  const endBox = async (tenant: string, box: string): Promise<void> => {
-    const ended = lifecycle.delete(tenant, box);
+  const endBox = async (ref: BoxRef): Promise<void> => {
+    const ended = lifecycle.delete(ref);
     background.run('end the box of a run', () => ended);
     const patience = new AbortController();
     await Promise.race([
@@ -139,15 +140,14 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
       idleSeconds: strayIdleSeconds,
       files: [...(ask.files ?? []), ...(program?.main ? [program.main] : [])],
     });
+    const ref = refOf(box);
     try {
       await onStart?.();
-      const events: RunEvent[] = program
-        ? await runProgram(tenant, box.id, ask, program.argv)
-        : await runCode(tenant, box.id, ask, language);
+      const events: RunEvent[] = program ? await runProgram(ref, ask, program.argv) : await runCode(ref, ask, language);
       const isGone = events.at(-1)?.type === 'done' && (events.at(-1) as { status: string }).status === 'lost';
-      return toRun(events, isGone ? [] : await readChanged(tenant, box.id, events));
+      return toRun(events, isGone ? [] : await readChanged(ref, events));
     } finally {
-      await endBox(tenant, box.id);
+      await endBox(ref);
     }
   };
 };

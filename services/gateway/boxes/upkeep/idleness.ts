@@ -47,7 +47,7 @@ export const createIdleness = ({ site, boxes, connections, commands, lagMs }: Id
     await boxes.touch(busy.map(({ id }) => id));
     // One of them will do: when it has ended, the box is asked anew.
     for (const { id, tenantId, server, command } of busy)
-      commands.attend({ tenant: tenantId, box: id, server, id: command.id }, command.lastSeq);
+      commands.attend({ ref: { tenant: tenantId, box: id }, server, id: command.id }, command.lastSeq);
     return looked.flatMap(({ id, isQuiet }) => (isQuiet ? [id] : []));
   };
 };

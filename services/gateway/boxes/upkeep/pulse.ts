@@ -6,6 +6,7 @@ import { silenceOf } from '../../box-server/silence.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { EmbodiedBox } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
+import { refOf } from '../box-ref.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 
 export interface PulseOptions {
@@ -76,7 +77,7 @@ export const createPulse = ({ driver, boxes, lifecycle, connections, background,
       try {
         if (await answersAgain(found, endpoint, ms)) return;
         // It may have been put aside meanwhile, and what has ended altogether is lost for another reason.
-        const { box: now, instance: its } = await lifecycle.findEmbodied(box.tenantId, box.id);
+        const { box: now, instance: its } = await lifecycle.findEmbodied(refOf(box));
         if (now.state !== 'ready' || now.task !== null || its?.id !== instance) return;
         if ((await driver.inspect(instance, AbortSignal.timeout(driverMs)))?.state !== 'running') return;
         await lifecycle.lose(box.id, instance, unresponsive);

@@ -2,6 +2,7 @@ import { type Cause, CodeBoxError } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
 import type { UnsettledExecution } from '../../store/box/executions.ts';
 import type { Store } from '../../store/store.ts';
+import { boxOf } from '../box-ref.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 import type { Recorder } from '../life/recorder.ts';
 import { type Following, lostEvent, whyRunGone } from '../runs/following.ts';
@@ -37,8 +38,8 @@ export const createSettlement = (options: SettlementOptions) => {
     const isHeld = following.isHeld(row.id);
     const isOurs = isAbandoned || row.gatewayId === gateway;
     // Frozen, it neither ends nor can be asked.
-    if ((await lifecycle.find(row.tenantId, row.boxId)).state === 'paused') return;
-    const server = await lifecycle.past(row.tenantId, row.boxId, { isUse: false });
+    if ((await lifecycle.find(boxOf(row))).state === 'paused') return;
+    const server = await lifecycle.past(boxOf(row), { isUse: false });
     let cause: Cause | undefined;
     try {
       const found = await server?.readExecution(row.id);

@@ -69,7 +69,7 @@ export const servePorts = ({
       // Over, whichever way: what is left of it at the server is not wanted any more.
       outgoing.once('close', () => leave.abort());
     }
-    const answer = await ports.send(c.get('tenant'), target.box, target.port, ask);
+    const answer = await ports.send({ tenant: c.get('tenant'), box: target.box }, target.port, ask);
     const headers = responseHeaders(answer.head, target, incoming.headers.host ?? '', c.get('requestId'));
     if (upgrade && answer.upgraded) {
       openSockets.keep(c, accept(upgrade.take(), answer.upgraded, headers));

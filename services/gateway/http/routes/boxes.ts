@@ -10,6 +10,7 @@ import {
   updateBoxSchema,
 } from '#contract';
 import { largeJson } from '../../../json/json-bounds.ts';
+import type { BoxRef } from '../../boxes/box-ref.ts';
 import type { Continuity, Lifecycle } from '../../boxes/life/lifecycle.ts';
 import type { Rest } from '../../boxes/rest/rest.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
@@ -23,7 +24,7 @@ export const boxParams = z.strictObject({ box: z.string().max(64) });
 const tag = 'Boxes';
 
 const locationOf = (id: string) => `/v1/boxes/${id}`;
-const idIn = (location: string) => location.split('/').at(-1) ?? '';
+const boxAt = (tenant: string, location: string): BoxRef => ({ tenant, box: location.split('/').at(-1) ?? '' });
 
 /** `/v1/boxes`. */
 export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: Rest): void => {
@@ -31,7 +32,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
   addRestRoutes(endpoints, rest);
   /** The answer that is owed where nobody was left to give it when a box was made, or almost. */
   const createdBefore = async (c: Context<Env>, tenant: string, location: string): Promise<Response> => {
-    const box = await lifecycle.find(tenant, idIn(location));
+    const box = await lifecycle.find(boxAt(tenant, location));
     if (box.state === 'creating' || box.state === 'failed')
       throw new CodeBoxError('unavailable', 'The box was left before it was ready.', { retryAfterSeconds: 1 });
     c.header('Location', location);
@@ -51,7 +52,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
         replay: ({ c, tenant }, location) => createdBefore(c, tenant, location),
         keepsAnswer: true,
         onlyAbandoned: true,
-        cameToNothing: async (tenant, location) => (await lifecycle.find(tenant, idIn(location))).state === 'failed',
+        cameToNothing: async (tenant, location) => (await lifecycle.find(boxAt(tenant, location))).state === 'failed',
       },
       responses: {
         201: { description: 'A new box, ready.', schema: boxSchema },
@@ -100,7 +101,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
       params: boxParams,
       responses: { 200: { description: 'The box.', schema: boxSchema } },
     },
-    async ({ c, tenant, params }) => c.json(toBox(await lifecycle.find(tenant, params.box))),
+    async ({ c, tenant, params }) => c.json(toBox(await lifecycle.find({ tenant, box: params.box }))),
   );
 
   add(
@@ -114,7 +115,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
       body: updateBoxSchema,
       responses: { 200: { description: 'The box.', schema: boxSchema } },
     },
-    async ({ c, tenant, params, body }) => c.json(toBox(await lifecycle.update(tenant, params.box, body))),
+    async ({ c, tenant, params, body }) => c.json(toBox(await lifecycle.update({ tenant, box: params.box }, body))),
   );
 
   add(
@@ -128,7 +129,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
       responses: { 204: { description: 'Nothing is left of it.' } },
     },
     async ({ c, tenant, params }) => {
-      await lifecycle.delete(tenant, params.box);
+      await lifecycle.delete({ tenant, box: params.box });
       return c.body(null, 204);
     },
   );
@@ -143,7 +144,7 @@ export const addBoxRoutes = (endpoints: Endpoints, lifecycle: Lifecycle, rest: R
       params: boxParams,
       responses: { 200: { description: 'The box.', schema: boxSchema } },
     },
-    async ({ c, tenant, params }) => c.json(toBox(await lifecycle.keepalive(tenant, params.box))),
+    async ({ c, tenant, params }) => c.json(toBox(await lifecycle.keepalive({ tenant, box: params.box }))),
   );
 };
 
@@ -166,7 +167,7 @@ const addRestRoutes = ({ add }: Endpoints, rest: Rest): void => {
         params: boxParams,
         responses: { 200: { description: 'The box.', schema: boxSchema } },
       },
-      async ({ c, tenant, params }) => c.json(toBox(await rest[name](tenant, params.box))),
+      async ({ c, tenant, params }) => c.json(toBox(await rest[name]({ tenant, box: params.box }))),
     );
   }
 };

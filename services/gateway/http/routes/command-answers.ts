@@ -46,7 +46,7 @@ export const createCommandAnswers = (commands: Commands, stopping: AbortSignal) 
 
   const accepted = async ({ c, tenant, box }: Where, id: string): Promise<Response> => {
     c.header('Location', `/v1/boxes/${box}/commands/${id}/events`);
-    return c.json(await commands.read(tenant, box, id), 202);
+    return c.json(await commands.read({ tenant, box }, id), 202);
   };
 
   return {
@@ -63,7 +63,7 @@ export const createCommandAnswers = (commands: Commands, stopping: AbortSignal) 
       await progress?.hasStarted();
       c.header('Content-Location', locationOf(id));
       if (!events) return await accepted(where, id);
-      return await respond({ ...where, id, events, leave }, () => ask ?? commands.read(tenant, box, id));
+      return await respond({ ...where, id, events, leave }, () => ask ?? commands.read({ tenant, box }, id));
     },
 
     /** Answers again for the process that an earlier request started. */
@@ -76,8 +76,8 @@ export const createCommandAnswers = (commands: Commands, stopping: AbortSignal) 
       if (isDetached) return await accepted({ c, tenant, box }, id);
       const leave = new AbortController();
       // Before a stream begins: what the box does not know any more is a 404.
-      const ask = await commands.read(tenant, box, id);
-      const events = commands.events(tenant, box, id, 0, leave.signal);
+      const ask = await commands.read({ tenant, box }, id);
+      const events = commands.events({ tenant, box }, id, 0, leave.signal);
       return await respond({ c, tenant, box, id, events, leave }, () => ask);
     },
   };

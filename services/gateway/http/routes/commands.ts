@@ -48,7 +48,7 @@ export const addCommandRoutes = (
     },
     ({ c, tenant, params, body }) =>
       answers.start({ c, tenant, box: params.box }, async (leave, onAccepted) => ({
-        ...(await commands.start(tenant, params.box, body, leave, onAccepted)),
+        ...(await commands.start({ tenant, box: params.box }, body, leave, onAccepted)),
         ask: body,
       })),
   );
@@ -63,7 +63,8 @@ export const addCommandRoutes = (
       params: boxParams,
       responses: { 200: { description: 'All of them.', schema: commandPageSchema } },
     },
-    async ({ c, tenant, params }) => c.json({ items: await commands.list(tenant, params.box), nextCursor: null }),
+    async ({ c, tenant, params }) =>
+      c.json({ items: await commands.list({ tenant, box: params.box }), nextCursor: null }),
   );
 
   add(
@@ -77,7 +78,7 @@ export const addCommandRoutes = (
       responses: { 200: { description: 'The command.', schema: commandSchema } },
     },
     ({ c, tenant, params: { box, command } }) =>
-      whole(c, box, async () => c.json(await commands.readWhole(tenant, box, command))),
+      whole(c, box, async () => c.json(await commands.readWhole({ tenant, box }, command))),
   );
 
   add(
@@ -97,9 +98,14 @@ export const addCommandRoutes = (
       },
     },
     async ({ c, tenant, params, query }) => {
-      await commands.read(tenant, params.box, params.command);
+      await commands.read({ tenant, box: params.box }, params.command);
       const leave = new AbortController();
-      const events = commands.events(tenant, params.box, params.command, resumeAfter(c, query.after), leave.signal);
+      const events = commands.events(
+        { tenant, box: params.box },
+        params.command,
+        resumeAfter(c, query.after),
+        leave.signal,
+      );
       const onError = toLog(c, leave);
       return streamEvents(c, { format: streamFormat(c) ?? 'ndjson', events, leave, stopping, onError });
     },
@@ -118,7 +124,7 @@ export const addCommandRoutes = (
       responses: { 204: { description: 'Written.' } },
     },
     async ({ c, tenant, params, body }) => {
-      await commands.input(tenant, params.box, params.command, body);
+      await commands.input({ tenant, box: params.box }, params.command, body);
       return c.body(null, 204);
     },
   );
@@ -134,7 +140,7 @@ export const addCommandRoutes = (
       responses: { 202: { description: 'It is being ended; done tells how that went.' } },
     },
     async ({ c, tenant, params }) => {
-      await commands.kill(tenant, params.box, params.command);
+      await commands.kill({ tenant, box: params.box }, params.command);
       return c.body(null, 202);
     },
   );

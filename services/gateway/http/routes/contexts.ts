@@ -20,7 +20,8 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
       params: boxParams,
       responses: { 200: { description: 'All contexts of the box.', schema: contextPageSchema } },
     },
-    async ({ c, tenant, params }) => c.json({ items: await contexts.list(tenant, params.box), nextCursor: null }),
+    async ({ c, tenant, params }) =>
+      c.json({ items: await contexts.list({ tenant, box: params.box }), nextCursor: null }),
   );
 
   add(
@@ -38,7 +39,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
     },
     async ({ c, tenant, params, body }) => {
       await c.get('progress')?.mayStart();
-      return c.json(await contexts.create(tenant, params.box, body), 201);
+      return c.json(await contexts.create({ tenant, box: params.box }, body), 201);
     },
   );
 
@@ -53,7 +54,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
       responses: { 204: { description: 'It is gone.' } },
     },
     async ({ c, tenant, params }) => {
-      await contexts.delete(tenant, params.box, params.context);
+      await contexts.delete({ tenant, box: params.box }, params.context);
       return c.body(null, 204);
     },
   );
@@ -68,7 +69,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
       params,
       responses: { 200: { description: 'The context.', schema: contextSchema } },
     },
-    async ({ c, tenant, params }) => c.json(await contexts.restart(tenant, params.box, params.context)),
+    async ({ c, tenant, params }) => c.json(await contexts.restart({ tenant, box: params.box }, params.context)),
   );
 
   add(
@@ -87,6 +88,7 @@ export const addContextRoutes = ({ add }: Endpoints, contexts: Contexts): void =
         },
       },
     },
-    async ({ c, tenant, params, query }) => c.json(await contexts.variables(tenant, params.box, params.context, query)),
+    async ({ c, tenant, params, query }) =>
+      c.json(await contexts.variables({ tenant, box: params.box }, params.context, query)),
   );
 };

@@ -66,7 +66,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
 
   const replay = async ({ c, tenant, body }: Asked, location: string): Promise<Response> => {
     const { box, id } = placeOf(location);
-    const { row, done, events } = await executions.read(tenant, box, id);
+    const { row, done, events } = await executions.read({ tenant, box }, id);
     if (row.status === 'running' && !done && !events) {
       // Noted, but not yet in its box, where it may still be refused.
       const text = 'The first request with this Idempotency-Key is still in progress.';
@@ -74,7 +74,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     }
     if (body.detach) return accepted(c, row);
     const leave = new AbortController();
-    return await respond(c, row, executions.events(tenant, box, id, 0, leave.signal), leave);
+    return await respond(c, row, executions.events({ tenant, box }, id, 0, leave.signal), leave);
   };
 
   add(
@@ -92,7 +92,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
         replay,
         cameToNothing: (tenant, location) => {
           const { box, id } = placeOf(location);
-          return executions.hasNeverStarted(tenant, box, id);
+          return executions.hasNeverStarted({ tenant, box }, id);
         },
       },
       responses: {
@@ -104,7 +104,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       const leave = new AbortController();
       const progress = c.get('progress');
       const onAccepted = progress && ((row: ExecutionRow) => progress.mayStart(locationOf(row)));
-      const { row, events } = await executions.start(tenant, params.box, body, leave.signal, onAccepted);
+      const { row, events } = await executions.start({ tenant, box: params.box }, body, leave.signal, onAccepted);
       await progress?.hasStarted();
       c.header('Content-Location', locationOf(row));
       if (events) return await respond(c, row, events, leave);
@@ -124,7 +124,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       responses: { 200: { description: 'A page of executions.', schema: executionPageSchema } },
     },
     async ({ c, tenant, params, query }) => {
-      const page = await executions.list(tenant, params.box, query);
+      const page = await executions.list({ tenant, box: params.box }, query);
       return c.json({ items: page.items.map(toExecutionSummary), nextCursor: page.nextCursor });
     },
   );
@@ -140,7 +140,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       responses: { 200: { description: 'The execution.', schema: executionSchema } },
     },
     ({ c, tenant, params: { box, execution } }) =>
-      whole(c, box, async () => c.json(toExecution(await executions.read(tenant, box, execution)))),
+      whole(c, box, async () => c.json(toExecution(await executions.read({ tenant, box }, execution)))),
   );
 
   add(
@@ -162,11 +162,11 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     },
     async ({ c, tenant, params, query }) => {
       const after = resumeAfter(c, query.after);
-      const { done } = await executions.find(tenant, params.box, params.execution);
+      const { done } = await executions.find({ tenant, box: params.box }, params.execution);
       // What tells an EventSource to stop reconnecting.
       if (done && done.seq <= after) return c.body(null, 204);
       const leave = new AbortController();
-      const events = executions.events(tenant, params.box, params.execution, after, leave.signal);
+      const events = executions.events({ tenant, box: params.box }, params.execution, after, leave.signal);
       const onError = toLog(c, leave);
       return streamEvents(c, { format: streamFormat(c) ?? 'ndjson', events, leave, stopping, onError });
     },
@@ -185,7 +185,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       responses: { 204: { description: 'It has it.' } },
     },
     async ({ c, tenant, params, body }) => {
-      await executions.input(tenant, params.box, params.execution, body.text);
+      await executions.input({ tenant, box: params.box }, params.execution, body.text);
       return c.body(null, 204);
     },
   );
@@ -201,7 +201,7 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       responses: { 202: { description: 'It is being stopped; done tells how that went.' } },
     },
     async ({ c, tenant, params }) => {
-      await executions.interrupt(tenant, params.box, params.execution);
+      await executions.interrupt({ tenant, box: params.box }, params.execution);
       return c.body(null, 202);
     },
   );

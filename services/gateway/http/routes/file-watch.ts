@@ -26,7 +26,7 @@ export const addFileWatchRoute = ({ add }: Endpoints, watch: FileWatch, stopping
       const last = c.req.header('last-event-id') ?? '';
       const after = query.after ?? (/^\d{1,12}$/.test(last) ? Number(last) : undefined);
       const leave = new AbortController();
-      const events = await watch.open(tenant, params.box, { ...query, after }, leave.signal);
+      const events = await watch.open({ tenant, box: params.box }, { ...query, after }, leave.signal);
       const onError = (err: unknown) => {
         if (!leave.signal.aborted) c.get('log').warn({ err }, 'a watch broke off');
       };

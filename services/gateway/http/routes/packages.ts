@@ -32,7 +32,7 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, answers
     },
     ({ c, tenant, params, body }) =>
       answers.start({ c, tenant, box: params.box }, (leave, onAccepted) =>
-        packages.install(tenant, params.box, body, leave, onAccepted),
+        packages.install({ tenant, box: params.box }, body, leave, onAccepted),
       ),
   );
 
@@ -49,6 +49,6 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, answers
         200: { description: "A page of packages, the image's and those installed since.", schema: packagePageSchema },
       },
     },
-    async ({ c, tenant, params, query }) => c.json(await packages.list(tenant, params.box, query)),
+    async ({ c, tenant, params, query }) => c.json(await packages.list({ tenant, box: params.box }, query)),
   );
 };

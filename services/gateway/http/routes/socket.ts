@@ -38,13 +38,13 @@ export const addSocketRoute = (endpoints: Endpoints, { lifecycle, executions, we
     },
     async ({ c, tenant, params: { box } }) => {
       webSockets.expect(c);
-      const release = await lifecycle.hold(tenant, box);
+      const release = await lifecycle.hold({ tenant, box });
       const requestId = c.get('requestId');
       const log = c.get('log');
       try {
         // A connection on which nothing happens would not learn that its box has ended. Asking is no use of it: it may rest.
         const check = async () => {
-          const ended = await lifecycle.ended(tenant, box);
+          const ended = await lifecycle.ended({ tenant, box });
           if (ended) throw ended;
         };
         return webSockets.accept(c, { maxMessageBytes, check }, (peer) => {

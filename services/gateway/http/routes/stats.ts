@@ -28,10 +28,10 @@ export const addStatsRoute = ({ add }: Endpoints, stats: Stats, stopping: AbortS
     },
     async ({ c, tenant, params, query }) => {
       const format = streamFormat(c);
-      const first = await stats.read(tenant, params.box);
+      const first = await stats.read({ tenant, box: params.box });
       if (!format) return c.json(first);
       const leave = new AbortController();
-      const events = stats.watch(tenant, params.box, query.everySeconds * 1000, leave.signal);
+      const events = stats.watch({ tenant, box: params.box }, query.everySeconds * 1000, leave.signal);
       const onError = (error: unknown) =>
         c.get('log')[leave.signal.aborted ? 'debug' : 'warn']({ err: error }, 'a stream broke');
       return streamEvents(c, { format, events, leave, stopping, onError });

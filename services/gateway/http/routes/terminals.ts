@@ -33,7 +33,7 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webS
     },
     async ({ c, tenant, params, query }) => {
       webSockets.expect(c);
-      const attached = await terminals.attach(tenant, params.box, query);
+      const attached = await terminals.attach({ tenant, box: params.box }, query);
       const log = c.get('log').child({ terminal: attached.id });
       try {
         return webSockets.accept(c, { maxMessageBytes }, (client) =>
@@ -56,7 +56,8 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webS
       params: boxParams,
       responses: { 200: { description: 'All of them.', schema: terminalPageSchema } },
     },
-    async ({ c, tenant, params }) => c.json({ items: await terminals.list(tenant, params.box), nextCursor: null }),
+    async ({ c, tenant, params }) =>
+      c.json({ items: await terminals.list({ tenant, box: params.box }), nextCursor: null }),
   );
 
   add(
@@ -70,7 +71,7 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, webS
       responses: { 204: { description: 'Its session has ended, and all that carries its mark.' } },
     },
     async ({ c, tenant, params }) => {
-      await terminals.end(tenant, params.box, params.terminal);
+      await terminals.end({ tenant, box: params.box }, params.terminal);
       return c.body(null, 204);
     },
   );

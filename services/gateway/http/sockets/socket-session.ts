@@ -74,7 +74,7 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
       await counted;
       // Nobody has been told of it, so it can still be left out.
       leave.throwIfAborted();
-      return executions.start(tenant, box, ask satisfies CreateExecution, leave);
+      return executions.start({ tenant, box }, ask satisfies CreateExecution, leave);
     });
     lastStart = start.catch(() => {});
     const { row, events } = await start;
@@ -83,11 +83,11 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
   };
 
   const attach = async ({ id, execution, after = 0 }: Extract<Operation, { op: 'attach' }>) => {
-    await executions.find(tenant, box, execution);
+    await executions.find({ tenant, box }, execution);
     await tell({ id, type: 'accepted', execution });
-    if (await pass(id, execution, executions.events(tenant, box, execution, after, leave))) return;
+    if (await pass(id, execution, executions.events({ tenant, box }, execution, after, leave))) return;
     // It had ended before that: the client is told so all the same, or it would wait.
-    const { done } = await executions.read(tenant, box, execution);
+    const { done } = await executions.read({ tenant, box }, execution);
     if (done) await tell({ id, type: 'event', execution, event: done });
   };
 
@@ -96,8 +96,8 @@ export const serveSession = (peer: Peer, options: SessionOptions): void => {
     await count();
     if (operation.op === 'attach') return await attach(operation);
     const { id, execution } = operation;
-    if (operation.op === 'input') await executions.input(tenant, box, execution, operation.text);
-    else await executions.interrupt(tenant, box, execution);
+    if (operation.op === 'input') await executions.input({ tenant, box }, execution, operation.text);
+    else await executions.interrupt({ tenant, box }, execution);
     await tell({ id, type: 'accepted', execution });
   };
 
