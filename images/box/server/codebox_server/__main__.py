@@ -8,25 +8,25 @@ import sys
 
 from codebox_server.settings import prepare, read_settings
 
-# What jsonschema checks rare formats with when it is there. Nobody here uses them, and compiling the grammar of the
-# first takes longer than everything else at start.
+# Optional dependencies of jsonschema for rare formats. Nothing here uses them, and compiling the grammar of the first
+# one takes longer than everything else at start.
 _UNWANTED = ("rfc3987_syntax", "rfc3986_validator", "isoduration")
 
 
 def main() -> None:
-    """Read the environment, make the folders, serve."""
+    """Read the environment, create the folders, serve."""
     settings = read_settings(os.environ)
-    # What code of the box inherits from here must not speak as the gateway does.
+    # Code of the box inherits this environment and must not be able to authenticate as the gateway.
     del os.environ["CODEBOX_TOKEN"]
     prepare(settings)
     for name in _UNWANTED:
         sys.modules[name] = None  # type: ignore[assignment]
     gc.disable()
-    # Imported late: Jupyter reads its folders from the environment as it loads.
+    # Imported late: Jupyter reads its folders from the environment on import.
     from codebox_server.app import create_app
 
     app = create_app(settings)
-    # What is there now stays for the life of the process: later collections need not look at it.
+    # Objects that exist now live as long as the process: later collections need not visit them.
     gc.freeze()
     gc.enable()
     app.start()

@@ -1,4 +1,5 @@
-"""The Jupyter Server application, configured for a box: one address, one token, nothing that a box does not need."""
+"""The Jupyter Server application, configured for a box: one address, one token, and only the services that a box needs.
+"""
 
 from __future__ import annotations
 
@@ -22,36 +23,38 @@ from codebox_server.settings import Settings
 
 
 class GatewayIdentityProvider(IdentityProvider):
-    """Every request that passes the gate is the gateway's."""
+    """Accepts every request that has passed the gate, as it comes from the gateway."""
 
     token = ""
 
     @property
     def auth_enabled(self) -> bool:
-        """No login."""
+        """There is no login."""
         return False
 
     def validate_security(self, app: Any, ssl_options: dict[str, Any] | None = None) -> None:
-        """Nothing to warn of: the gate refuses what has no token."""
+        """Warns of nothing: the gate refuses requests without the token."""
 
 
 class BoxServerApp(ServerApp):
-    """Stock Jupyter Server without its files on disk and its banner, with our routes in front."""
+    """Stock Jupyter Server without its info files and its banner, with our routes in front."""
 
-    # Only what a client of kernels and files needs; the rest costs time at start and widens the surface.
+    # Only what clients of kernels and files need; other services cost start-up time and widen the attack surface.
     default_services = ("api", "config", "contents", "kernels", "kernelspecs", "sessions")
 
     def write_server_info_file(self) -> None:
-        """Nothing: nobody looks for this server by file."""
+        """Do nothing: nobody looks for this server by file."""
 
     def remove_server_info_file(self) -> None:
-        """Nothing was written."""
+        """Do nothing: no file was written."""
 
     def load_config_file(self, suppress_errors: bool = True) -> None:
-        """Nothing: code of the box must not configure the server by a file in its home."""
+        """Do nothing: code of the box must not configure the server by a file in its home."""
 
     async def cleanup_kernels(self) -> None:
-        """Cut the streams first: what runs is lost with the box. Nobody has deleted its context, as they would tell."""
+        """Cut the streams first: the runs are lost with the box. Otherwise they would report that their context was
+        deleted.
+        """
         with suppress(TimeoutError):
             await asyncio.wait_for(self.http_server.close_all_connections(), CLOSE_SECONDS)
         await super().cleanup_kernels()
@@ -67,7 +70,7 @@ def _config(settings: Settings) -> Config:
         server.sock_mode = "0666"
     else:
         server.ip, server.port, server.port_retries = endpoint.host, endpoint.port, 0
-        # Names are not what this server is protected by, and it is asked for by its address.
+        # Host names do not protect this server, and it is addressed by IP.
         server.allow_remote_access = True
     server.root_dir = str(settings.data)
     server.allow_root = True
@@ -83,9 +86,9 @@ def _config(settings: Settings) -> Config:
     server.jpserver_extensions = {"jupyter_server_terminals": True}
     server.terminado_settings = {"shell_command": ["bash"]}
     server.websocket_compression_options = None
-    # A log of requests would hold text that code of the box or a caller has chosen.
+    # A request log would contain text chosen by code of the box or by a caller.
     server.tornado_settings = {"log_function": lambda _handler: None}
-    # A box is made ready by its owner; nothing in it may grow while nobody is connected.
+    # Messages must not accumulate in a box while nobody is connected.
     config.MappingKernelManager.buffer_offline_messages = False
     config.MappingKernelManager.default_kernel_name = "python"
     config.ZMQChannelsWebsocketConnection.limit_rate = False
@@ -95,7 +98,7 @@ def _config(settings: Settings) -> Config:
 
 
 def create_app(settings: Settings) -> BoxServerApp:
-    """An application that listens once its event loop runs (`start`)."""
+    """Build an application that listens once its event loop runs (`start`)."""
     app = BoxServerApp(config=_config(settings))
     app.no_browser_open_file = True
     app.record_http_request_metrics = False
@@ -104,11 +107,11 @@ def create_app(settings: Settings) -> BoxServerApp:
     box = create_box(settings, manager)
     app.web_app.settings["codebox"] = box
     app.web_app.wildcard_router.rules[:0] = [app.web_app.wildcard_router.process_rule(rule) for rule in routes(box)]
-    # Before every route, those of extensions too.
+    # In front of every route, including those of extensions.
     router = app.web_app.default_router
     router.rules[:0] = [router.process_rule(rule) for rule in gate(settings.instance, settings.token)]
     os.chdir(settings.data)
-    # Once the server listens: nobody waits for it.
+    # Run after the server listens: nobody waits for these.
     app.io_loop.add_callback(box.start_forks)
     app.io_loop.add_callback(box.crowd.watch)
     return app

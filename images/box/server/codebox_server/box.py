@@ -1,4 +1,4 @@
-"""Composition: everything the handlers of this package need, built on the kernel manager of Jupyter Server."""
+"""Composition: everything that the handlers of this package need, built on the kernel manager of Jupyter Server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from codebox_server.jupyter.specs import BoxKernelSpecManager
 from codebox_server.packages.hints import Hints
 from codebox_server.packages.installer import Installer
 from codebox_server.packages.inventory import Inventory
-from codebox_server.packages.lack import Lacks
+from codebox_server.packages.missing_package import MissingPackages
 from codebox_server.packages.sources import read_sources, set_network, user_site
 from codebox_server.ports.tunnel import Tunnels
 from codebox_server.runs.commands import Commands
@@ -35,22 +35,22 @@ from codebox_server.terminals.terminals import Terminals
 
 @dataclass
 class Environment:
-    """The environment of kernels and commands: that of this process under what the gateway has bound."""
+    """The environment of kernels and commands: that of this process, overridden by what the gateway has bound."""
 
     bound: dict[str, str] = field(default_factory=dict)
 
     def merged(self) -> dict[str, str]:
-        """A fresh copy for a new process."""
+        """Return a fresh copy for a new process."""
         return {**os.environ, **self.bound}
 
     def own(self) -> dict[str, str]:
-        """A fresh copy of that of this process alone."""
+        """Return a fresh copy of the environment of this process alone."""
         return dict(os.environ)
 
 
 @dataclass(frozen=True)
 class Box:
-    """What a handler may use."""
+    """The parts that a handler may use."""
 
     settings: Settings
     specs: BoxKernelSpecManager
@@ -64,11 +64,11 @@ class Box:
     files: Files
     terminals: Terminals
     crowd: Crowd
-    # Whether there is memory for a fork server, by the limit of now.
+    # Whether the current memory limit leaves room for a fork server.
     may_fork: Callable[[], bool]
 
     async def start_forks(self) -> None:
-        """Have a fork server once nothing runs: loading its libraries would hold up the first result of a new box."""
+        """Start the fork server once nothing runs: loading its libraries would delay the first result of a new box."""
         while True:
             await asyncio.sleep(FORK_SERVER_DELAY_SECONDS)
             if self.contexts.idle():
@@ -76,9 +76,9 @@ class Box:
         self.forks.start(self.environment.own(), self.environment.merged())
 
     async def warm(self, languages: list[str]) -> None:
-        """Have a default context of each language that works, Python's with its libraries. Its owner sees no trace.
+        """Start a default context of each language and prove that it works, Python's with its libraries.
 
-        Raises conflict for a kernel that does not work, timeout.
+        The later owner sees no trace of this. Raises conflict for a kernel that does not work, timeout.
         """
         try:
             async with asyncio.timeout(WARM_SECONDS):
@@ -88,13 +88,13 @@ class Box:
                 for language in languages:
                     await (await self.contexts.default(language)).prove()
         except TimeoutError:
-            raise BoxError("timeout", "the box did not get warm in time") from None
+            raise BoxError("timeout", "the box did not warm up in time") from None
 
     async def bind(self, env: dict[str, str], network: str | None) -> None:
-        """Have this environment and this network in all that runs from now on, and in the kernels that live.
+        """Apply this environment and network to everything that runs from now on, and to the running kernels.
 
-        A new fork server, if another one is needed, is not waited for. Raises conflict for a kernel that is busy or has
-        ended, timeout; the same may be tried again.
+        Does not wait for a new fork server, if one is needed. Raises conflict for a kernel that is busy or has
+        ended, timeout; the same call may be repeated.
         """
         self.environment.bound = env
         if network is not None:
@@ -108,14 +108,15 @@ class Box:
         except TimeoutError:
             raise BoxError("timeout", "the environment could not be changed in time") from None
 
-    async def stop(self, told: dict[str, Any]) -> None:
-        """End all that runs: runs, those that wait too, commands, terminals, and what they have left running.
+    async def stop(self, fields: dict[str, Any]) -> None:
+        """End everything that runs: runs, also queued ones, commands, terminals, and the processes that they left
+        behind.
 
-        Kernels keep their variables where an interrupt is enough, and while they use no CPU time from one call of this
-        to the next; work on files goes on. The ends come with the cause cpu_limit, of which `told` has further fields.
+        Kernels keep their variables where an interrupt is enough, and while they use no CPU time between two calls
+        of this; file jobs continue. Runs end with the cause cpu_limit, to which `fields` is added.
         """
-        self.executions.stop_all("cpu_limit", told)
-        self.commands.stop_all("cpu_limit", told)
+        self.executions.stop_all("cpu_limit", fields)
+        self.commands.stop_all("cpu_limit", fields)
         callers = self.contexts.processes() | self.commands.processes()
         kill_all(lambda: strangers(callers))
         self.contexts.end_burning()
@@ -123,7 +124,7 @@ class Box:
 
 
 def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
-    """Build the parts; nothing is started."""
+    """Build the parts without starting anything."""
     environment = Environment()
     manager.kernel_env = environment.merged
     manager.kernel_logs = settings.log_level == "DEBUG"
@@ -150,8 +151,8 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
         environment.merged,
         str(settings.runtime / "install.lock"),
     )
-    lacks = Lacks(Hints(installer.inventory, settings.data), installer)
-    contexts = Contexts(manager, probe, lacks)
+    missing_packages = MissingPackages(Hints(installer.inventory, settings.data), installer)
+    contexts = Contexts(manager, probe, missing_packages)
     terminals = Terminals(environment.merged)
     return Box(
         settings=settings,

@@ -20,9 +20,9 @@ STATUS: dict[str, int] = {
 
 
 class BoxError(Exception):
-    """A refusal that the gateway may read: one of the codes above, a sentence, and the JSON pointer of a bad field.
+    """A refusal that the gateway may read: a code from above, a sentence, and the JSON pointer of an invalid field.
 
-    `reason` is one of the contract's, where callers of a code may want to tell its reasons apart.
+    `reason` is one of the contract's reasons, for codes that have several.
     """
 
     def __init__(self, code: str, detail: str, pointer: str | None = None, *, reason: str | None = None) -> None:
@@ -38,7 +38,7 @@ class BoxError(Exception):
         return STATUS[self.code]
 
     def to_json(self) -> dict[str, str]:
-        """The body of the answer."""
+        """The body of the response."""
         body = {"code": self.code, "detail": self.detail}
         if self.pointer is not None:
             body["pointer"] = self.pointer
@@ -48,8 +48,8 @@ class BoxError(Exception):
 
 
 def full() -> BoxError:
-    """There is no room for another process."""
-    return BoxError("too_many_requests", "the box has as many processes and threads as it may have")
+    """Return the error for a box without room for another process."""
+    return BoxError("too_many_requests", "the box has reached its limit of processes and threads")
 
 
 def from_os_error(error: OSError) -> BoxError:

@@ -1,4 +1,4 @@
-"""What the process is told by its environment, read once at start."""
+"""The configuration of the process, read once from its environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from codebox_server.packages.sources import Sources, read_sources, user_site
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the gateway reaches this server: a path of a Unix socket, or a host and a port."""
+    """The address of this server: the path of a Unix socket, or a host and a port."""
 
     socket: str = ""
     host: str = ""
@@ -25,25 +25,25 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Settings:
-    """Folders and addresses of this box. `runtime` holds kernel sockets, whose paths have at most 107 bytes.
+    """Folders and addresses of this box. `runtime` contains kernel sockets, whose paths have at most 107 bytes.
 
-    `sources` is where its packages come from.
+    `sources` are the package sources.
     """
 
     endpoint: Endpoint
-    # Which instance this is, and what a request has to carry.
+    # The id of this instance, and the token that every request has to carry.
     instance: str
     token: str
     root: Path
     runtime: Path
     cgroup: Path
     log_level: str
-    # Changes of files are looked for, and not waited for: CODEBOX_WATCH=polling.
+    # Changes of files are polled instead of notified: CODEBOX_WATCH=polling.
     polls: bool
     sources: Sources
-    # Kernel specs that the image brings, one folder per language.
+    # Kernel specs of the image, one folder per language.
     kernels: Path
-    # How long a kernel has to answer for the first time.
+    # How long a kernel may take to respond for the first time.
     kernel_start_seconds: float
 
     @property
@@ -58,11 +58,11 @@ class Settings:
 
     @property
     def upload(self) -> Path:
-        """Files in transfer, on the same file system as `data` so that a rename is atomic."""
+        """Unfinished uploads, on the same file system as `data` so that a rename is atomic."""
         return self.root / ".upload"
 
 
-# What a kernel's socket adds to the runtime folder: "/k/kernel-<uuid>-ipc-5".
+# What the name of a kernel's socket adds to the runtime folder: "/k/kernel-<uuid>-ipc-5".
 _SOCKET_SUFFIX = 56
 _SOCKET_PATH_BYTES = 107
 
@@ -78,7 +78,7 @@ def _read_endpoint(text: str) -> Endpoint:
         address = None
     if kind != "tcp" or address is None or not port.isdecimal() or not 0 < int(port) < 65_536:
         raise SystemExit(f"CODEBOX_LISTEN has to be unix:/path or tcp:address:port: {text}")
-    # A caller's tunnels lead to the loopback interface, and must not lead to this server.
+    # Tunnels of a caller lead to the loopback interface, and must not lead to this server.
     if address.is_loopback or address.is_unspecified:
         raise SystemExit(f"CODEBOX_LISTEN has to name one address that is not a loopback address: {text}")
     return Endpoint(host=str(address), port=int(port))
@@ -92,13 +92,13 @@ def _required(env: Mapping[str, str], name: str) -> str:
 
 
 def read_settings(env: Mapping[str, str]) -> Settings:
-    """Settings from CODEBOX_INSTANCE, _TOKEN, _LISTEN, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS and so on."""
+    """Read settings from CODEBOX_INSTANCE, _TOKEN, _LISTEN, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS and so on."""
     return Settings(
         endpoint=_read_endpoint(env.get("CODEBOX_LISTEN") or "unix:/run/codebox/box.sock"),
         instance=_required(env, "CODEBOX_INSTANCE"),
         token=_required(env, "CODEBOX_TOKEN"),
         root=Path(env.get("CODEBOX_ROOT") or "/mnt"),
-        # Hidden, so that `rm -rf /tmp/*` in a cell does not take the kernels' sockets away.
+        # Hidden, so that `rm -rf /tmp/*` in a cell does not delete the kernels' sockets.
         runtime=Path(env.get("CODEBOX_RUNTIME_DIR") or "/tmp/.codebox"),
         cgroup=Path(env.get("CODEBOX_CGROUP") or "/sys/fs/cgroup"),
         log_level=(env.get("CODEBOX_LOG_LEVEL") or "WARN").upper(),
@@ -110,9 +110,9 @@ def read_settings(env: Mapping[str, str]) -> Settings:
 
 
 def prepare(settings: Settings) -> None:
-    """Make the folders and point Jupyter, IPython and matplotlib at writable places outside `data`.
+    """Create the folders and point Jupyter, IPython and matplotlib to writable places outside `data`.
 
-    Must run before jupyter_core is imported, which reads these variables as it loads.
+    Must run before jupyter_core is imported, which reads these variables on import.
     """
     for folder in (settings.data, settings.home, settings.upload):
         folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +123,7 @@ def prepare(settings: Settings) -> None:
     with contextlib.suppress(OSError):
         user_site(settings.home).mkdir(parents=True, exist_ok=True)
     for leftover in settings.upload.iterdir():
-        # Code of the box can write here too: what it does not let go is its own affair.
+        # Code of the box can write here too, and may prevent the removal of its own files.
         with contextlib.suppress(OSError):
             if leftover.is_dir() and not leftover.is_symlink():
                 remove_tree(str(leftover))

@@ -113,7 +113,7 @@ def test_a_run_that_ends_before_its_code_does_not_hide_what_later_ones_leave(fre
             "ZeroDivisionError: division by zero",
         ),
         ("import sys\ndel sys.stdout", "print('back')", "has no attribute 'stdout'"),
-        ("kernel.shell_handlers['execute_request'] = None", None, "the kernel did not answer"),
+        ("kernel.shell_handlers['execute_request'] = None", None, "the kernel did not respond"),
     ],
 )
 def test_a_kernel_that_fails_is_told_at_once_and_as_no_time_limit(

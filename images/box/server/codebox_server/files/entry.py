@@ -1,4 +1,4 @@
-"""A file or folder as the API shows it."""
+"""A file or folder as the API represents it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 
 def kind(mode: int) -> str:
-    """file, directory, symlink or other."""
+    """Return file, directory, symlink or other."""
     if stat.S_ISREG(mode):
         return "file"
     if stat.S_ISDIR(mode):
@@ -19,19 +19,20 @@ def kind(mode: int) -> str:
 
 
 def etag(status: os.stat_result) -> str:
-    """A strong entity tag: another content has another inode, size or time in nanoseconds."""
+    """Return a strong entity tag: different content has a different inode, size or time in nanoseconds."""
     return f'"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"'
 
 
 def named(path: str) -> dict[str, str]:
-    """`{path}`, and `encodedPath`, as it is asked for, when `path` needs U+FFFD because the name is not UTF-8."""
+    """Return `{path}`, with `encodedPath`, the form for requests, when the name is not UTF-8 and `path` needs U+FFFD.
+    """
     raw = os.fsencode(path)
     shown = raw.decode("utf-8", "replace")
     return {"path": shown} if shown == path else {"path": shown, "encodedPath": quote(raw)}
 
 
 def entry(path: str, status: os.stat_result) -> dict[str, Any]:
-    """`{name,path,encodedPath?,type,sizeBytes,modifiedAt}`; `path` is relative to the working folder."""
+    """Return `{name,path,encodedPath?,type,sizeBytes,modifiedAt}`; `path` is relative to the working folder."""
     modified = datetime.datetime.fromtimestamp(max(0, status.st_mtime), datetime.UTC)
     names = named(path)
     return {

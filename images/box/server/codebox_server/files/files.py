@@ -1,4 +1,4 @@
-"""The parts that deal with the working folder, put together."""
+"""Composition of the parts that handle the working folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from codebox_server.files.workers import Workers
 
 @dataclass(frozen=True)
 class Files:
-    """What the file handlers use. `guard` is held from the check of a precondition to what it guards."""
+    """The parts that file handlers use. `guard` is held from the check of a precondition until the guarded change is
+    done.
+    """
 
     workers: Workers
     operations: FileOperations
@@ -21,7 +23,7 @@ class Files:
 
 
 def create_files(data: str, upload: str, polls: bool) -> Files:
-    """Build the parts; nothing is started. `polls`: changes are looked for and not waited for."""
+    """Build the parts without starting anything. `polls`: look for changes instead of waiting for notifications."""
     workers = Workers()
     return Files(
         workers=workers, operations=FileOperations(data, upload, workers), watcher=Watcher(data, upload, polls)

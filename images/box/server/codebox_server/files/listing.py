@@ -1,4 +1,4 @@
-"""One page of a folder, or of all below it, sorted by name, in memory that does not grow with the folder."""
+"""One page of a folder, or of everything below it, sorted by name, in memory that does not grow with the folder."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from codebox_server.files.entry import entry
 
 
 def list_folder(folder: str, path: str, limit: int, cursor: str | None, depth: int = 1) -> dict[str, Any]:
-    """`{items, nextCursor}`: up to `limit` entries after the cursor, each folder before what is in it.
+    """Return `{items, nextCursor}`: up to `limit` entries after the cursor, each folder before its contents.
 
-    `depth` is how many levels are listed. Links are not followed. Blocks, so it belongs in a thread.
+    `depth` is the number of levels to list. Links are not followed. Blocks, so it belongs in a thread.
     """
     page = _Page(limit + 1)
     page.add(folder, path + "/" if path else "", depth, _decode(cursor).split("/") if cursor else [])
@@ -27,16 +27,18 @@ def list_folder(folder: str, path: str, limit: int, cursor: str | None, depth: i
 
 
 class _Page:
-    """Collects entries until there are enough."""
+    """Collects entries until the page is full."""
 
     def __init__(self, room: int) -> None:
         self._room = room
         self.items: list[dict[str, Any]] = []
-        # As the system knows them.
+        # Paths as the file system has them.
         self.paths: list[str] = []
 
     def add(self, folder: str, prefix: str, depth: int, after: list[str]) -> None:
-        """The entries of a folder after `after`, the names of a path in it, of which the last was listed already."""
+        """Add the entries of a folder after `after`, the segments of a path in it, the last of which was listed
+        already.
+        """
         first, rest = (after[0], after[1:]) if after else ("", [])
         for name in self._names_from(folder, first):
             inside = os.path.join(folder, name)
@@ -50,7 +52,7 @@ class _Page:
                 self.add(inside, prefix + name + "/", depth - 1, rest if name == first else [])
 
     def _names_from(self, folder: str, first: str) -> Iterator[str]:
-        """The names from `first` on, sorted, while there is room for them."""
+        """Yield the sorted names from `first` on, while there is room for them."""
         found = _names(folder)
         wanted = heapq.nsmallest(self._room + 1, (name for name in found if name >= first))
         while wanted:
@@ -58,7 +60,7 @@ class _Page:
                 if len(self.items) >= self._room:
                     return
                 yield name
-            # All of these have been used up, by folders that were only gone through or by names that have vanished.
+            # All of these are used up, by folders on the way to the cursor or by names that have vanished.
             last = wanted[-1]
             wanted = heapq.nsmallest(self._room + 1, (name for name in found if name > last))
 
@@ -67,7 +69,7 @@ def _names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:
-        # Removed between the listing of its parent and the look, or closed to everybody by its owner.
+        # It was removed after its parent was listed, or its owner lets nobody read it.
         return []
 
 
@@ -75,7 +77,7 @@ def _look(path: str, shown: str) -> dict[str, Any] | None:
     try:
         return entry(shown, os.lstat(path))
     except OSError:
-        # Removed between the listing and the look.
+        # It was removed after the listing.
         return None
 
 

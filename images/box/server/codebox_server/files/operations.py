@@ -1,4 +1,4 @@
-"""What is done to files besides reading and writing one: make, move, copy, extract, fetch."""
+"""File operations besides reading and writing: make, move, copy, extract, fetch."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ _CLEARING = 2
 
 
 class FileOperations:
-    """Operations below the folder `data`; what is unfinished lies in `upload`, on the same file system."""
+    """Operations below the folder `data`; unfinished results are in `upload`, on the same file system."""
 
     def __init__(self, data: str, upload: str, workers: Workers) -> None:
         self._data = data
         self._upload = upload
         self._workers = workers
-        # Apart from the threads that requests wait for: a folder of a million files takes a minute.
+        # Separate from the threads that requests wait for: removing a folder of a million files takes a minute.
         self._clearing = ThreadPoolExecutor(_CLEARING, "clear")
 
     async def make_folder(self, path: str) -> tuple[dict[str, Any], bool]:
-        """The folder with its parents, and whether it is new. Raises conflict when a file is in the way."""
+        """Create the folder and its parents; return it and whether it is new. Raises conflict when a file is in the
+        way.
+        """
         target = self._resolve(path, "/path")
         existed = os.path.isdir(target)
         try:
@@ -40,7 +42,7 @@ class FileOperations:
         return self._entry(path), not existed
 
     async def move(self, source: str, target: str, overwrite: bool) -> dict[str, Any]:
-        """Rename, in one step where nothing or a file is replaced."""
+        """Rename, atomically unless a folder is replaced."""
         old, new = self._resolve(source, "/from"), self._resolve(target, "/to")
         check_source(old, new)
         async with self._trash() as trash:
@@ -48,7 +50,7 @@ class FileOperations:
         return self._entry(target)
 
     async def copy(self, source: str, target: str, overwrite: bool) -> dict[str, Any]:
-        """Copy with modes, times and links as links; it is in place when it is whole."""
+        """Copy with modes and times, links as links; the copy appears once it is complete."""
         old, new = self._resolve(source, "/from"), self._resolve(target, "/to")
         check_source(old, new)
         if not overwrite and os.path.lexists(new):
@@ -59,7 +61,7 @@ class FileOperations:
         return self._entry(target)
 
     async def extract(self, path: str, to: str, kind: str | None, overwrite: bool) -> dict[str, Any]:
-        """Put all that an archive holds into the folder `to`, '' for the working folder; or nothing."""
+        """Extract an archive into the folder `to`, '' for the working folder: all of it, or nothing."""
         archive, target = self._resolve(path, "/path"), self._resolve(to, "/to", allow_root=True)
         if not os.path.isfile(archive):
             raise BoxError("not_found", "no such archive", "/path")
@@ -71,7 +73,7 @@ class FileOperations:
     async def fetch(
         self, url: str, path: str, headers: dict[str, str], seconds: float, most: int | None
     ) -> dict[str, Any]:
-        """Load a URL into a file, which is replaced when all has come."""
+        """Download a URL into a file, which is replaced once the download is complete."""
         target = self._resolve(path, "/path")
         if os.path.isdir(target):
             raise BoxError("conflict", "there is a folder at this path", "/path")
@@ -82,7 +84,7 @@ class FileOperations:
         return self._entry(path)
 
     async def remove_folder(self, target: str) -> None:
-        """Remove a folder by its absolute path: it is gone at once, and what it takes of the disk soon."""
+        """Remove a folder by its absolute path: it disappears at once, and its disk space is freed soon."""
         trash = Trash(self._upload)
         await asyncio.to_thread(trash.take, target)
         clearing = self._clear(trash)
@@ -106,7 +108,7 @@ class FileOperations:
         try:
             yield trash
         finally:
-            # Large folders take their time, and whoever left must not leave them behind.
+            # Large folders take time, and a caller that leaves must not leave them behind.
             await asyncio.shield(self._clear(trash))
 
     def _clear(self, trash: Trash) -> asyncio.Future[None]:

@@ -1,4 +1,4 @@
-"""Moves and copies: what is in place afterwards is whole, and nothing is overwritten unless that is asked for."""
+"""Moves and copies: results are complete, and nothing is overwritten unless requested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RENAME_NOREPLACE = 1
 
 
 class Trash:
-    """A name beside the working folder, on the same file system; what lies there at the end is removed."""
+    """A temporary name on the same file system, next to the working folder; `clear` removes what was moved there."""
 
     def __init__(self, folder: str) -> None:
         self.path = os.path.join(folder, uuid.uuid4().hex)
@@ -28,12 +28,12 @@ class Trash:
         try:
             os.rename(path, self.path)
         except PermissionError:
-            # A folder that its owner must not write to cannot get another parent.
+            # A folder that its owner may not write to cannot be moved to another parent.
             os.chmod(path, stat.S_IRWXU)
             os.rename(path, self.path)
 
     def clear(self) -> None:
-        """Remove what is there. Blocks, so it belongs in a thread."""
+        """Remove what was moved here. Blocks, so it belongs in a thread."""
         with contextlib.suppress(OSError):
             if stat.S_ISDIR(os.lstat(self.path).st_mode):
                 remove_tree(self.path)
@@ -42,7 +42,7 @@ class Trash:
 
 
 def check_source(source: str, target: str) -> os.stat_result:
-    """What is at `source`. Raises when it is not there or `target` lies inside of it."""
+    """Return the status of `source`. Raises when it does not exist or `target` lies inside it."""
     try:
         status = os.lstat(source)
     except (FileNotFoundError, NotADirectoryError):
@@ -53,7 +53,7 @@ def check_source(source: str, target: str) -> os.stat_result:
 
 
 def put_in_place(source: str, target: str, overwrite: bool, trash: Trash, pointer: str) -> None:
-    """Rename `source` to `target`, making its parents. Without `overwrite` raises conflict when something is there."""
+    """Rename `source` to `target`, creating its parents. Without `overwrite`, raises conflict when `target` exists."""
     try:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if overwrite:
@@ -68,7 +68,7 @@ def _replace(source: str, target: str, trash: Trash) -> None:
     try:
         os.rename(source, target)
     except OSError as error:
-        # A folder can only take the place of an empty folder.
+        # A folder can replace only an empty folder.
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.EISDIR, errno.ENOTDIR):
             raise
         if not os.path.lexists(target):
@@ -86,7 +86,7 @@ def _swap(source: str, target: str, trash: Trash) -> None:
 
 
 def rename_new(source: str, target: str) -> None:
-    """Rename, or raise FileExistsError when there is something at `target`, in one step where the system can do it."""
+    """Rename, or raise FileExistsError when `target` exists, atomically where the system supports it."""
     if _libc.renameat2(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
         return
     number = ctypes.get_errno()

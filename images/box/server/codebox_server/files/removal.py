@@ -1,4 +1,4 @@
-"""Removal of a folder however deep it is and however its owner has closed it, with a bounded number of descriptors."""
+"""Removes a folder of any depth and with any modes, with a bounded number of descriptors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _LEVELS = 64
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder with all that is in it; links are not followed. Blocks, so it belongs in a thread.
+    """Remove a folder with its contents; links are not followed. Blocks, so it belongs in a thread.
 
-    Raises OSError, ENOTEMPTY when code goes on putting things there for `JOB_SECONDS`.
+    Raises OSError, ENOTEMPTY when code keeps creating files there for `JOB_SECONDS`.
     """
     deadline = time.monotonic() + JOB_SECONDS
     top = _open(path, None)
@@ -32,7 +32,7 @@ def remove_tree(path: str) -> None:
 
 
 def _empty(folder: int, top: int, levels: int) -> bool:
-    """Remove what is in an open folder, one by one. Returns whether there is something left to do."""
+    """Remove the contents of an open folder, one by one. Return whether something remains to be removed."""
     left = False
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -56,7 +56,7 @@ def _remove(name: str, folder: int, top: int, levels: int) -> bool:
     try:
         os.rmdir(name, dir_fd=folder)
     except OSError as error:
-        # Code of the box has put something there, or the listing has missed what changed beneath it.
+        # Code of the box has created something there, or the listing missed a concurrent change.
         if error.errno != errno.ENOTEMPTY:
             raise
         return True
@@ -64,13 +64,13 @@ def _remove(name: str, folder: int, top: int, levels: int) -> bool:
 
 
 def _open(name: str, folder: int | None) -> int:
-    """Open a folder so that its entries can be removed: what its owner has closed is opened up."""
+    """Open a folder so that its entries can be removed: its mode is changed if necessary."""
     with contextlib.suppress(PermissionError):
         fd = os.open(name, _OPEN_FLAGS, dir_fd=folder)
         mode = stat.S_IMODE(os.fstat(fd).st_mode)
         if mode & stat.S_IRWXU == stat.S_IRWXU:
             return fd
         os.close(fd)
-    # A link that takes its place meanwhile leads to what belongs to the same box.
+    # If a link replaces it meanwhile, that leads to something of the same box.
     os.chmod(name, stat.S_IRWXU, dir_fd=folder)
     return os.open(name, _OPEN_FLAGS, dir_fd=folder)

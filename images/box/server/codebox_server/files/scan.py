@@ -1,4 +1,4 @@
-"""Which files a run has made, changed or removed: the difference of two scans of the working folder."""
+"""The files that a run created, changed or removed: the difference of two scans of the working folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Mark = tuple[int, int, int]
 
 @dataclass
 class Scan:
-    """Size, mtime_ns and inode of each file by its path relative to the root; folders are not listed."""
+    """Size, mtime_ns and inode of each file by its path relative to the root; folders are not included."""
 
     marks: dict[str, Mark] = field(default_factory=dict)
     complete: bool = True
 
 
 def scan(root: str) -> Scan:
-    """Look at every file below `root`, links not followed, up to the bound on entries."""
+    """Examine every file below `root` up to the limit, without following links."""
     result = Scan()
     pending = [(root, "", 0)]
     seen = 0
@@ -31,7 +31,7 @@ def scan(root: str) -> Scan:
         try:
             iterator = os.scandir(folder)
         except OSError:
-            # A folder that vanished or refuses is not part of the picture.
+            # A folder that vanished or cannot be read is not part of the scan.
             continue
         with iterator:
             for entry in iterator:
@@ -56,13 +56,13 @@ def _visit(entry: os.DirEntry[str], prefix: str, depth: int, pending: list[tuple
             return
         stat = entry.stat(follow_symlinks=False)
     except OSError:
-        # Removed between the listing and the look.
+        # It was removed after the listing.
         return
     result.marks[path] = (stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
 def difference(before: Scan, after: Scan) -> dict[str, Any]:
-    """The `files` of a `done` event: sorted paths relative to the working folder, made valid UTF-8."""
+    """Return the `files` of a `done` event: sorted paths relative to the working folder, as valid UTF-8."""
     old, new = before.marks, after.marks
     files: dict[str, Any] = {
         "created": _names(path for path in new if path not in old),
@@ -71,7 +71,7 @@ def difference(before: Scan, after: Scan) -> dict[str, Any]:
     }
     if not (before.complete and after.complete):
         files["complete"] = False
-        # What lies beyond the bound is unknown, so an absence proves nothing.
+        # Files beyond the limit are unknown, so absence proves nothing.
         if not after.complete:
             files["deleted"] = []
         if not before.complete:

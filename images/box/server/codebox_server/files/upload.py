@@ -1,4 +1,4 @@
-"""A file on its way in: written beside the working folder, then put in place at once."""
+"""An upload: a file is written next to the working folder, then moved into place atomically."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from codebox_server.files.paths import resolve
 
 
 def look(target: str) -> os.stat_result | None:
-    """What is at a path, links not followed; None when nothing is."""
+    """Return the status of a path without following links; None when nothing is there."""
     with contextlib.suppress(FileNotFoundError):
         return os.lstat(target)
     return None
 
 
 def check_replaceable(status: os.stat_result | None) -> None:
-    """Raise conflict for a folder, invalid_request for what is neither file nor link."""
+    """Raise conflict for a folder, invalid_request for anything that is neither file nor link."""
     if status is not None and stat.S_ISDIR(status.st_mode):
         raise BoxError("conflict", "there is a folder at this path")
     if status is not None and not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
@@ -29,7 +29,7 @@ def check_replaceable(status: os.stat_result | None) -> None:
 
 
 async def put_file(data: str, folder: str, path: str, content: bytes) -> None:
-    """Have a whole file at `path` below `data`, by way of `folder`. Raises invalid_request, conflict, OSError."""
+    """Write a whole file to `path` below `data`, by way of `folder`. Raises invalid_request, conflict, OSError."""
     target = resolve(data, path)
     check_replaceable(look(target))
     upload = Upload(folder)
@@ -43,7 +43,7 @@ async def put_file(data: str, folder: str, path: str, content: bytes) -> None:
 
 
 class Upload:
-    """A temporary file. Either `commit` puts it in place or `abort` leaves nothing behind."""
+    """A temporary file. `commit` moves it into place; `abort` removes it."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, uuid.uuid4().hex)
@@ -53,7 +53,7 @@ class Upload:
         self._closed = self._writing = self._aborted = False
 
     async def write(self, chunk: bytes) -> None:
-        """Take a chunk; large batches go to the disk in a thread. Raises OSError."""
+        """Accept a chunk; large batches are written to disk in a thread. Raises OSError."""
         self._chunks.append(chunk)
         self._size += len(chunk)
         if self._size < CHUNK_BYTES:
@@ -67,7 +67,9 @@ class Upload:
                 self._close()
 
     def commit(self, target: str, replace: bool) -> os.stat_result:
-        """Put the file in place, making its parents; without `replace` raises FileExistsError when there is one."""
+        """Move the file into place, creating its parents; without `replace` raises FileExistsError when the target
+        exists.
+        """
         try:
             self._flush()
             os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -84,10 +86,10 @@ class Upload:
             self._close()
 
     def abort(self) -> None:
-        """Remove the temporary file; nothing when it has been put in place."""
+        """Remove the temporary file; do nothing after `commit`."""
         self._aborted = True
         if not self._writing:
-            # A thread that still writes must not find its descriptor reused; `write` closes it then.
+            # A thread that still writes must not find its descriptor reused, so `write` closes it then.
             self._close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path)

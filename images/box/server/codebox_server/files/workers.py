@@ -1,4 +1,4 @@
-"""Jobs on files and the processes that do them: few at once, with a deadline, killed when nobody waits for them."""
+"""Runs file jobs in processes: few at once, with a deadline, killed when nobody waits for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import codebox_server
-from codebox_server.bounds import JOB_ANSWER_BYTES, JOB_ERROR_BYTES, JOBS_RUNNING, READ_BATCH_BYTES
+from codebox_server.bounds import JOB_ERROR_BYTES, JOB_RESULT_BYTES, JOBS_RUNNING, READ_BATCH_BYTES
 from codebox_server.errors import STATUS, BoxError
 from codebox_server.files.jobs.__main__ import REFUSED
 from codebox_server.system.process import place_below, signal_group
@@ -22,21 +22,23 @@ _PACKAGES = str(Path(codebox_server.__file__).parent.parent)
 
 
 class Workers:
-    """Runs jobs. More than the bound at once raise too_many_requests."""
+    """Runs jobs. A job beyond the limit raises too_many_requests."""
 
     def __init__(self) -> None:
         self._running = 0
 
     async def run(self, job: str, fields: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Do a job and return its answer. Raises what the job refused, or timeout. Cancelled, it kills the job."""
+        """Run a job and return its result. Raises the job's refusal, or timeout. Cancelling it kills the job."""
         argv = [sys.executable, "-m", "codebox_server.files.jobs", job]
         async with self._started(argv, json.dumps(fields).encode()) as process, _deadline(seconds):
-            out, err = await asyncio.gather(_read(process.stdout, JOB_ANSWER_BYTES), _read(process.stderr))
+            out, err = await asyncio.gather(_read(process.stdout, JOB_RESULT_BYTES), _read(process.stderr))
             _check(await process.wait(), err)
         return json.loads(out) if out else {}
 
     async def stream(self, job: str, fields: dict[str, Any]) -> AsyncIterator[bytes]:
-        """What a job writes, piece by piece. Raises what the job refused before the first piece, or broke it later."""
+        """Yield what a job writes, piece by piece. Raises the job's refusal before the first piece, or its later
+        failure.
+        """
         argv = [sys.executable, "-m", "codebox_server.files.jobs", job]
         async with self._started(argv, json.dumps(fields).encode()) as process:
             errors = asyncio.ensure_future(_read(process.stderr))
@@ -48,20 +50,22 @@ class Workers:
                 errors.cancel()
 
     async def take(self, job: str, fields: dict[str, Any], feed: asyncio.Queue[bytes | None]) -> dict[str, Any]:
-        """Do a job on what comes through `feed`, up to None, and return its answer. Raises what the job refused."""
+        """Run a job on the data that arrives through `feed`, up to None, and return its result. Raises the job's
+        refusal.
+        """
         argv = [sys.executable, "-m", "codebox_server.files.jobs", job, json.dumps(fields)]
         async with self._started(argv, None) as process:
-            told = asyncio.gather(_read(process.stdout, JOB_ANSWER_BYTES), _read(process.stderr))
+            outputs = asyncio.gather(_read(process.stdout, JOB_RESULT_BYTES), _read(process.stderr))
             feeding = asyncio.ensure_future(_feed_all(process, feed))
             try:
-                out, err = await told
+                out, err = await outputs
                 _check(await process.wait(), err)
             finally:
                 feeding.cancel()
         return json.loads(out) if out else {}
 
     async def copy(self, source: str, target: str, seconds: float) -> None:
-        """Copy a file, a link or a folder with modes, times and links to a path where nothing is."""
+        """Copy a file, link or folder with modes and times, links as links, to a free path."""
         argv = ["cp", "--archive", "--no-target-directory", "--", source, target]
         async with self._started(argv, b"") as process, _deadline(seconds):
             err, _ = await asyncio.gather(_read(process.stderr), _read(process.stdout))
@@ -85,14 +89,14 @@ class Workers:
                 start_new_session=True,
             )
             try:
-                # The server survives what a job needs in memory.
+                # The server survives when a job runs out of memory.
                 place_below(process.pid)
                 if stdin is not None:
                     await _feed(process, stdin)
                 yield process
             finally:
                 if process.returncode is None:
-                    # Whatever it has started goes with it.
+                    # Everything that the job started ends with it.
                     signal_group(process.pid, signal.SIGKILL)
                     await process.wait()
         finally:
@@ -102,7 +106,7 @@ class Workers:
 async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
     assert process.stdin is not None
     with contextlib.suppress(ConnectionError):
-        # A job that has ended already tells why by its exit code.
+        # The exit code of a job that has ended already says why.
         process.stdin.write(data)
         await process.stdin.drain()
     process.stdin.close()
@@ -118,7 +122,7 @@ async def _feed_all(process: asyncio.subprocess.Process, feed: asyncio.Queue[byt
 
 
 async def _read(stream: asyncio.StreamReader | None, most: int = JOB_ERROR_BYTES) -> bytes:
-    """To the end; what is past `most` bytes is read and dropped."""
+    """Read to the end; bytes beyond `most` are dropped."""
     assert stream is not None
     kept = bytearray()
     while chunk := await stream.read(READ_BATCH_BYTES):
@@ -132,7 +136,7 @@ async def _deadline(seconds: float) -> AsyncIterator[None]:
         async with asyncio.timeout(seconds):
             yield
     except TimeoutError:
-        raise BoxError("timeout", f"it took longer than {seconds:g} s") from None
+        raise BoxError("timeout", f"the operation took longer than {seconds:g} s") from None
 
 
 def _check(code: int, err: bytes) -> None:

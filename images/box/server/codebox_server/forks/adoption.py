@@ -1,4 +1,4 @@
-"""For a moment this process is the parent of every orphan below it, so that a forked kernel becomes its child."""
+"""Makes this process the parent of every orphan below it for a moment, so that a forked kernel becomes its child."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from collections.abc import Iterator
 from codebox_server.system.process import read_small
 
 _SET_CHILD_SUBREAPER, _GET_CHILD_SUBREAPER = 36, 37
-# What this process has started itself is collected as it ends; what is still there after this was adopted by chance.
+# Children that this process started are reaped as they end; a dead child that remains after this time was adopted by
+# chance.
 _STRAY_SECONDS = 10.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Adoption:
-    """Use as `with adoption.open():`. Raises OSError where the system cannot do that."""
+    """Use as `with adoption.open():`. Raises OSError where the system does not support it."""
 
     def __init__(self) -> None:
         self._seen: dict[int, float] = {}
@@ -27,7 +28,7 @@ class Adoption:
 
     @contextlib.contextmanager
     def open(self) -> Iterator[None]:
-        """Adopt until the end of the block; blocks may overlap."""
+        """Adopt orphans until the end of the block; blocks may overlap."""
         self._collect_strays()
         if self._open == 0:
             before = ctypes.c_int()
@@ -43,7 +44,7 @@ class Adoption:
                 _prctl(_SET_CHILD_SUBREAPER, self._before)
 
     def _collect_strays(self) -> None:
-        """Bury orphans of others that came to this process during an earlier block."""
+        """Reap orphans of others that this process adopted during an earlier block."""
         now = time.monotonic()
         dead = [pid for pid in _children() if _is_zombie(pid)]
         self._seen = {pid: self._seen.get(pid, now) for pid in dead}
@@ -54,7 +55,7 @@ class Adoption:
 
 
 def is_child(pid: int) -> bool:
-    """Whether a process, ended or not, is a child of this one."""
+    """Whether a process, running or ended, is a child of this one."""
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (ChildProcessError, OverflowError):
@@ -73,7 +74,7 @@ def _children() -> list[int]:
         for task in os.listdir("/proc/self/task"):
             found += map(int, read_small(f"/proc/self/task/{task}/children").split())
     except OSError:
-        # A host that does not list them: strays stay until this process ends.
+        # The host does not list children: strays stay until this process ends.
         return found
     return found
 
@@ -82,5 +83,5 @@ def _is_zombie(pid: int) -> bool:
     try:
         return read_small(f"/proc/{pid}/stat").rpartition(b")")[2].split()[:1] == [b"Z"]
     except OSError:
-        # Gone meanwhile.
+        # It has ended meanwhile.
         return False

@@ -1,4 +1,4 @@
-"""The fork server as the box server uses it: started in the background, asked for kernels, renewed when it ends."""
+"""The box server's side of the fork server: starts it in the background, requests kernels, restarts it when it ends."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from codebox_server.forks.wire import (
 from codebox_server.system.process import reap, watch_exit
 
 _LAUNCH = str(Path(__file__).parent.parent / "kernels" / "launch.py")
-# A home without packages: the fork server must not load what code of the box has put there.
+# A home without packages: the fork server must not load packages that code of the box installed.
 _NO_HOME = "/nonexistent"
-# After a life of this length the next start does not wait longer than the first.
+# After a life of this length, the next start is not delayed further.
 _LONG_LIFE_SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
 
 
 class ForkServer:
-    """Makes kernels. `fork` answers None whenever a plain start has to do instead."""
+    """Forks kernels. `fork` returns None whenever a normal start is needed instead."""
 
     def __init__(self, enabled: bool, logs: bool) -> None:
         self._enabled = enabled
@@ -49,14 +49,14 @@ class ForkServer:
         self._pause = FORK_SERVER_PAUSE_SECONDS
         self._asking = asyncio.Lock()
         self._adoption = Adoption()
-        # Set while no fork server loads.
+        # Set while no fork server is loading.
         self._loaded = asyncio.Event()
         self._loaded.set()
 
     def start(self, base: dict[str, str], env: dict[str, str]) -> None:
-        """Start it in the environment `base`, with the settings for libraries from `env`, which kernels will have.
+        """Start it in the environment `base`, with the library settings of `env`, which kernels will have.
 
-        What could bring code comes from `base` alone. Nothing when it has been started before.
+        Variables that could load code come from `base` alone. Does nothing when it was started before.
         """
         if self._base:
             return
@@ -65,14 +65,14 @@ class ForkServer:
             self._spawn()
 
     def renew(self, base: dict[str, str], env: dict[str, str]) -> None:
-        """Start it anew when settings have changed; nothing before it was started for the first time."""
+        """Restart it when settings have changed; do nothing before its first start."""
         startup = _startup_of(base, env)
         if self._base and startup != self._startup:
             self._base, self._startup = base, startup
             self._kill()
 
     def allow(self, enabled: bool) -> None:
-        """Whether there may be one from now on."""
+        """Set whether a fork server may run from now on."""
         if enabled == self._enabled:
             return
         self._enabled = enabled
@@ -82,11 +82,13 @@ class ForkServer:
             self._spawn()
 
     async def loaded(self) -> None:
-        """Wait until it has loaded its libraries. At once when there is none, and when it ends meanwhile."""
+        """Wait until it has loaded its libraries. Returns at once when there is none, and when it ends meanwhile."""
         await self._loaded.wait()
 
     async def fork(self, request: ForkRequest, descriptors: list[int]) -> int | None:
-        """The process id of a kernel that has bound its sockets, has the descriptors and is a child of this process."""
+        """Return the process id of a kernel that has bound its sockets, has the descriptors and is a child of this
+        process.
+        """
         if self._socket is None or not self._fits(request):
             return None
         ours, theirs = socket.socketpair()
@@ -106,7 +108,7 @@ class ForkServer:
                 return None
             finally:
                 if newborn is not None:
-                    # Nobody waits for it any more, and the kernel that comes in its place has the same sockets.
+                    # Nobody waits for it any more, and the kernel that replaces it uses the same sockets.
                     _end(newborn)
 
     async def _ask(self, request: ForkRequest, descriptors: list[int]) -> int:
@@ -119,14 +121,16 @@ class ForkServer:
             with self._adoption.open():
                 socket.send_fds(peer, [LENGTH.pack(len(body))], descriptors)
                 await loop.sock_sendall(peer, body)
-                answer = await loop.sock_recv(peer, 256)
-            pid = int(json.loads(answer)["pid"])
+                reply = await loop.sock_recv(peer, 256)
+            pid = int(json.loads(reply)["pid"])
         if not is_child(pid):
-            raise ConnectionError("the fork server named a process that is no child of this one")
+            raise ConnectionError("the fork server named a process that is not a child of this one")
         return pid
 
     def _fits(self, request: ForkRequest) -> bool:
-        """Whether a fork would be what a new process is: same start-up variables, no module that hides a loaded one."""
+        """Whether a fork would equal a new process: the same start-up variables, and no module that shadows a loaded
+        one.
+        """
         if startup_variables(request["env"]) != self._startup:
             return False
         cwd = request["cwd"]
@@ -135,7 +139,7 @@ class ForkServer:
         settings = (f"{cwd}/matplotlibrc", f"{request['env'].get('MPLCONFIGDIR', cwd)}/matplotlibrc")
         return os.path.isdir(cwd) and not any(map(os.path.exists, (*hiding, *settings)))
 
-    # --- its life ----------------------------------------------------------------------------------------------
+    # --- lifecycle ---------------------------------------------------------------------------------------------
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair()
@@ -143,7 +147,7 @@ class ForkServer:
         output = None if self._logs else subprocess.DEVNULL
         environment = {name: value for name, value in self._base.items() if name not in startup_variables(self._base)}
         home = self._startup.get("HOME", _NO_HOME)
-        # Closed at the other end when all is loaded, or with the process.
+        # The other end is closed when everything is loaded, or with the process.
         loaded, loading = os.pipe()
         with theirs:
             process = subprocess.Popen(
@@ -184,7 +188,7 @@ class ForkServer:
             self._socket.close()
         self._process = self._socket = None
         lived = time.monotonic() - self._started_at
-        # One that ends again and again must not keep the processor busy.
+        # A server that ends again and again must not keep the CPU busy.
         short = lived < _LONG_LIFE_SECONDS
         self._pause = min(self._pause * 2, FORK_SERVER_PAUSE_SECONDS_MAX) if short else FORK_SERVER_PAUSE_SECONDS
         asyncio.get_running_loop().call_later(self._pause, self._respawn)
@@ -199,13 +203,13 @@ def _startup_of(base: dict[str, str], env: dict[str, str]) -> dict[str, str]:
 
 
 def _end(pid: int) -> None:
-    """Kill a child and collect it."""
+    """Kill a child and reap it."""
     os.kill(pid, signal.SIGKILL)
     watch_exit(pid, lambda: reap(pid))
 
 
 async def _await_ready(channel: socket.socket) -> None:
-    """Let the new process begin, and wait until it serves or is gone, which its end tells."""
+    """Let the new process begin, and wait until it serves or has ended, which closes the channel."""
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(channel, b"g")
     await loop.sock_recv(channel, 1)

@@ -1,4 +1,4 @@
-"""What a Python kernel and the first lines of most programs need, loaded once before any kernel is forked."""
+"""What a Python kernel and the first lines of most programs import, loaded once before any kernel is forked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 _INLINE = "module://matplotlib_inline.backend_inline"
 
-# What a kernel loads from its start to its end; found by comparing `sys.modules` before and after.
+# Everything that a kernel imports from its start to its end; found by comparing `sys.modules` before and after.
 KERNEL = (
     "codebox_server.kernels.app",
     "codebox_server.kernels.outstream",
@@ -30,7 +30,7 @@ KERNEL = (
     "zmq.eventloop.zmqstream",
 )
 
-# `matplotlib_inline` is missing on purpose: loading it hooks into the shell, which is not there yet.
+# `matplotlib_inline` is missing on purpose: importing it hooks into the shell, which does not exist yet.
 LIBRARIES = (
     "numpy",
     "numpy.random",
@@ -41,20 +41,20 @@ LIBRARIES = (
     "matplotlib.backends.backend_agg",
     "IPython.core.pylabtools",
     "PIL.PngImagePlugin",
-    # Behind matplotlib, which it needs.
+    # After matplotlib, which it needs.
     "codebox_server.kernels.python.charts.figure",
 )
 
 
 def load_kernel() -> None:
-    """Load what any kernel needs."""
+    """Load what every kernel needs."""
     for name in KERNEL:
         importlib.import_module(name)
 
 
 def steps() -> Iterator[Callable[[], None]]:
-    """The rest in small steps, so that a request never waits for all of it. A library that is not there is left out."""
-    # As a kernel sets it before it runs code: matplotlib reads it as it loads.
+    """Yield the rest in small steps, so that a request never waits for all of it. A missing library is skipped."""
+    # The value that a kernel sets before it runs code: matplotlib reads it on import.
     os.environ.setdefault("MPLBACKEND", _INLINE)
     for name in LIBRARIES:
         yield lambda name=name: _load(name)
@@ -67,12 +67,12 @@ def _load(name: str) -> None:
             warnings.simplefilter("ignore")
             importlib.import_module(name)
     except Exception:
-        # A template without it, or a broken one: whoever imports it in a kernel gets the error.
+        # The template lacks it, or it is broken: an import in a kernel raises the error.
         return
 
 
 def _draw() -> None:
-    """Draw a figure that nobody sees: fonts, tickers and the PNG writer are ready then."""
+    """Draw an invisible figure, so that fonts, tickers and the PNG writer are ready."""
     import io
 
     try:

@@ -1,4 +1,5 @@
-"""Jupyter's provisioner of Python kernels: forks them where that can be, and starts them as stock otherwise."""
+"""Jupyter's provisioner of Python kernels: forks them where possible, and otherwise starts them as stock Jupyter does.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +21,15 @@ _GROUP = "jupyter_client.kernel_provisioners"
 
 
 def register_provisioner() -> None:
-    """Make the name in our kernel specs known. Stock finds names by installed packages, and ours need not be one."""
+    """Register the name that our kernel specs use. Stock Jupyter finds names by installed packages, and ours need not
+    be one.
+    """
     factory = KernelProvisionerFactory.instance()
     factory.provisioners[_NAME] = EntryPoint(_NAME, f"{__name__}:ForkProvisioner", _GROUP)
 
 
 class ForkedProcess:
-    """A forked kernel as `subprocess.Popen` would present it."""
+    """A forked kernel with the interface of `subprocess.Popen`."""
 
     stdin = stdout = stderr = None
 
@@ -35,34 +38,34 @@ class ForkedProcess:
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """The exit status, negative for a signal; None while it runs."""
+        """Return the exit status, negative for a signal; None while it runs."""
         if self.returncode is None:
             death = reap(self.pid)
             self.returncode = None if death is None else death.returncode
         return self.returncode
 
     def wait(self) -> int:
-        """The exit status, waited for."""
+        """Wait for the exit status."""
         if self.returncode is None:
             self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self.returncode
 
     def send_signal(self, number: int) -> None:
-        """A signal, unless the process has been collected."""
+        """Send a signal, unless the process has been reaped."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
 
 class ForkProvisioner(LocalProvisioner):
-    """Kernels of the local machine whose end is noticed at once, with what they have said before it."""
+    """Kernels on this machine whose end is noticed at once, together with their last output."""
 
     last_words: LastWords | None = None
 
@@ -89,7 +92,7 @@ class ForkProvisioner(LocalProvisioner):
         return self.connection_info
 
     async def wait(self) -> int | None:
-        """The exit status of the kernel; stock looks every 100 ms."""
+        """Return the exit status of the kernel at once; stock Jupyter polls every 100 ms."""
         if self.process is not None and self.process.poll() is None:
             ended = asyncio.Event()
             unwatch = watch_exit(self.process.pid, ended.set)
@@ -104,5 +107,5 @@ def _last_words() -> LastWords | None:
     try:
         return LastWords()
     except OSError:
-        # No descriptors left, or a host without memory that can be shared so: the kernel works without.
+        # No descriptors are left, or the host cannot share memory like this: the kernel works without.
         return None

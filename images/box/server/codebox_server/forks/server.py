@@ -1,7 +1,7 @@
 """The fork server: loads libraries and forks kernels. It runs no code of the box and holds none of its data.
 
-A kernel is not its child but its grandchild, whose parent ends at once: the box server, which adopts orphans meanwhile,
-becomes the parent. So the exit status of a kernel is exact and the fork server may end at any time.
+A kernel is not its child but its grandchild, whose parent ends at once: the box server, which adopts orphans
+meanwhile, becomes the parent. So the exit status of a kernel is exact, and the fork server may end at any time.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from codebox_server.forks import preload
 from codebox_server.forks.newborn import become_kernel
 from codebox_server.forks.wire import ForkRequest, encode, receive_request
 
-# Whoever waits for a kernel goes first: loading pauses for this long after a fork.
+# Waiting requests go first: loading pauses for this long after a fork.
 _PAUSE_SECONDS = 0.5
 
 
 def serve(descriptor: int, home: str, loading: int) -> None:
-    """Serve until the box server goes. In a forked kernel this goes on as that kernel.
+    """Serve until the box server ends. In a forked kernel, this call continues as that kernel.
 
     The descriptor `loading` is closed when everything is loaded.
     """
@@ -33,7 +33,7 @@ def serve(descriptor: int, home: str, loading: int) -> None:
 
 
 def _await_fork(peer: socket.socket, loading: int) -> tuple[ForkRequest, list[int]] | None:
-    """The request that this process shall fulfil, in a forked child; None in the server at its end."""
+    """Return the request that this process has to fulfil, in a forked child; None in the server at its end."""
     gc.disable()
     preload.load_kernel()
     steps = preload.steps()
@@ -43,7 +43,7 @@ def _await_fork(peer: socket.socket, loading: int) -> tuple[ForkRequest, list[in
         if step is None:
             gc.collect()
             os.close(loading)
-        # What is there now is shared with all kernels: a collection that touched it would make copies.
+        # Existing objects are shared with all kernels: a collection that touched them would copy their memory.
         gc.freeze()
         while select.select([peer], [], [], None if step is None else pause)[0]:
             request = receive_request(peer)
@@ -61,22 +61,22 @@ def _await_fork(peer: socket.socket, loading: int) -> tuple[ForkRequest, list[in
 
 
 def _fork(peer: socket.socket, descriptors: list[int]) -> bool:
-    """Make the kernel's process and tell its id. True in that process, False here."""
-    told, tell = os.pipe()
+    """Create the kernel's process and report its id. Returns True in that process, False here."""
+    reading, writing = os.pipe()
     between = os.fork()
     if between == 0:
         pid = os.fork()
         if pid == 0:
-            os.close(told)
-            os.close(tell)
+            os.close(reading)
+            os.close(writing)
             return True
-        os.write(tell, str(pid).encode())
+        os.write(writing, str(pid).encode())
         os._exit(0)
-    os.close(tell)
+    os.close(writing)
     for descriptor in descriptors:
         os.close(descriptor)
-    pid = os.read(told, 32)
-    os.close(told)
+    pid = os.read(reading, 32)
+    os.close(reading)
     # From here on the kernel is a child of the box server.
     os.waitpid(between, 0)
     peer.sendall(encode({"pid": int(pid or 0)}) + b"\n")

@@ -1,4 +1,4 @@
-"""What box server and fork server say to each other: JSON with its length in front, and descriptors beside it."""
+"""Messages between box server and fork server: JSON with a length prefix, plus descriptors."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ LENGTH = struct.Struct("!I")
 # The environment is the largest part of a request.
 REQUEST_BYTES = 4 * 1024 * 1024
 
-# A channel, and those of LastWords.
+# A channel, and the descriptors of LastWords.
 _DESCRIPTORS = 8
 
-# Variables that decide which code an interpreter loads as it starts.
+# Variables that decide which code an interpreter loads at its start.
 _CODE = ("PYTHON", "LD_", "GLIBC_", "HOME", "VIRTUAL_ENV", "IPYTHON", "JUPYTER_")
 # Variables that the runtime or a library reads only once.
 _SETTINGS = (
     *("MALLOC_", "LANG", "LC_", "MPL", "NPY_", "PANDAS_"),
     *("OMP_", "OPENBLAS_", "GOTO_", "MKL_", "BLIS_", "NUMEXPR_"),
 )
-# What a running process could not follow a change of.
+# Variables whose change a running process cannot follow.
 STARTUP = (*_CODE, *_SETTINGS)
 
 
 class ForkRequest(TypedDict):
-    """A kernel that is wanted: its command as for a new process, working folder and whole environment."""
+    """A requested kernel: its command as for a new process, working folder and whole environment."""
 
     argv: list[str]
     cwd: str
@@ -34,27 +34,27 @@ class ForkRequest(TypedDict):
 
 
 def code_variables(env: dict[str, str]) -> dict[str, str]:
-    """The part of an environment that can bring code into a process as it starts."""
+    """Return the variables that can load code into a process at its start."""
     return {name: value for name, value in env.items() if name.startswith(_CODE)}
 
 
 def settings_variables(env: dict[str, str]) -> dict[str, str]:
-    """The rest of what a forked process could not follow a change of."""
+    """Return the other variables whose change a forked process could not follow."""
     return {name: value for name, value in env.items() if name.startswith(_SETTINGS)}
 
 
 def startup_variables(env: dict[str, str]) -> dict[str, str]:
-    """The part of an environment that only counts when a process starts."""
+    """Return the variables that only count when a process starts."""
     return {**code_variables(env), **settings_variables(env)}
 
 
 def encode(message: Any) -> bytes:
-    """The bytes behind the length."""
+    """Return the bytes after the length."""
     return json.dumps(message).encode()
 
 
 def receive_request(peer: socket.socket) -> tuple[ForkRequest, list[int]] | None:
-    """The next request and the descriptors for the kernel; None when the box server has gone."""
+    """Return the next request and the descriptors for the kernel; None when the box server has ended."""
     head, descriptors, _, _ = socket.recv_fds(peer, LENGTH.size, _DESCRIPTORS)
     if len(head) < LENGTH.size or not descriptors:
         return None

@@ -1,4 +1,4 @@
-"""A folder on its way out as tar or zip."""
+"""Downloads a folder as tar or zip."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TYPES = {"tar": "application/x-tar", "zip": "application/zip"}
 
 
 async def send_archive(handler: RequestHandler, workers: Workers, folder: str, kind: str) -> None:
-    """Answer GET or HEAD for a folder. An archive that cannot be finished ends with its connection cut."""
+    """Respond to GET or HEAD for a folder. If an archive cannot be finished, its connection is cut."""
     if kind not in _TYPES:
         raise BoxError("invalid_request", f"as has to be one of {', '.join(_TYPES)}", "/query/as")
     handler.set_header("X-Codebox-Type", "archive")
@@ -28,9 +28,9 @@ async def send_archive(handler: RequestHandler, workers: Workers, folder: str, k
 
 
 async def send_chunks(handler: RequestHandler, chunks: AsyncIterator[bytes]) -> None:
-    """Answer with what a job writes. One that cannot be finished ends with its connection cut."""
+    """Respond with what a job writes. If the job cannot finish, its connection is cut."""
     try:
-        # What is refused is refused before the first byte.
+        # A refusal comes before the first byte.
         first = await anext(chunks, b"")
         await _send(handler, first, chunks)
     finally:
@@ -46,5 +46,5 @@ async def _send(handler: RequestHandler, first: bytes, chunks: AsyncIterator[byt
             handler.write(chunk)
         handler.finish()
     except (iostream.StreamClosedError, TimeoutError, BoxError, RuntimeError, OSError):
-        # The reader has gone or does not read, or the archive broke: no end of the body is what tells the reader.
+        # The reader has gone or does not read, or the archive failed: the missing end of the body informs the reader.
         handler.request.connection.stream.close()  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,255}")
 
 
 class BoxHandler(web.RequestHandler):
-    """A plain Tornado handler; Jupyter's own base adds a login and headers that have no use on this socket."""
+    """A plain Tornado handler; Jupyter's own base class adds a login and headers that are useless on this socket."""
 
     box: Box
 
@@ -31,29 +31,29 @@ class BoxHandler(web.RequestHandler):
         self.box = box
 
     def check_xsrf_cookie(self) -> None:
-        """Nothing: no browser reaches this socket."""
+        """Do nothing: no browser reaches this socket."""
 
     def set_default_headers(self) -> None:
-        """Answers are never kept by anybody on the way."""
+        """Forbid caching of responses."""
         self.set_header("Cache-Control", "no-store")
 
     def compute_etag(self) -> None:
-        """None: Tornado would hash every body."""
+        """Return None: Tornado would hash every body."""
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        """Only what is our fault goes to the log."""
+        """Log only failures that are bugs of ours."""
         if not isinstance(value, (BoxError, OSError, web.HTTPError, iostream.StreamClosedError)):
-            told = (self.request.method, self.request.path[:200], trace_id(self.request))
-            _log.error("%s %s failed, trace %s", *told, exc_info=(typ, value, tb))
+            described = (self.request.method, self.request.path[:200], trace_id(self.request))
+            _log.error("%s %s failed, trace %s", *described, exc_info=(typ, value, tb))
 
     def flush(self, include_footers: bool = False) -> asyncio.Future[None]:
-        """The head of the answer tells of the trace."""
+        """Add the trace to the head of the response."""
         if not self._headers_written:
             join_trace(self.request, self._headers)
         return super().flush(include_footers)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
-        """The JSON body of an error."""
+        """Write the JSON body of an error."""
         raised = kwargs.get("exc_info", (None, None, None))[1]
         error = _translate(raised, status_code)
         self.set_status(error.status if isinstance(raised, (BoxError, OSError)) else status_code)
@@ -61,18 +61,18 @@ class BoxHandler(web.RequestHandler):
         self.finish(json.dumps(error.to_json()))
 
     def send_json(self, body: Any, status: int = 200) -> None:
-        """Answer with JSON."""
+        """Respond with JSON."""
         self.set_status(status)
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(body, ensure_ascii=False).encode("utf-8", "replace"))
 
     def send_nothing(self, status: int = 204) -> None:
-        """Answer without a body."""
+        """Respond without a body."""
         self.set_status(status)
         self.finish()
 
     def body_fields(self, allowed: set[str]) -> dict[str, Any]:
-        """The JSON object in the body. Unknown keys, other types and broken JSON raise invalid_request."""
+        """Return the JSON object in the body. Unknown keys, other types and broken JSON raise invalid_request."""
         if len(self.request.body) > JSON_BODY_BYTES:
             raise BoxError("too_large", f"a body has at most {JSON_BODY_BYTES} bytes")
         try:
@@ -87,33 +87,33 @@ class BoxHandler(web.RequestHandler):
         return fields
 
     def number_argument(self, name: str, default: int, most: int) -> int:
-        """A whole number from 1 to `most` in the query."""
+        """Return an integer from 1 to `most` from the query."""
         value = self.get_query_argument(name, str(default))
         if not value.isascii() or not value.isdigit() or len(value) > 15 or not 1 <= int(value) <= most:
             raise BoxError("invalid_request", f"{name} has to be from 1 to {most}", f"/query/{name}")
         return int(value)
 
     def after(self) -> int:
-        """The `after` parameter of an event stream."""
+        """Return the `after` parameter of an event stream."""
         value = self.get_query_argument("after", "0")
         if not value.isascii() or not value.isdigit() or len(value) > 12:
             raise BoxError("invalid_request", "after is not a number", "/after")
         return int(value)
 
     async def send_events(self, journal: Journal, after: int) -> None:
-        """Stream a journal as NDJSON until its end. A client that goes away ends only this stream."""
+        """Stream a journal as NDJSON until its end. A client that disconnects ends only this stream."""
         self.set_header("Content-Type", "application/x-ndjson")
-        # A run that waits has nothing to say yet; whoever asked is told that it was accepted. A short run is faster
-        # than this, and its head goes out with its events in one write.
+        # A queued run has no events yet, and the early head says that it was accepted. A short run is faster than this,
+        # and its head is sent with its events in one write.
         early = asyncio.get_running_loop().call_later(HEAD_SECONDS, self._send_head)
         try:
             async for batch in journal.read(after):
                 self.write(batch)
-                # The last batch goes out with the end of the answer, in one write.
+                # The last batch is sent with the end of the response, in one write.
                 if not journal.ended or len(batch) > READ_BATCH_BYTES // 2:
                     await self.flush()
         except iostream.StreamClosedError:
-            # The reader has gone; the run goes on and can be read again.
+            # The reader has gone; the run continues and can be read again.
             return
         finally:
             early.cancel()
@@ -125,7 +125,7 @@ class BoxHandler(web.RequestHandler):
 
 
 def _forget_closed(sent: asyncio.Future[None]) -> None:
-    # The reader has gone: whoever writes the next event learns of it.
+    # The reader has gone: the next write notices.
     if not sent.cancelled():
         sent.exception()
 
@@ -143,14 +143,14 @@ def _translate(raised: BaseException | None, status: int) -> BoxError:
 
 
 def check_id(value: str) -> str:
-    """An id of the gateway: letters, digits and `_.:-`, at most 200."""
+    """Check an id of the gateway: letters, digits and `_.:-`, at most 200."""
     if not _ID.fullmatch(value):
-        raise BoxError("invalid_request", "the id has characters that an id may not have")
+        raise BoxError("invalid_request", "the id has characters that are not allowed")
     return value
 
 
 def text_field(fields: dict[str, Any], name: str, default: str | None = None) -> str:
-    """A string field; without a default it is required."""
+    """Return a string field; without a default it is required."""
     value = fields.get(name, default)
     if not isinstance(value, str):
         raise BoxError("invalid_request", f"{name} has to be a string", f"/{name}")
@@ -158,12 +158,12 @@ def text_field(fields: dict[str, Any], name: str, default: str | None = None) ->
 
 
 def optional_text(fields: dict[str, Any], name: str) -> str | None:
-    """A string field that may be absent or null."""
+    """Return a string field that may be absent or null."""
     return None if fields.get(name) is None else text_field(fields, name)
 
 
 def number_field(fields: dict[str, Any], name: str, low: int, high: int) -> int:
-    """A whole number within its limits."""
+    """Return an integer within its limits."""
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise BoxError("invalid_request", f"{name} has to be a whole number from {low} to {high}", f"/{name}")
@@ -171,7 +171,7 @@ def number_field(fields: dict[str, Any], name: str, low: int, high: int) -> int:
 
 
 def flag_field(fields: dict[str, Any], name: str) -> bool:
-    """True or false, false when missing."""
+    """Return true or false, false when missing."""
     value = fields.get(name, False)
     if not isinstance(value, bool):
         raise BoxError("invalid_request", f"{name} has to be true or false", f"/{name}")
@@ -179,12 +179,12 @@ def flag_field(fields: dict[str, Any], name: str) -> bool:
 
 
 def optional_number(fields: dict[str, Any], name: str, low: int, high: int) -> int | None:
-    """A whole number within its limits that may be absent or null."""
+    """Return an integer within its limits that may be absent or null."""
     return None if fields.get(name) is None else number_field(fields, name, low, high)
 
 
 def env_field(fields: dict[str, Any], name: str = "env") -> dict[str, str]:
-    """An environment: names to strings without NUL, within a bound on size."""
+    """Return an environment: names to strings without NUL, within a limit on size."""
     value = fields.get(name)
     if value is None:
         return {}
@@ -192,7 +192,7 @@ def env_field(fields: dict[str, Any], name: str = "env") -> dict[str, str]:
         raise BoxError("invalid_request", f"{name} has to be an object of strings", f"/{name}")
     for key, item in value.items():
         if not _ENV_NAME.fullmatch(key):
-            raise BoxError("invalid_request", "not a name of a variable", f"/{name}/{key[:100]}")
+            raise BoxError("invalid_request", "not a valid name of a variable", f"/{name}/{key[:100]}")
         if not isinstance(item, str) or "\0" in item:
             raise BoxError("invalid_request", "a variable has to be a string without NUL", f"/{name}/{key}")
     if sum(len(key) + len(item) for key, item in value.items()) > ENV_BYTES:

@@ -1,4 +1,4 @@
-"""`/codebox/checkpoint`: the whole volume on its way out and in."""
+"""`/codebox/checkpoint`: reads and replaces the whole volume."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ _UNBOUNDED = 1 << 62
 
 @stream_request_body
 class CheckpointHandler(BoxHandler):
-    """What a box is put aside as. Only its gateway reads and writes it."""
+    """The checkpoint of a box. Only its gateway reads and writes it."""
 
     _feed: asyncio.Queue[bytes | None] | None = None
     _work: asyncio.Task[dict[str, Any]] | None = None
     _discarded = 0
 
     async def get(self) -> None:
-        """All files of the volume, with the bound environment. What cannot be finished ends with its connection cut."""
+        """Send all files of the volume, with the bound environment. On failure the connection is cut."""
         about = {"env": self.box.environment.bound}
         fields = {"root": str(self.box.settings.root), "about": about}
         self.set_header("Content-Type", "application/octet-stream")
         await send_chunks(self, self.box.files.workers.stream("pack", fields))
 
     def prepare(self) -> None:
-        """Start to put files back; they come as they are sent."""
+        """Start to restore files while they arrive."""
         if self.request.method != "PUT":
             return
         self.request.connection.set_max_body_size(_UNBOUNDED)  # type: ignore[attr-defined]
-        # One chunk waits, so the sender is slowed to the speed of the disk.
+        # At most one chunk waits, so the sender is slowed to the speed of the disk.
         self._feed = asyncio.Queue(maxsize=1)
         fields = {"root": str(self.box.settings.root)}
         self._work = asyncio.ensure_future(self.box.files.workers.take("unpack", fields, self._feed))
 
     async def data_received(self, chunk: bytes) -> None:
-        """A part of the body."""
+        """Accept a part of the body."""
         if self._feed is None or self._work is None:
             return
         put = asyncio.ensure_future(self._feed.put(chunk))
         await asyncio.wait({put, self._work}, return_when=asyncio.FIRST_COMPLETED)
         if put.done():
             return
-        # It has ended before its time; the answer tells why.
+        # The job has ended early; the response says why.
         put.cancel()
         self._discarded += len(chunk)
         if self._discarded > DISCARD_BYTES and not self._finished:
@@ -58,17 +58,17 @@ class CheckpointHandler(BoxHandler):
             self.send_error(500, exc_info=(type(refusal), refusal, None) if refusal else None)
 
     def on_connection_close(self) -> None:
-        """The client has gone: what it sent until then is half a box, which it throws away."""
+        """The client has gone: the restored part is useless, and the client discards the box."""
         if self._work is not None:
             self._work.cancel()
 
     async def put(self) -> None:
-        """Files and environment are those that were put aside."""
+        """Finish the restore: files and environment are those of the checkpoint."""
         if self._feed is None or self._work is None:
             return
         end = asyncio.ensure_future(self._feed.put(None))
         try:
-            answer = await self._work
+            result = await self._work
         except asyncio.CancelledError:
             if self._work.cancelled():
                 return
@@ -77,8 +77,8 @@ class CheckpointHandler(BoxHandler):
             end.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await end
-        about = answer.get("about")
+        about = result.get("about")
         if not isinstance(about, dict):
-            raise BoxError("invalid_request", "that is not what a box was put aside as")
+            raise BoxError("invalid_request", "the data is not a checkpoint of a box")
         await self.box.bind(env_field(about), None)
         self.send_nothing()

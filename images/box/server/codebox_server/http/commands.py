@@ -24,7 +24,7 @@ class CommandsHandler(BoxHandler):
     """The list of commands."""
 
     async def get(self) -> None:
-        """`{items:[…]}`, oldest first."""
+        """Send `{items:[…]}`, oldest first."""
         self.send_json({"items": [command.to_json() for command in self.box.commands.list()]})
 
 
@@ -51,11 +51,11 @@ class CommandHandler(BoxHandler):
         await self.send_events(command.journal, 0)
 
     async def get(self, command_id: str) -> None:
-        """The command as it stands."""
+        """Send the current state of the command."""
         self.send_json(self.box.commands.get(command_id).to_json())
 
     async def delete(self, command_id: str) -> None:
-        """202 when it is being ended, 204 when it had ended."""
+        """Respond with 202 when the command is being ended, 204 when it had ended."""
         command = self.box.commands.get(command_id)
         if command.state == "done":
             self.send_nothing(204)
@@ -68,7 +68,7 @@ class CommandEventsHandler(BoxHandler):
     """The journal of a command."""
 
     async def get(self, command_id: str) -> None:
-        """Events after `after`, then live."""
+        """Stream events after `after`, then live ones."""
         await self.send_events(self.box.commands.get(command_id).journal, self.after())
 
 
@@ -76,7 +76,7 @@ class CommandInputHandler(BoxHandler):
     """The stdin of a command."""
 
     async def post(self, command_id: str) -> None:
-        """`{text | base64, eof?}`."""
+        """Accept `{text | base64, eof?}`."""
         fields = self.body_fields({"text", "base64", "eof"})
         data = _input(fields)
         eof = flag_field(fields, "eof")
@@ -89,7 +89,7 @@ class CommandInputHandler(BoxHandler):
 def _command(fields: dict[str, Any]) -> str | None:
     command = optional_text(fields, "command")
     if command is not None and "\0" in command:
-        raise BoxError("invalid_request", "a command has no NUL", "/command")
+        raise BoxError("invalid_request", "a command must not contain NUL", "/command")
     return command
 
 

@@ -10,14 +10,14 @@ from codebox_server.http.base import BoxHandler, env_field, text_field
 
 
 class ContextsHandler(BoxHandler):
-    """All contexts; they are removed through `/api/kernels`."""
+    """The list of contexts; they are removed through `/api/kernels`."""
 
     async def get(self) -> None:
-        """`{items:[…]}`."""
+        """Send `{items:[…]}`."""
         self.send_json({"items": self.box.contexts.list()})
 
     async def post(self) -> None:
-        """`{language, cwd?, env?}`: a further kernel, 201."""
+        """Create another kernel from `{language, cwd?, env?}`; 201."""
         fields = self.body_fields({"language", "cwd", "env"})
         language, cwd = text_field(fields, "language"), text_field(fields, "cwd", "")
         languages = self.box.specs.find_kernel_specs()
@@ -29,25 +29,25 @@ class ContextsHandler(BoxHandler):
 
 
 class ContextRestartHandler(BoxHandler):
-    """A fresh kernel under the same id."""
+    """Restarts a kernel under the same id."""
 
     async def post(self, context_id: str) -> None:
-        """The context as it is then."""
+        """Send the context after the restart."""
         self.send_json(await self.box.contexts.restart(context_id))
 
 
 class VariablesHandler(BoxHandler):
-    """What variables a context has."""
+    """The variables of a context."""
 
     async def get(self, context_id: str) -> None:
-        """`{items:[{name, type, shape?, length?, sizeBytes?, preview}], nextCursor}`, sorted by name."""
+        """Send `{items:[{name, type, shape?, length?, sizeBytes?, preview}], nextCursor}`, sorted by name."""
         limit = self.get_query_argument("limit", str(LIST_LIMIT))
         if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit[:6]) <= LIST_LIMIT:
             raise BoxError("invalid_request", f"limit has to be a number from 1 to {LIST_LIMIT}", "/limit")
         after = _decode(self.get_query_argument("cursor", ""))
         context = self.box.contexts.get(context_id)
-        if not self.box.specs.tells_variables(context.language):
-            raise BoxError("invalid_request", f"{context.language} does not tell its variables")
+        if not self.box.specs.lists_variables(context.language):
+            raise BoxError("invalid_request", f"{context.language} cannot list its variables")
         found = await context.variables(int(limit), after)
         items, following = found.get("items"), found.get("following")
         self.send_json(

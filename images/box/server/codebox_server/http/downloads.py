@@ -1,4 +1,4 @@
-"""A file on its way out: conditional, by range, and from the page cache straight into the socket."""
+"""Downloads a file: conditionally, by range, and from the page cache straight into the socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SLICE_BYTES = 4 * 1024 * 1024
 
 
 async def send_file(handler: RequestHandler, fd: int, status: os.stat_result, path: str) -> None:
-    """Answer GET or HEAD for an open regular file."""
+    """Respond to GET or HEAD for an open regular file."""
     tag = etag(status)
     handler.set_header("ETag", tag)
     handler.set_header("Last-Modified", formatdate(status.st_mtime, usegmt=True))
@@ -48,7 +48,7 @@ async def send_file(handler: RequestHandler, fd: int, status: os.stat_result, pa
 
 
 def _range(handler: RequestHandler, status: os.stat_result) -> tuple[int, int]:
-    """The first byte and the one after the last; the first is larger when there is no such range."""
+    """Return the first byte and the one after the last; the first is larger when the range cannot be satisfied."""
     size = status.st_size
     header = handler.request.headers.get("Range")
     # A range has a meaning for GET only.
@@ -81,16 +81,17 @@ def _refuse_range(handler: RequestHandler, size: int) -> None:
 
 async def _send_small(handler: RequestHandler, fd: int, start: int, end: int) -> None:
     data = os.pread(fd, end - start, start)
-    # A file that shrinks meanwhile is answered with what is left of it.
+    # If the file shrinks meanwhile, the response has what is left of it.
     handler.set_header("Content-Length", len(data))
     handler.finish(data)
 
 
 async def _send_large(handler: RequestHandler, fd: int, start: int, end: int) -> None:
-    """Send the headers, take the connection over, and let the kernel copy. The connection closes afterwards."""
+    """Send the headers, take over the connection, and let the operating system copy. The connection closes afterwards.
+    """
     await handler.flush()
     stream = handler.detach()
-    # Tornado's stream closes its own descriptor; ours keeps the connection and belongs to nobody else.
+    # Tornado's stream closes its own descriptor; the duplicate keeps the connection and belongs to us alone.
     out: socket.socket = stream.socket.dup()
     stream.close()
     out.setblocking(False)
@@ -101,11 +102,11 @@ async def _send_large(handler: RequestHandler, fd: int, start: int, end: int) ->
                 async with asyncio.timeout(TRANSFER_STALL_SECONDS):
                     sent = await loop.sock_sendfile(out, file, start, min(_SLICE_BYTES, end - start), fallback=False)
                 if sent == 0:
-                    # The file has shrunk: the reader sees fewer bytes than were announced and knows.
+                    # The file has shrunk: the reader notices, as it receives fewer bytes than announced.
                     return
                 start += sent
     except (ConnectionError, TimeoutError):
-        # The reader has gone or does not read; there is nobody to tell.
+        # The reader has gone or does not read; there is nobody to notify.
         return
     finally:
         out.close()

@@ -21,7 +21,7 @@ class ExecutionsHandler(BoxHandler):
     """The list of executions that have not ended."""
 
     async def get(self) -> None:
-        """`{items:[…]}`, oldest first."""
+        """Send `{items:[…]}`, oldest first."""
         self.send_json({"items": [execution.to_json() for execution in self.box.executions.unfinished()]})
 
 
@@ -35,7 +35,7 @@ class ExecutionHandler(BoxHandler):
         language = self._language(text_field(fields, "language", "python"), context_id)
         env = env_field(fields)
         if env and not self.box.specs.takes_env(language):
-            raise BoxError("invalid_request", f"{language} has no environment for a single run", "/env")
+            raise BoxError("invalid_request", f"{language} does not support an environment for a single run", "/env")
         request = ExecutionRequest(
             id=check_id(execution_id),
             code=text_field(fields, "code"),
@@ -57,12 +57,12 @@ class ExecutionHandler(BoxHandler):
         return asked
 
     async def delete(self, execution_id: str) -> None:
-        """Have it never run: 204 when it was never received, 409 when it may have been."""
+        """Ensure that it never runs: 204 when it was never received, 409 when it may have been."""
         self.box.executions.refuse(check_id(execution_id))
         self.send_nothing()
 
     async def get(self, execution_id: str) -> None:
-        """The execution as it stands."""
+        """Send the current state of the execution."""
         self.send_json(self.box.executions.get(execution_id).to_json())
 
 
@@ -70,26 +70,26 @@ class ExecutionEventsHandler(BoxHandler):
     """The journal of an execution."""
 
     async def get(self, execution_id: str) -> None:
-        """Events after `after`, then live."""
+        """Stream events after `after`, then live ones."""
         await self.send_events(self.box.executions.get(execution_id).journal, self.after())
 
 
 class ExecutionInputHandler(BoxHandler):
-    """The answer to `input()`."""
+    """Input for code that waits in `input()`."""
 
     async def post(self, execution_id: str) -> None:
-        """`{text}`, without its line end."""
+        """Accept `{text}`, without a line end."""
         text = text_field(self.body_fields({"text"}), "text")
         if len(text) > INPUT_BYTES:
             raise BoxError("too_large", f"an input has at most {INPUT_BYTES} characters", "/text")
-        self.box.executions.answer(execution_id, text)
+        self.box.executions.provide_input(execution_id, text)
         self.send_nothing()
 
 
 class ExecutionInterruptHandler(BoxHandler):
-    """The end of a run, variables kept if possible."""
+    """Interrupts a run and keeps its variables if possible."""
 
     async def post(self, execution_id: str) -> None:
-        """202; the end comes as the `done` event."""
+        """Respond with 202; the end comes as the `done` event."""
         self.box.executions.interrupt(execution_id)
         self.send_nothing(202)

@@ -1,4 +1,4 @@
-"""`POST /codebox/files`: operations that are not about the bytes of one file."""
+"""`POST /codebox/files`: operations that do not transfer the bytes of one file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FileOperationsHandler(WorkHandler):
     """One operation, named by `op`."""
 
     async def post(self) -> None:
-        """Do it and answer the entry: 201 when there is something new, 200 when it was moved or was there."""
+        """Do it and respond with the entry: 201 when something is new, 200 when it was moved or existed before."""
         fields = self.body_fields(set().union({"op"}, *_FIELDS.values()))
         op = text_field(fields, "op")
         if op not in _FIELDS:
@@ -39,9 +39,9 @@ class FileOperationsHandler(WorkHandler):
             "extract": self._extract,
             "fetch": self._fetch,
         }
-        answer = await self.while_connected(does[op](fields))  # type: ignore[arg-type]
-        if answer is not None:
-            self.send_json(*answer)
+        outcome = await self.while_connected(does[op](fields))  # type: ignore[arg-type]
+        if outcome is not None:
+            self.send_json(*outcome)
 
     async def _mkdir(self, fields: dict[str, Any]) -> tuple[dict[str, Any], int]:
         entry, is_new = await self.box.files.operations.make_folder(text_field(fields, "path"))

@@ -13,10 +13,10 @@ _PATTERN_LENGTH = 1000
 
 
 class FileSearchHandler(WorkHandler):
-    """One page of what is found."""
+    """One page of results."""
 
     async def get(self) -> None:
-        """`{items, nextCursor, complete}`."""
+        """Send `{items, nextCursor, complete}`."""
         path = self.get_query_argument("path", "")
         name, content = self._pattern("name"), self._pattern("content")
         if name is None and content is None:
@@ -40,9 +40,9 @@ class FileSearchHandler(WorkHandler):
             "limit": self.number_argument("limit", 100, LIST_LIMIT_MAX),
             "cursor": self.get_query_argument("cursor", None),
         }
-        answer = await self.while_connected(self.box.files.workers.run("search", fields, SEARCH_KILL_SECONDS))
-        if answer is not None:
-            self.send_json(answer)
+        page = await self.while_connected(self.box.files.workers.run("search", fields, SEARCH_KILL_SECONDS))
+        if page is not None:
+            self.send_json(page)
 
     def _pattern(self, name: str) -> str | None:
         value = self.get_query_argument(name, None, strip=False)

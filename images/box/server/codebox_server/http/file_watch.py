@@ -1,4 +1,4 @@
-"""`GET /codebox/files:watch`: the changes of the working folder as they happen."""
+"""`GET /codebox/files:watch`: streams changes of the working folder."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from codebox_server.runs.journal import encode
 
 
 class FileWatchHandler(BoxHandler):
-    """One reader. Its first line is `ready`, and `reset` follows when what it asks for is no longer known."""
+    """One reader. Its first line is `ready`, followed by `reset` when the requested changes are no longer known."""
 
     _task: asyncio.Task[Any] | None = None
 
     async def get(self) -> None:
-        """Changes below `path` after version `after`, or from now on."""
+        """Stream changes below `path` after version `after`, or from now on."""
         path = self.get_query_argument("path", "")
         recursive = self.get_query_argument("recursive", "true")
         if recursive not in ("true", "false"):
@@ -54,7 +54,7 @@ class FileWatchHandler(BoxHandler):
         try:
             await self._task
         except (asyncio.CancelledError, iostream.StreamClosedError):
-            # The reader has gone; the watch goes on, so that it can come back.
+            # The reader has gone; the watch continues, so that it can come back.
             return
         self.finish()
 

@@ -1,4 +1,4 @@
-"""`/codebox/files`: bytes in and out of the working folder."""
+"""`/codebox/files`: uploads and downloads in the working folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from codebox_server.http.conditions import check_absent, check_unchanged
 from codebox_server.http.downloads import send_file
 
 _UNBOUNDED = 1 << 62
-# Never waits for the other end of a FIFO and never makes a terminal ours.
+# Never waits for the other end of a FIFO and never acquires a controlling terminal.
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -34,13 +34,14 @@ class FilesHandler(BoxHandler):
     _discarded = 0
 
     def decode_argument(self, value: bytes, name: str | None = None) -> str:
-        """The path may have bytes that are not UTF-8, as names of files may."""
+        """Decode a path, which may have bytes that are not UTF-8, as file names may."""
         return os.fsdecode(value) if name is None else super().decode_argument(value, name)
 
     def prepare(self) -> None:
-        """Open the temporary file of an upload, or note why it is refused.
+        """Open the temporary file of an upload, or record why it is refused.
 
-        The refusal is told when the body has come: a client that still sends would see a broken connection instead.
+        The refusal is sent after the body has arrived: a client that still sends would see a broken connection
+        instead.
         """
         if self.request.method != "PUT":
             return
@@ -58,7 +59,7 @@ class FilesHandler(BoxHandler):
         self._upload = Upload(str(self.box.settings.upload))
 
     async def data_received(self, chunk: bytes) -> None:
-        """A part of the body; the client is slowed to the speed of the disk."""
+        """Accept a part of the body; the client is slowed to the speed of the disk."""
         if self._upload is None:
             self._discard(len(chunk))
             return
@@ -71,7 +72,7 @@ class FilesHandler(BoxHandler):
     def _discard(self, size: int) -> None:
         self._discarded += size
         if self._discarded > DISCARD_BYTES and self._refusal is not None and not self._finished:
-            # Too much to wait for: the client learns it from the answer or from the end of the connection.
+            # Too much to wait for: the client learns of it from the response or from the end of the connection.
             self.set_header("Connection", "close")
             refusal = self._refusal
             self.send_error(500, exc_info=(type(refusal), refusal, None))
@@ -81,11 +82,11 @@ class FilesHandler(BoxHandler):
         self._drop_upload()
 
     def on_finish(self) -> None:
-        """Whatever happened, no temporary file remains."""
+        """Ensure that no temporary file remains."""
         self._drop_upload()
 
     async def put(self, path: str) -> None:
-        """Put the uploaded file in place: 201, or 200 when it replaced one."""
+        """Move the uploaded file into place: 201, or 200 when it replaced one."""
         if self._refusal is not None:
             raise self._refusal
         upload, self._upload = self._upload, None
@@ -109,7 +110,7 @@ class FilesHandler(BoxHandler):
         self.send_json({**entry(path, status), "etag": etag(status)}, 200 if existed else 201)
 
     async def get(self, path: str) -> None:
-        """The bytes of a file, whole or a range, or one page of a folder."""
+        """Send the bytes of a file, whole or a range, or one page of a folder."""
         target = resolve(str(self.box.settings.data), path)
         fd = os.open(target, _OPEN_FLAGS)
         try:
@@ -118,7 +119,7 @@ class FilesHandler(BoxHandler):
                 await self._send_folder(target, path)
                 return
             if self.get_query_argument("as", None) is not None:
-                raise BoxError("invalid_request", "only a folder can be had as an archive", "/query/as")
+                raise BoxError("invalid_request", "only a folder can be downloaded as an archive", "/query/as")
             if not stat.S_ISREG(status.st_mode):
                 raise BoxError("invalid_request", "not a file or folder")
             await send_file(self, fd, status, path)
@@ -126,11 +127,11 @@ class FilesHandler(BoxHandler):
             os.close(fd)
 
     async def head(self, path: str) -> None:
-        """The headers of GET."""
+        """Send the headers of GET."""
         await self.get(path)
 
     async def delete(self, path: str) -> None:
-        """Remove a file, a link, or a folder with all in it."""
+        """Remove a file, a link, or a folder with its contents."""
         if not path:
             raise BoxError("invalid_request", "the root folder cannot be deleted")
         target = resolve(str(self.box.settings.data), path)
@@ -159,7 +160,7 @@ class FilesHandler(BoxHandler):
         self.send_json(await asyncio.to_thread(list_folder, target, path, limit, cursor, depth))
 
     def _check_target(self, target: str) -> bool:
-        """Whether there is a file to replace. Raises when the target or a precondition forbids it."""
+        """Return whether there is a file to replace. Raises when the target or a precondition forbids it."""
         status = look(target)
         check_unchanged(self.request.headers, status)
         check_absent(self.request.headers, status)
@@ -167,7 +168,7 @@ class FilesHandler(BoxHandler):
         return status is not None
 
     def _guarded(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """From the check of a precondition to what it guards no other such request gets in between."""
+        """Between the check of a precondition and the change that it guards, no other such request may run."""
         if any(name in self.request.headers for name in ("If-Match", "If-Unmodified-Since", "If-None-Match")):
             return self.box.files.guard
         return contextlib.nullcontext()

@@ -12,10 +12,10 @@ from codebox_server.packages.sources import MANAGERS
 
 
 class PackagesHandler(BoxHandler):
-    """The list of what is installed."""
+    """The list of installed packages."""
 
     async def get(self) -> None:
-        """`{items:[{name, version, source}], nextCursor}` by name; the cursor is the last name of a page."""
+        """Send `{items:[{name, version, source}], nextCursor}` by name; the cursor is the last name of a page."""
         manager = _manager(self.get_query_argument("manager", "pip"))
         after = self.get_query_argument("cursor", "")
         limit = self.get_query_argument("limit", str(LIST_LIMIT))
@@ -28,10 +28,10 @@ class PackagesHandler(BoxHandler):
 
 
 class InstallationHandler(BoxHandler):
-    """One installation, which is a command from then on."""
+    """One installation, which then is a command."""
 
     async def put(self, command_id: str) -> None:
-        """`{manager, packages, timeoutMs, cpuLimitMs}`: install, and stream the events of the command."""
+        """Install `{manager, packages, timeoutMs, cpuLimitMs}`, and stream the events of the command."""
         fields = self.body_fields({"manager", "packages", "timeoutMs", "cpuLimitMs"})
         timeout = None if fields.get("timeoutMs") is None else number_field(fields, "timeoutMs", 1, TIMEOUT_MS_MAX)
         cpu_limit = optional_number(fields, "cpuLimitMs", 1, CPU_LIMIT_MS_MAX)
@@ -54,7 +54,7 @@ def _packages(fields: dict[str, Any]) -> list[str]:
     for index, package in enumerate(packages):
         pointer = f"/packages/{index}"
         if not isinstance(package, str) or not 1 <= len(package) <= PACKAGE_SPEC or not package.isprintable():
-            raise BoxError("invalid_request", f"a package is a line of 1 to {PACKAGE_SPEC} characters", pointer)
+            raise BoxError("invalid_request", f"a package is one line of 1 to {PACKAGE_SPEC} characters", pointer)
         if package.startswith("-") or package != package.strip():
-            raise BoxError("invalid_request", "a package is no option and has no spaces around it", pointer)
+            raise BoxError("invalid_request", "a package must not be an option or have spaces around it", pointer)
     return packages

@@ -25,7 +25,7 @@ _ID = r"([^/]+)"
 
 
 def routes(box: Box) -> list[URLSpec]:
-    """URL rules with their handlers; they stand before Jupyter's own."""
+    """Return URL rules with their handlers; they precede Jupyter's own."""
     paths: list[tuple[str, type[RequestHandler]]] = [
         (r"/codebox/health", system.HealthHandler),
         (r"/codebox/warm", system.WarmHandler),

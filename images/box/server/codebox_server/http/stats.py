@@ -7,9 +7,9 @@ from codebox_server.system.volume import volume
 
 
 class StatsHandler(BoxHandler):
-    """What only the box can tell about its use; the rest is counted outside."""
+    """The usage that only the box can measure; the rest is measured outside."""
 
     async def get(self) -> None:
-        """`{disk: {usedBytes, limitBytes} | null}`: null when the volume cannot be asked."""
+        """Send `{disk: {usedBytes, limitBytes} | null}`: null when the volume cannot be read."""
         found = volume(str(self.box.settings.root))
         self.send_json({"disk": None if found is None else found.to_json()})

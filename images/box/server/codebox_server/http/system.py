@@ -13,7 +13,7 @@ _FAULTS_OF_A_PATH = ("conflict", "not_found", "invalid_request")
 
 
 class HealthHandler(BoxHandler):
-    """Answers once the server can serve."""
+    """Responds once the server can serve."""
 
     async def get(self) -> None:
         """`{"status":"ok","instance":"…","languages":[…]}`."""
@@ -25,7 +25,7 @@ class WarmHandler(BoxHandler):
     """Makes a box ready for an owner who is not known yet."""
 
     async def post(self) -> None:
-        """`{languages}`: answers once a kernel of each has shown that it works."""
+        """Accept `{languages}`; respond once a kernel of each language has proven that it works."""
         languages = self.body_fields({"languages"}).get("languages")
         known = self.box.specs.find_kernel_specs()
         if not isinstance(languages, list) or not all(isinstance(one, str) and one in known for one in languages):
@@ -47,12 +47,13 @@ def _files_field(fields: dict[str, Any]) -> list[tuple[str, bytes]]:
 
 
 class BindHandler(BoxHandler):
-    """What a warm box is told when it gets an owner."""
+    """Gives a warm box its owner's settings."""
 
     async def post(self) -> None:
-        """`{env, network?, files?}`: replace the bound environment and write files, in their order.
+        """Accept `{env, network?, files?}`: replace the bound environment and write files, in their order.
 
-        Answers once everything has the environment, kernels that live too. A file that cannot be is invalid_request.
+        Responds once everything has the environment, including running kernels. A file that cannot be written is
+        invalid_request.
         """
         fields = self.body_fields({"env", "network", "files"})
         network = optional_text(fields, "network")
@@ -72,10 +73,12 @@ class BindHandler(BoxHandler):
 
 
 class StopHandler(BoxHandler):
-    """The end of all that runs, because it may have no more CPU time. Files stay."""
+    """Ends everything that runs because the CPU time is spent. Files stay."""
 
     async def post(self) -> None:
-        """`{detail, quota}`, for the causes. Answers when terminals have ended; those of runs come as their `done`."""
+        """Accept `{detail, quota}` for the causes. Responds when terminals have ended; the ends of runs are their
+        `done` events.
+        """
         fields = self.body_fields({"detail", "quota"})
         quota = fields.get("quota")
         if not isinstance(quota, dict):

@@ -26,7 +26,7 @@ class TerminalsHandler(BoxHandler):
     """The list of terminals."""
 
     async def get(self) -> None:
-        """`{items:[…]}`, oldest first."""
+        """Send `{items:[…]}`, oldest first."""
         self.send_json({"items": [terminal.to_json() for terminal in self.box.terminals.list()]})
 
 
@@ -34,7 +34,7 @@ class TerminalHandler(BoxHandler):
     """One terminal."""
 
     async def put(self, terminal_id: str) -> None:
-        """`{cols, rows, cwd?}`: start a shell; 201."""
+        """Start a shell from `{cols, rows, cwd?}`; 201."""
         fields = self.body_fields({"cols", "rows", "cwd"})
         request = TerminalRequest(
             id=check_id(terminal_id),
@@ -49,7 +49,7 @@ class TerminalHandler(BoxHandler):
         self.send_json((await self.box.crowd.making_room(start)).to_json(), 201)
 
     async def get(self, terminal_id: str) -> None:
-        """The terminal as it stands."""
+        """Send the current state of the terminal."""
         self.send_json(self.box.terminals.get(terminal_id).to_json())
 
     async def delete(self, terminal_id: str) -> None:
@@ -67,24 +67,25 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
     sending: asyncio.Task[None] | None = None
 
     async def get(self, terminal_id: str) -> None:
-        """Become a WebSocket, or answer 404. `cols` and `rows` resize the screen first."""
+        """Become a WebSocket, or respond with 404. `cols` and `rows` resize the screen first."""
         self.terminal = self.box.terminals.get(terminal_id)
         self.size = {name: self._side(name) for name in ("cols", "rows") if self.get_query_argument(name, None)}
         await websocket.WebSocketHandler.get(self)
 
     def check_origin(self, origin: str) -> bool:
-        """Only the gateway reaches this socket."""
+        """Accept any origin: only the gateway reaches this socket."""
         return True
 
     def open(self, *args: str, **kwargs: str) -> None:
-        """Send the end of what was put out, then what follows."""
+        """Send the end of the earlier output, then what follows."""
         if self.size:
             self._resize(self.size)
         self.reader, replayed = self.terminal.attach()
         self.sending = asyncio.ensure_future(self._send(replayed))
 
     async def on_message(self, message: str | bytes) -> None:
-        """Keys, or `{type:"resize", cols, rows}`. The next message is read when this one has been taken."""
+        """Accept keystrokes, or `{type:"resize", cols, rows}`. The next message is read once this one is written.
+        """
         if isinstance(message, str):
             self._control(message)
             return
@@ -96,7 +97,7 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
             await self._tell({"type": "error", "code": "too_many_requests", "detail": detail})
 
     def on_close(self) -> None:
-        """The terminal goes on without this client."""
+        """Detach; the terminal continues without this client."""
         if self.sending is not None:
             self.sending.cancel()
             self.terminal.detach(self.reader)
@@ -114,7 +115,7 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
     def _side(self, name: str) -> int:
         value = self.get_query_argument(name)
         if not value.isascii() or not value.isdigit() or len(value) > 4 or not 1 <= int(value) <= TERMINAL_SIDE_MAX:
-            raise BoxError("invalid_request", f"{name} is not the size of a screen", f"/{name}")
+            raise BoxError("invalid_request", f"{name} is not a valid screen size", f"/{name}")
         return int(value)
 
     async def _send(self, replayed: int) -> None:
@@ -131,7 +132,7 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
         except TimeoutError:
             self.close(1013, "the reader is too slow")
         except websocket.WebSocketClosedError:
-            # The client has left; the terminal goes on.
+            # The client has left; the terminal continues.
             return
         except Exception:
             _log.exception("the socket of a terminal failed")

@@ -1,4 +1,4 @@
-"""`/codebox/tunnel/{port}`: the connection becomes one to a server inside the box."""
+"""`/codebox/tunnel/{port}`: turns the connection into one to a server inside the box."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ _PORT_MAX = 65_535
 
 
 class TunnelHandler(BoxHandler):
-    """The gateway speaks to the server itself; nothing here knows what is said."""
+    """The gateway talks to the server itself; the data is opaque here."""
 
     async def get(self, port: str) -> None:
-        """101 and then raw bytes. 502 `unreachable` when nothing listens, 429 when too many tunnels are open."""
+        """Respond with 101 and then raw bytes. 502 `unreachable` when nothing listens, 429 when too many tunnels are
+        open.
+        """
         number = int(port)
         if not 1 <= number <= _PORT_MAX:
             raise BoxError("invalid_request", "not a port")
         if self.request.headers.get("Upgrade", "").lower() != "tunnel":
-            raise BoxError("invalid_request", "a tunnel is asked for by Upgrade: tunnel")
+            raise BoxError("invalid_request", "a tunnel needs the header Upgrade: tunnel")
         async with self.box.tunnels.place():
             far = await connect(number)
             near = self._take_over()
             try:
                 await asyncio.get_running_loop().sock_sendall(near, _ACCEPTED)
             except OSError:
-                # Whoever asked has gone.
+                # The requester has gone.
                 near.close()
                 far.close()
                 return
             await join(near, far)
 
     def _take_over(self) -> socket.socket:
-        # The gateway says nothing before it is accepted, so Tornado has read nothing of it yet. Its stream closes its
-        # own descriptor; ours keeps the connection and belongs to nobody else.
+        # The gateway sends nothing before it is accepted, so Tornado has read none of its data. Tornado's stream closes
+        # its own descriptor; the duplicate keeps the connection and belongs to us alone.
         stream = self.detach()
         near: socket.socket = stream.socket.dup()
         stream.close()

@@ -1,4 +1,4 @@
-"""Requests that take long: when the client goes away, what was done for it is given up."""
+"""Long requests: when the client disconnects, the work for it is cancelled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class WorkHandler(BoxHandler):
     _work: asyncio.Task[Any] | None = None
 
     async def while_connected(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What the work returns; None when the client has gone, and then there is nobody to answer."""
+        """Return the result of the work; None when the client has gone, so that there is nobody to respond to."""
         self._work = asyncio.ensure_future(work)
         try:
             return await self._work

@@ -1,4 +1,4 @@
-"""The open sockets to one incarnation of a kernel: shell, iopub, stdin."""
+"""The open sockets to one process of a kernel: shell, iopub, stdin."""
 
 from __future__ import annotations
 
@@ -45,38 +45,38 @@ class KernelChannel:
         context: zmq.Context[Any] = zmq.Context.shadow(self._manager.context.underlying)
         socket = context.socket(kind)
         socket.linger = 0
-        # The kernel binds later than we connect: try again soon, not after the default of 100 ms.
+        # The kernel binds after we connect: retry soon, not after the default of 100 ms.
         socket.reconnect_ivl = _RECONNECT_MS
-        # What waits here is memory of the server; beyond it the kernel waits.
+        # Queued messages are memory of the server; beyond this limit the kernel waits.
         socket.rcvhwm = _RECEIVE_QUEUE
         socket.setsockopt(zmq.MAXMSGSIZE, KERNEL_MESSAGE_BYTES)
         if kind == zmq.SUB:
             socket.subscribe(b"")
         else:
-            # The kernel asks for input at the identity that sent the request, on another socket.
+            # The kernel requests input at the identity that sent the request, on another socket.
             socket.identity = self._session.bsession
         socket.connect(f"ipc://{self._manager.ip}-{getattr(self._manager, name + '_port')}")
         self._sockets[name] = socket
         self._loop.add_reader(socket.fileno(), self._drain, name)
 
     async def ready(self) -> None:
-        """Wait until the kernel answers and knows our subscription. Raises CancelledError when this is closed."""
+        """Wait until the kernel responds and knows our subscription. Raises CancelledError when this is closed."""
         request = self._session.msg("kernel_info_request")
         self._send("shell", request)
         await self._info
-        # A kernel that does not welcome subscribers has had ours by now.
+        # A kernel that does not send a welcome has received our subscription by now.
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._welcome), _WELCOME_SECONDS)
 
     def execute(self, code: str, env: dict[str, str]) -> str:
-        """Send an execute request; returns its message id, by which its outputs are known."""
+        """Send an execute request; return its message id, which its outputs carry."""
         content = {
             "code": code,
             "silent": False,
             "store_history": True,
             "user_expressions": {},
             "allow_stdin": True,
-            # An error must not abort what other clients of this kernel have queued.
+            # An error must not abort requests that other clients of this kernel have queued.
             "stop_on_error": False,
         }
         request = self._session.msg("execute_request", content, metadata={"codebox": {"env": env}})
@@ -84,12 +84,14 @@ class KernelChannel:
         return str(request["header"]["msg_id"])
 
     async def prove(self, code: str, seconds: float) -> bool:
-        """Whether code that prints nothing runs to its end; it is not counted. Raises as `ask` does."""
+        """Whether code that prints nothing runs to its end; it does not count as an execution. Raises as `ask` does."""
         content = {"code": code, "silent": True, "store_history": False, "allow_stdin": False, "stop_on_error": False}
         return (await self.ask("execute_request", content, seconds)).get("status") == "ok"
 
     async def ask(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """The content of the reply to a request of our own. Raises TimeoutError, CancelledError when this is closed."""
+        """Return the content of the reply to a request of our own. Raises TimeoutError, CancelledError when this is
+        closed.
+        """
         request = self._session.msg(kind, content)
         number = str(request["header"]["msg_id"])
         reply = self._asked[number] = self._loop.create_future()
@@ -101,11 +103,11 @@ class KernelChannel:
             del self._asked[number]
 
     def reply_input(self, text: str) -> None:
-        """Answer the pending question of the kernel."""
+        """Reply to the pending input request of the kernel."""
         self._send("stdin", self._session.msg("input_reply", {"value": text, "status": "ok"}))
 
     def renew_iopub(self) -> None:
-        """Subscribe anew: ZeroMQ gives a connection up for good that brought a message past the bound."""
+        """Subscribe anew: ZeroMQ permanently drops a connection that delivered a message beyond the limit."""
         if self.closed:
             return
         old = self._sockets["iopub"]
@@ -128,16 +130,16 @@ class KernelChannel:
         if self.closed:
             return
         socket = self._sockets[name]
-        # A full queue towards a kernel that does not read: the ladder of the run deals with such a kernel.
+        # The queue of a kernel that does not read is full: the escalation of the run deals with such a kernel.
         with contextlib.suppress(zmq.Again):
             socket.send_multipart(self._session.serialize(message), zmq.NOBLOCK)
-        # The descriptor is edge-triggered, and sending may have consumed the edge of something received.
+        # The descriptor is edge-triggered, and sending may have consumed the edge of a received message.
         self._loop.call_soon(self._drain, name)
 
     def _drain(self, name: str) -> None:
         listener = self._listeners[name]
         for _ in range(DRAIN_MESSAGES):
-            # Asked first: an exception for "nothing there" costs more than the question.
+            # Checked first: an exception for "no message" costs more than this check.
             if self.closed or not self._sockets[name].getsockopt(zmq.EVENTS) & zmq.POLLIN:
                 return
             frames = self._sockets[name].recv_multipart(zmq.NOBLOCK)
@@ -149,15 +151,15 @@ class KernelChannel:
             elif message.kind == "kernel_info_reply":
                 _resolve(self._info)
             elif message.parent_id in self._asked:
-                self._on_answer(name, message)
+                self._on_reply(name, message)
             else:
                 listener(message)
         # More is waiting: let the rest of the server have its turn first.
         self._loop.call_soon(self._drain, name)
 
-    def _on_answer(self, name: str, message: Message) -> None:
+    def _on_reply(self, name: str, message: Message) -> None:
         waiter = self._asked[message.parent_id]
-        # Its status comes on another channel and tells nothing.
+        # Its status comes on another channel and carries no information.
         if name == "shell" and not waiter.done():
             waiter.set_result(message.content())
 

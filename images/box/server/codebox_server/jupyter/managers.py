@@ -1,4 +1,4 @@
-"""Jupyter's kernel managers, told where kernels run, with which environment, and who wants to know of their lives."""
+"""Jupyter's kernel managers, with our folders and environments, and with notifications about the life of kernels."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from codebox_server.system.process import place_below
 
 
 class KernelObserver(Protocol):
-    """Told what happens to kernels, whoever asked for it (our own API or a stock Jupyter client)."""
+    """Notified of what happens to kernels, whoever caused it (our own API or a stock Jupyter client)."""
 
     def kernel_starting(self) -> None:
-        """A kernel is asked for; raises BoxError when there is no room."""
+        """A kernel is requested; raises BoxError when there is no room."""
 
     def kernel_started(self, kernel_id: str) -> None:
-        """A kernel is in the list now."""
+        """A kernel has been added to the list."""
 
     def kernel_restarting(self, kernel_id: str) -> None:
         """Its process is about to be replaced."""
@@ -46,15 +46,15 @@ class BoxKernelManager(ServerKernelManager):
     """One kernel: over ipc, in the working folder, with the bound environment, never restarted by a timer."""
 
     transport = Unicode("ipc", config=True)
-    # Plain attributes in place of the stock traits: they change with every run, and a checked assignment costs more
-    # than the rest of the bookkeeping together.
+    # Plain attributes instead of the stock traits: they change with every run, and a checked assignment costs more than
+    # the rest of the bookkeeping together.
     execution_state: str | None = None  # type: ignore[assignment]
     last_activity: datetime.datetime | None = None  # type: ignore[assignment]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._own_env: dict[str, str] | None = None
-        # What its process has.
+        # The environment of its process.
         self.environment: dict[str, str] = {}
 
     @default("autorestart")
@@ -63,7 +63,7 @@ class BoxKernelManager(ServerKernelManager):
 
     @observe("kernel_name")
     def _kernel_name_changed(self, change: Any) -> None:
-        # The stock observer renames "python" to "python3"; here a kernel is named as its language.
+        # The stock observer renames "python" to "python3"; here the name of a kernel is its language.
         self._kernel_spec = None
         if change["new"] == "python3":
             self.kernel_name = "python"
@@ -77,16 +77,16 @@ class BoxKernelManager(ServerKernelManager):
         kwargs["env"] = dict(self.environment)
         kwargs.setdefault("cwd", str(manager.root_dir))
         if not manager.kernel_logs:
-            # What code writes past the capture must not fill the log of the host.
+            # Output of code that bypasses the capture must not fill the log of the host.
             kwargs["stdout"] = kwargs["stderr"] = subprocess.DEVNULL
         return await super()._async_pre_start_kernel(**kwargs)
 
     def wanted_environment(self) -> dict[str, str]:
-        """What a process would have that started now."""
+        """Return the environment that a process started now would have."""
         return {**self.parent.kernel_env(), **(self._own_env or {})}
 
     async def _async_wait(self, pollinterval: float = 0.1) -> None:
-        # Stock looks again every 100 ms.
+        # Stock Jupyter polls every 100 ms.
         if self.provisioner is not None:
             await self.provisioner.wait()
 
@@ -96,15 +96,15 @@ class BoxKernelManager(ServerKernelManager):
 
 
 class BoxMappingKernelManager(AsyncMappingKernelManager):
-    """All kernels of the box. Stock REST and WebSocket work on it; an observer hears of every change."""
+    """All kernels of the box. Stock REST and WebSocket work on it; an observer is notified of every change."""
 
     observer = AnyTrait()
     last_kernel_activity: datetime.datetime | None = None  # type: ignore[assignment]
     kernel_env: Callable[[], dict[str, str]] = AnyTrait()
     kernel_logs = AnyTrait(False)
-    # How long a kernel has to answer for the first time.
+    # How long a kernel may take to respond for the first time.
     kernel_start_seconds = AnyTrait(KERNEL_START_SECONDS)
-    # Makes Python kernels; without one they are started as stock.
+    # Forks Python kernels; without it they are started as in stock Jupyter.
     forks: ForkServer | None = AnyTrait(None)
 
     def __init__(self, **kwargs: Any) -> None:
@@ -120,10 +120,10 @@ class BoxMappingKernelManager(AsyncMappingKernelManager):
         return "python"
 
     def start_watching_activity(self, kernel_id: str) -> None:
-        """Nothing: the context of the kernel reads its messages anyway and keeps its state and times."""
+        """Do nothing: the context of the kernel reads its messages anyway and keeps its state and times."""
 
     def stop_watching_activity(self, kernel_id: str) -> None:
-        """Nothing, for the same reason."""
+        """Do nothing, for the same reason."""
 
     async def _async_start_kernel(self, **kwargs: Any) -> str:
         known = kwargs.get("kernel_id") in self
@@ -158,20 +158,22 @@ class BoxMappingKernelManager(AsyncMappingKernelManager):
     restart_kernel = _async_restart_kernel
 
     def interrupt_kernel(self, kernel_id: str) -> Any:
-        """Interrupt on behalf of a stock client; answers a coroutine as the stock method does."""
+        """Interrupt on behalf of a stock client; returns a coroutine as the stock method does."""
         self._check_kernel_id(kernel_id)
         self.observer.kernel_interrupted(kernel_id)
         return super().interrupt_kernel(kernel_id)
 
     def relative(self, folder: str) -> str:
-        """A folder as callers name it: relative to the working folder, which is ""; one outside of it as it is."""
+        """Return a folder relative to the working folder, which is ""; a folder outside of it stays absolute."""
         root = str(self.root_dir)
         return folder[len(root) :].strip("/") if folder == root or folder.startswith(f"{root}/") else folder
 
     def folder_is_there(self, kernel_id: str) -> bool:
-        """Whether a kernel could start anew where it has started."""
+        """Whether the folder in which a kernel was started still exists, so that it can be restarted."""
         return os.path.isdir(self.get_kernel(kernel_id).provisioner.cwd)
 
     async def renew(self, kernel_id: str) -> None:
-        """Kill what is left of the kernel's process and start a new one under the same id, without telling anybody."""
+        """Kill what is left of the kernel's process and start a new one under the same id, without notifying the
+        observer.
+        """
         await self.get_kernel(kernel_id).restart_kernel(now=True)

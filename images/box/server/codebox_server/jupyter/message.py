@@ -1,4 +1,4 @@
-"""Messages of the Jupyter protocol as they come off the wire, read no further than needed."""
+"""Messages of the Jupyter protocol as they arrive, parsed no further than needed."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 from typing import Any, NamedTuple
 
 _DELIMITER = b"<IDS|MSG>"
-# NaN and Infinity are not JSON; a reader of our events could not parse them. One decoder: making it costs more than
-# most messages.
+# NaN and Infinity are not JSON; a reader of our events could not parse them. There is one decoder, as creating it costs
+# more than decoding most messages.
 _decoder = json.JSONDecoder(parse_constant=lambda _: None)
 
 
 class Message(NamedTuple):
-    """Type, the id of the request it belongs to, and the JSON frames that are decoded on demand."""
+    """Type, the id of the request that it belongs to, and the JSON frames, which are decoded on demand."""
 
     kind: str
     parent_id: str
@@ -21,19 +21,19 @@ class Message(NamedTuple):
     raw_content: bytes
 
     def content(self) -> dict[str, Any]:
-        """The content; empty when it is not a JSON object."""
+        """Return the content; empty when it is not a JSON object."""
         return _object(self.raw_content)
 
     def metadata(self) -> dict[str, Any]:
-        """The metadata; empty when it is not a JSON object."""
+        """Return the metadata; empty when it is not a JSON object."""
         return _object(self.raw_metadata)
 
 
 def parse(frames: list[bytes]) -> Message | None:
-    """A message, or None when the frames are not one.
+    """Return a message, or None when the frames are not one.
 
-    The signature is not checked: its key lies in the same box as the code that could forge a message, and whatever
-    comes from a kernel is bounded and typed on its way out instead.
+    The signature is not checked: its key is in the same box as the code that could forge a message. Instead,
+    whatever comes from a kernel is bounded and typed before it is sent on.
     """
     try:
         at = frames.index(_DELIMITER) + 2
@@ -51,26 +51,26 @@ def parse(frames: list[bytes]) -> Message | None:
 
 
 def text(content: dict[str, Any], name: str) -> str:
-    """A field that has to be text; anything else is shown as JSON."""
+    """Return a text field; anything else is converted to JSON text."""
     value = content.get(name, "")
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def mime(content: dict[str, Any]) -> dict[str, Any]:
-    """The MIME bundle of a display: names to text or JSON."""
+    """Return the MIME bundle of a display: names to text or JSON."""
     data = content.get("data")
     return data if isinstance(data, dict) else {}
 
 
 def display_id(content: dict[str, Any]) -> str | None:
-    """The id by which a display can be updated."""
+    """Return the id by which a display can be updated."""
     transient = content.get("transient")
     value = transient.get("display_id") if isinstance(transient, dict) else None
     return value if isinstance(value, str) else None
 
 
 def dropped_bytes(content: dict[str, Any]) -> int:
-    """What our kernels have left out of a display and replaced by a placeholder; 0 when nothing."""
+    """Return how many bytes our kernels replaced by a placeholder in a display; 0 when nothing."""
     metadata = content.get("metadata")
     own = metadata.get("codebox") if isinstance(metadata, dict) else None
     value = own.get("droppedBytes") if isinstance(own, dict) else None

@@ -1,4 +1,4 @@
-"""The kernel specs of the box: of this package, and of the image. A kernel is named as its language."""
+"""The kernel specs of the box: those of this package and of the image. The name of a kernel is its language."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ALIASES = {"python3": "python"}
 
 
 class BoxKernelSpecManager(KernelSpecManager):
-    """Knows these languages only, whatever else the machine has installed."""
+    """Offers these languages only, whatever else the machine has installed."""
 
     image_kernels = Unicode(help="A folder with one folder per further language.").tag(config=True)
 
@@ -32,11 +32,11 @@ class BoxKernelSpecManager(KernelSpecManager):
     def _folders(self) -> dict[str, str]:
         specs = sorted(Path(self.image_kernels).glob("*/kernel.json")) if self.image_kernels else []
         brought = {spec.parent.name: str(spec.parent) for spec in specs if _NAME.fullmatch(spec.parent.name)}
-        # What this package has cannot be replaced by the image.
+        # The image cannot replace the kernels of this package.
         return {**brought, **{language: f"{_FOLDER}/{language}" for language in _OWN}}
 
     def find_kernel_specs(self) -> dict[str, str]:
-        """Language to folder."""
+        """Map languages to folders."""
         return dict(self._folders)
 
     def takes_env(self, language: str) -> bool:
@@ -46,20 +46,20 @@ class BoxKernelSpecManager(KernelSpecManager):
         own = self.get_kernel_spec(language).metadata.get("codebox")
         return isinstance(own, dict) and own.get("env") is True
 
-    def tells_variables(self, language: str) -> bool:
-        """Whether its kernel knows our request for them."""
+    def lists_variables(self, language: str) -> bool:
+        """Whether its kernel supports our request for variables."""
         return language in _OWN
 
     def takes_environment(self, language: str) -> bool:
-        """Whether its kernel can be given another environment while it runs."""
+        """Whether the environment of its kernel can be changed while it runs."""
         return language in _OWN
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """The spec of a language; raises NoSuchKernel."""
+        """Return the spec of a language; raises NoSuchKernel."""
         return super().get_kernel_spec(_ALIASES.get(kernel_name, kernel_name))
 
     def get_all_specs(self) -> dict[str, Any]:
-        """Every spec with its folder, for the REST API."""
+        """Return every spec with its folder, for the REST API."""
         return {
             name: {"resource_dir": folder, "spec": self.get_kernel_spec(name).to_dict()}
             for name, folder in self.find_kernel_specs().items()

@@ -1,4 +1,4 @@
-"""Jupyter's WebSocket to a kernel, with a bound on what waits for a client that does not read."""
+"""Jupyter's WebSocket to a kernel, with a limit on what is buffered for a client that does not read."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from codebox_server.bounds import SOCKET_BUFFER_BYTES
 
 
 class BoundedWebsocketConnection(ZMQChannelsWebsocketConnection):
-    """A client that falls too far behind loses its connection, not the box its memory."""
+    """A client that falls too far behind loses its connection, so that the box does not run out of memory."""
 
     def handle_outgoing_message(self, stream: str, outgoing_msg: list[Any]) -> None:
-        """Pass a message of the kernel on."""
+        """Forward a message of the kernel."""
         connection = self.websocket_handler.ws_connection
         if connection is None or connection.stream is None:
             return

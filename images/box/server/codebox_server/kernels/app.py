@@ -1,4 +1,4 @@
-"""ipykernel's application, changed where a box needs it: no TCP, no debugger, output that is fast and never lost."""
+"""ipykernel's application, adapted to a box: no TCP, no debugger, output that is fast and never lost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# The debugger costs 100 ms at start and threads; ipykernel does without when debugpy cannot be imported.
+# The debugger costs 100 ms at start and extra threads; ipykernel works without it when debugpy cannot be imported.
 sys.modules["debugpy"] = None  # type: ignore[assignment]
 import ipykernel.debugger  # noqa: E402, F401
 
@@ -28,7 +28,7 @@ _KERNELS = {
     "javascript": "codebox_server.kernels.javascript.kernel.JavaScriptKernel",
     "typescript": "codebox_server.kernels.javascript.kernel.TypeScriptKernel",
 }
-# Messages that wait for a slow reader before the code that prints has to wait too.
+# How many messages may wait for a slow reader before the code that prints has to wait too.
 _SEND_QUEUE = 200
 _ROOM_SECONDS = 1.0
 
@@ -43,7 +43,9 @@ class IpcIOPubThread(IOPubThread):
         super().__init__(*args, **kwargs)
 
     def schedule(self, f: Callable[[], Any]) -> None:
-        """Run `f` in the sending thread. Wakes it once for all that waits, and waits itself when too much does."""
+        """Run `f` in the sending thread. Wakes it once for everything that is queued, and blocks when too much is
+        queued.
+        """
         if not self.thread.is_alive():
             f()
             return
@@ -61,7 +63,7 @@ class IpcIOPubThread(IOPubThread):
             pass
 
     def _handle_event(self, msg: Any) -> None:
-        # Before the queue is looked at: what is added from now on wakes this thread again.
+        # Before the queue is examined: anything added from now on wakes this thread again.
         self._woken = False
         super()._handle_event(msg)
 
@@ -85,10 +87,10 @@ class BoxKernelApp(IPKernelApp):
     """A kernel of any of our languages."""
 
     def parse_command_line(self, argv: Any = None) -> None:
-        """Nothing: there are no arguments, and making a parser for them takes longer than a fork."""
+        """Do nothing: there are no arguments, and creating a parser for them takes longer than a fork."""
 
     def init_iopub(self, context: Any) -> None:
-        """As stock, but over ipc, and blocking instead of dropping when the reader is behind."""
+        """As in stock ipykernel, but over ipc, and blocking instead of dropping when the reader is behind."""
         self.iopub_socket = context.socket(zmq.XPUB)
         self.iopub_socket.linger = 1000
         self.iopub_socket.sndhwm = _SEND_QUEUE
@@ -101,12 +103,14 @@ class BoxKernelApp(IPKernelApp):
         self.iopub_socket = self.iopub_thread.background_socket
 
     def init_control(self, context: Any) -> None:
-        """As stock, without subshells: they cost two hops between threads for every request."""
+        """As in stock ipykernel, without subshells: they cost two thread switches for every request."""
         super().init_control(context)
         self.shell_channel_thread = None
 
     def start(self) -> None:
-        """As stock, but what a task raises to end the process, as `sys.exit()` does, ends that task alone."""
+        """As in stock ipykernel, but an exception of a task that would end the process, such as `sys.exit()`, ends that
+        task alone.
+        """
         if self.poller is not None:
             self.poller.start()
         self.kernel.start()
@@ -115,12 +119,12 @@ class BoxKernelApp(IPKernelApp):
             try:
                 self.io_loop.start()
             except (KeyboardInterrupt, SystemExit):
-                # Of a cell IPython catches them; of a task of its own asyncio also lets them out of its loop.
+                # IPython catches those of a cell; asyncio also lets those of other tasks out of its loop.
                 continue
             return
 
     def init_extensions(self) -> None:
-        """Only our own extension: a profile in the home folder must not change the kernel."""
+        """Load our own extension only: a profile in the home folder must not change the kernel."""
         from codebox_server.kernels.python.extension import load
 
         load(self.shell)
@@ -134,7 +138,7 @@ def _config(language: str) -> Config:
     config.HistoryManager.enabled = False
     config.Session.packer = "codebox_server.kernels.packing.pack"
     config.IPCompleter.use_jedi = False
-    # A pause after each run in the hope that its output leaves first: here it leaves in order, before the end is told.
+    # ipykernel pauses after each run so that its output is sent first; here output is sent in order anyway.
     config.Kernel._execute_sleep = 0.0
     return config
 
@@ -149,7 +153,8 @@ def launch(
     """Run the kernel of a language until it is shut down.
 
     `descriptors` are those of the box server's LastWords, if any. `on_ready` is called when its sockets are bound.
-    `parent` is the process whose end ends it, by default the one that the environment named when ipykernel was loaded.
+    The kernel ends with the process `parent`, by default the one that the environment named when ipykernel was
+    loaded.
     """
     if descriptors:
         survive_with(descriptors)

@@ -1,4 +1,4 @@
-"""A kernel whose code runs in a child process: starts it anew when it has ended, and forwards what it writes."""
+"""A kernel whose code runs in a child process: restarts it when it has ended, and forwards its output."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _CHANGE_SECONDS = 3.0
 
 
 class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
-    """Base of the Bash and JavaScript kernels. The child shares our process group, so what ends us ends it."""
+    """Base class of the Bash and JavaScript kernels. The child shares our process group, so signals that end us end it
+    too.
+    """
 
     implementation_version = "1"
 
@@ -42,22 +44,22 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         self._returncode: int | None = None
         self._variables: asyncio.Future[list[dict[str, Any]]] | None = None
         self._changed: asyncio.Future[None] | None = None
-        # The child ended while no cell ran: the next reply tells.
-        self._untold_loss = False
+        # The child ended while no cell ran: the next reply reports it.
+        self._unreported_loss = False
         self._starting: asyncio.Task[None] | None = None
-        # A handler that does nothing, not SIG_IGN: what is ignored stays ignored in the child.
+        # A handler that does nothing, not SIG_IGN, as children would inherit that.
         signal.signal(signal.SIGINT, lambda *_: None)
 
     def start(self) -> None:
-        """Serve, and start the child at once: the first cell finds it ready."""
+        """Serve, and start the child at once, so that the first cell finds it ready."""
         super().start()
         self.io_loop.add_callback(self._begin)
 
     def pre_handler_hook(self) -> None:
-        """Nothing: SIGINT is for the child, never for this process."""
+        """Do nothing: SIGINT is meant for the child, never for this process."""
 
     def post_handler_hook(self) -> None:
-        """Nothing, for the same reason."""
+        """Do nothing, for the same reason."""
 
     # --- for the languages -------------------------------------------------------------------------------------
 
@@ -66,7 +68,7 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         raise NotImplementedError
 
     async def send_code(self, code: str, env: dict[str, str], silent: bool) -> None:
-        """Hand a cell to the child; a silent one is not counted."""
+        """Pass a cell to the child; a silent one is not counted."""
         raise NotImplementedError
 
     def interrupt_child(self) -> None:
@@ -74,11 +76,11 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         raise NotImplementedError
 
     async def send_changes(self, changes: Changes) -> None:
-        """Make the child change its environment and call `tell_changed`."""
+        """Make the child change its environment and call `report_changed`."""
         raise NotImplementedError
 
-    def ask_variables(self) -> None:
-        """Make the child tell its variables, which go to `tell_variables`."""
+    def request_variables(self) -> None:
+        """Make the child report its variables to `report_variables`."""
         raise NotImplementedError
 
     # --- the protocol ------------------------------------------------------------------------------------------
@@ -117,26 +119,26 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         return {"status": "ok", "execution_count": self.execution_count, "payload": [], "user_expressions": {}}
 
     async def list_variables(self, limit: int, after: str) -> dict[str, Any]:
-        """See VariablesMixin. Raises TimeoutError when the child does not answer."""
+        """See VariablesMixin. Raises TimeoutError when the child does not respond."""
         await self._begin()
         self._variables = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(_VARIABLES_SECONDS):
-                self.ask_variables()
+                self.request_variables()
                 found = {item["name"]: item for item in await self._variables}
         finally:
             self._variables = None
         names, following = page_of(sorted(found), limit, after)
         return {"items": [found[name] for name in names], "following": following}
 
-    def tell_variables(self, items: list[dict[str, Any]]) -> None:
-        """The child has answered: `{name, type, preview, length?}` of each."""
+    def report_variables(self, items: list[dict[str, Any]]) -> None:
+        """Receive the variables of the child: `{name, type, preview, length?}` of each."""
         if self._variables is not None and not self._variables.done():
             self._variables.set_result(items)
 
     async def change_environment(self, changes: Changes) -> None:
-        """See EnvironmentMixin. Raises TimeoutError when the child does not answer."""
-        # A child that is started anew has them too.
+        """See EnvironmentMixin. Raises TimeoutError when the child does not respond."""
+        # A restarted child inherits the changes too.
         change(changes)
         await self._begin()
         self._changed = asyncio.get_running_loop().create_future()
@@ -147,18 +149,18 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         finally:
             self._changed = None
 
-    def tell_changed(self) -> None:
-        """The child has another environment."""
+    def report_changed(self) -> None:
+        """The child has applied the environment."""
         if self._changed is not None and not self._changed.done():
             self._changed.set_result(None)
 
     def finish_metadata(self, parent: Any, metadata: dict[str, Any], reply_content: Any) -> dict[str, Any]:
-        """Tell the box server when the child has ended: the variables are gone."""
+        """Report to the box server that the child has ended and the variables are lost."""
         if self._returncode is not None:
             metadata["codebox"] = {"childReturncode": self._returncode}
-        elif self._untold_loss:
+        elif self._unreported_loss:
             metadata["codebox"] = {"stateLost": True}
-        self._untold_loss = False
+        self._unreported_loss = False
         return metadata
 
     async def interrupt_request(self, stream: Any, ident: Any, parent: Any) -> None:
@@ -176,7 +178,7 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
     # --- the child ---------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        """Make sure that there is a child that takes cells."""
+        """Ensure that there is a child that accepts cells."""
         if self._child is None and self._starting is None:
             self._starting = asyncio.ensure_future(self._start())
         if self._starting is not None:
@@ -194,7 +196,7 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         self._watch_exit(self._child)
 
     async def _wait(self, begin: Callable[[], Any]) -> dict[str, Any]:
-        """Run `begin`, then wait until the child reports an end or is gone itself."""
+        """Run `begin`, then wait until the child reports an end or has ended itself."""
         self._finished = asyncio.get_running_loop().create_future()
         try:
             await begin()
@@ -203,7 +205,7 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
             self._finished = None
 
     def finish(self, result: dict[str, Any]) -> None:
-        """The child has come to the end of a cell: `{}`, `{data}` or `{error: {name, value, traceback}}`."""
+        """Record the end of a cell in the child: `{}`, `{data}` or `{error: {name, value, traceback}}`."""
         if self._finished is not None and not self._finished.done():
             self._finished.set_result(result)
 
@@ -215,7 +217,7 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
     def _on_exit(self, child: subprocess.Popen[bytes], returncode: int) -> None:
         if child is not self._child:
             return
-        self._untold_loss |= self._finished is None
+        self._unreported_loss |= self._finished is None
         self._child, self._returncode = None, returncode
         self.drain()
         self._unwatch()
@@ -225,12 +227,12 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         self.finish({"error": error})
 
     def close_child(self) -> None:
-        """Release what belongs to a child that has ended."""
+        """Release the resources of a child that has ended."""
 
     # --- its output --------------------------------------------------------------------------------------------
 
     def remember(self, cell: int) -> None:
-        """The current cell has this number."""
+        """Record the number of the current cell."""
         self._requests[cell] = {"header": self._parent["header"]}
         if len(self._requests) > ORIGINS_KNOWN:
             self._requests.popitem(last=False)
@@ -255,7 +257,7 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         self.watch(fd, forward)
 
     def watch(self, fd: int, receive: Callable[[bytes], None]) -> None:
-        """Call `receive` with what can be read from a descriptor, which is ours to close."""
+        """Call `receive` with the data of a descriptor, which this kernel closes."""
         os.set_blocking(fd, False)
         loop = asyncio.get_running_loop()
 
@@ -275,7 +277,7 @@ class ChildKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, Kernel):
         loop.add_reader(fd, read)
 
     def drain(self) -> None:
-        """Forward what has been written so far. A child that writes without end is left to the event loop."""
+        """Forward what has been written so far. If a child writes without end, the event loop handles the rest."""
         for read in list(self._readers.values()):
             for _ in range(64):
                 if not read():
@@ -295,7 +297,7 @@ def _env(cell_meta: dict[str, Any] | None) -> dict[str, str]:
 
 
 def write_all(fd: int, data: bytes) -> None:
-    """Write to a pipe to the end; a reader that has gone is noticed by its exit."""
+    """Write all data to a pipe; if the reader has gone, its exit is noticed elsewhere."""
     view = memoryview(data)
     with contextlib.suppress(BrokenPipeError):
         while view:

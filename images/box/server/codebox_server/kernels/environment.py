@@ -1,4 +1,5 @@
-"""A request of our own beside Jupyter's: another environment for a kernel that lives. It is no run, and silent."""
+"""Our extension of the Jupyter protocol that changes the environment of a running kernel, silently and without a run.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +12,14 @@ from codebox_server.forks.wire import STARTUP
 
 REQUEST = "codebox_environment_request"
 
-# Variables that a process, or the shell of Bash, reads as it starts and never again.
+# Variables that a process, or Bash, reads only at its start.
 _STARTS = (*STARTUP, "XDG_", "NODE_", "UV_THREADPOOL_SIZE", "BASH")
 _SHELL = {
     *("ENV", "EUID", "IFS", "OLDPWD", "OPTIND", "POSIXLY_CORRECT", "PPID", "PROMPT_COMMAND", "PS1", "PS2", "PS4"),
     *("PWD", "SHELLOPTS", "SHLVL", "TMOUT", "UID", "_"),
 }
 
-# Names to values; without a value the variable goes.
+# Names to values; None removes the variable.
 Changes = dict[str, str | None]
 
 
@@ -28,7 +29,7 @@ def counts_at_start(name: str) -> bool:
 
 
 def difference(before: dict[str, str], after: dict[str, str]) -> Changes:
-    """What makes the one environment the other."""
+    """Return the changes that turn one environment into the other."""
     names = before.keys() | after.keys()
     return {name: after.get(name) for name in names if before.get(name) != after.get(name)}
 
@@ -41,12 +42,12 @@ def change(changes: Changes) -> None:
         else:
             os.environ[name] = value
     time.tzset()
-    # It looks for its folder once.
+    # tempfile determines its folder only once.
     tempfile.tempdir = None
 
 
 class EnvironmentMixin:
-    """Adds the request to a kernel class of ipykernel."""
+    """Adds the request to an ipykernel class."""
 
     shell_handlers: dict[str, Any]
     session: Any
@@ -56,10 +57,10 @@ class EnvironmentMixin:
         self.shell_handlers[REQUEST] = self.environment_request
 
     async def environment_request(self, stream: Any, ident: Any, parent: Any) -> None:
-        """Answer `{status: "ok"}` once the changes are in force."""
+        """Reply `{status: "ok"}` once the changes are in force."""
         await self.change_environment(parent["content"]["changes"])
         self.session.send(stream, "codebox_environment_reply", {"status": "ok"}, parent, ident=ident)
 
     async def change_environment(self, changes: Changes) -> None:
-        """Make the changes where code runs."""
+        """Apply the changes where code runs."""
         change(changes)

@@ -1,13 +1,13 @@
-"""What a kernel has written and the box server may not have heard yet, kept where it outlives the kernel.
+"""The last output of a kernel, kept where it outlives the kernel.
 
-Text goes from a kernel to the box server by a thread of the kernel and queues of ZeroMQ, all of which end with a
-process that ends without warning. So a kernel also writes each text into memory that it shares with the box server,
-which tells there how much it has heard, and reads the rest when the process has gone. What was written past Python,
-into the pipes that a kernel has as its stdout and stderr, is read from those.
+Text travels from a kernel to the box server through a thread of the kernel and queues of ZeroMQ, all of which end
+with a process that ends without warning. So a kernel also writes each text into memory that it shares with the box
+server. The box server records there how much it has received, and reads the rest when the process has ended. Output
+that bypasses Python goes into the pipes that are the kernel's stdout and stderr, and is read from those.
 
-The memory begins with two numbers: the characters heard (written by the box server), and the characters before the
-first record. A record has a kind, its number of characters, its number of bytes, and those bytes; the last is followed
-by an end.
+The memory begins with two numbers: the characters received (written by the box server), and the characters before
+the first record. A record has a kind, its number of characters, its number of bytes, and those bytes; an end mark
+follows the last record.
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ from codebox_server.bounds import LAST_WORDS_BYTES
 from codebox_server.jupyter.message import Message
 
 STREAMS = ("stdout", "stderr")
-# Kinds of records: the streams by their place, the request that what follows belongs to, that it runs, and the end.
+# Kinds of records: the streams by index, the request that the following records belong to, the begin of a run, and the
+# end mark.
 _PARENT, _BEGIN, _END = 2, 3, b"\xff"
 _NUMBER = struct.Struct("<Q")
 _RECORD = struct.Struct("<BII")
 _BEFORE_AT = _NUMBER.size
 _START = 2 * _NUMBER.size
-# So often is it looked whether the records are still needed.
+# How often the kernel checks whether the records are still needed.
 _LOOK_BYTES = 64 * 1024
-# Heads of records, and a request's id, which is cut.
+# Record headers, and the id of a request, which is cut.
 _OVERHEAD_BYTES = 512
 _REQUEST_CHARACTERS = 64
-# One character has at most so many bytes.
+# The most bytes that one character takes.
 _CHARACTER_BYTES = 4
-# What UTF-8 cannot hold.
+# Characters that UTF-8 cannot encode.
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-# A number of an execution is shorter.
+# The number of an execution is shorter.
 _DIGITS = 16
 _ROOM_SECONDS = 1.0
 _LOOK_SECONDS = 0.0005
 
 
 class Notes:
-    """The kernel's side. Not for several threads at once, but for `await_room`. Each print passes here: it is brief."""
+    """The kernel's side. Not thread-safe, except for `await_room`. Every print passes here, so it is brief."""
 
     def __init__(self, descriptor: int) -> None:
         self._memory = mmap.mmap(descriptor, LAST_WORDS_BYTES)
@@ -60,9 +61,9 @@ class Notes:
         self._look_at = _START + _LOOK_BYTES
 
     def add(self, parent: dict[str, Any], kind: int, text: str) -> int:
-        """Keep a text of a stream, by its place among `STREAMS`, that belongs to a request, by its header.
+        """Record a text of a stream, by its index in `STREAMS`, that belongs to a request, by its header.
 
-        Lone surrogates become U+FFFD, as in what is sent. Returns how many characters there have been in all, with it.
+        Lone surrogates become U+FFFD, as in messages. Returns the total number of characters, including this text.
         """
         try:
             data = text.encode()
@@ -73,29 +74,29 @@ class Notes:
         return self._put(kind, len(text), data)
 
     def begin(self, parent: dict[str, Any], count: int) -> int:
-        """Keep that a request begins to run, which counts as the characters of its number."""
+        """Record that a request begins to run, which counts as the characters of its number."""
         return self.add(parent, _BEGIN, str(count))
 
     def has_room(self, characters: int) -> bool:
-        """Whether a text of this length fits without displacing what was not heard."""
+        """Whether a text of this length fits without overwriting records that were not received."""
         return self._fits(characters * _CHARACTER_BYTES) or self._is_heard()
 
     def await_room(self, characters: int) -> None:
-        """Wait until there is room, but not for long: then what is there is displaced."""
+        """Wait until there is room, but not for long: after that, older records are overwritten."""
         deadline = time.monotonic() + _ROOM_SECONDS
         while not self.has_room(characters) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
 
     def _put(self, kind: int, characters: int, data: bytes) -> int:
         end = self._at + _RECORD.size + len(data)
-        # With the end behind it, in one piece.
+        # With the end mark after it, in one write.
         self._memory[self._at : end + 1] = _RECORD.pack(kind, characters, len(data)) + data + _END
         self._at = end
         self._total += characters
         return self._total
 
     def _prepare(self, parent: dict[str, Any], size: int) -> None:
-        """Make room, and say whose the next text is."""
+        """Make room, and record the request that the next text belongs to."""
         if self._at + size > self._look_at:
             if self._is_heard() or not self._fits(size):
                 self._memory[_START : _START + 1] = _END
@@ -114,13 +115,13 @@ class Notes:
 
 
 def request_of(parent: dict[str, Any]) -> str:
-    """The id of a request, by its message or its header."""
+    """Return the id of a request, from its message or its header."""
     number = parent.get("header", parent).get("msg_id")
     return number[:_REQUEST_CHARACTERS] if isinstance(number, str) else ""
 
 
 class LastWords:
-    """The box server's side, for one process. What it reads was written by code of the box, and may be anything."""
+    """The box server's side, for one process. Code of the box may have written anything to the memory."""
 
     def __init__(self) -> None:
         self._open: set[int] = set()
@@ -139,12 +140,12 @@ class LastWords:
         self.descriptors = [self._memory, *(end for ends in pipes for end in ends)]
 
     def handed_over(self) -> None:
-        """The kernel has its descriptors."""
+        """Close our copies once the kernel has its descriptors."""
         for writer in self._writers:
             self._close(writer)
 
     def hear(self, message: Message) -> None:
-        """A message of the kernel has come."""
+        """Record that a message of the kernel has arrived."""
         if b'"until"' not in message.raw_metadata or self._memory not in self._open:
             return
         own = message.metadata().get("codebox")
@@ -154,7 +155,7 @@ class LastWords:
             os.pwrite(self._memory, _NUMBER.pack(until), 0)
 
     def unheard(self, request: str) -> list[Message]:
-        """The messages that would have come, once the process has gone. `request` is the last one that it had."""
+        """Return the messages that did not arrive, once the process has ended. `request` is its last request."""
         memory = os.pread(self._memory, LAST_WORDS_BYTES, 0)
         said = list(_said(memory, self._heard)) if len(memory) == LAST_WORDS_BYTES else []
         messages = [
@@ -162,7 +163,7 @@ class LastWords:
             for (parent, kind), group in groupby(said, key=lambda item: item[:2])
         ]
         for kind, reader in enumerate(self._readers):
-            # Nothing is there, and some process holds the other end.
+            # The pipe is empty, and some process still holds the other end.
             with contextlib.suppress(BlockingIOError):
                 data = os.read(reader, LAST_WORDS_BYTES)
                 if data:
@@ -170,7 +171,7 @@ class LastWords:
         return messages
 
     def close(self) -> None:
-        """Release what is open."""
+        """Release everything that is open."""
         for descriptor in list(self._open):
             self._close(descriptor)
 
@@ -185,7 +186,7 @@ class LastWords:
 
 
 def _said(memory: bytes, heard: int) -> Iterator[tuple[str, int, str]]:
-    """Request, kind and text of each record that was not heard."""
+    """Yield request, kind and text of each record that was not received."""
     (position,) = _NUMBER.unpack_from(memory, _BEFORE_AT)
     parent = ""
     for kind, characters, data in _records(memory):
@@ -194,12 +195,12 @@ def _said(memory: bytes, heard: int) -> Iterator[tuple[str, int, str]]:
         if kind == _PARENT:
             parent = text
         elif position > heard:
-            # A text is sent in parts, of which some may have come.
+            # A text is sent in parts, some of which may have arrived.
             yield parent, kind, text if kind == _BEGIN else text[heard - position :]
 
 
 def _records(memory: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Kind, number of characters and bytes of each record, up to the end or what cannot be a record."""
+    """Yield kind, number of characters and bytes of each record, up to the end mark or an invalid record."""
     at = _START
     while at + _RECORD.size <= len(memory):
         kind, characters, size = _RECORD.unpack_from(memory, at)

@@ -2,7 +2,7 @@
 
 `python -P launch.py <language> <connection file> [<descriptors with commas>]`
 
-Runs as a file and not as a module, so that nothing in the working folder can stand in for a module of the kernel.
+Runs as a file and not as a module, so that nothing in the working folder can shadow a module of the kernel.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import sys
 
 
 def main() -> None:
-    """Become the kernel, or with `fork-server <descriptor> <home> <descriptor>` what it is forked from."""
+    """Become the kernel, or with `fork-server <descriptor> <home> <descriptor>` the process that kernels are forked
+    from.
+    """
     what, *how = sys.argv[1:]
     # At the end of the path: user code finds its own modules first.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from codebox_server.bounds import NICE
 
-    # Before there are threads, each of which has a place of its own.
+    # Before there are threads, each of which has a priority of its own.
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, os.getppid()) + NICE)
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        # The box server outlives its kernels; a host that forbids this has no such notion.
+        # The box server outlives its kernels; some hosts do not support this.
         file.write("900" if what == "fork-server" else "1000")
     if what == "fork-server":
         from codebox_server.forks.server import serve

@@ -19,9 +19,9 @@ from ipykernel.iostream import OutStream
 from codebox_server.kernels.last_words import STREAMS, Notes
 
 _READ_BYTES = 64 * 1024
-# One message carries at most this many characters, so that a huge print is never one huge message.
+# The most characters of one message, so that a huge print never becomes one huge message.
 _PART = 256 * 1024
-# What may wait in the buffer before the code that prints has to wait for the sender.
+# How much may be buffered before the code that prints has to wait for the sender.
 _BUFFER = 2 * 1024 * 1024
 _FLUSH_SECONDS = 0.01
 _DRAIN_SECONDS = 1.0
@@ -29,7 +29,7 @@ _DRAIN_SECONDS = 1.0
 
 @dataclass(slots=True)
 class _Segment:
-    """What a stream wrote in a row for one request, and the number of characters up to its end."""
+    """Consecutive output of a stream for one request, and the number of characters up to its end."""
 
     stream: BoxOutStream
     parent: dict[str, Any]
@@ -38,7 +38,7 @@ class _Segment:
 
 
 class _Buffer:
-    """What both streams have written and not sent yet, in the order in which it was written."""
+    """Output of both streams that was not sent yet, in the order of writing."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -51,7 +51,7 @@ class _Buffer:
     def add(self, stream: BoxOutStream, parent: dict[str, Any], text: str) -> None:
         """Append a text."""
         if self.pid != os.getpid():
-            # A forked child starts with a copy of what its parent will send itself.
+            # A forked child starts with a copy of the buffer, which its parent sends itself.
             self.__init__()
         with self.lock:
             until = self.notes.add(parent, stream.place, text) if self.notes is not None else 0
@@ -64,19 +64,19 @@ class _Buffer:
             self.size += len(text)
 
     def take(self) -> list[_Segment]:
-        """Empty the buffer."""
+        """Empty the buffer and return its contents."""
         with self.lock:
             segments, self.segments, self.size, self.scheduled = self.segments, [], 0, False
         return segments
 
 
 _buffer = _Buffer()
-# The two ends of the pipe of each stream, where the box server made them.
+# Both ends of the pipe of each stream, if the box server created them.
 _pipes: dict[str, tuple[int, int]] = {}
 
 
 def survive_with(descriptors: list[int]) -> None:
-    """Keep what is written where it outlives this process: the `descriptors` of the box server's LastWords."""
+    """Keep output where it outlives this process: in the `descriptors` of the box server's LastWords."""
     memory, *ends = descriptors
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
@@ -87,7 +87,7 @@ def survive_with(descriptors: list[int]) -> None:
 
 
 def note_begin(parent: dict[str, Any], count: int) -> dict[str, Any]:
-    """Keep that a request begins to run as number `count`; returns the metadata of the message that tells so."""
+    """Record that a request begins to run as number `count`; return the metadata for the message that reports it."""
     if _buffer.notes is None:
         return {}
     with _buffer.lock:
@@ -99,17 +99,17 @@ def _metadata(until: int) -> dict[str, Any]:
 
 
 class BoxOutStream(OutStream):
-    """ipykernel's stream on one buffer for both, with a bound, and a flush that is free when nothing waits."""
+    """ipykernel's stream with one bounded buffer for both streams, and a flush that costs nothing when it is empty."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._reading = threading.Lock()
         self._forwarded = 0
         super().__init__(*args, **kwargs)
-        # Among those that last words are kept of.
+        # Whether this is one of the streams whose last output is kept.
         self.place = STREAMS.index(self.name)
 
     def write(self, string: str) -> int | None:  # type: ignore[override]
-        """Buffer a text, after what raw writes have put into the pipe before."""
+        """Buffer a text, after the raw writes that are already in the pipe."""
         if not isinstance(string, str):
             raise TypeError(f"write() argument must be str, not {type(string)}")
         if self.pub_thread is None:
@@ -125,7 +125,7 @@ class BoxOutStream(OutStream):
         return len(string)
 
     def flush(self) -> None:
-        """Send what is buffered, raw writes included."""
+        """Send what is buffered, including raw writes."""
         if not self._is_master_process():
             self._flush()
             return
@@ -152,7 +152,7 @@ class BoxOutStream(OutStream):
             self.pub_thread.schedule(lambda: self._io_loop.call_later(_FLUSH_SECONDS, self._flush))
 
     def _flush(self) -> None:
-        """Send everything; called in the sending thread, or in a child that has none."""
+        """Send everything; called in the sending thread, or in a child without one."""
         for segment in _buffer.take():
             text = "".join(segment.texts)
             for start in range(0, len(text), _PART):
@@ -171,7 +171,7 @@ class BoxOutStream(OutStream):
         self.session.send(self.pub_thread, message, ident=self.topic)
 
     def _setup_stream_redirects(self, name: str) -> None:
-        # As stock, but the pipe may be one that the box server has too.
+        # As in stock ipykernel, but the pipe may be one that the box server shares.
         reading, writing = _pipes.pop(name, None) or os.pipe()
         self._fid = reading
         self._original_stdstream_fd = getattr(sys, name).fileno()
@@ -183,14 +183,14 @@ class BoxOutStream(OutStream):
         self.watch_fd_thread.start()
 
     def _watch_pipe_fd(self) -> None:
-        """Forward what is written to the raw descriptor, by whatever process."""
+        """Forward data that any process writes to the raw descriptor."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         fd = self._fid
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         while self._should_watch:
             poll.poll()
-            # What has left the pipe is in the buffer as soon as the lock is free.
+            # Data that has left the pipe is in the buffer by the time the lock is free.
             with self._reading:
                 data = os.read(fd, _READ_BYTES)
                 text = decoder.decode(data)
@@ -199,7 +199,7 @@ class BoxOutStream(OutStream):
                 self._forwarded += len(data)
 
     def _drain(self) -> None:
-        """Wait until the bytes that are in the pipe now are in the buffer."""
+        """Wait until the bytes that are in the pipe now have reached the buffer."""
         fd = self._fid
         if fd is None or threading.current_thread() is self.watch_fd_thread:
             return

@@ -1,4 +1,4 @@
-"""How kernels write JSON: as Jupyter does, but text that UTF-8 cannot hold is replaced, and huge displays are named."""
+"""JSON encoding of kernel messages: as in Jupyter, but invalid text is replaced, and huge displays become a note."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from codebox_server.bounds import ERROR_FIELD_BYTES, RICH_BYTES, TRACEBACK_BYTES
 
 
 def pack(message: Any) -> bytes:
-    """The message as UTF-8 JSON. Lone surrogates become U+FFFD; what the box server would drop is not sent at all."""
+    """Encode a message as UTF-8 JSON. Lone surrogates become U+FFFD; data that the box server would drop is not sent.
+    """
     if isinstance(message, dict):
         if isinstance(message.get("data"), dict):
             message = _without_huge_data(message)
@@ -30,12 +31,12 @@ def _without_huge_data(content: dict[str, Any]) -> dict[str, Any]:
         return content
     kind = max(sizes, key=lambda name: sizes[name])
     note = f"[{kind}, {sizes[kind]} bytes, dropped]"
-    # The box server counts what is missing.
+    # The box server counts the missing bytes.
     return {**content, "data": {"text/plain": note}, "metadata": {"codebox": {"droppedBytes": total}}}
 
 
 def _without_huge_error(content: dict[str, Any]) -> dict[str, Any]:
-    # One more than the bound, so that the box server sees that it was passed.
+    # One more than the limit, so that the box server notices that it was exceeded.
     short = dict(content)
     for name in ("ename", "evalue"):
         short[name] = str(content.get(name, ""))[: ERROR_FIELD_BYTES + 1]

@@ -1,4 +1,4 @@
-"""A request of our own beside Jupyter's: what variables there are. It counts nothing, prints nothing and is no run."""
+"""Our extension of the Jupyter protocol that lists variables. It counts and prints nothing and is not a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ REQUEST = "codebox_variables_request"
 
 
 class VariablesMixin:
-    """Adds the request to a kernel class of ipykernel."""
+    """Adds the request to an ipykernel class."""
 
     shell_handlers: dict[str, Any]
     session: Any
@@ -18,17 +18,17 @@ class VariablesMixin:
         self.shell_handlers[REQUEST] = self.variables_request
 
     async def variables_request(self, stream: Any, ident: Any, parent: Any) -> None:
-        """Answer `{items, following}`: a page of variables, and the name to ask on from or null."""
+        """Reply `{items, following}`: a page of variables, and the name where the next page starts, or null."""
         content = parent["content"]
-        answer = await self.list_variables(content["limit"], content["after"])
-        self.session.send(stream, "codebox_variables_reply", answer, parent, ident=ident)
+        page = await self.list_variables(content["limit"], content["after"])
+        self.session.send(stream, "codebox_variables_reply", page, parent, ident=ident)
 
     async def list_variables(self, limit: int, after: str) -> dict[str, Any]:
-        """Up to `limit` variables whose name sorts behind `after`. Must end within some seconds."""
+        """Return up to `limit` variables whose names sort after `after`. Must end within some seconds."""
         raise NotImplementedError
 
 
 def page_of(names: list[str], limit: int, after: str) -> tuple[list[str], str | None]:
-    """The names of a page, and its last one when there are more."""
+    """Return the names of a page, and its last one when there are more."""
     rest = [name for name in names if name > after]
     return rest[:limit], rest[limit - 1] if len(rest) > limit else None

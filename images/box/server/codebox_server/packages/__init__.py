@@ -1,1 +1,1 @@
-"""Packages of a box: installing and listing them, and telling which one a program lacks."""
+"""Packages of a box: installs and lists them, and names the one that a program lacks."""

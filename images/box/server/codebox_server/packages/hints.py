@@ -1,4 +1,4 @@
-"""Which package would make a failed import work."""
+"""Finds the package that would make a failed import work."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ _MANAGERS = {"python": "pip", "javascript": "npm", "typescript": "npm"}
 
 
 class Hints:
-    """Reads the errors of programs. `data` is the working folder: what is missing there is the program's own."""
+    """Reads the errors of programs. `data` is the working folder: modules that are missing there are the program's own.
+    """
 
     def __init__(self, inventory: Inventory, data: Path) -> None:
         self._inventory = inventory
         self._data = data
 
     def of(self, language: str, code: str, name: str, value: str) -> dict[str, Any] | None:
-        """The hint of an error `name: value` of `code`: `{code, manager, package, module, detail}`, or None."""
+        """Return the hint for an error `name: value` of `code`: `{code, manager, package, module, detail}`, or None."""
         manager = _MANAGERS.get(language)
         if manager is None or len(value) > 10_000:
             return None
@@ -37,7 +38,7 @@ class Hints:
         if found is None:
             return None
         module, package = found
-        detail = f"{module} is not installed here; the package {package} brings it."
+        detail = f"{module} is not installed here; the package {package} provides it."
         return {"code": "install_package", "manager": manager, "package": package, "module": module, "detail": detail}
 
     def _python(self, code: str, name: str, value: str) -> tuple[str, str] | None:
@@ -50,7 +51,7 @@ class Hints:
             return None
         written = [full for full in _written(code) if full == module or full.startswith(module + ".")]
         package = distribution_of([*sorted(written, key=len, reverse=True), module])
-        # A part of something that is there cannot be had by installing that, unless many distributions share it.
+        # A missing part of an installed package cannot be installed with it, unless many distributions share the name.
         is_there = top not in SHARED and (module != top or self._inventory.has_module("pip", top))
         return None if package is None or is_there else (module, package)
 
@@ -65,6 +66,6 @@ class Hints:
 
 
 def _written(code: str) -> list[str]:
-    """The modules that a program names in its imports, in full."""
+    """Return the full names of the modules that a program imports."""
     found = [f"{module}.{name}" for module, name in _FROM.findall(code)]
     return found + list(_IMPORT.findall(code))

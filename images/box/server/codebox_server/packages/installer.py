@@ -1,4 +1,4 @@
-"""Runs the installers: as commands with a journal of their own, one after the other, and tells what each changed."""
+"""Runs installers one after the other, as commands with a journal of their own, and reports what each changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from codebox_server.bounds import INSTALL_TEXT, PACKAGES_TOLD
+from codebox_server.bounds import INSTALL_TEXT, PACKAGES_REPORTED
 from codebox_server.packages.inventory import Inventory, changes
 from codebox_server.packages.sources import Sources
 from codebox_server.runs.command import Command, CommandRequest
@@ -20,7 +20,7 @@ from codebox_server.runs.probe import Probe
 
 @dataclass(frozen=True)
 class Installed:
-    """What came of an installation: the fields of an `install` event."""
+    """The result of an installation: the fields of an `install` event."""
 
     manager: str
     packages: list[dict[str, str]]
@@ -28,7 +28,7 @@ class Installed:
     text: str
 
     def to_json(self) -> dict[str, Any]:
-        """The fields of the event."""
+        """Return the fields of the event."""
         return {
             "manager": self.manager,
             "packages": self.packages,
@@ -83,7 +83,7 @@ class Installer:
         request = self._request(uuid.uuid4().hex, manager, [package], None, None)
         await self._begin(manager)
         try:
-            # Not one of the box's commands: what it says goes into the journal of the run.
+            # Not one of the box's commands: its output goes into the journal of the run.
             command = Command(request, Journals(), self._probe)
             command.start(self._env(), await self._probe.scan())
         except BaseException:
@@ -117,11 +117,11 @@ class Installer:
             self._known[manager] = await asyncio.to_thread(self.inventory.user, manager)
 
     async def _conclude(self, manager: str) -> dict[str, Any]:
-        """What has changed since the last installer ended, or since the first one of several began."""
+        """Return what changed since the last installer ended, or since the first of several began."""
         after = await asyncio.to_thread(self.inventory.user, manager)
         before, self._known[manager] = self._known[manager], after
         self._running[manager] -= 1
-        return {"installed": changes(before, after)[:PACKAGES_TOLD]}
+        return {"installed": changes(before, after)[:PACKAGES_REPORTED]}
 
 
 async def _end_when(command: Command, stop: asyncio.Event) -> None:

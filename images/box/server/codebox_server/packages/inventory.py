@@ -1,4 +1,4 @@
-"""What is installed, by name and version, as the folders of packages tell."""
+"""Installed packages by name and version, read from the package folders."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ _MANIFEST_BYTES = 1024 * 1024
 
 
 class Inventory:
-    """Looks at folders, not at the interpreter: what a box has installed since this process began is there too."""
+    """Reads folders instead of asking the interpreter, so it includes packages installed after this process started."""
 
     def __init__(self, user_site: Path, project: Path) -> None:
         self._user_site = user_site
         self._modules = project / "node_modules"
 
     def user(self, manager: str) -> dict[str, str]:
-        """Version by name of what was installed in this box."""
+        """Return versions by name of packages installed in this box."""
         return dict(_distributions(self._user_site) if manager == "pip" else _node_packages(self._modules))
 
     def items(self, manager: str) -> list[dict[str, str]]:
-        """`{name, version, source}` by name; `source` is `user` or `image`, whose version counts before the user's."""
+        """Return `{name, version, source}` by name; `source` is `user` or `image`, and the version of the image takes
+        precedence.
+        """
         known: dict[str, dict[str, str]] = {}
         for name, version in self.user(manager).items():
             known[name] = {"name": name, "version": version, "source": "user"}
@@ -39,7 +41,7 @@ class Inventory:
         return [known[name] for name in sorted(known)]
 
     def has_module(self, manager: str, name: str) -> bool:
-        """Whether the top of an import is there."""
+        """Whether the top-level module of an import is installed."""
         if manager == "npm":
             return (self._modules / name).is_dir()
         folders = [self._user_site, *map(Path, site.getsitepackages())]
@@ -47,7 +49,7 @@ class Inventory:
 
 
 def changes(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str]]:
-    """`{name, version}` of what is new or of another version, by name."""
+    """Return `{name, version}` of new packages and other versions, by name."""
     return [{"name": name, "version": after[name]} for name in sorted(after) if before.get(name) != after[name]]
 
 
@@ -69,7 +71,7 @@ def _node_packages(folder: Path) -> Iterator[tuple[str, str]]:
 
 def _node_package(name: str, folder: str) -> Iterator[tuple[str, str]]:
     path = os.path.join(folder, "package.json")
-    # What is no package is left out: code of the box may have put anything here.
+    # Invalid entries are skipped: code of the box may have put anything here.
     with contextlib.suppress(OSError, ValueError, RecursionError):
         if not os.path.isfile(path) or os.path.getsize(path) > _MANIFEST_BYTES or len(name) > PACKAGE_FIELD:
             return
@@ -85,5 +87,5 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as entries:
             return list(islice(entries, PACKAGE_ENTRIES))
     except OSError:
-        # A folder that is not there has no packages.
+        # A missing folder has no packages.
         return []

@@ -1,8 +1,8 @@
-"""Which distribution brings a module, where the two have different names."""
+"""The distributions of modules whose names differ from their distribution's."""
 
 from __future__ import annotations
 
-# By the name in the import; the longest prefix counts. Modules that are not listed have the name of their distribution.
+# By the name in the import; the longest prefix counts. An unlisted module has the name of its distribution.
 DISTRIBUTIONS: dict[str, str] = {
     "absl": "absl-py",
     "apiclient": "google-api-python-client",
@@ -100,14 +100,14 @@ DISTRIBUTIONS: dict[str, str] = {
     "zmq": "pyzmq",
 }
 
-# Folders that many distributions share: only a longer name in the list tells which one is meant.
+# Namespaces that many distributions share: only a longer name in the list identifies the distribution.
 SHARED = frozenset({"azure", "google", "mpl_toolkits", "mysql", "opentelemetry", "ruamel", "zope"})
 
 
 def distribution_of(names: list[str]) -> str | None:
-    """The distribution that brings a module, of which `names` are the ways to write it, the longest first.
+    """Return the distribution of a module, of which `names` are the possible spellings, longest first.
 
-    None when nobody can tell.
+    Returns None when it is unknown.
     """
     for name in names:
         parts = name.split(".")

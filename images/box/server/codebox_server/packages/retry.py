@@ -1,4 +1,4 @@
-"""Whether a program that died on a missing module may be run again: only when nothing of it has run but imports."""
+"""Decides whether a program that failed on a missing module may run again: only if nothing but imports has run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from codebox_server.bounds import RETRY_CODE
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-# The frames that IPython tells: of a cell, and of anything else.
+# The frames in IPython's traceback: of a cell, and of anything else.
 _CELL = re.compile(r"^Cell In\[\d+\], line (\d+)", re.MULTILINE)
 _FILE = re.compile(r"^File .*(?::\d+|, line \d+)", re.MULTILINE)
 
@@ -25,9 +25,9 @@ _STATEMENT = re.compile(
 
 
 def may_run_again(language: str, code: str, module: str, traceback: list[str]) -> bool:
-    """Whether `code`, which died because `module` is missing, has done nothing but import until then.
+    """Whether `code`, which failed because `module` is missing, had done nothing but import until then.
 
-    An import that failed inside another module does not count: that module has begun to run.
+    A failed import inside another module does not count: that module has begun to run.
     """
     if len(code) > RETRY_CODE:
         return False
@@ -37,7 +37,7 @@ def may_run_again(language: str, code: str, module: str, traceback: list[str]) -
 
 
 def _failing_line(traceback: list[str]) -> int | None:
-    """The line of the cell that failed, None when the error came from further down."""
+    """Return the line of the cell that failed, None when the error came from deeper code."""
     text = _COLOUR.sub("", "\n".join(traceback))
     cells = _CELL.findall(text)
     return int(cells[0]) if len(cells) == 1 and not _FILE.search(text) else None
@@ -47,7 +47,7 @@ def _only_imports(code: str, line: int | None) -> bool:
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # Magic commands are no Python; what they do is not known.
+        # Magic commands are not Python; their effects are unknown.
         return False
     begun = [statement for statement in body if line is not None and statement.lineno <= line]
     fails = bool(begun) and isinstance(begun[-1], ast.Import | ast.ImportFrom)

@@ -1,1 +1,1 @@
-"""Ways to the servers that run in this box."""
+"""Access to servers that run in this box."""

@@ -1,4 +1,4 @@
-"""Bytes between the gateway and a server that listens inside this box, both ways, with backpressure and half-close."""
+"""Copies bytes between the gateway and a server inside this box, both ways, with backpressure and half-close."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 
 
 class Tunnels:
-    """Places for open tunnels."""
+    """Slots for open tunnels."""
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(TUNNELS)
 
     @contextlib.asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Hold a place for the time of the block; too_many_requests when none gets free soon.
+        """Hold a slot for the duration of the block; too_many_requests when none becomes free soon.
 
-        A gateway that ends one tunnel and opens another is heard in either order.
+        So a gateway may close one tunnel and open another in either order.
         """
         try:
             async with asyncio.timeout(TUNNEL_PLACE_SECONDS):
@@ -43,9 +43,9 @@ class Tunnels:
 
 
 async def connect(port: int) -> socket.socket:
-    """A connection to whoever listens at a port of the loopback, IPv4 first. Raises unreachable."""
+    """Connect to the server that listens at a port of the loopback interface, IPv4 first. Raises unreachable."""
     for family, host in _LOOPBACK:
-        # Refused, no IPv6 here, or nobody accepts: there may still be somebody at the other address.
+        # Refused, no IPv6 here, or nobody accepts: the other address may still work.
         with contextlib.suppress(OSError):
             return await _connect_to(family, host, port)
     raise BoxError("unreachable", f"nothing listens on port {port}")
@@ -64,7 +64,7 @@ async def _connect_to(family: int, host: str, port: int) -> socket.socket:
 
 
 async def join(near: socket.socket, far: socket.socket) -> None:
-    """Pass bytes on until both sides have ended, one breaks, or one has ended and the other is silent for too long.
+    """Copy bytes until both sides have ended, one breaks, or one has ended and the other is silent for too long.
 
     Closes both.
     """
@@ -97,6 +97,6 @@ async def _pump(source: socket.socket, sink: socket.socket, moved: _Movement) ->
     while count := await loop.sock_recv_into(source, buffer):
         await loop.sock_sendall(sink, view[:count])
         moved.count += 1
-        # Both calls return at once while there is something to do: everybody else gets their turn here.
+        # Both calls return at once while there is something to do: this lets others have their turn.
         await asyncio.sleep(0)
     sink.shutdown(socket.SHUT_WR)

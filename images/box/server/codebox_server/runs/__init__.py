@@ -1,1 +1,1 @@
-"""What runs in a box: executions, commands, their journals and their ends."""
+"""Everything that runs in a box: executions, commands, their journals and their ends."""

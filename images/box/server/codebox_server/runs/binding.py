@@ -1,4 +1,4 @@
-"""What is done to a live kernel before it has an owner: it shows that it works, and gets the owner's environment."""
+"""Prepares a running kernel for an owner: proves that it works, and gives it the owner's environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from codebox_server.errors import BoxError
 from codebox_server.kernels.environment import REQUEST, counts_at_start
 from codebox_server.runs.live_kernel import LiveKernel
 
-# Code that prints nothing, leaves nothing behind, and fails in a kernel that does not work.
+# Code that prints nothing, leaves nothing behind, and fails in a broken kernel.
 _PROOFS = {
     "python": "assert 1 + 1 == 2",
     "javascript": "if (1 + 1 !== 2) throw new Error()",
@@ -18,7 +18,7 @@ _PROOFS = {
 
 
 async def prove(kernel: LiveKernel) -> None:
-    """Have the kernel show that it works, without a trace. Raises conflict when it does not, TimeoutError."""
+    """Have the kernel prove that it works, without a trace. Raises conflict when it does not, TimeoutError."""
     code = _PROOFS.get(kernel.language)
     if code is None:
         await kernel.ensure()
@@ -29,10 +29,10 @@ async def prove(kernel: LiveKernel) -> None:
 async def change_environment(kernel: LiveKernel, takes: bool, idle: bool) -> None:
     """Give the kernel the environment that a new one would have.
 
-    Where the kernel cannot take it (`takes`), or a process only reads it as it starts, it gets a new process if it is
-    idle. Raises conflict when it has ended or is busy.
+    If the kernel does not support that (`takes`), or processes read a variable only at their start, an idle kernel
+    gets a new process. Raises conflict when it has ended or is busy.
     """
-    changes = kernel.lacks()
+    changes = kernel.pending_changes()
     if not changes:
         return
     if kernel.death is not None:
@@ -43,9 +43,9 @@ async def change_environment(kernel: LiveKernel, takes: bool, idle: bool) -> Non
         await kernel.restart()
         return
     try:
-        answer = await kernel.ask(REQUEST, {"changes": changes}, ENVIRONMENT_SECONDS)
+        reply = await kernel.ask(REQUEST, {"changes": changes}, ENVIRONMENT_SECONDS)
     except TimeoutError:
         raise BoxError("conflict", f"the kernel for {kernel.language} is busy") from None
-    if answer is None:
+    if reply is None:
         raise BoxError("conflict", f"the kernel for {kernel.language} has ended")
     kernel.has(changes)

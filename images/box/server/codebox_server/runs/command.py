@@ -1,4 +1,4 @@
-"""One process started on behalf of a caller, in a group of its own, with its streams on the way to a journal."""
+"""One process started for a caller, in a process group of its own, with its streams recorded in a journal."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from codebox_server.system.process_table import all_pids
 
 _READ_BYTES = 64 * 1024
 _STATUS = {"cpu_limit": "timeout", "pids_limit": "killed"}
-# The code and the detail of the cause, by the reason for which a command is ended.
+# The code and the detail of the cause, by the reason for ending a command.
 _STOPS = {
     "pids_limit": ("pids_limit", FULL),
     "timeout": ("timeout", "the time limit has passed"),
     "cpu_limit": ("cpu_limit", "the limit on CPU time has been reached"),
-    "output_limit": ("output_limit", "it wrote more than a run may write"),
+    "output_limit": ("output_limit", "the run wrote more than a run may write"),
     "killed": ("signal", "it was ended on request"),
 }
 
 
 @dataclass(frozen=True)
 class CommandRequest:
-    """What to start. Either `command`, a text for bash, or `argv`. `timeout_ms` None means no limit.
+    """A command to start. Either `command`, a text for bash, or `argv`. `timeout_ms` None means no limit.
 
-    `conclude` is asked at the end for further fields of `done`.
+    `conclude` is called at the end for further fields of `done`.
     """
 
     id: str
@@ -56,7 +56,7 @@ class CommandRequest:
     conclude: Callable[[], Awaitable[dict[str, Any]]] | None = None
     # CPU time of everything that it starts; None means no limit.
     cpu_limit_ms: int | None = None
-    # Written to its stdin, which is closed behind it unless `open_stdin`.
+    # Written to its stdin, which is then closed unless `open_stdin`.
     stdin: bytes = b""
     open_stdin: bool = False
 
@@ -70,7 +70,7 @@ class Command:
         self.output = Output(self.journal, journals, lambda: self.end("output_limit"))
         self.state = "running"
         self.stop: str | None = None
-        self._told: dict[str, Any] | None = None
+        self._details: dict[str, Any] | None = None
         self.pid = 0
         self.done: dict[str, Any] | None = None
         self._probe = probe
@@ -120,16 +120,17 @@ class Command:
         if request.timeout_ms is not None:
             self._timers.append(self._loop.call_later(request.timeout_ms / 1000, self.end, "timeout"))
 
-    def end(self, reason: str, told: dict[str, Any] | None = None) -> None:
-        """SIGTERM to the group, SIGKILL after 2 s; the first reason counts. `told`: further fields of the cause."""
+    def end(self, reason: str, details: dict[str, Any] | None = None) -> None:
+        """Send SIGTERM to the group, SIGKILL after 2 s; the first reason wins. `details`: fields of the cause."""
         if self.stop is not None or self._death is not None:
             return
-        self.stop, self._told = reason, told
+        self.stop, self._details = reason, details
         signal_group(self.pid, signal.SIGTERM)
         self._timers.append(self._loop.call_later(KILL_AFTER_SECONDS, signal_group, self.pid, signal.SIGKILL))
 
     def write(self, data: bytes, eof: bool) -> None:
-        """Feed stdin. Raises conflict when the process has ended or its stdin is closed, 429 when it does not read."""
+        """Write to stdin. Raises conflict when the process has ended or its stdin is closed, 429 when it does not read.
+        """
         if self._stdin is None or self._eof or self._death is not None:
             detail = "the command has ended, or its stdin is closed: openStdin keeps it open"
             raise BoxError("conflict", detail, reason="not_waiting")
@@ -142,7 +143,7 @@ class Command:
         self._feed()
 
     def to_json(self) -> dict[str, Any]:
-        """The command as the API shows it."""
+        """Return the command as the API represents it."""
         request = self.request
         what: dict[str, Any] = {"argv": request.argv} if request.command is None else {"command": request.command}
         return {
@@ -156,7 +157,7 @@ class Command:
         }
 
     def _adopt(self, process: subprocess.Popen[bytes]) -> None:
-        """Take the pipes over from the object that would close them."""
+        """Take over the pipes from the object that would close them."""
         assert process.stdin and process.stdout and process.stderr
         for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
             fd = os.dup(pipe.fileno())
@@ -200,7 +201,7 @@ class Command:
             self._loop.add_writer(fd, self._feed)
             return
         except OSError:
-            # The reader has closed its end: there is nobody left to write for.
+            # The reader has closed its end: there is nobody to write for.
             self._close_stdin()
             return
         self._loop.remove_writer(fd)
@@ -224,14 +225,15 @@ class Command:
             timer.cancel()
         self._cpu_clock.cancel()
         if self.stop is not None:
-            # Children that ignored SIGTERM go with their leader.
+            # Children that ignored SIGTERM are killed with their leader.
             signal_group(self.pid, signal.SIGKILL)
         self._ending = asyncio.ensure_future(self._conclude(files, counts, started))
 
     async def _conclude(self, files: Scan, counts: Counts, started: Descendants) -> None:
         duration = (time.monotonic() - self._started_at) * 1000
         if self._open:
-            # What the process wrote is still in the pipes. A child that keeps them open is read and dropped afterwards.
+            # The last output of the process is still in the pipes. If a child keeps them open, its output is dropped
+            # afterwards.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._drained.wait(), PIPE_DRAIN_SECONDS)
         death = self._death
@@ -259,7 +261,7 @@ class Command:
         if self.stop is not None:
             code, detail = _STOPS[self.stop]
             signalled = {} if death.signal is None else {"signal": death.signal}
-            cause = {"code": code, "detail": detail, **(self._told or {}), **signalled}
+            cause = {"code": code, "detail": detail, **(self._details or {}), **signalled}
             return {"status": _STATUS.get(self.stop, self.stop), "cause": cause}
         if events.oom is not None and death.signal == "SIGKILL":
             return {"status": "oom", "cause": out_of_memory("command", events.oom)}

@@ -1,4 +1,4 @@
-"""All commands that are remembered, by id."""
+"""All known commands, by id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codebox_server.runs.probe import Probe
 
 
 class Commands:
-    """Starts, finds and ends commands. `data` is the folder that a relative `cwd` starts from."""
+    """Starts, finds and ends commands. `data` is the base folder of a relative `cwd`."""
 
     def __init__(self, data: str, env: Callable[[], dict[str, str]], probe: Probe, journals: Journals) -> None:
         self._data = data
@@ -43,28 +43,30 @@ class Commands:
         self._journals.add(_key(request.id), command)
         return command
 
-    def stop_all(self, reason: str, told: dict[str, Any]) -> None:
-        """End every command. `told`: further fields of their cause."""
+    def stop_all(self, reason: str, details: dict[str, Any]) -> None:
+        """End every command. `details`: further fields of their cause."""
         for command in self.list():
-            command.end(reason, told)
+            command.end(reason, details)
 
     def processes(self) -> set[int]:
-        """Those that commands have been started with and that run."""
+        """Return the running processes of commands themselves, without their children."""
         return {command.pid for command in self.list() if command.state == "running"}
 
     def folder(self, cwd: str | None) -> str:
-        """The folder of a command: absolute, or relative to `data`. Raises invalid_request when there is none."""
+        """Return the folder of a command: absolute, or relative to `data`. Raises invalid_request when it does not
+        exist.
+        """
         path = os.path.join(self._data, cwd or "")
         if "\0" in path or not os.path.isdir(path):
             raise BoxError("invalid_request", "no such folder", "/cwd")
         return os.path.normpath(path)
 
     def list(self) -> list[Command]:
-        """Every command that is remembered, oldest first."""
+        """Return every known command, oldest first."""
         return [run for run in self._journals.values() if isinstance(run, Command)]
 
     def get(self, command_id: str) -> Command:
-        """A command by id. Raises not_found, also when it has been forgotten."""
+        """Return a command by id. Raises not_found, also when it has been dropped."""
         command = self._journals.get(_key(command_id))
         if command is None:
             raise BoxError("not_found", "no such command")

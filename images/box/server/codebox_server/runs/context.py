@@ -15,7 +15,7 @@ from codebox_server.errors import BoxError
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.variables import REQUEST as VARIABLES
-from codebox_server.packages.lack import FAILED, Lack, Lacks
+from codebox_server.packages.missing_package import FAILED, MissingPackage, MissingPackages
 from codebox_server.runs.binding import change_environment, prove
 from codebox_server.runs.cpu_clock import CpuClock
 from codebox_server.runs.execution import Execution
@@ -31,9 +31,9 @@ from codebox_server.runs.outcome import (
     failed,
     not_started,
     replied,
+    reports_loss,
     says_full,
     stopped,
-    told_loss,
 )
 from codebox_server.runs.probe import Events, Probe, Reading
 from codebox_server.runs.trouble import trouble
@@ -44,28 +44,30 @@ _log = logging.getLogger(__name__)
 class Context:
     """A kernel of the box. Its process may be replaced; the context and its id stay."""
 
-    def __init__(self, kernel_id: str, manager: BoxMappingKernelManager, probe: Probe, lacks: Lacks) -> None:
+    def __init__(
+        self, kernel_id: str, manager: BoxMappingKernelManager, probe: Probe, missing_packages: MissingPackages
+    ) -> None:
         self.id = kernel_id
         self._manager = manager
         self._probe = probe
-        self._lacks = lacks
+        self._missing_packages = missing_packages
         # Set to end the installer that runs for an execution; None while there is none.
         self._installing: asyncio.Event | None = None
         self._kernel = LiveKernel(kernel_id, manager, self._on_message, self._on_exit)
-        self._hearing = Hearing(self._kernel, lacks, self._on_begin)
+        self._hearing = Hearing(self._kernel, missing_packages, self._on_begin)
         self.language = self._kernel.language
         self._created_at = now()
         self._queue: deque[Execution] = deque()
         self._running: Execution | None = None
         self._worker: asyncio.Task[None] | None = None
         self._ladder = Ladder(self._interrupt, self._kernel.kill, self._kernel.hangs)
-        # The variables went while nothing ran: the next execution tells.
-        self._untold_loss = False
+        # The variables were lost while nothing ran: the next execution reports it.
+        self._unreported_loss = False
         # Why everything here ends from outside: restarted, context_deleted.
         self._end: str | None = None
 
     def to_json(self, default: bool) -> dict[str, Any]:
-        """The context as the API shows it."""
+        """Return the context as the API represents it."""
         return {
             "id": self.id,
             "language": self.language,
@@ -77,14 +79,16 @@ class Context:
         }
 
     async def variables(self, limit: int, after: str) -> dict[str, Any]:
-        """A page of what a run would find: `{items, following}`. Raises conflict while something runs."""
+        """Return a page of the variables that a run would find: `{items, following}`. Raises conflict while something
+        runs.
+        """
         if not self._is_idle():
             raise BoxError("conflict", "the context is busy", reason="context_busy")
         try:
-            answer = await self._kernel.ask(VARIABLES, {"limit": limit, "after": after}, VARIABLES_SECONDS)
+            reply = await self._kernel.ask(VARIABLES, {"limit": limit, "after": after}, VARIABLES_SECONDS)
         except TimeoutError:
             raise BoxError("conflict", "the kernel is busy", reason="context_busy") from None
-        return answer or {}
+        return reply or {}
 
     def processes(self) -> set[int]:
         """See `LiveKernel.processes`."""
@@ -108,7 +112,7 @@ class Context:
     # --- what others do to the kernel --------------------------------------------------------------------------
 
     def close(self, end: str) -> None:
-        """The kernel is restarted or removed from outside: what runs and what waits ends with it."""
+        """End running and queued executions, as the kernel is restarted or removed from outside."""
         self._end = end
         self._kernel.close()
         self._stop_installing()
@@ -119,12 +123,12 @@ class Context:
             self._finish(execution, ended_outside(end), None)
 
     def reopen(self) -> None:
-        """The kernel has been restarted from outside."""
+        """Resume after the kernel has been restarted from outside."""
         self._end = None
         self._kernel.open()
 
     def interrupted_outside(self) -> None:
-        """A stock client interrupts the kernel: what ends by that was interrupted on request."""
+        """A stock client interrupts the kernel: an execution that ends by that was interrupted on request."""
         if self._running is not None and self._running.stop is None:
             self._running.stop = "interrupted"
             self._stop_installing()
@@ -139,24 +143,26 @@ class Context:
         if self._worker is None:
             self._worker = asyncio.ensure_future(self._work())
 
-    def interrupt(self, execution: Execution, reason: str = "interrupted", told: dict[str, Any] | None = None) -> None:
-        """End an execution on request. One that has not begun ends without having run."""
+    def interrupt(
+        self, execution: Execution, reason: str = "interrupted", details: dict[str, Any] | None = None
+    ) -> None:
+        """End an execution on request. If it has not begun, it ends without having run."""
         if execution.state == "running":
-            self.stop(execution, reason, told)
+            self.stop(execution, reason, details)
             return
-        execution.stop, execution.told = reason, told
+        execution.stop, execution.details = reason, details
         if execution in self._queue:
             self._queue.remove(execution)
-            self._finish(execution, stopped(reason, None, False, told), None)
+            self._finish(execution, stopped(reason, None, False, details), None)
         else:
             execution.settle()
 
-    def stop(self, execution: Execution, reason: str, told: dict[str, Any] | None = None) -> None:
-        """Start the ladder for the running execution; the first reason counts."""
+    def stop(self, execution: Execution, reason: str, details: dict[str, Any] | None = None) -> None:
+        """Start to escalate for the running execution; the first reason counts."""
         if execution is not self._running or execution.state != "running":
             return
         if execution.stop is None:
-            execution.stop, execution.told = reason, told
+            execution.stop, execution.details = reason, details
         if not self._stop_installing():
             self._ladder.start()
 
@@ -164,8 +170,8 @@ class Context:
         if not execution.settled.done():
             self.stop(execution, "pids_limit")
 
-    def answer(self, execution: Execution, text: str) -> None:
-        """Answer `input()`. Raises conflict when nothing was asked."""
+    def provide_input(self, execution: Execution, text: str) -> None:
+        """Reply to `input()`. Raises conflict when there is no input request."""
         if not execution.waiting_for_input:
             raise BoxError("conflict", "the execution is not waiting for input", reason="not_waiting")
         execution.waiting_for_input = False
@@ -212,8 +218,8 @@ class Context:
         )
         try:
             await execution.settled
-            if execution.lack is not None:
-                await self._mend(execution, execution.lack)
+            if execution.missing is not None:
+                await self._mend(execution, execution.missing)
             await self._await_exit(execution)
         finally:
             clock.cancel()
@@ -224,53 +230,54 @@ class Context:
     async def _conclude(self, execution: Execution, begun: Reading) -> None:
         spent, died = execution.stop == "cpu_limit", self._kernel.death is not None
         events = await self._probe.events(begun.counts, begun.descendants, spent, died)
-        outcome = self._judge(execution, events, begun.had_room).losing(self._untold_loss)
+        outcome = self._judge(execution, events, begun.had_room).losing(self._unreported_loss)
         if events.crowded and self._kernel.death is None:
-            # It has not collected the processes that it forked, and they count until it does or ends.
+            # It has not reaped the processes that it forked, and they count until it does or ends.
             self._kernel.kill()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._kernel.exited.wait(), IDLE_GRACE_SECONDS)
             outcome = outcome.losing(True)
         measured = await self._probe.measure(begun, self._kernel.death)
-        self._untold_loss = False
-        self._kernel.loss_told = self._kernel.death is not None
+        self._unreported_loss = False
+        self._kernel.loss_reported = self._kernel.death is not None
         self._finish(execution, outcome, measured)
 
-    async def _mend(self, execution: Execution, lack: Lack) -> None:
-        """Install what the code lacks and run it again, once; the error is shown when that cannot be done."""
-        execution.mended = True
+    async def _mend(self, execution: Execution, missing: MissingPackage) -> None:
+        """Install the missing package and run the code again, once; the error is shown when that is impossible."""
+        execution.repaired = True
         if self._goes_on(execution):
             self._installing = asyncio.Event()
             try:
-                installed = await self._lacks.mend(lack, self._installing)
+                installed = await self._missing_packages.mend(missing, self._installing)
             finally:
                 self._installing = None
             execution.output.announce("install", installed.to_json())
             if installed.exit_code == 0 and self._goes_on(execution):
-                execution.lack = None
+                execution.missing = None
                 request = execution.request
                 execution.run_again(self._kernel.execute(request.code, request.env))
                 await execution.settled
                 return
-        execution.show_lack(FAILED)
+        execution.show_missing(FAILED)
 
     def _goes_on(self, execution: Execution) -> bool:
         return execution.stop is None and self._end is None and self._kernel.death is None
 
     def _stop_installing(self) -> bool:
-        """End the installer that a run waits for; whether there is one."""
+        """End the installer that a run waits for; return whether there is one."""
         if self._installing is None:
             return False
         self._installing.set()
         return True
 
     async def _prepare(self, execution: Execution) -> Reading | Outcome:
-        """Wait until the kernel can take the request, and take the reading before it; an outcome when it cannot."""
+        """Wait until the kernel can take the request, and take the reading before it; return an outcome when it cannot.
+        """
         for _ in range(KERNEL_ATTEMPTS):
             refusal = self._refusal(execution)
             if refusal is not None:
                 return refusal
-            self._untold_loss |= self._kernel.death is not None and not self._kernel.loss_told
+            self._unreported_loss |= self._kernel.death is not None and not self._kernel.loss_reported
             try:
                 await self._probe.crowd.making_room(self._kernel.ensure)
             except BoxError:
@@ -281,23 +288,23 @@ class Context:
             if self._kernel.death is None:
                 reading = await self._probe.begin(self._kernel.pid, self.language, partial(self._crowded, execution))
                 refusal = self._refusal(execution)
-                # A kernel that has died since gets another attempt.
+                # If the kernel has died since, there is another attempt.
                 if refusal is None and self._kernel.death is None:
                     return reading
                 reading.descendants.close()
                 if refusal is not None:
                     return refusal
-        return self._refusal(execution) or not_started("the kernel ends whenever it has started")
+        return self._refusal(execution) or not_started("the kernel ends each time it starts")
 
     def _refusal(self, execution: Execution) -> Outcome | None:
         if self._end is not None:
             return ended_outside(self._end)
         if execution.stop is not None:
-            return stopped(execution.stop, None, False, execution.told)
+            return stopped(execution.stop, None, False, execution.details)
         return None
 
     async def _await_exit(self, execution: Execution) -> None:
-        """`exit()` answers first and ends the kernel right after: wait for that, it decides about the variables."""
+        """`exit()` replies first and ends the kernel right after: wait for that, as it decides about the variables."""
         if asks_exit(execution.reply or {}) and self._kernel.death is None:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._kernel.exited.wait(), IDLE_GRACE_SECONDS)
@@ -316,14 +323,14 @@ class Context:
         if death is not None and oom is not None and stage != "restart":
             return died(death, oom)
         if execution.stop is not None:
-            lost = death is not None or told_loss(execution.reply_metadata)
-            return stopped(execution.stop, stage, lost, execution.told)
+            lost = death is not None or reports_loss(execution.reply_metadata)
+            return stopped(execution.stop, stage, lost, execution.details)
         if execution.reply is not None:
-            lost = death is not None or told_loss(execution.reply_metadata)
+            lost = death is not None or reports_loss(execution.reply_metadata)
             return replied(execution.reply, execution.reply_metadata, oom).losing(lost)
         if death is not None:
             return died(death, oom)
-        return failed("the kernel did not answer")
+        return failed("the kernel did not respond")
 
     def _finish(self, execution: Execution, outcome: Outcome, fields: dict[str, Any] | None) -> None:
         execution.finish(outcome.to_json(), fields)
@@ -334,7 +341,7 @@ class Context:
         self._kernel.kill()
 
     def _interrupt(self) -> None:
-        # Before the code runs an interrupt would be lost; `_on_begin` sends it when it does.
+        # Before the code runs an interrupt would be lost; `_on_begin` sends it later.
         if self._running is not None and self._running.begun:
             self._kernel.interrupt()
 

@@ -10,53 +10,55 @@ from typing import Any
 from codebox_server.bounds import CONTEXTS
 from codebox_server.errors import BoxError
 from codebox_server.jupyter.managers import BoxMappingKernelManager
-from codebox_server.packages.lack import Lacks
+from codebox_server.packages.missing_package import MissingPackages
 from codebox_server.runs.context import Context
 from codebox_server.runs.probe import Probe
 
 
 class Contexts:
-    """Follows every kernel that starts, restarts or goes, whoever asked for it."""
+    """Follows every kernel that starts, restarts or is removed, whoever caused it."""
 
-    def __init__(self, manager: BoxMappingKernelManager, probe: Probe, lacks: Lacks) -> None:
+    def __init__(self, manager: BoxMappingKernelManager, probe: Probe, missing_packages: MissingPackages) -> None:
         self._manager = manager
         self._probe = probe
-        self._lacks = lacks
+        self._missing_packages = missing_packages
         self._contexts: dict[str, Context] = {}
         self._defaults: dict[str, asyncio.Task[str]] = {}
         manager.observer = self
 
     def list(self) -> list[dict[str, Any]]:
-        """Every context as JSON, oldest first."""
+        """Return every context as JSON, oldest first."""
         defaults = {task.result() for task in self._defaults.values() if task.done() and not task.exception()}
         return [context.to_json(context.id in defaults) for context in self._contexts.values()]
 
     def idle(self) -> bool:
-        """Whether no kernel starts or runs something."""
+        """Whether no kernel starts or runs anything."""
         starting = any(not task.done() for task in self._defaults.values())
         return not starting and all(item["state"] in ("idle", "dead") for item in self.list())
 
     def processes(self) -> set[int]:
-        """The processes that hold the variables of all contexts."""
+        """Return the processes that hold the variables of all contexts."""
         return set().union(*(context.processes() for context in self._contexts.values()))
 
     def end_burning(self) -> None:
-        """End the kernels that run no execution and have used CPU time before each of the last calls of this.
+        """End kernels that run no execution and have used CPU time before each of the last calls of this.
 
-        The contexts stay; their next execution tells that the variables are gone.
+        The contexts stay; their next execution reports that the variables are lost.
         """
         for context in self._contexts.values():
             context.end_burning()
 
     def get(self, kernel_id: str) -> Context:
-        """A context by its kernel id. Raises not_found."""
+        """Return a context by its kernel id. Raises not_found."""
         context = self._contexts.get(kernel_id)
         if context is None:
             raise BoxError("not_found", "no such context", "/context")
         return context
 
     async def create(self, language: str, cwd: str, env: dict[str, str]) -> dict[str, Any]:
-        """A new context as JSON; `cwd` is relative to the working folder. Raises invalid_request for no such folder."""
+        """Create a context, returned as JSON; `cwd` is relative to the working folder. Raises invalid_request for no
+        such folder.
+        """
         self.kernel_starting()
         folder = os.path.normpath(os.path.join(self._manager.root_dir, cwd))
         if not os.path.isdir(folder):
@@ -72,7 +74,8 @@ class Contexts:
         return kernel_id
 
     async def restart(self, kernel_id: str) -> dict[str, Any]:
-        """A new process where the old one was, with its environment. Raises conflict when its folder has gone."""
+        """Replace the process of a context, in the same environment. Raises conflict when its folder no longer exists.
+        """
         self.get(kernel_id)
         if not self._manager.folder_is_there(kernel_id):
             raise BoxError("conflict", "the working folder of the context does not exist any more")
@@ -80,7 +83,7 @@ class Contexts:
         return next(item for item in self.list() if item["id"] == kernel_id)
 
     async def default(self, language: str) -> Context:
-        """The default context of a language, made on first use; callers that come at once share it."""
+        """Return the default context of a language, created on first use; concurrent callers share it."""
         task = self._defaults.get(language)
         if task is None:
             self.kernel_starting()
@@ -93,7 +96,7 @@ class Contexts:
             raise
 
     async def change_environment(self, takes: Callable[[str], bool]) -> None:
-        """Give all kernels the environment that new ones have; `takes` tells of a language whether its kernel can.
+        """Give all kernels the environment of new ones; `takes` says for a language whether its kernel supports that.
 
         Raises conflict when one has ended or is busy.
         """
@@ -105,13 +108,13 @@ class Contexts:
         )
 
     def kernel_starting(self) -> None:
-        """See KernelObserver. Raises too_many_requests when the box has as many kernels as it may have."""
+        """See KernelObserver. Raises too_many_requests when the box has the maximum number of kernels."""
         if len(self._contexts) >= CONTEXTS:
             raise BoxError("too_many_requests", f"a box has at most {CONTEXTS} contexts")
 
     def kernel_started(self, kernel_id: str) -> None:
         """See KernelObserver."""
-        self._contexts[kernel_id] = Context(kernel_id, self._manager, self._probe, self._lacks)
+        self._contexts[kernel_id] = Context(kernel_id, self._manager, self._probe, self._missing_packages)
 
     def kernel_restarting(self, kernel_id: str) -> None:
         """See KernelObserver."""

@@ -1,4 +1,4 @@
-"""The limit of a run on CPU time: looks at what has been used, more often as the end comes near."""
+"""The CPU time limit of a run: checks the usage, more often as the limit comes near."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from codebox_server.bounds import CPU_LOOK_SECONDS
 
 
 class CpuClock:
-    """Calls `on_spent` once when `used_ms` has reached the limit; nothing happens without a limit. Until `cancel`."""
+    """Calls `on_spent` once when `used_ms` has reached the limit, until `cancel`; without a limit it does nothing."""
 
     def __init__(self, limit_ms: int | None, used_ms: Callable[[], float], on_spent: Callable[[], None]) -> None:
         self._limit_ms = limit_ms
@@ -20,13 +20,13 @@ class CpuClock:
             self._wait(limit_ms)
 
     def cancel(self) -> None:
-        """The run has ended."""
+        """Stop checking: the run has ended."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _wait(self, left_ms: float) -> None:
         low, high = CPU_LOOK_SECONDS
-        # Several CPUs may use the time together, so it is looked at well before one CPU could have used it.
+        # Several CPUs may use up the time together, so check well before one CPU could have.
         seconds = min(high, max(low, left_ms / 4000))
         self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
 

@@ -1,4 +1,4 @@
-"""The watch over a box that is full of processes: finds out whose they are and ends them, so that others can run."""
+"""Watches for a box that is full of processes: finds out whose they are and ends them, so that others can run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _Started = TypeVar("_Started")
 
 
 class Crowd:
-    """Looks again and again whether the box is full and goes on refusing processes.
+    """Checks periodically whether the box is full and keeps refusing processes.
 
-    `callers` answers the kernels, commands and shells of terminals. What fills the box is ended; shells are not.
+    `callers` returns the kernels, commands and shells of terminals. Processes that fill the box are ended, shells
+    are not.
     """
 
     def __init__(self, cgroup: Cgroup, lineage: Lineage, callers: Callable[[], set[int]]) -> None:
@@ -33,7 +34,7 @@ class Crowd:
         self._callers = callers
 
     async def watch(self) -> None:
-        """Look until the server ends."""
+        """Check until the server ends."""
         refused, looks, since = self._cgroup.counts().refused, 0, 0
         while True:
             await asyncio.sleep(CROWD_LOOK_SECONDS)
@@ -43,13 +44,13 @@ class Crowd:
                 looks = 0
             elif is_new:
                 looks, since = looks + 1, 0
-            # Code that meets the limit once knows by its error, and may go on with what it has.
+            # Code that hits the limit once sees an error, and may continue with what it has.
             if looks >= CROWD_LOOKS:
                 self.relieve()
                 looks = 0
 
     async def making_room(self, start: Callable[[], Awaitable[_Started]]) -> _Started:
-        """What `start` answers, which is tried again when the box is full. Raises too_many_requests."""
+        """Return the result of `start`, which is retried when the box is full. Raises too_many_requests."""
         try:
             return await start()
         except (BlockingIOError, BoxError) as error:
@@ -66,7 +67,7 @@ class Crowd:
             raise full() from None
 
     def relieve(self) -> None:
-        """End those who have a large part of what there may be, or else the most: runs, kernels, or what runs left."""
+        """End the runs, kernels or leftovers with a large share of the process limit, or otherwise the largest."""
         callers = self._callers()
         runs = {run: run.running() for run in self._lineage.active}
         own = {run: _family(run.root, callers) for run in runs}
@@ -91,14 +92,14 @@ class Crowd:
             kill_all(self._left)
 
     def _left(self) -> list[Entry]:
-        """What is of no run that goes on."""
+        """Return processes that belong to no active run."""
         found = strangers(self._callers())
         known = {one.pid for run in self._lineage.active for one in run.running()}
         return [one for one in found if one.pid not in known]
 
 
 def _family(root: int, callers: set[int]) -> list[Entry]:
-    """A kernel or command, with the process that it runs code in."""
+    """Return a kernel or command, with the process in which it runs code."""
     entries = [one for one in map(entry, callers | {root}) if one is not None]
     return [one for one in entries if root in (one.pid, one.parent)]
 

@@ -1,4 +1,4 @@
-"""The processes that a run has started: who they are, what CPU time they took, and their end."""
+"""The processes that a run has started: identifies them, measures their CPU time, and ends them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from codebox_server.bounds import PROCESSES_TOLD
+from codebox_server.bounds import PROCESSES_REPORTED
 from codebox_server.runs.standstill import Identity, find, is_ours, kill_all
 from codebox_server.system.process_table import Entry, age_ms, all_pids, command_of
 
 
 class Lineage:
-    """The runs that go on in a box. Tells whose a process is that has left its family."""
+    """The active runs of a box. Determines the run of a process that has left its family."""
 
     def __init__(self) -> None:
         self.active: set[Descendants] = set()
 
     def follow(self, root: int, wrapped: bool, before: set[int], end: Callable[[], None]) -> Descendants:
-        """Look after what the process `root` starts beside those of `before`. `wrapped`: code runs in a child of it.
+        """Track the processes that `root` starts in addition to `before`. `wrapped`: code runs in a child of it.
 
-        `end` ends the run itself because it fills the box; it may be called again.
+        `end` ends the run itself because it fills the box; it may be called repeatedly.
         """
         run = Descendants(self, root, wrapped, before, end)
         self.active.add(run)
@@ -28,10 +28,10 @@ class Lineage:
 
 
 class Descendants:
-    """What one run has started, daemons too.
+    """The processes that one run has started, including daemons.
 
-    A process belongs to the run whose kernel or command is its ancestor, or leads its session or group. One that has
-    cut all these ties belongs to the run that it was seen with, or else to the only run that goes on.
+    A process belongs to the run whose kernel or command is its ancestor, or leads its session or group. A process
+    that has cut all these ties belongs to the run that it was seen with, or otherwise to the only active run.
     """
 
     def __init__(self, lineage: Lineage, root: int, wrapped: bool, before: set[int], end: Callable[[], None]) -> None:
@@ -43,26 +43,26 @@ class Descendants:
         self._seen: dict[Identity, Entry] = {}
         self._killed: set[Identity] = set()
         self._gone_ms = 0.0
-        # Whether processes that were there at the last look were gone before they could be looked at.
+        # Whether processes of the last check had ended before they could be examined.
         self.fleeting = False
 
     def close(self) -> None:
-        """The run has ended."""
+        """Stop tracking: the run has ended."""
         self._lineage.active.discard(self)
 
     def cpu_ms(self) -> float:
-        """CPU time of those that live, and of those that ended without anybody to wait for them."""
+        """Return CPU time of living processes, and of those that ended without a parent that waited for them."""
         living = {(one.pid, one.start): one for one in self._look()}
         family = {pid for pid, _ in self._seen} | {self.root}
         for identity, last in self._seen.items():
-            # Whoever has waited for it counts its time as that of a child.
+            # A parent that waited for it includes its time in that of its children.
             if identity not in living and last.parent not in family:
                 self._gone_ms += last.cpu_ms
         self._seen = living
         return self._gone_ms + sum(one.cpu_ms for one in living.values())
 
     def left(self) -> list[dict[str, Any]]:
-        """Those that still run, the largest first, as the `processes` of a `done` event."""
+        """Return the running processes, largest first, as the `processes` of a `done` event."""
         alive = [one for one in self.running() if (one.pid, one.start) not in self._killed]
         alive.sort(key=lambda one: -one.memory_bytes)
         return [
@@ -72,22 +72,22 @@ class Descendants:
                 "ageMs": age_ms(one.start),
                 "memoryBytes": one.memory_bytes,
             }
-            for one in alive[:PROCESSES_TOLD]
+            for one in alive[:PROCESSES_REPORTED]
         ]
 
     def kill(self) -> bool:
-        """End them all; whether there were any. They may take a moment to go."""
+        """Kill them all; return whether there were any. They may take a moment to disappear."""
         killed = kill_all(self.running)
         self._killed |= killed
         return bool(killed)
 
     @property
     def were_killed(self) -> bool:
-        """Whether some were ended, here or by whoever watches over the box."""
+        """Whether some were killed, here or by the watch over the box."""
         return bool(self._killed)
 
     def running(self) -> list[Entry]:
-        """Those that have not ended, without the shell or interpreter that holds the variables of the context."""
+        """Return the running processes, without the shell or interpreter that holds the variables of the context."""
         return [one for one in self._look() if not one.ended and not (self._wrapped and one.parent == self.root)]
 
     def _look(self) -> list[Entry]:
@@ -116,7 +116,7 @@ class Descendants:
                 mine = True
                 break
             if head.parent == os.getpid():
-                # The box server starts kernels and commands, and they are no run's. Now and then it adopts an orphan.
+                # The box server starts kernels and commands, which belong to no run. Occasionally it adopts an orphan.
                 mine = self.root in (head.session, head.group)
                 break
             parent = find(table, head.parent) if head.parent > 1 else None
@@ -128,7 +128,7 @@ class Descendants:
         return mine
 
     def _is_mine_alone(self, head: Entry, table: dict[int, Entry | None]) -> bool:
-        """Whether a process without a parent is of this run."""
+        """Whether a process without a parent belongs to this run."""
         if self.root in (head.session, head.group) or (head.pid, head.start) in self._seen:
             return True
         if head.pid in self._before or not is_ours(head.pid):

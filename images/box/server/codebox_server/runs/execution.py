@@ -1,4 +1,4 @@
-"""One run of code: what was asked, what came of it, and how it ended."""
+"""One run of code: its request, its output, and its end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from codebox_server.jupyter.message import Message
-from codebox_server.packages.lack import HAS_RUN, Lack
+from codebox_server.packages.missing_package import HAS_RUN, MissingPackage
 from codebox_server.runs.journal import Journal
 from codebox_server.runs.output import Output
 
@@ -22,7 +22,7 @@ _NOT_MEASURED = {
 
 @dataclass(frozen=True)
 class ExecutionRequest:
-    """What the caller asks for; times in milliseconds."""
+    """The caller's request; times in milliseconds."""
 
     id: str
     code: str
@@ -47,21 +47,21 @@ class Execution:
     started_at: float = 0.0
     execution_count: int | None = None
     waiting_for_input: bool = False
-    # Asked before the begin of the code was told.
+    # An input request that arrived before the start of the code was reported.
     question: Message | None = None
     stop: str | None = None
-    # What whoever ended it says of that: further fields of its cause.
-    told: dict[str, Any] | None = None
+    # Further fields of the cause, from whoever ended it.
+    details: dict[str, Any] | None = None
     message_id: str = ""
     begun: bool = False
     idle: bool = False
     reply: dict[str, Any] | None = None
     reply_metadata: dict[str, Any] = field(default_factory=dict)
     done: dict[str, Any] | None = None
-    # An error that is held back because what it lacks may be installed, and whether that was tried.
-    lack: Lack | None = None
-    mended: bool = False
-    # Set when there is nothing more to wait for: both ends seen, the kernel dead, or the context gone.
+    # An error that is held back because the missing package may be installed, and whether that was tried.
+    missing: MissingPackage | None = None
+    repaired: bool = False
+    # Set when there is nothing more to wait for: both ends seen, the kernel dead, or the context removed.
     settled: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def settle(self) -> None:
@@ -70,21 +70,21 @@ class Execution:
             self.settled.set_result(None)
 
     def run_again(self, message_id: str) -> None:
-        """The same code has been sent once more."""
+        """Reset the state after the same code has been sent again."""
         self.message_id = message_id
         self.begun = self.idle = False
         self.question = None
         self.reply, self.reply_metadata = None, {}
         self.settled = asyncio.get_running_loop().create_future()
 
-    def show_lack(self, advice: str = HAS_RUN) -> None:
-        """The error that was held back is one after all, with what to do about it."""
-        lack, self.lack = self.lack, None
-        if lack is not None:
-            self.output.error(lack.name, lack.value, lack.traceback, lack.told(advice))
+    def show_missing(self, advice: str = HAS_RUN) -> None:
+        """Report the error that was held back, with advice."""
+        missing, self.missing = self.missing, None
+        if missing is not None:
+            self.output.error(missing.name, missing.value, missing.traceback, missing.with_advice(advice))
 
     def finish(self, outcome: dict[str, Any], measured: dict[str, Any] | None) -> None:
-        """Write the last event: outcome, times, and what was measured when it ran at all."""
+        """Write the last event: outcome, times, and measurements if it ran at all."""
         now = time.monotonic()
         started = self.started_at or now
         done = {
@@ -100,7 +100,7 @@ class Execution:
         self.done = {"seq": self.journal.last_seq, "type": "done", **done}
 
     def to_json(self) -> dict[str, Any]:
-        """The execution as the API shows it."""
+        """Return the execution as the API represents it."""
         return {
             "id": self.request.id,
             "context": self.context,
@@ -108,7 +108,7 @@ class Execution:
             "state": self.state,
             "lastSeq": self.journal.last_seq,
             "executionCount": self.execution_count,
-            # None as long as it waits.
+            # None while it waits.
             "queuedMs": round((self.started_at - self.queued_at) * 1000, 3) if self.started_at else None,
             "waitingForInput": self.waiting_for_input,
             "done": self.done,

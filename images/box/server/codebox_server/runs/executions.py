@@ -1,4 +1,4 @@
-"""All executions that are remembered, by id."""
+"""All known executions, by id."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from codebox_server.runs.output import Output
 
 
 class Executions:
-    """Starts, finds, answers and interrupts executions."""
+    """Starts, finds and interrupts executions, and provides their input."""
 
     def __init__(self, contexts: Contexts, journals: Journals) -> None:
         self._contexts = contexts
         self._journals = journals
-        # Oldest first; longer than journals are kept, so that what is not in here was never sent.
+        # Oldest first; kept longer than journals, so that an id missing here was never sent.
         self._received: dict[str, None] = {}
         self._knows_all = True
         self._refused: set[str] = set()
@@ -28,7 +28,7 @@ class Executions:
     async def start(self, request: ExecutionRequest, context_id: str | None) -> Execution:
         """Queue a run. Raises conflict (id known), not_found (context), too_many_requests (queue full)."""
         if request.id in self._refused:
-            raise BoxError("conflict", "the execution was given up before it came here")
+            raise BoxError("conflict", "the execution was abandoned before it arrived")
         if request.id in self._received or self._journals.get(_key(request.id)) is not None:
             raise BoxError("conflict", "an execution with this id exists")
         self._note(request.id)
@@ -51,7 +51,7 @@ class Executions:
             self._knows_all = False
 
     def refuse(self, execution_id: str) -> None:
-        """Have an execution that was never received never run, whenever it comes. Idempotent.
+        """Ensure that an execution that was never received never runs, whenever it arrives. Idempotent.
 
         Raises conflict when it was received, or when that cannot be known.
         """
@@ -68,29 +68,29 @@ class Executions:
         return execution
 
     def unfinished(self) -> list[Execution]:
-        """Every execution that runs or waits, oldest first."""
+        """Return every execution that runs or waits, oldest first."""
         return [run for run in self._journals.values() if isinstance(run, Execution) and run.state != "done"]
 
     def get(self, execution_id: str) -> Execution:
-        """An execution by id. Raises not_found, also when it has been forgotten."""
+        """Return an execution by id. Raises not_found, also when it has been dropped."""
         execution = self._journals.get(_key(execution_id))
         if execution is None:
             raise BoxError("not_found", "no such execution")
         return execution
 
-    def answer(self, execution_id: str, text: str) -> None:
-        """Answer `input()`. Raises conflict when it is not waiting for input."""
+    def provide_input(self, execution_id: str, text: str) -> None:
+        """Reply to `input()`. Raises conflict when the code is not waiting for input."""
         execution = self.get(execution_id)
         if execution.state == "done":
             raise BoxError("conflict", "the execution has ended", reason="not_waiting")
-        self._contexts.get(execution.context).answer(execution, text)
+        self._contexts.get(execution.context).provide_input(execution, text)
 
-    def stop_all(self, reason: str, told: dict[str, Any]) -> None:
-        """End every run, those that wait too. `told`: further fields of their cause."""
+    def stop_all(self, reason: str, details: dict[str, Any]) -> None:
+        """End every run, including queued ones. `details`: further fields of their cause."""
         for execution in self.unfinished():
-            # One whose context has just gone ends with that.
+            # An execution whose context has just been removed ends with that.
             with contextlib.suppress(BoxError):
-                self._contexts.get(execution.context).interrupt(execution, reason, told)
+                self._contexts.get(execution.context).interrupt(execution, reason, details)
 
     def interrupt(self, execution_id: str) -> None:
         """Interrupt a run. Raises conflict when it has ended."""

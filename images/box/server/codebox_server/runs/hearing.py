@@ -1,4 +1,4 @@
-"""What a kernel says, on its way into the run that it belongs to."""
+"""Routes the messages of a kernel to the run that they belong to."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from collections.abc import Callable
 from codebox_server.bounds import IDLE_GRACE_SECONDS, ORIGINS_KNOWN
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.message import Message
-from codebox_server.packages.lack import Lacks
+from codebox_server.packages.missing_package import MissingPackages
 from codebox_server.runs.execution import Execution
 from codebox_server.runs.live_kernel import LiveKernel
 from codebox_server.runs.translation import take_begin, take_error, take_output, take_question
 
 
 class Hearing:
-    """Takes the messages of one kernel. `on_begin` is called when the code of a run begins."""
+    """Receives the messages of one kernel. `on_begin` is called when the code of a run begins."""
 
-    def __init__(self, kernel: LiveKernel, lacks: Lacks, on_begin: Callable[[Execution], None]) -> None:
+    def __init__(
+        self, kernel: LiveKernel, missing_packages: MissingPackages, on_begin: Callable[[Execution], None]
+    ) -> None:
         self._kernel = kernel
-        self._lacks = lacks
+        self._missing_packages = missing_packages
         self._on_begin = on_begin
-        # The executions that have begun, by their requests: what outlives a run still carries its request.
+        # The executions that have begun, by their requests: output that outlives a run still carries its request.
         self._begun: OrderedDict[str, str] = OrderedDict()
 
     def hear(self, channel: str, message: Message, running: Execution | None) -> None:
-        """A message has come while this execution, or none, is `running`."""
+        """Handle a message that arrived while this execution, or none, is `running`."""
         mine = running is not None and running.message_id != "" and message.parent_id == running.message_id
         execution = running if mine else None
         if channel == "iopub" and running is not None and running.begun and self._is_of_earlier(running, message):
@@ -45,7 +47,7 @@ class Hearing:
             take_question(execution, message)
 
     def _is_of_earlier(self, running: Execution, message: Message) -> bool:
-        """Whether a thread or task of an execution before this one says something."""
+        """Whether the message comes from a thread or task of an earlier execution."""
         if message.kind == "status" or message.parent_id == running.message_id or message.parent_id not in self._begun:
             return False
         self._begun.move_to_end(message.parent_id)
@@ -62,11 +64,11 @@ class Hearing:
                 self._begun.popitem(last=False)
             take_begin(execution, message)
             self._on_begin(execution)
-        elif message.kind == "error" and execution.lack is None:
-            take_error(execution, message, self._lacks)
+        elif message.kind == "error" and execution.missing is None:
+            take_error(execution, message, self._missing_packages)
         else:
-            # What comes after it is a sign of more than a failed import.
-            execution.show_lack()
+            # Any further output shows that more than an import has failed.
+            execution.show_missing()
             take_output(execution, message)
 
     def _on_status(self, message: Message, execution: Execution | None) -> None:
@@ -81,7 +83,7 @@ class Hearing:
                 self._kernel.calm.clear()
 
     def _check_ends(self, execution: Execution) -> None:
-        """A run has ended when the kernel has answered and is idle; the one is not long without the other."""
+        """A run has ended when the kernel has replied and is idle; one follows soon after the other."""
         if execution.idle and execution.reply is not None:
             execution.settle()
         else:
@@ -92,5 +94,5 @@ class Hearing:
             return
         execution.settle()
         if not execution.idle:
-            # Its last outputs have not come, and never will.
+            # Its last outputs have not arrived, and never will.
             self._kernel.renew_iopub()

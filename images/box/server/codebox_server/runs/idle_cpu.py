@@ -1,4 +1,4 @@
-"""CPU time that a kernel uses while it runs nothing: threads that code has left there."""
+"""Measures CPU time that a kernel uses while it runs nothing: threads that code has left there."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from codebox_server.system.process import cpu_ms
 
 
 class IdleCpu:
-    """Compares what the processes of a kernel have used, with the children that they have waited for, between looks."""
+    """Compares the CPU time of a kernel's processes, including children that they waited for, between checks."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """What it uses until the next look is not counted: a run has gone on, or it starts."""
+        """Ignore the usage until the next check: a run was active, or the kernel starts."""
         self._pids: set[int] = set()
         self._cpu_ms = 0.0
         self._looked_at = 0.0
         self._busy = 0
 
     def look(self, pids: set[int]) -> bool:
-        """Whether it has used CPU time before each of the last looks.
+        """Whether it has used CPU time before each of the last checks.
 
-        One such time says nothing: a run that has just ended leaves work behind, and children to wait for.
+        A single such check means nothing: a run that has just ended leaves work behind, and children to wait for.
         """
         now = time.monotonic()
         elapsed = now - self._looked_at

@@ -1,4 +1,4 @@
-"""The numbered event list of one run, and the store that keeps the journals of the box within their bound."""
+"""The numbered event list of one run, and the store that keeps the journals of the box within their limit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 
 from codebox_server.bounds import JOURNAL_BYTES, JOURNAL_RUNS, LINGER_SECONDS, PING_SECONDS, READ_BATCH_BYTES
 
-# What one stored event costs beside its text: the bytes object and its place in the list.
+# The overhead of one stored event: the bytes object and its place in the list.
 _LINE_OVERHEAD = 48
 
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
 def encode(event: dict[str, Any]) -> bytes:
-    """One line of UTF-8 JSON. Lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
+    """Encode one line of UTF-8 JSON. Lone surrogates, which UTF-8 cannot encode, become U+FFFD."""
     text = _encoder.encode(event)
     try:
         return text.encode() + b"\n"
@@ -42,7 +42,7 @@ class Journal:
         return len(self._lines)
 
     def append(self, kind: str, fields: dict[str, Any]) -> int:
-        """Number, store and announce one event; returns its encoded size in bytes. `done` ends the journal."""
+        """Number, store and publish one event; return its encoded size in bytes. `done` ends the journal."""
         line = encode({"seq": len(self._lines) + 1, "type": kind, **fields})
         self._lines.append(line)
         cost = len(line) + _LINE_OVERHEAD
@@ -56,10 +56,10 @@ class Journal:
         return len(line)
 
     async def read(self, after: int) -> AsyncIterator[bytes]:
-        """Batches of whole lines after event `after`, live until `done`; a blank line when nothing came for 10 s.
+        """Yield batches of whole lines after event `after`, live until `done`; a blank line after 10 s without any.
 
-        An event is held for a few milliseconds, because what follows soon is then written with it: a short run is one
-        write instead of four, and each one wakes the reader.
+        An event is held for a few milliseconds, because events that follow soon are then written with it: a short
+        run takes one write instead of four, and each one wakes the reader.
         """
         position = after
         while True:
@@ -83,7 +83,7 @@ class Journal:
         return batch, end
 
     async def _wait(self, waiters: set[asyncio.Future[bool]], seconds: float) -> bool:
-        """True when woken, False when the time has passed."""
+        """Return True when woken, False when the time has passed."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         timer = loop.call_later(seconds, _resolve, waiter, False)
@@ -106,14 +106,14 @@ def _wake(waiters: set[asyncio.Future[bool]]) -> None:
 
 
 class Journals:
-    """All runs of one kind by id, oldest first, sharing one bound on memory with the other kind."""
+    """All runs of one kind by id, oldest first, sharing one memory limit with the other kind."""
 
     def __init__(self) -> None:
         self._runs: OrderedDict[str, Any] = OrderedDict()
         self.size = 0
 
     def create(self) -> Journal:
-        """A new empty journal that counts towards the bound."""
+        """Create an empty journal that counts towards the limit."""
         return Journal(self)
 
     def add(self, key: str, run: Any) -> None:
@@ -121,27 +121,27 @@ class Journals:
         self._runs[key] = run
 
     def get(self, key: str) -> Any | None:
-        """The run of that key, None when unknown or forgotten."""
+        """Return the run of that key, None when unknown or dropped."""
         return self._runs.get(key)
 
     def values(self) -> list[Any]:
-        """All runs that are remembered, oldest first."""
+        """Return all known runs, oldest first."""
         return list(self._runs.values())
 
     def grew(self, cost: int) -> None:
-        """Count an event and forget the oldest finished runs when the bound is passed."""
+        """Count an event and drop the oldest finished runs when the limit is exceeded."""
         self.size += cost
         if self.size > JOURNAL_BYTES or len(self._runs) > JOURNAL_RUNS:
             self._forget()
 
     @property
     def full(self) -> bool:
-        """Whether the bound is passed although every finished run has been forgotten."""
+        """Whether the limit is exceeded although every finished run has been dropped."""
         return self.size > JOURNAL_BYTES
 
     def _forget(self) -> None:
         running: list[tuple[str, Any]] = []
-        # From the oldest on, so that this takes as many steps as there are runs to forget or still running.
+        # From the oldest on, so that this takes as many steps as there are runs to drop or still running.
         while self._runs and (self.size > JOURNAL_BYTES or len(self._runs) + len(running) > JOURNAL_RUNS):
             key, run = self._runs.popitem(last=False)
             if run.journal.ended:

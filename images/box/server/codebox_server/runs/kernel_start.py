@@ -1,4 +1,4 @@
-"""The start of a process of a kernel: the time until it answers for the first time."""
+"""The start of a kernel process: the time until it responds for the first time."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from codebox_server.system.process import cpu_ms
 
 
 class KernelStart:
-    """Listens for the first answer of the process `pid`, however late that comes, until `close`.
+    """Waits for the first reply of the process `pid`, however late it comes, until `close`.
 
-    `seconds` is the time that it has; `on_answer` is called when it has answered.
+    `seconds` is its deadline; `on_response` is called when it has replied.
     """
 
-    def __init__(self, channel: KernelChannel, pid: int, seconds: float, on_answer: Callable[[], None]) -> None:
+    def __init__(self, channel: KernelChannel, pid: int, seconds: float, on_response: Callable[[], None]) -> None:
         self._pid = pid
         self._seconds = seconds
-        self._on_answer = on_answer
+        self._on_answer = on_response
         self._due_at = time.monotonic() + seconds
-        self.answered = self.closed = False
+        self.responded = self.closed = False
         self._listening = asyncio.ensure_future(self._listen(channel))
 
     @property
     def has_time(self) -> bool:
-        """Whether it has not answered, and need not have."""
-        return not self.answered and time.monotonic() < self._due_at
+        """Whether it has not replied, but is still within its deadline."""
+        return not self.responded and time.monotonic() < self._due_at
 
     async def wait(self, exited: asyncio.Event) -> bool:
-        """Wait until it has answered or ended, for `seconds` at most. Whether that or its work gives reason to wait on.
+        """Wait until it has replied or ended, for at most `seconds`. Return whether it has, or is making progress.
 
-        A process that has done next to nothing meanwhile is stopped or waits for something; one that works is slow, as
-        all are on a host that has too much to do.
+        A process that has done next to nothing meanwhile is stopped or waits for something; one that works is slow,
+        as everything is on an overloaded host.
         """
         begun_ms = cpu_ms([self._pid])
         end = asyncio.ensure_future(exited.wait())
@@ -45,11 +45,11 @@ class KernelStart:
         return cpu_ms([self._pid]) - begun_ms > self._seconds * 1000 * IDLE_CPU_SHARE
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop waiting."""
         self.closed = True
         self._listening.cancel()
 
     async def _listen(self, channel: KernelChannel) -> None:
         await channel.ready()
-        self.answered = True
+        self.responded = True
         self._on_answer()

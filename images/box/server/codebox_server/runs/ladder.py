@@ -1,4 +1,6 @@
-"""How a run that must end is ended: ask, then kill the kernel, then give up the whole box. Each step is recorded."""
+"""Escalation for a run that must end: interrupt it, then kill the kernel, then end the whole box. Each step is
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 
 class Ladder:
-    """Climbs by itself once started, until `cancel`. `stage` is the last step taken: interrupt, restart, box."""
+    """Escalates by itself once started, until `cancel`. `stage` is the last step taken: interrupt, restart, box."""
 
     def __init__(self, interrupt: Callable[[], None], kill: Callable[[], None], hangs: Callable[[], bool]) -> None:
         self._interrupt = interrupt
@@ -31,7 +33,7 @@ class Ladder:
         self.stage: str | None = None
 
     def start(self) -> None:
-        """Take the first step; later calls change nothing."""
+        """Take the first step; later calls have no effect."""
         if self.stage is not None:
             return
         self.stage = "interrupt"
@@ -39,7 +41,7 @@ class Ladder:
         self._timer = asyncio.get_running_loop().call_later(KILL_AFTER_SECONDS, self._restart)
 
     def cancel(self) -> None:
-        """The run has ended."""
+        """Stop escalating: the run has ended."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -49,7 +51,8 @@ class Ladder:
         self._look()
 
     def _look(self) -> None:
-        """Kill until it is gone. One that only waits for the CPU has time; one that hangs in the host has little."""
+        """Kill until it is gone. A process that only waits for the CPU has time; one that hangs in the host has little.
+        """
         now = time.monotonic()
         if not self._hangs():
             self._moved_at = now

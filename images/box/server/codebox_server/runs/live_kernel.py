@@ -20,19 +20,20 @@ from codebox_server.runs.kernel_start import KernelStart
 from codebox_server.runs.probe import is_wrapped
 from codebox_server.system.process import Death, children, reap, signal_group, stat_fields, watch_exit
 
-# What a process had sent before its end is still on its way through the sockets.
+# Messages that a process sent before its end may still be on their way through the sockets.
 _LAST_WORDS_SECONDS = 0.02
 
 _Answer = TypeVar("_Answer")
 
 
 def now() -> datetime.datetime:
-    """The time in UTC."""
+    """Return the time in UTC."""
     return datetime.datetime.now(datetime.UTC)
 
 
 class LiveKernel:
-    """Follows one kernel id through its processes. `on_message(channel, message)` and `on_exit()` tell the context."""
+    """Follows one kernel id through its processes. `on_message(channel, message)` and `on_exit()` notify the context.
+    """
 
     def __init__(
         self,
@@ -48,16 +49,16 @@ class LiveKernel:
         self._tell_exit = on_exit
         self.language: str = self._jupyter.kernel_name
         self.death: Death | None = None
-        # Whether an execution has reported that the variables went with the process.
-        self.loss_told = False
+        # Whether an execution has reported that the variables were lost with the process.
+        self.loss_reported = False
         self.exited = asyncio.Event()
         # Set while no request of another client runs.
         self.calm = asyncio.Event()
         self._channel: KernelChannel | None = None
         self._start: KernelStart
-        # Held by whoever sees to it that there is a process that answers.
+        # Held while a responding process is being ensured.
         self._ensuring = asyncio.Lock()
-        # What the process says at its end, and the last request that it had from here.
+        # The last output of the process, and its last request from here.
         self._last_words: LastWords | None = None
         self._request = ""
         self._idle_cpu = IdleCpu()
@@ -65,35 +66,35 @@ class LiveKernel:
         self.open()
 
     def open(self) -> None:
-        """Watch the process that is there now and connect to it."""
-        self.death, self.loss_told = None, False
+        """Watch the current process and connect to it."""
+        self.death, self.loss_reported = None, False
         self.exited = asyncio.Event()
         self.calm.set()
         self._last_words = getattr(self._jupyter.provisioner, "last_words", None)
         self._unwatch = watch_exit(self.pid, self._on_exit)
-        tell = self._on_message
+        notify = self._on_message
         self._channel = KernelChannel(
             self._jupyter,
             self._on_iopub,
-            lambda message: tell("shell", message),
-            lambda message: tell("stdin", message),
+            lambda message: notify("shell", message),
+            lambda message: notify("stdin", message),
         )
         self._jupyter.execution_state = "starting"
         self.touch()
         self._start = KernelStart(self._channel, self.pid, self._manager.kernel_start_seconds, self._on_answer)
 
     def close(self) -> None:
-        """Stop listening; the kernel is restarted or removed by somebody else."""
+        """Stop listening; somebody else restarts or removes the kernel."""
         self._unwatch()
         self._close_channel()
         self.calm.set()
 
     async def ensure(self) -> None:
-        """Have a kernel that answers, with a new process when the last one has gone or says and does nothing.
+        """Ensure that the kernel responds, with a new process when the last one has ended or neither replies nor works.
 
         Raises TimeoutError, OSError.
         """
-        if self.death is None and self._start.answered:
+        if self.death is None and self._start.responded:
             return
         async with self._ensuring:
             for _ in range(KERNEL_WAITS):
@@ -107,20 +108,20 @@ class LiveKernel:
                     raise TimeoutError("the kernel ended while it started")
                 if start.closed:
                     raise TimeoutError("the kernel was restarted or removed")
-                if start.answered:
+                if start.responded:
                     return
                 if not hopeful:
                     await self._give_up()
-        raise TimeoutError("the kernel did not answer in time")
+        raise TimeoutError("the kernel did not respond in time")
 
     async def _give_up(self) -> None:
-        """End a process that has never answered, and so has lost nothing."""
-        self.loss_told = True
+        """End a process that has never replied, and so has lost nothing."""
+        self.loss_reported = True
         self.kill()
         await asyncio.wait_for(self.exited.wait(), EXIT_AFTER_SECONDS)
 
     async def await_calm(self, left: asyncio.Future[None]) -> None:
-        """Another client's code runs in this kernel: that is a queue as well, and can be `left`."""
+        """Wait while another client's code runs in this kernel: that is a queue as well, and can be `left`."""
         if self.calm.is_set():
             return
         calm = asyncio.ensure_future(self.calm.wait())
@@ -133,33 +134,33 @@ class LiveKernel:
         return int(self._jupyter.provisioner.pid)
 
     def processes(self) -> set[int]:
-        """Those that hold the variables: the kernel, and what it runs code in when that is not itself."""
+        """Return the processes that hold the variables: the kernel, and the child in which it runs code, if any."""
         if self.death is not None:
             return set()
         return {self.pid, *children(self.pid)} if is_wrapped(self.language) else {self.pid}
 
     @property
     def state(self) -> str:
-        """starting, idle, busy or dead."""
+        """One of starting, idle, busy and dead."""
         return "dead" if self.death is not None else str(self._jupyter.execution_state)
 
     @property
     def last_activity(self) -> datetime.datetime:
-        """When something last ran."""
+        """The time of the last activity."""
         activity: datetime.datetime = self._jupyter.last_activity
         return activity
 
     def touch(self) -> None:
-        """Something has run."""
+        """Record activity."""
         self._jupyter.last_activity = self._manager.last_kernel_activity = now()
 
     @property
     def folder(self) -> str:
-        """Where its process has started."""
+        """The folder in which its process was started."""
         return str(self._jupyter.provisioner.cwd)
 
     async def ask(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any] | None:
-        """The reply to a request of our own, None when the kernel ends meanwhile. Raises TimeoutError."""
+        """Return the reply to a request of our own, None when the kernel ends meanwhile. Raises TimeoutError."""
         return await self._hear(lambda channel: channel.ask(kind, content, seconds))
 
     async def prove(self, code: str, seconds: float) -> bool:
@@ -167,16 +168,16 @@ class LiveKernel:
         return bool(await self._hear(lambda channel: channel.prove(code, seconds)))
 
     async def restart(self) -> None:
-        """A new process at once, without its last words. Raises as `ensure` does."""
+        """Start a new process at once, without the last output of the old one. Raises as `ensure` does."""
         await self._manager.restart_kernel(self.id, now=True)
         await self.ensure()
 
-    def lacks(self) -> Changes:
-        """What the environment of its process would need to be that of a new one."""
+    def pending_changes(self) -> Changes:
+        """Return the changes that would make the environment of its process that of a new one."""
         return difference(self._jupyter.environment, self._jupyter.wanted_environment())
 
     def has(self, changes: Changes) -> None:
-        """Its process has taken these changes."""
+        """Record that its process has applied these changes."""
         kept = {name: value for name, value in self._jupyter.environment.items() if name not in changes}
         self._jupyter.environment = {**kept, **{name: value for name, value in changes.items() if value is not None}}
 
@@ -192,34 +193,34 @@ class LiveKernel:
         return None if asked.cancelled() else asked.result()
 
     def execute(self, code: str, env: dict[str, str]) -> str:
-        """Send a request; returns the message id that its outputs carry."""
+        """Send a request; return the message id that its outputs carry."""
         assert self._channel is not None
         self._request = self._channel.execute(code, env)
         return self._request
 
     def reply_input(self, text: str) -> None:
-        """Answer the question of the running request."""
+        """Reply to the input request of the running code."""
         if self._channel is not None:
             self._channel.reply_input(text)
 
     def renew_iopub(self) -> None:
-        """Hear the kernel again after it has said something that could not be taken."""
+        """Subscribe to the kernel again after it sent a message that could not be received."""
         if self._channel is not None:
             self._channel.renew_iopub()
 
     def interrupt(self) -> None:
-        """Ask the kernel to stop what it runs; does not wait."""
+        """Request that the kernel stop what it runs; does not wait."""
         task = asyncio.ensure_future(self._jupyter.interrupt_kernel())
-        # A kernel that dies meanwhile cannot be interrupted, and its death is noticed by itself.
+        # A kernel that dies meanwhile cannot be interrupted, and its death is noticed anyway.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     def kill(self) -> None:
-        """SIGKILL to the process group of the kernel."""
+        """Send SIGKILL to the process group of the kernel."""
         if self.death is None:
             signal_group(self.pid, signal.SIGKILL)
 
     def hangs(self) -> bool:
-        """Whether its process waits in the kernel of the host, where no signal reaches it."""
+        """Whether its process waits inside the host's kernel, where no signal reaches it."""
         fields = stat_fields(self.pid)
         return fields is not None and fields[0] == b"D"
 
@@ -246,7 +247,7 @@ class LiveKernel:
         self.death = reap(self.pid) or Death(-int(signal.SIGKILL))
         process = self._jupyter.provisioner.process
         if process is not None:
-            # The manager must not wait for a process that has been collected.
+            # The manager must not wait for a process that has been reaped.
             process.returncode = self.death.returncode
         self._jupyter.execution_state = "dead"
         self.exited.set()

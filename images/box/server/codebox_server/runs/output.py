@@ -1,4 +1,4 @@
-"""What one run has to say, on its way into the journal: coalesced, capped, with head and tail kept."""
+"""The output of one run on its way into the journal: coalesced, limited, with head and tail kept."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _HALF_EVENTS = STREAM_EVENTS // 2
 
 
 def text_bytes(text: str) -> int:
-    """The length of a text in UTF-8."""
+    """Return the length of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A long text in parts of one event each."""
+    """Split a long text into parts of one event each."""
     if len(text) <= COALESCE_BYTES:
         yield text
         return
@@ -43,12 +43,12 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def marked(origin: str | None) -> dict[str, str]:
-    """The field of an event that belongs to an earlier execution."""
+    """Return the field of an event that belongs to an earlier execution."""
     return {} if origin is None else {"origin": origin}
 
 
 class _Tail:
-    """The last half of the streams: a ring of texts, with the rich events that stand between them."""
+    """The last half of the streams: a ring of texts, with the rich events between them."""
 
     def __init__(self) -> None:
         self.entries: deque[tuple[str, dict[str, Any], int]] = deque()
@@ -59,7 +59,7 @@ class _Tail:
         self.dropped_events = 0
 
     def add_text(self, name: str, text: str, size: int, mark: dict[str, str]) -> None:
-        """Hold a text and drop the oldest ones that no longer fit."""
+        """Append a text and drop the oldest ones that no longer fit."""
         last = self.entries[-1] if self.entries else None
         fits = last is not None and last[0] == name and last[2] + size <= COALESCE_BYTES
         if last is not None and fits and last[1].get("origin") == mark.get("origin"):
@@ -79,12 +79,12 @@ class _Tail:
                 self.kept.append(entry)
 
     def add_event(self, kind: str, fields: dict[str, Any]) -> None:
-        """Hold an event of another kind in its place; its size is bounded by the cap on rich output."""
+        """Append an event of another kind; the limit on rich output bounds its size."""
         self.entries.append((kind, fields, 0))
 
 
 class Output:
-    """Takes the output of one run and writes its events. `on_flood` is called once when it writes without end."""
+    """Receives the output of one run and writes its events. `on_flood` is called once when it writes without end."""
 
     def __init__(self, journal: Journal, store: Journals, on_flood: Callable[[], None]) -> None:
         self._journal = journal
@@ -92,7 +92,7 @@ class Output:
         self._on_flood = on_flood
         self._loop = asyncio.get_running_loop()
         self._pending: list[str] = []
-        # The stream, and the mark of its text.
+        # The stream, and the origin of its text.
         self._pending_name: tuple[str, str | None] = ("", None)
         self._pending_bytes = 0
         self._window: asyncio.TimerHandle | None = None
@@ -104,7 +104,7 @@ class Output:
         self._flooded = False
 
     def stream(self, name: str, text: str, origin: str | None = None) -> None:
-        """Text of `stdout` or `stderr`. The first goes out at once, what follows shortly after as one event.
+        """Add text of `stdout` or `stderr`. The first text is sent at once, what follows shortly after as one event.
 
         `origin` is the earlier execution that it belongs to, if any.
         """
@@ -125,9 +125,9 @@ class Output:
             self._flush()
 
     def rich(self, kind: str, fields: dict[str, Any], size: int, dropped: int = 0) -> None:
-        """A result or display with its `mime` bundle, `size` bytes on the wire. Too much becomes a placeholder.
+        """Add a result or display with its `mime` bundle, `size` bytes on the wire. Too much becomes a placeholder.
 
-        `dropped` says that it is a placeholder already, for so many bytes.
+        `dropped` means that it is a placeholder already, for so many bytes.
         """
         self._count(size)
         if self._rich_events >= RICH_EVENTS or self._store.full:
@@ -155,7 +155,7 @@ class Output:
         self._event(kind, fields)
 
     def error(self, name: str, value: str, traceback: list[str], hint: dict[str, Any] | None = None) -> None:
-        """An error with its fields cut to their bounds."""
+        """Add an error with its fields cut to their limits."""
         fields = {
             "name": _cut(name, ERROR_FIELD_BYTES),
             "value": _cut(value, ERROR_FIELD_BYTES),
@@ -166,15 +166,15 @@ class Output:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the run has shown nothing yet."""
+        """Whether the run has produced no output yet."""
         return self._total_events == 0
 
     def clear(self, wait: bool, origin: str | None = None) -> None:
-        """A request to clear what has been shown."""
+        """Add a request to clear the output."""
         self._event("clear", {"wait": wait, **marked(origin)})
 
     def announce(self, kind: str, fields: dict[str, Any]) -> None:
-        """An event that cannot wait: `started`, `input_request`."""
+        """Send an event that cannot wait: `started`, `input_request`."""
         self._flush()
         self._journal.append(kind, fields)
 
@@ -249,7 +249,8 @@ class Output:
 
 
 def _is_excessive(mime: dict[str, Any]) -> bool:
-    """Whether a bundle has more JSON than who reads it takes; counted without recursion, and no further than that."""
+    """Whether a bundle has more JSON than its reader accepts; counted without recursion, and only as far as necessary.
+    """
     if len(mime) > MIME_TYPES:
         return True
     values = 0

@@ -1,4 +1,4 @@
-"""What is measured around one run: CPU time, memory, processes, changed files, and what the box refused meanwhile."""
+"""Measurements around one run: CPU time, memory, processes, changed files, and what the box refused meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from codebox_server.system.volume import Volume, volume
 
 @dataclass(frozen=True)
 class Reading:
-    """The state before a run. Whoever has it closes its `descendants`."""
+    """The state before a run. The owner closes its `descendants`."""
 
     pids: list[int]
     cpu_ms: float
@@ -42,13 +42,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Events:
-    """What happened to the box during a run. `oom` has the peak and the limit of memory when the killer struck."""
+    """What happened to the box during a run. `oom` has the peak and the limit of memory when the OOM killer struck."""
 
     oom: dict[str, int] | None = None
     refused: bool = False
-    # Whether it was refused processes and had left some, which have been ended.
+    # Whether processes were refused and leftover ones were killed.
     ended: bool = False
-    # Whether there is still no room for processes, after those that the run left have been ended.
+    # Whether there is still no room for processes after the leftovers of the run were killed.
     crowded: bool = False
 
 
@@ -71,12 +71,12 @@ class Probe:
         self.crowd = Crowd(cgroup, self._lineage, callers)
 
     async def scan(self) -> Scan:
-        """The working folder now."""
+        """Scan the working folder."""
         if self._entries > SCAN_INLINE_ENTRIES:
             try:
                 result = await asyncio.to_thread(scan, self._data)
             except RuntimeError:
-                # The box has as many processes and threads as it may have.
+                # The box has reached its limit of processes and threads.
                 result = scan(self._data)
         else:
             result = scan(self._data)
@@ -84,17 +84,17 @@ class Probe:
         return result
 
     def counts(self) -> Counts:
-        """What the box has counted so far."""
+        """Return the current counters of the box."""
         return self._cgroup.counts()
 
     def follow(self, root: int, before: set[int], end: Callable[[], None], wrapped: bool = False) -> Descendants:
-        """Begin to look after what a run starts; see `Lineage.follow`."""
+        """Begin to track the processes of a run; see `Lineage.follow`."""
         return self._lineage.follow(root, wrapped, before, end)
 
     async def begin(self, pid: int, language: str, end: Callable[[], None]) -> Reading:
         """Take the reading before a run. In languages other than Python the code runs in a child of the kernel.
 
-        `end` ends it when it fills the box.
+        `end` ends the run when it fills the box.
         """
         wrapped = is_wrapped(language)
         pids = [pid, *children(pid)] if wrapped else [pid]
@@ -105,11 +105,12 @@ class Probe:
         return Reading(pids, cpu_ms(pids), self.counts(), files, descendants, had_room)
 
     def used_ms(self, before: Reading) -> float:
-        """The CPU time of a run until now."""
+        """Return the CPU time of a run so far."""
         return cpu_ms(before.pids) - before.cpu_ms + before.descendants.cpu_ms()
 
     async def events(self, before: Counts, started: Descendants, cpu_spent: bool, died: bool) -> Events:
-        """What happened since. Of a run that has used up the memory, the processes or its CPU time nothing goes on."""
+        """Return what happened since. If a run has used up memory, processes or its CPU time, its leftovers are killed.
+        """
         await self._await_brood(before, started)
         now = self.counts()
         refused = rose(before.refused, now.refused)
@@ -119,7 +120,7 @@ class Probe:
         return Events(oom, refused, refused and started.were_killed, refused and await self._is_crowded(started))
 
     async def measure(self, before: Reading, death: Death | None) -> dict[str, Any]:
-        """Fields of the `done` event. Of a kernel that died the peak is that of its whole life."""
+        """Return fields of the `done` event. The peak of a kernel that died covers its whole life."""
         started = before.descendants
         if death is None:
             cpu, peak = cpu_ms(before.pids) - before.cpu_ms, peak_bytes(before.pids)
@@ -133,7 +134,7 @@ class Probe:
         }
 
     def full_volume(self) -> tuple[str, Volume] | None:
-        """The first of the file systems that code writes to on which there is no room, and what it is called."""
+        """Return the first full file system that code writes to, and its name."""
         for name, path in (("the volume of the box", self._data), ("/tmp", "/tmp")):
             found = volume(path)
             if found is not None and found.full:
@@ -141,12 +142,12 @@ class Probe:
         return None
 
     def make_way(self, started: Descendants) -> None:
-        """End what a run has started when that is so much that a killed kernel would not get the CPU to end."""
+        """Kill the processes of a run if there are so many that a killed kernel would not get the CPU time to end."""
         if self._cgroup.crowded():
             started.kill()
 
     async def _await_brood(self, before: Counts, started: Descendants) -> None:
-        """Wait while what a run has left becomes more and more, until the box refuses it that."""
+        """Wait while the leftovers of a run multiply, until the box refuses more."""
         if len(started.running()) < BREEDING_MIN and not started.fleeting:
             return
         most, pauses = 0, 0
@@ -154,14 +155,16 @@ class Probe:
             count = len(started.running())
             pauses = 0 if count > most else pauses + 1
             most = max(most, count)
-            # Others come and go too, such as those of a build that goes on in another run.
+            # Other processes come and go too, such as those of a build in another run.
             patience = BREEDING_PAUSES_FLEETING if started.fleeting else BREEDING_PAUSES
             if pauses >= patience or rose(before.refused, self.counts().refused):
                 return
             await asyncio.sleep(BREEDING_LOOK_SECONDS)
 
     async def _is_crowded(self, started: Descendants) -> bool:
-        """Processes that have been killed need a moment to go, and one that was not seen may have made others."""
+        """Whether the box stays crowded: killed processes need a moment to disappear, and an unseen one may have
+        forked.
+        """
         begun = last = time.monotonic()
         while self._cgroup.crowded():
             if last - begun > SWEEP_SECONDS_MAX or time.monotonic() - last > SWEEP_SECONDS:

@@ -1,4 +1,4 @@
-"""The end of many processes at once, some of which start others faster than they can be ended one by one."""
+"""Kills many processes at once, some of which fork faster than they can be killed one by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from codebox_server.system.process_table import Entry, all_pids, entry
 
-# How often is looked for processes that were not there at the last look, and how often all of it is done.
+# How often to look for new processes, and how often to repeat everything.
 _ROUNDS = 50
 _PASSES = 3
 
@@ -18,7 +18,7 @@ Table = dict[int, Entry | None]
 
 
 def kill_all(look: Callable[[], list[Entry]]) -> set[Identity]:
-    """End the processes that `look` answers. They are stopped first, until nobody is left who could start another."""
+    """Kill the processes that `look` returns. They are stopped first, until none is left that could fork."""
     killed: set[Identity] = set()
     for _ in range(_PASSES):
         standing = _stop(look, killed)
@@ -43,10 +43,11 @@ def _stop(look: Callable[[], list[Entry]], known: set[Identity]) -> set[Identity
 
 
 def strangers(callers: set[int]) -> list[Entry]:
-    """What runs and terminals have started, wherever it is now. `callers`: their own processes, which are left out.
+    """Return what runs and terminals have started, wherever it is now. `callers`: their own processes, which are left
+    out.
 
-    Other children of this process do its own work, with what they have started: files, packing, new kernels. They lead
-    sessions, as an orphan that came to this process by chance does not.
+    Other children of this process do its own work, including what they start: files, packing, new kernels. They lead
+    sessions; an orphan that this process adopted by chance does not.
     """
     me = os.getpid()
     table: Table = {}
@@ -69,7 +70,7 @@ def _is_own(table: Table, head: int | None, callers: set[int]) -> bool:
 
 
 def find(table: Table, pid: int) -> Entry | None:
-    """The entry of a process, read once."""
+    """Return the entry of a process, read once."""
     if pid not in table:
         table[pid] = entry(pid)
     return table[pid]
@@ -85,7 +86,7 @@ def is_ours(pid: int) -> bool:
 
 
 def _line(table: Table, pid: int) -> list[int]:
-    """The parent of a process, its parent, and so on."""
+    """Return the ancestors of a process, nearest first."""
     line: list[int] = []
     while (one := find(table, pid)) is not None and one.parent > 0 and one.parent not in line:
         pid = one.parent
@@ -94,6 +95,6 @@ def _line(table: Table, pid: int) -> list[int]:
 
 
 def _send(pid: int, number: signal.Signals) -> None:
-    # It may have ended meanwhile, or have become somebody else's.
+    # It may have ended meanwhile, or its id may have been reused.
     with contextlib.suppress(OSError):
         os.kill(pid, number)

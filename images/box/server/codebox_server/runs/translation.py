@@ -1,4 +1,4 @@
-"""From the messages of a kernel to the events of an execution."""
+"""Translates the messages of a kernel to the events of an execution."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.message import Message
-from codebox_server.packages.lack import ADVICE, HAS_RUN, TRIED, Lack, Lacks
+from codebox_server.packages.missing_package import ADVICE, HAS_RUN, TRIED, MissingPackage, MissingPackages
 from codebox_server.runs.execution import Execution
 from codebox_server.runs.output import marked
 
@@ -14,9 +14,9 @@ _PROMPT_CHARACTERS = 10_000
 
 
 def take_output(execution: Execution, message: Message, origin: str | None = None) -> None:
-    """Pass an iopub message on to the output of this execution; kinds without an event are left out.
+    """Pass an iopub message to the output of this execution; kinds without an event are ignored.
 
-    `origin` is the id of the earlier execution that it belongs to: its results and errors are none of this one.
+    `origin` is the id of the earlier execution that it belongs to: its results and errors do not count for this one.
     """
     output, content = execution.output, message.content()
     kind, size = message.kind, len(message.raw_content)
@@ -34,48 +34,48 @@ def take_output(execution: Execution, message: Message, origin: str | None = Non
         output.stream("stderr", f"{wire.text(content, 'ename')}: {wire.text(content, 'evalue')}\n", origin)
 
 
-def take_error(execution: Execution, message: Message, lacks: Lacks) -> None:
-    """Pass an error on with its hint; one that may be made good by an installation is held back."""
+def take_error(execution: Execution, message: Message, missing_packages: MissingPackages) -> None:
+    """Pass an error on with its hint; an error that an installation may avoid is held back."""
     content = message.content()
     request, name, value = execution.request, wire.text(content, "ename"), wire.text(content, "evalue")
     traceback = content.get("traceback")
     lines = [str(line) for line in traceback] if isinstance(traceback, list) else []
-    lack = lacks.find(request.language, request.code, name, value, lines)
-    if lack is None:
+    missing = missing_packages.find(request.language, request.code, name, value, lines)
+    if missing is None:
         execution.output.error(name, value, lines)
         return
-    advice = _advice(execution, lack, lacks)
+    advice = _advice(execution, missing, missing_packages)
     if advice is None:
-        execution.lack = lack
+        execution.missing = missing
     else:
-        execution.output.error(name, value, lines, lack.told(advice))
+        execution.output.error(name, value, lines, missing.with_advice(advice))
 
 
-def _advice(execution: Execution, lack: Lack, lacks: Lacks) -> str | None:
-    """What to do about it, None when the box shall do it itself."""
+def _advice(execution: Execution, missing: MissingPackage, missing_packages: MissingPackages) -> str | None:
+    """Return the advice, None when the box should install the package itself."""
     request = execution.request
     if not request.auto_install:
         return ADVICE
-    if execution.mended:
+    if execution.repaired:
         return TRIED
-    return lacks.obstacle(request.language, request.code, lack) if execution.output.is_empty else HAS_RUN
+    return missing_packages.obstacle(request.language, request.code, missing) if execution.output.is_empty else HAS_RUN
 
 
 def take_begin(execution: Execution, message: Message) -> None:
-    """The code begins to run: write `started`, once."""
+    """Record that the code begins to run: write `started`, once."""
     execution.begun = True
     fields: dict[str, Any] = {"context": execution.context, "language": execution.request.language}
     count = message.content().get("execution_count")
     if isinstance(count, int):
         execution.execution_count = fields["executionCount"] = count
-    if not execution.mended:
+    if not execution.repaired:
         execution.output.announce("started", fields)
     if execution.question is not None:
         take_question(execution, execution.question)
 
 
 def take_question(execution: Execution, message: Message) -> None:
-    """The code asks for input. That comes on another channel, and is held back while its begin has not come."""
+    """The code requests input. That comes on another channel, and is held back until the start is reported."""
     if not execution.begun:
         execution.question = message
         return

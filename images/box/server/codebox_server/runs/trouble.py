@@ -1,4 +1,4 @@
-"""What a run met with while its code went on: told as the cause of an end that has none of its own."""
+"""Problems during a run: reported as the cause of an end that has none of its own."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from codebox_server.runs.probe import Events, Probe
 
 
 def trouble(probe: Probe, events: Events, failed: bool, blames_disk: bool = True) -> dict[str, Any] | None:
-    """A cause, None when there was nothing.
+    """Return a cause, None when there was no problem.
 
-    What was ended, a child for want of memory or all that a run has left in a box full of processes, is told even when
-    the code ended well. A full volume and refused processes are told of code that failed: then they are why, as far as
-    a box can know. `blames_disk`: whether the disk can be why, because it became full meanwhile or the code says so.
+    Killed processes, a child that ran out of memory or all leftovers of a run in a full box, are reported even when
+    the code ended well. A full volume and refused processes are reported for code that failed: then they are the
+    reason, as far as a box can know. `blames_disk`: whether the disk can be the reason, because it became full
+    meanwhile or the code says so.
     """
     if events.oom is not None:
         return out_of_memory("child", events.oom)

@@ -1,4 +1,4 @@
-"""What the control group of this box counts, in version 1 or 2: memory, kills for want of it, and refused processes."""
+"""The counters of this box's control group, in version 1 or 2: memory, OOM kills, and refused processes."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from pathlib import Path
 
 from codebox_server.system.process import read_small
 
-# Version 1 first: a hybrid host has both, and then version 1 holds the controllers.
+# Version 1 first: a hybrid host has both, and then version 1 has the controllers.
 _KILLS = ("memory/memory.oom_control", "memory.events", "memory.oom_control")
 _PEAK = ("memory/memory.max_usage_in_bytes", "memory.peak", "memory.max_usage_in_bytes")
 _LIMIT = ("memory/memory.limit_in_bytes", "memory.max", "memory.limit_in_bytes")
 _REFUSALS = ("pids/pids.events", "pids.events")
 _PIDS = ("pids/pids.current", "pids.current")
 _MOST_PIDS = ("pids/pids.max", "pids.max")
-# Version 1 says "no limit" by a number of this size.
+# Version 1 represents "no limit" by a number of this size.
 _UNLIMITED = 1 << 60
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What has been counted so far; None where the host does not tell."""
+    """The counters so far; None where the host does not provide them."""
 
-    # Processes that the out-of-memory killer has ended.
+    # Processes that the out-of-memory killer has killed.
     oom_kills: int | None
-    # Processes and threads that were refused because there were as many as there may be.
+    # Processes and threads that were refused because of the limit.
     refused: int | None
 
 
 class Cgroup:
-    """Reads the files of the group below `root`; every answer is None where the host does not show them."""
+    """Reads the files of the group below `root`; results are None where the host does not provide them."""
 
     def __init__(self, root: Path) -> None:
         self._kills = _first(root, _KILLS)
@@ -40,20 +40,20 @@ class Cgroup:
         self._most_pids = _first(root, _MOST_PIDS)
 
     def counts(self) -> Counts:
-        """The counters now."""
+        """Return the current counters."""
         return Counts(_field(self._kills, b"oom_kill"), _field(self._refusals, b"max"))
 
     def memory(self) -> dict[str, int]:
-        """`peakMemoryBytes`, the most that the box has used so far, and `limitBytes`; without what is unknown."""
+        """Return `peakMemoryBytes`, the peak of the box so far, and `limitBytes`; unknown values are left out."""
         values = {"peakMemoryBytes": _number(self._peak), "limitBytes": _number(self._limit)}
         return {name: value for name, value in values.items() if value is not None and value < _UNLIMITED}
 
     def most_pids(self) -> int | None:
-        """How many processes and threads there may be."""
+        """Return the limit of processes and threads."""
         return _number(self._most_pids)
 
     def crowded(self) -> bool:
-        """Whether more than three quarters of the processes and threads that there may be are there."""
+        """Whether more than three quarters of the allowed processes and threads exist."""
         now, most = _number(self._pids), _number(self._most_pids)
         return now is not None and most is not None and now > most * 3 // 4
 
@@ -68,7 +68,7 @@ def _read(path: str | None) -> bytes | None:
     try:
         return read_small(path)
     except OSError:
-        # The file can vanish with its control group; then the answer is "unknown", as documented.
+        # The file can vanish with its control group; the result is then None, as documented.
         return None
 
 
@@ -86,5 +86,5 @@ def _number(path: str | None) -> int | None:
 
 
 def rose(before: int | None, after: int | None) -> bool:
-    """Whether something was counted between two readings, both known."""
+    """Whether a counter rose between two readings, both known."""
     return before is not None and after is not None and after > before

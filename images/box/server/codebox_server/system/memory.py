@@ -1,4 +1,4 @@
-"""How much memory this box may use."""
+"""The memory limit of this box."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from codebox_server.system.cgroup import Cgroup
 
 
 def memory_limit(cgroup: Cgroup) -> int | None:
-    """The limit in bytes, of the control group or of the data of each process; None when there is none."""
+    """Return the limit in bytes, of the control group or of the data of each process; None when there is none."""
     data = resource.getrlimit(resource.RLIMIT_DATA)[0]
     limits = (cgroup.memory().get("limitBytes"), None if data == resource.RLIM_INFINITY else data)
     return min((limit for limit in limits if limit is not None), default=None)

@@ -1,4 +1,4 @@
-"""What /proc tells about a process, and a notice of its end without polling."""
+"""Process information from /proc, and notification of a process's end without polling."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Death:
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code, None when a signal ended it."""
+        """The exit code, None when a signal ended it."""
         return self.returncode if self.returncode >= 0 else None
 
 
 def reap(pid: int) -> Death | None:
-    """Collect a child that has ended, with its use of resources; None while it runs."""
+    """Reap a child that has ended, with its use of resources; None while it runs."""
     try:
         found, status, usage = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
-        # Somebody else collected it: its exit status is lost, that it ended is not.
+        # Somebody else reaped it: its exit status is lost, but it has ended.
         return Death(-int(signal.SIGKILL))
     if found == 0:
         return None
@@ -102,7 +102,8 @@ def _ended(pid: int) -> bool:
 
 
 def read_small(path: str) -> bytes:
-    """The first 4 KiB of a file of the kernel. Raises OSError. Runs around every execution, so it is short."""
+    """Return the first 4 KiB of a file of the kernel. Raises OSError. It runs around every execution, so it is short.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, 4096)
@@ -119,32 +120,32 @@ def _write_small(path: str, data: bytes) -> None:
 
 
 def stat_fields(pid: int) -> list[bytes] | None:
-    """The fields of /proc/<pid>/stat after the command name, None when there is no such process."""
+    """Return the fields of /proc/<pid>/stat after the command name, None when there is no such process."""
     try:
         return read_small(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
-        # The process has gone, which is the answer.
+        # The process has ended.
         return None
 
 
 def session_of(pid: int) -> int | None:
-    """The session that a living process is in; None when it has ended."""
+    """Return the session of a living process; None when it has ended."""
     fields = stat_fields(pid)
     return None if fields is None or fields[0] in (b"Z", b"X") else int(fields[3])
 
 
 def starting_environment(pid: int) -> bytes:
-    """`NAME=value` texts that a process was started with, each ended by NUL; empty for one that may not be read."""
+    """Return the `NAME=value` texts of a process's initial environment, each ended by NUL; empty when unreadable."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return file.read(_ENVIRONMENT_BYTES)
     except OSError:
-        # Gone, or of another user: not one of ours.
+        # It has ended, or belongs to another user and so not to us.
         return b""
 
 
 def cpu_ms(pids: list[int]) -> float:
-    """CPU time of the processes and the children they have waited for, in milliseconds."""
+    """Return the CPU time of the processes and the children that they waited for, in milliseconds."""
     total = 0
     for pid in pids:
         fields = stat_fields(pid)
@@ -154,37 +155,39 @@ def cpu_ms(pids: list[int]) -> float:
 
 
 def children(pid: int) -> list[int]:
-    """Processes started by the main thread of `pid`; empty where the host does not list them."""
+    """Return the processes that the main thread of `pid` started; empty where the host does not list them."""
     try:
         return [int(child) for child in read_small(f"/proc/{pid}/task/{pid}/children").split()]
     except OSError:
-        # Gone, or a host without CONFIG_PROC_CHILDREN: the parent alone is measured.
+        # It has ended, or the host lacks CONFIG_PROC_CHILDREN: only the parent is measured.
         return []
 
 
 def reset_peak(pids: list[int]) -> None:
-    """Start the high-water mark of memory anew."""
+    """Reset the high-water mark of memory."""
     for pid in pids:
-        # Not permitted in some sandboxes: then the peak is that of the whole life, which is documented.
+        # Not permitted in some sandboxes: then the peak is that of the whole life, as documented.
         with contextlib.suppress(OSError):
             _write_small(f"/proc/{pid}/clear_refs", b"5")
 
 
 def peak_bytes(pids: list[int]) -> int:
-    """The high-water marks of memory (VmHWM), added up."""
+    """Return the sum of the high-water marks of memory (VmHWM)."""
     total = 0
     for pid in pids:
-        # A process that has gone counts as nothing.
+        # A process that has ended counts as nothing.
         with contextlib.suppress(OSError):
             _, found, rest = read_small(f"/proc/{pid}/status").partition(b"VmHWM:")
-            # Absent in a process that has ended and was not collected yet.
+            # Missing for a process that has ended and was not reaped yet.
             total += int(rest.split(maxsplit=1)[0]) * 1024 if found else 0
     return total
 
 
 def place_below(pid: int) -> None:
-    """Have this process, and what it starts, get the CPU after the box server and lose its memory before it."""
-    # Both are always allowed; a process that has gone needs neither.
+    """Give this process, and what it starts, a lower CPU priority than the box server, and let the OOM killer take it
+    first.
+    """
+    # Both are always allowed; a process that has ended needs neither.
     with contextlib.suppress(OSError):
         _write_small(f"/proc/{pid}/oom_score_adj", b"1000")
     with contextlib.suppress(OSError):
@@ -192,6 +195,6 @@ def place_below(pid: int) -> None:
 
 
 def signal_group(pid: int, number: signal.Signals) -> None:
-    """Send a signal to the process group that `pid` leads; nothing when it has gone."""
+    """Send a signal to the process group that `pid` leads; does nothing when it has ended."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, number)

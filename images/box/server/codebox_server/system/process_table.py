@@ -1,4 +1,4 @@
-"""The processes of the box as /proc shows them."""
+"""The processes of the box as /proc lists them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COMMAND_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Entry:
-    """One process. `start` (ticks since the host's start) tells it from a later one with the same id."""
+    """One process. `start` (ticks since the host's start) distinguishes it from a later one with the same id."""
 
     pid: int
     ended: bool
@@ -22,19 +22,19 @@ class Entry:
     group: int
     session: int
     start: int
-    # Its own CPU time, and that of the children that it has waited for.
+    # Its own CPU time, and that of the children that it waited for.
     cpu_ms: float
     memory_bytes: int
     threads: int
 
 
 def all_pids() -> set[int]:
-    """The ids of all processes that can be seen."""
+    """Return the ids of all visible processes."""
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
 def entry(pid: int) -> Entry | None:
-    """A process, None when there is none of that id."""
+    """Return a process, None when there is none with that id."""
     fields = stat_fields(pid)
     if fields is None:
         return None
@@ -52,13 +52,13 @@ def entry(pid: int) -> Entry | None:
 
 
 def age_ms(start: int) -> int:
-    """How long ago a process started that did so `start` ticks after the host."""
+    """Return the age of a process that started `start` ticks after the host."""
     seconds = float(read_small("/proc/uptime").split(maxsplit=1)[0])
     return max(0, round(seconds * 1000 - start * _TICK_MS))
 
 
 def command_of(pid: int) -> str:
-    """The command line, as far as 200 characters; the name in the kernel's list for a process without one."""
+    """Return the command line, up to 200 characters; the name in the kernel's list for a process without one."""
     try:
         line = read_small(f"/proc/{pid}/cmdline").rstrip(b"\0").replace(b"\0", b" ")
         line = line or read_small(f"/proc/{pid}/comm").strip()

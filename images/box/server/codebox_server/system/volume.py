@@ -1,17 +1,17 @@
-"""How full a file system is."""
+"""The usage of a file system."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
-# Less than this is no room: a file system puts bytes down in larger pieces and refuses what it may have no place for.
+# Less than this counts as full: a file system allocates in larger pieces and refuses what may not fit.
 _ROOM_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Volume:
-    """What is used of a file system and how much it holds, in bytes. `full`: a file cannot be made or written."""
+    """The used and total size of a file system, in bytes. `full`: a file cannot be created or written."""
 
     used_bytes: int
     limit_bytes: int
@@ -23,14 +23,14 @@ class Volume:
 
 
 def volume(path: str) -> Volume | None:
-    """The file system that holds `path`; None when it cannot be asked."""
+    """Return the file system of `path`; None when it cannot be read."""
     try:
         found = os.statvfs(path)
     except OSError:
-        # The folder was removed by code of the box: nothing can be said about where it was.
+        # Code of the box removed the folder, so its file system is unknown.
         return None
     limit = found.f_blocks * found.f_frsize
-    # A file system without a fixed number of inodes says 0.
+    # A file system without a fixed number of inodes reports 0.
     no_inodes = found.f_files > 0 and found.f_favail == 0
     return Volume(
         used_bytes=limit - found.f_bfree * found.f_frsize,

@@ -1,4 +1,4 @@
-"""The last bytes that a terminal has put out, by their position in all that it ever did."""
+"""The last bytes of a terminal's output, addressed by their position in the whole output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from codebox_server.bounds import SCREEN_BYTES
 
 _ESCAPE = 0x1B
 _CONTINUATION = range(0x80, 0xC0)
-# What full-screen programs begin and end with: the screen without history.
+# The sequences by which full-screen programs enter and leave the alternate screen.
 _ENTER = b"\x1b[?1049h"
 _LEAVE = b"\x1b[?1049l"
 
@@ -23,11 +23,11 @@ class Screen:
 
     @property
     def end(self) -> int:
-        """The position behind the last byte."""
+        """The position after the last byte."""
         return self.start + len(self._kept)
 
     def add(self, data: bytes) -> None:
-        """Append, and let the oldest bytes go."""
+        """Append, and drop the oldest bytes."""
         self._watch(data)
         self._kept += data
         surplus = len(self._kept) - SCREEN_BYTES
@@ -36,11 +36,12 @@ class Screen:
             self.start += surplus
 
     def lead_in(self, position: int) -> bytes:
-        """What a reader needs who begins at a position: the full screen, when its beginning is not kept any more."""
+        """Return what a reader at a position needs first: the alternate screen, when its beginning is no longer kept.
+        """
         return _ENTER if self.full_screen and self._entered_at < position else b""
 
     def read(self, position: int, limit: int) -> bytes:
-        """At most `limit` bytes from a position; from the oldest byte when those before it have gone."""
+        """Return at most `limit` bytes from a position; from the oldest byte when earlier ones were dropped."""
         at = max(0, position - self.start)
         return bytes(self._kept[at : at + limit])
 
@@ -55,7 +56,7 @@ class Screen:
         self._seam = seen[1 - len(_ENTER) :]
 
     def tail(self) -> int:
-        """Where a new reader begins: at the first byte, or where a line or a control sequence does."""
+        """Return where a new reader begins: at the first byte, or at the start of a line or a control sequence."""
         if self.start == 0:
             return 0
         newline = self._kept.find(b"\n")
@@ -64,7 +65,7 @@ class Screen:
         escape = self._kept.find(_ESCAPE)
         if escape >= 0:
             return self.start + escape
-        # One endless line: at least no character is cut.
+        # One endless line: at least do not cut a character.
         skipped = 0
         while skipped < min(3, len(self._kept)) and self._kept[skipped] in _CONTINUATION:
             skipped += 1

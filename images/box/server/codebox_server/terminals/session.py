@@ -1,4 +1,4 @@
-"""Everything that was started in a terminal, also what has left its session."""
+"""Everything that was started in a terminal, including processes that left its session."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from codebox_server.bounds import KILL_AFTER_SECONDS
 from codebox_server.system.process import session_of, starting_environment
 
-# In the environment of everything that a terminal starts, so that what daemonises itself is found too.
+# In the environment of everything that a terminal starts, so that daemons are found too.
 MARK = "CODEBOX_TERMINAL"
 
 _POLL_SECONDS = 0.05
@@ -19,14 +19,14 @@ _SESSION_END_SECONDS = 5.0
 
 
 def members(session: int, terminal_id: str) -> list[int]:
-    """The processes of a session, and those that were started with the mark of its terminal."""
+    """Return the processes of a session, and those that were started with the mark of its terminal."""
     mark = f"{MARK}={terminal_id}".encode()
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in pids if session_of(pid) == session or mark in starting_environment(pid).split(b"\0")]
 
 
 async def end_session(session: int, terminal_id: str) -> None:
-    """Hang up, and kill after 2 s what is still there. Waits until nothing is left, for some seconds at most."""
+    """Send SIGHUP, and kill what remains after 2 s. Waits until nothing is left, but only for some seconds."""
     begun = time.monotonic()
     asked: set[int] = set()
     while left := members(session, terminal_id):
@@ -37,7 +37,7 @@ async def end_session(session: int, terminal_id: str) -> None:
             if passed >= KILL_AFTER_SECONDS:
                 _send(pid, signal.SIGKILL)
             elif pid not in asked:
-                # What is stopped hears it once it goes on.
+                # A stopped process handles the signal once it continues.
                 _send(pid, signal.SIGHUP)
                 _send(pid, signal.SIGCONT)
                 asked.add(pid)

@@ -1,4 +1,4 @@
-"""A shell on a pseudo terminal that clients attach to and leave. It lives until its shell ends or it is ended."""
+"""A shell on a pseudo terminal that clients attach to and leave. It lives until its shell ends or is ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHELL_FILE = str(Path(__file__).with_name("shell.bash"))
 
 @dataclass(frozen=True)
 class TerminalRequest:
-    """What to start: a shell in the folder `cwd` on a screen of this size."""
+    """The terminal to start: a shell in the folder `cwd` on a screen of this size."""
 
     id: str
     cwd: str
@@ -39,7 +39,7 @@ class TerminalRequest:
 
 
 class Reader:
-    """Where one client is in the output."""
+    """The position of one client in the output."""
 
     def __init__(self, position: int, lead_in: bytes) -> None:
         self.position = position
@@ -75,7 +75,7 @@ class Terminal:
         termios.tcsetwinsize(slave, (self.rows, self.cols))
         names = {"TERM": "xterm-256color", "COLORTERM": "truecolor", MARK: request.id}
         try:
-            # setsid makes it the terminal of a session: code of ours has no place between fork and exec.
+            # setsid makes it the terminal of a session: our own code must not run between fork and exec.
             process = subprocess.Popen(
                 ["setsid", "-c", "bash", "--rcfile", _SHELL_FILE, "-i"],
                 cwd=request.cwd,
@@ -102,13 +102,13 @@ class Terminal:
         await self._ended.wait()
 
     def resize(self, cols: int, rows: int) -> None:
-        """Set the size of the screen; programs in it are told."""
+        """Set the size of the screen and notify its programs."""
         self.cols, self.rows = cols, rows
         if self._fd >= 0:
             termios.tcsetwinsize(self._fd, (rows, cols))
 
     async def write(self, data: bytes) -> None:
-        """Feed the keyboard. Waits while much has not been taken yet."""
+        """Write to the keyboard. Waits while much input is unread."""
         if self._fd < 0:
             return
         self._backlog += data
@@ -118,14 +118,14 @@ class Terminal:
             await self._taken.wait()
 
     def drop_input(self) -> int:
-        """Forget the input that nothing takes; returns how many bytes that were."""
+        """Drop the input that nothing reads; return the number of bytes."""
         dropped = len(self._backlog)
         self._backlog.clear()
         self._feed()
         return dropped
 
     def attach(self) -> tuple[Reader, int]:
-        """A reader of what is kept and of all that follows, and how many bytes it is behind."""
+        """Return a reader of the kept output and everything that follows, and how many bytes it is behind."""
         position = self._screen.tail()
         reader = Reader(position, self._screen.lead_in(position))
         self._readers.add(reader)
@@ -134,12 +134,12 @@ class Terminal:
         return reader, len(reader.lead_in) + self._screen.end - position
 
     def detach(self, reader: Reader) -> None:
-        """The client has left; it holds nobody back any more."""
+        """The client has left and no longer holds anybody back."""
         self._readers.discard(reader)
         self._listen()
 
     async def output(self, reader: Reader) -> AsyncIterator[bytes]:
-        """Pieces of output until the shell has ended. A piece counts as taken when the next one is asked for."""
+        """Yield pieces of output until the shell has ended. A piece counts as taken when the next one is requested."""
         if reader.lead_in:
             yield reader.lead_in
         while True:
@@ -155,7 +155,7 @@ class Terminal:
                 await reader.news.wait()
 
     def to_json(self) -> dict[str, Any]:
-        """The terminal as the API shows it."""
+        """Return the terminal as the API represents it."""
         return {
             "id": self.request.id,
             "pid": self.pid,
@@ -167,7 +167,7 @@ class Terminal:
         }
 
     def _nudge(self) -> None:
-        # What is kept of a full screen are changes to it. Its program draws it anew when the size changes.
+        # The kept output of a full-screen program is incremental. The program redraws everything when the size changes.
         if self.rows > 1 and self._fd >= 0:
             termios.tcsetwinsize(self._fd, (self.rows - 1, self.cols))
             self._loop.call_later(TERMINAL_NUDGE_SECONDS, lambda: self.resize(self.cols, self.rows))
@@ -196,7 +196,7 @@ class Terminal:
         for reader in self._readers:
             reader.news.set()
         if size >= TERMINAL_READ_BYTES:
-            # A flood: others get their turn.
+            # A flood: let others have their turn.
             self._rest()
             self._loop.call_later(TERMINAL_BREATH_SECONDS, self._listen)
         elif self._behind() >= SCREEN_BEHIND_BYTES:
@@ -208,7 +208,7 @@ class Terminal:
         except BlockingIOError:
             return b""
         except OSError:
-            # Nothing has the terminal open any more: its end is told by that of the shell.
+            # No process has the terminal open any more: the end of the shell reports its end.
             self._rest()
             return b""
 
@@ -221,7 +221,7 @@ class Terminal:
         except BlockingIOError:
             self._loop.add_writer(self._fd, self._feed)
         except OSError:
-            # Nothing has the terminal open any more.
+            # No process has the terminal open any more.
             self._backlog.clear()
         if not self._backlog:
             self._loop.remove_writer(self._fd)
@@ -234,7 +234,7 @@ class Terminal:
 
     async def _conclude(self) -> None:
         await end_session(self.pid, self.request.id)
-        # What it wrote last is still in the terminal, at most a few KiB.
+        # Its last output is still in the terminal, at most a few KiB.
         self._read()
         self._rest()
         self._loop.remove_writer(self._fd)

@@ -10,7 +10,7 @@ from codebox_server.terminals.terminal import Terminal, TerminalRequest
 
 
 class Terminals:
-    """Starts, finds and ends terminals. One whose shell has ended is forgotten."""
+    """Starts, finds and ends terminals. A terminal whose shell has ended is dropped."""
 
     def __init__(self, env: Callable[[], dict[str, str]]) -> None:
         self._env = env
@@ -28,18 +28,18 @@ class Terminals:
         return terminal
 
     def list(self) -> list[Terminal]:
-        """Every running terminal, oldest first."""
+        """Return every running terminal, oldest first."""
         return list(self._running.values())
 
     def processes(self) -> set[int]:
-        """The shells of all terminals."""
+        """Return the shells of all terminals."""
         return {terminal.pid for terminal in self._running.values()}
 
     def get(self, terminal_id: str) -> Terminal:
-        """A running terminal. Raises not_found."""
+        """Return a running terminal. Raises not_found."""
         terminal = self._running.get(terminal_id)
         if terminal is None:
-            raise BoxError("not_found", "There is no such terminal.")
+            raise BoxError("not_found", "there is no such terminal")
         return terminal
 
     def _forget(self, terminal_id: str) -> None:

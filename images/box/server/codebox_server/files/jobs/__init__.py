@@ -1,1 +1,1 @@
-"""Work on many files, each job in a process of its own: it can be killed, and its memory is not the server's."""
+"""Jobs on many files, each in its own process: it can be killed, and its memory is separate from the server's."""

@@ -1,4 +1,4 @@
-"""`python -m codebox_server.files.jobs <job> [fields]`: the answer comes on stdout, a refusal on stderr.
+"""`python -m codebox_server.files.jobs <job> [fields]`: writes the result to stdout, a refusal to stderr.
 
 Fields are JSON, on stdin unless they are the argument.
 """
@@ -13,12 +13,12 @@ from typing import Any
 
 from codebox_server.errors import BoxError, from_os_error
 
-# What a refused job ends with; any other failure is ours.
+# Exit code of a refused job; any other failure is a bug of ours.
 REFUSED = 3
 
 
 def _job(name: str) -> Callable[[dict[str, Any]], Any]:
-    # Imported one by one: most jobs need little, and a process starts as fast as its imports.
+    # Imported one by one: most jobs need little, and imports dominate the start of a process.
     if name == "archive":
         from codebox_server.files.jobs.archive import archive as job
     elif name == "extract":
@@ -41,15 +41,15 @@ def main() -> None:
     fields = json.loads(sys.argv[2]) if len(sys.argv) > 2 else json.load(sys.stdin.buffer)
     try:
         try:
-            answer = _job(sys.argv[1])(fields)
+            result = _job(sys.argv[1])(fields)
         except OSError as error:
             raise from_os_error(error) from error
     except BoxError as error:
         sys.stderr.write(json.dumps(error.to_json()))
         sys.stderr.flush()
         os._exit(REFUSED)
-    if answer is not None:
-        sys.stdout.write(json.dumps(answer))
+    if result is not None:
+        sys.stdout.write(json.dumps(result))
 
 
 if __name__ == "__main__":

@@ -15,9 +15,9 @@ from codebox_server.errors import BoxError
 from codebox_server.files.jobs.walk import Entry, walk
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
-# The first and the last year that a zip can tell, as its fields.
+# The earliest and latest times that a zip can represent.
 _EARLIEST, _LATEST = (1980, 1, 1, 0, 0, 0), (2107, 12, 31, 23, 59, 58)
-# Beyond this a zip entry needs 64 bit fields, which have to be chosen before its size is known for sure.
+# Above this size a zip entry needs 64-bit fields, which have to be chosen before its exact size is known.
 _LARGE = 1 << 30
 
 
@@ -29,19 +29,19 @@ def archive(fields: dict[str, Any]) -> None:
 
 
 class Exactly:
-    """A file as a reader of exactly `size` bytes: the size is announced before, and a file may change meanwhile."""
+    """A file as a reader of exactly `size` bytes: the size is announced first, and the file may change meanwhile."""
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file = file
         self._left = size
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; zeros in place of those that are no longer there."""
+        """Return the next bytes; zeros replace bytes that no longer exist."""
         wanted = self._left if size < 0 else min(size, self._left)
         try:
             data = self._file.read(wanted) if wanted else b""
         except OSError:
-            # Such as one of /proc that a link led to.
+            # For example a file of /proc that a link led to.
             data = b""
         if len(data) < wanted:
             data += bytes(wanted - len(data))
@@ -56,7 +56,7 @@ def _open(path: str) -> IO[bytes] | None:
         return None
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return os.fdopen(fd, "rb", buffering=0)
-    # Something else has taken its place since it was looked at.
+    # Something else has replaced it since it was examined.
     os.close(fd)
     return None
 
@@ -69,12 +69,12 @@ def _target(path: str) -> str | None:
 
 
 def _write_tar(root: str, out: IO[bytes]) -> None:
-    # GNU's format has no bounds on names and sizes and keeps names that are not UTF-8 as they are.
+    # GNU's format has no limits on names and sizes, and keeps names that are not UTF-8 unchanged.
     kind: dict[str, Any] = {"format": tarfile.GNU_FORMAT, "encoding": "utf-8", "errors": "surrogateescape"}
     with tarfile.open(fileobj=out, mode="w|", bufsize=CHUNK_BYTES // 4, copybufsize=CHUNK_BYTES // 4, **kind) as tar:
         for entry in walk(root):
             _add_to_tar(tar, entry)
-            # Kept for reading back what was written, which nobody does.
+            # tarfile keeps members for reading the archive back, which nobody does here.
             tar.members.clear()
 
 
@@ -97,11 +97,11 @@ def _add_to_tar(tar: tarfile.TarFile, entry: Entry) -> None:
 
 
 def _write_zip(root: str, out: IO[bytes]) -> None:
-    # The directory of a zip stands at its end and is held until then.
+    # The directory of a zip is at its end and kept in memory until then.
     for count, _ in enumerate(walk(root), 1):
         if count > ZIP_ENTRIES:
             raise BoxError(
-                "too_large", f"a zip has at most {ZIP_ENTRIES} entries; a tar has no such bound", "/query/as"
+                "too_large", f"a zip has at most {ZIP_ENTRIES} entries; a tar has no such limit", "/query/as"
             )
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as target:
         for entry in walk(root):
@@ -111,10 +111,10 @@ def _write_zip(root: str, out: IO[bytes]) -> None:
 def _add_to_zip(target: zipfile.ZipFile, entry: Entry) -> None:
     mode = entry.status.st_mode
     stamp = time.gmtime(max(0, entry.status.st_mtime))[:6]
-    # A zip holds UTF-8 only.
+    # A zip stores names as UTF-8 only.
     name = os.fsencode(entry.name).decode("utf-8", "replace")
     info = zipfile.ZipInfo(name + "/" if stat.S_ISDIR(mode) else name, min(max(stamp, _EARLIEST), _LATEST))
-    # Unix, whose modes stand in the upper half of the attributes.
+    # Unix, whose modes are in the upper half of the attributes.
     info.create_system = 3
     info.external_attr = mode << 16
     if stat.S_ISDIR(mode):

@@ -1,4 +1,4 @@
-"""What an archive holds, put into a folder: everything or nothing, and nothing outside of it."""
+"""Extraction of an archive into a folder: everything or nothing, and nothing outside the folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from codebox_server.errors import BoxError
 from codebox_server.files.jobs.merge import merge
 
 _TAR_MODES = {None: "r:*", "tar": "r:", "tar.gz": "r:gz", "tar.bz2": "r:bz2", "tar.xz": "r:xz"}
-# The libraries trust most fields of an archive, so a broken one shows as whatever it leads to.
+# The libraries trust most fields of an archive, so a broken one may raise any of these.
 _BROKEN = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -34,7 +34,7 @@ _BROKEN = (
 
 
 class Member(NamedTuple):
-    """An entry of an archive. `kind` is file, directory, symlink, hardlink, or what it is instead."""
+    """An entry of an archive. `kind` is file, directory, symlink, hardlink, or the name of an unsupported kind."""
 
     name: str
     kind: str
@@ -45,7 +45,7 @@ class Member(NamedTuple):
 
 
 def extract(fields: dict[str, Any]) -> dict[str, Any]:
-    """Extract the archive `path` through the new folder `temporary` into `target`. `{files, bytes}`.
+    """Extract the archive `path` through the new folder `temporary` into `target`. Return `{files, bytes}`.
 
     An entry that would lie, or lead, outside raises invalid_request with its name, before anything is in `target`.
     """
@@ -84,18 +84,19 @@ def _members(path: str, kind: str | None) -> Iterator[Member]:
 def _tar_members(file: IO[bytes], mode: str) -> Iterator[Member]:
     with tarfile.open(fileobj=file, mode=mode, errors="surrogateescape") as tar:  # type: ignore[call-overload]
         for info in _headers(tar):
-            # Links are made by path, so that no list of what has been seen is needed.
+            # Links are created by path, so no list of earlier entries is needed.
             tar.members.clear()
             kind = _tar_kind(info)
             content = tar.extractfile(info) if kind == "file" else None
             yield Member(info.name, kind, info.mode, info.mtime, info.linkname, content)
-        # Only the end of what is compressed tells that all of it is whole.
+        # Only the end of the compressed data proves that it is complete.
         while tar.fileobj.read(CHUNK_BYTES // 4):  # type: ignore[union-attr]
             pass
 
 
 def _headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """All entries up to the mark of the end. `TarFile.next` takes a broken header for the end too; here it raises."""
+    """Yield all entries up to the end mark. `TarFile.next` mistakes a broken header for the end; this raises instead.
+    """
     info = tar.next()
     while info is not None:
         yield info
@@ -133,7 +134,7 @@ def _zip_kind(mode: int) -> str:
 
 
 class _Extraction:
-    """Files are written as they come, links at the end: so no path leads through a link while there is writing."""
+    """Writes files as they come and links at the end, so that no path leads through a link while files are written."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -164,15 +165,15 @@ class _Extraction:
             else:
                 raise _refusal(member, f"is a {member.kind}")
         except (FileExistsError, NotADirectoryError, IsADirectoryError, FileNotFoundError) as error:
-            raise _refusal(member, "does not fit to the other entries") from error
+            raise _refusal(member, "conflicts with other entries") from error
 
     def finish(self) -> None:
-        """Make the links, and refuse those that lead out, directly or through each other."""
+        """Create the links, and refuse those that lead out of the target, directly or through each other."""
         for target, member in self._links:
             try:
                 os.symlink(member.link, target)
             except (OSError, ValueError) as error:
-                raise _refusal(member, "is a link that cannot be made") from error
+                raise _refusal(member, "is a link that cannot be created") from error
         root = os.path.realpath(self._root)
         for target, member in self._links:
             real = os.path.realpath(target)
@@ -181,7 +182,7 @@ class _Extraction:
 
     def _write(self, target: str, member: Member) -> None:
         if os.path.isfile(target):
-            # The later one of two counts, as with every other program.
+            # Of two entries with the same path the later one wins, as in every other program.
             os.unlink(target)
         with open(target, "xb", buffering=0) as file:
             while chunk := member.content.read(CHUNK_BYTES // 4):  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""A file from a URL, loaded from inside the box: it reaches what the box reaches, no more."""
+"""Download of a URL from inside the box: it reaches what the box can reach and nothing else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from codebox_server.errors import BoxError
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a few redirects, to http and https only; the caller's headers stay with the server they are for."""
+    """Follows a few redirects, to http and https only; the caller's headers are sent to the original server only."""
 
     max_redirections = FETCH_REDIRECTS
     max_repeats = 2
@@ -25,7 +25,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> urllib.request.Request | None:
         if urlsplit(newurl).scheme not in ("http", "https"):
-            raise _refusal("it leads to an address that is neither http nor https")
+            raise _refusal("it redirects to an address that is neither http nor https")
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
         if request is not None and _origin(newurl) != _origin(req.full_url):
             request.headers = {name: value for name, value in request.headers.items() if name in ("Accept-encoding",)}
@@ -33,7 +33,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 
 def fetch(fields: dict[str, Any]) -> dict[str, Any]:
-    """Load `url` with `headers` into the new file `temporary`, at most `maxBytes`. `{sizeBytes}`."""
+    """Download `url` with `headers` into the new file `temporary`, at most `maxBytes`. Return `{sizeBytes}`."""
     most = fields.get("maxBytes")
     if urlsplit(fields["url"]).scheme not in ("http", "https"):
         raise _refusal("it is neither http nor https")
@@ -47,12 +47,12 @@ def fetch(fields: dict[str, Any]) -> dict[str, Any]:
         _Redirects(),
     ):
         opener.add_handler(handler)
-    # No Content-Encoding is undone, so none is asked for.
+    # No Content-Encoding is decoded, so none is accepted.
     headers = {"User-Agent": "CodeBox", **fields.get("headers", {}), "Accept-Encoding": "identity"}
     try:
         request = urllib.request.Request(fields["url"], headers=headers)
-        with _open(opener, request) as answer:
-            return {"sizeBytes": _save(answer, fields["temporary"], most)}
+        with _open(opener, request) as response:
+            return {"sizeBytes": _save(response, fields["temporary"], most)}
     except (http.client.HTTPException, ValueError) as error:
         raise _refusal(f"its server does not speak HTTP: {type(error).__name__}") from error
 
@@ -61,21 +61,21 @@ def _open(opener: urllib.request.OpenerDirector, request: urllib.request.Request
     try:
         return opener.open(request, timeout=TRANSFER_STALL_SECONDS)
     except urllib.error.HTTPError as error:
-        raise _refusal(f"its server answered {error.code} {error.reason}"[:300]) from error
+        raise _refusal(f"its server responded with {error.code} {error.reason}"[:300]) from error
     except urllib.error.URLError as error:
         raise _refusal(_reason(error.reason)) from error
     except OSError as error:
-        # After the request urllib wraps nothing any more.
+        # After the request is sent, urllib no longer wraps errors.
         raise _refusal(_reason(error)) from error
 
 
-def _save(answer: Any, path: str, most: int | None) -> int:
-    announced = answer.headers.get("Content-Length", "")
+def _save(response: Any, path: str, most: int | None) -> int:
+    announced = response.headers.get("Content-Length", "")
     if most is not None and announced.isdigit() and int(announced) > most:
         raise _too_large(most)
     size = 0
     with open(path, "xb", buffering=0) as file:
-        while chunk := _receive(answer):
+        while chunk := _receive(response):
             size += len(chunk)
             if most is not None and size > most:
                 raise _too_large(most)
@@ -83,15 +83,15 @@ def _save(answer: Any, path: str, most: int | None) -> int:
             while view:
                 view = view[file.write(view) :]
     if announced.isdigit() and size != int(announced):
-        raise _refusal("its server broke off")
+        raise _refusal("its server closed the connection early")
     return size
 
 
-def _receive(answer: Any) -> bytes:
+def _receive(response: Any) -> bytes:
     try:
-        return answer.read(CHUNK_BYTES // 4)
+        return response.read(CHUNK_BYTES // 4)
     except (OSError, http.client.HTTPException) as error:
-        raise _refusal("its server broke off") from error
+        raise _refusal("its server closed the connection early") from error
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
@@ -103,10 +103,10 @@ def _reason(reason: Any) -> str:
     if isinstance(reason, socket.gaierror):
         return "its host name cannot be resolved from inside the box"
     if isinstance(reason, TimeoutError):
-        return "its server does not answer"
+        return "its server does not respond"
     if isinstance(reason, OSError) and reason.errno is not None:
         return f"its server cannot be reached from inside the box: {os.strerror(reason.errno)}"
-    return f"it cannot be loaded: {reason}"[:300]
+    return f"it cannot be downloaded: {reason}"[:300]
 
 
 def _refusal(why: str) -> BoxError:

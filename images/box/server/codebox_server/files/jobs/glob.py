@@ -1,4 +1,4 @@
-"""Patterns of names as editors and shells have them: `*`, `?`, `[…]`, `{a,b}`, and `**` for any folders."""
+"""Patterns of names as in editors and shells: `*`, `?`, `[…]`, `{a,b}`, and `**` for any number of folders."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from codebox_server.bounds import GLOB_STEPS
 _CLASS = re.compile(r"\[(!?)(\]?[^]/]*)\]")
 _ALTERNATIVES = re.compile(r"\{([^{}]*)\}")
 
-# Where matching can be at once: numbers of nodes.
+# The states that matching can be in at once: numbers of nodes.
 Places = frozenset[int]
 
 
 class Glob:
-    """A pattern as a graph, walked in all ways at once: the time for a path grows with its length, whatever the
-    pattern, while a regular expression may try every way that the stars can share a name."""
+    """A pattern as a nondeterministic automaton: the time for a path grows with its length, whatever the pattern, while
+    a regular expression may try every way in which the stars can divide a name.
+    """
 
     def __init__(self, pattern: str, case_sensitive: bool) -> None:
         self._flags = re.DOTALL if case_sensitive else re.DOTALL | re.IGNORECASE
-        # Of each node, which nodes are reached without a character, and which by one that matches.
+        # For each node: the nodes reached without a character, and those reached by a matching character.
         self._free: list[list[int]] = []
         self._moves: list[list[tuple[re.Pattern[str], int]]] = []
         self._known: dict[tuple[Places, str], Places] = {}
@@ -29,7 +30,7 @@ class Glob:
         self._start = self._closed([start])
 
     def fullmatch(self, path: str) -> bool:
-        """Whether the pattern describes the whole path."""
+        """Whether the pattern matches the whole path."""
         places = self._start
         for character in path:
             step = (places, character)
@@ -60,7 +61,7 @@ class Glob:
         return frozenset(closed)
 
     def _add(self, pattern: str, node: int) -> int:
-        """Lead on from a node as the pattern says; the node where it ends."""
+        """Extend the automaton from a node by the pattern; return the node where it ends."""
         at = 0
         while at < len(pattern):
             found = _CLASS.match(pattern, at) or _ALTERNATIVES.match(pattern, at)
@@ -113,7 +114,8 @@ class Glob:
 
 
 def compile_glob(pattern: str, case_sensitive: bool) -> Glob:
-    """Matches a whole path. A pattern without `/` is for the name alone, wherever it is. Raises re.error."""
+    """Compile a glob that matches a whole path. Without `/` it matches the name alone, in any folder. Raises re.error.
+    """
     return Glob(pattern if "/" in pattern else f"**/{pattern}", case_sensitive)
 
 

@@ -1,4 +1,4 @@
-"""Lines that match: with ripgrep where it is installed, else with Python."""
+"""Search for lines: with ripgrep where it is installed, otherwise with Python."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from codebox_server.bounds import SEARCH_LINE_BYTES, SEARCH_LINES_PER_FILE, SEARCH_TEXT_BYTES
 
-# What ripgrep writes behind a line that it has cut.
+# The suffix that ripgrep adds to a line that it has cut.
 _CUT = re.compile(rb" \[\.\.\. [^\]]{1,60}\]$")
 _READ_BYTES = 64 * 1024
 
 
 class Hit(NamedTuple):
-    """A line with a match: its number, the column of the first match in bytes, both from 1, and its text, cut."""
+    """A matching line: its number and the column of the first match in bytes, both from 1, and its text, cut."""
 
     line: int
     column: int
@@ -23,7 +23,7 @@ class Hit(NamedTuple):
 
 
 def find_with_ripgrep(argv: list[str], paths: list[str], most: int) -> Iterator[tuple[str, Hit]]:
-    """Hits in files, in the order of the files. Leaving the iterator ends ripgrep."""
+    """Yield hits in the order of the files. Leaving the iterator ends ripgrep."""
     options = [
         "--no-config",
         "--no-messages",
@@ -34,7 +34,7 @@ def find_with_ripgrep(argv: list[str], paths: list[str], most: int) -> Iterator[
         "--column",
         "--color=never",
         "--text",
-        # A file that shrinks while it is mapped would end the process.
+        # With mmap, a file that shrinks would crash the process.
         "--no-mmap",
         "--threads=1",
         f"--max-count={most}",
@@ -55,7 +55,7 @@ def find_with_ripgrep(argv: list[str], paths: list[str], most: int) -> Iterator[
 
 
 def _split(data: bytes) -> list[bytes]:
-    """Records of a path up to NUL, which may have line ends in it, and the rest of a line."""
+    """Split into records: a path up to NUL, which may contain line ends, and the rest of a line."""
     records = []
     start = 0
     while (middle := data.find(b"\0", start)) >= 0 and (end := data.find(b"\n", middle)) >= 0:
@@ -71,12 +71,12 @@ def _parse(record: bytes) -> tuple[str, Hit]:
 
 
 def find_with_python(pattern: re.Pattern[bytes], paths: list[str]) -> Iterator[tuple[str, Hit]]:
-    """The same, without a bound on the time that a pattern takes: the caller has one."""
+    """The same without a limit on the time that a pattern takes: the caller has one."""
     for path in paths:
         try:
             yield from ((path, hit) for hit in _find_in(pattern, path))
         except OSError:
-            # It has vanished.
+            # The file has vanished.
             continue
 
 
@@ -87,7 +87,7 @@ def _find_in(pattern: re.Pattern[bytes], path: str) -> Iterator[Hit]:
         while found < SEARCH_LINES_PER_FILE and (piece := file.readline(SEARCH_LINE_BYTES)):
             number += is_new
             match = pattern.search(piece.removesuffix(b"\n")) if is_new else None
-            # Of a very long line the beginning is searched.
+            # Only the beginning of a very long line is searched.
             is_new = piece.endswith(b"\n")
             if match is not None:
                 found += 1

@@ -1,4 +1,4 @@
-"""A finished folder, put in the place of nothing or among what is there."""
+"""Moves a finished folder to a free path, or merges it into an existing folder."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from codebox_server.errors import BoxError
 
 
 def merge(source: str, target: str, overwrite: bool) -> None:
-    """Move a folder to `target`, or what is in it into the folder `target`. `source` may be left, emptied.
+    """Move a folder to `target`, or merge its contents into the folder `target`. `source` may remain, empty.
 
-    Raises conflict, and has changed nothing, when a path is taken: by a file unless `overwrite`, or by another kind.
+    Raises conflict, without any change, when a path is taken: by a file unless `overwrite`, or by another kind.
     """
     os.makedirs(os.path.dirname(target), exist_ok=True)
     if not os.path.lexists(target):

@@ -1,7 +1,8 @@
-"""The whole volume of a box as one stream, and a stream as a volume again: so a box is put aside and comes back.
+"""The whole volume of a box as one stream, and back: this is how a box is checkpointed and restored.
 
-A stream is `CODEBOX1`, the length of what follows as 8 hexadecimal digits, JSON about the box, then a gzipped tar.
-GNU tar makes and reads it: it keeps links, holes, times to the nanosecond and names that are not UTF-8.
+A stream is `CODEBOX1`, the length of the header as 8 hexadecimal digits, the header (JSON about the box), then a
+gzipped tar. GNU tar writes and reads it: it keeps links, holes, times to the nanosecond and names that are not
+UTF-8.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from codebox_server.errors import BoxError
 from codebox_server.files.removal import remove_tree
 
 _MAGIC = b"CODEBOX1"
-# Uploads in transfer are nobody's files yet; the other is the file system's own.
+# Unfinished uploads belong to nobody yet; lost+found belongs to the file system.
 _LEFT_OUT = (".upload", "lost+found")
 _CREATE = [
     "tar",
     "--create",
     "--file=-",
     "--format=posix",
-    # Two packings of the same files are the same, and headers are small.
+    # Makes two packings of the same files identical, and headers small.
     "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime",
     "--sparse",
     "--numeric-owner",
@@ -46,10 +47,10 @@ _EXTRACT = [
 
 
 def pack(fields: dict[str, Any]) -> None:
-    """Write the stream of the volume `root` to stdout; `about` comes back from `unpack`.
+    """Write the stream of the volume `root` to stdout; `unpack` returns `about`.
 
-    What a process of the box changes meanwhile is packed as it was found. What its owner may not read is made readable
-    for as long as it takes.
+    Files that a process changes meanwhile are packed as found. Files that their owner may not read are made readable
+    while packing takes place.
     """
     root: str = fields["root"]
     modes = dict(_make_readable(root))
@@ -65,7 +66,7 @@ def pack(fields: dict[str, Any]) -> None:
 
 
 def unpack(fields: dict[str, Any]) -> dict[str, Any]:
-    """Replace what is in the volume `root` by the stream on stdin. Returns what `pack` was given as `about`."""
+    """Replace the contents of the volume `root` by the stream on stdin. Return the `about` that `pack` received."""
     root: str = fields["root"]
     head = json.loads(_exactly(_head_length()))
     _clear(root)
@@ -74,32 +75,32 @@ def unpack(fields: dict[str, Any]) -> dict[str, Any]:
         err = done.stderr[-JOB_ERROR_BYTES:].decode(errors="replace")
         if "No space left" in err or "quota exceeded" in err:
             raise BoxError("disk_full", "the disk of the box is too small for its files")
-        raise BoxError("invalid_request", f"the files could not be put back: {err[-500:]}")
+        raise BoxError("invalid_request", f"the files could not be restored: {err[-500:]}")
     _set_modes(root, head["modes"])
     return {"about": head["about"]}
 
 
 def _write_tar(root: str) -> None:
     names = [os.fsencode(name) for name in os.listdir(root) if name not in _LEFT_OUT]
-    # By name, because the volume itself may belong to somebody else. tar wants this option after the others.
+    # By name, because the volume itself may belong to another user. tar wants this option after the others.
     create = [*_CREATE, f"--directory={root}", "--files-from=-"]
     with (
         subprocess.Popen(create, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as tar,
         subprocess.Popen(["gzip", "-1"], stdin=tar.stdout) as gzip,
     ):
         assert tar.stdin is not None and tar.stdout is not None
-        # Only gzip reads it: when that ends, tar has to learn of it.
+        # Only gzip reads this pipe: when gzip ends, tar has to notice.
         tar.stdout.close()
         tar.stdin.write(b"".join(name + b"\0" for name in names))
         tar.stdin.close()
         codes = (tar.wait(), gzip.wait())
-    # tar ends with 1 when a file has changed while it was read.
+    # tar exits with 1 when a file changed while it was read.
     if codes[0] not in (0, 1) or codes[1] != 0:
         raise RuntimeError(f"tar and gzip ended with {codes}")
 
 
 def _make_readable(root: str) -> Iterator[tuple[str, int]]:
-    """Paths below the volume and the modes that they had."""
+    """Make files below the volume readable; yield their paths and previous modes."""
     pending, found = [""], 0
     while pending:
         folder = pending.pop()
@@ -121,14 +122,14 @@ def _make_readable(root: str) -> Iterator[tuple[str, int]]:
 
 
 def _set_modes(root: str, modes: dict[str, int]) -> None:
-    # What is inside of a folder first.
+    # The contents of a folder before the folder itself.
     for path in sorted(modes, key=len, reverse=True):
         with contextlib.suppress(OSError):
             os.chmod(os.path.join(root, path), modes[path], follow_symlinks=True)
 
 
 def _clear(root: str) -> None:
-    """Empty the folders of the volume. They stay themselves: processes work in them."""
+    """Empty the folders of the volume. The folders themselves stay, as processes have them as working folders."""
     for entry in list(os.scandir(root)):
         if entry.name in _LEFT_OUT:
             continue
@@ -146,16 +147,16 @@ def _head_length() -> int:
     magic = _exactly(len(_MAGIC))
     length = _exactly(8)
     if magic != _MAGIC or not length.isalnum() or int(length, 16) > PACK_HEAD_BYTES:
-        raise BoxError("invalid_request", "that is not what a box was put aside as")
+        raise BoxError("invalid_request", "the data is not a checkpoint of a box")
     return int(length, 16)
 
 
 def _exactly(size: int) -> bytes:
-    """The next bytes of stdin, none more: tar reads on from there."""
+    """Read exactly the next bytes of stdin: tar continues from there."""
     data = b""
     while len(data) < size:
         chunk = os.read(0, size - len(data))
         if not chunk:
-            raise BoxError("invalid_request", "what the box was put aside as is cut short")
+            raise BoxError("invalid_request", "the checkpoint of the box is cut short")
         data += chunk
     return data

@@ -1,4 +1,4 @@
-"""Files by name and lines by content, page by page in the order of their paths."""
+"""Search for files by name and lines by content, page by page in the order of their paths."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from codebox_server.files.jobs.lines import Hit, find_with_python, find_with_rip
 from codebox_server.files.jobs.walk import Entry, walk
 
 _HEAD_BYTES = 8192
-# Where a page begins: behind this path, or behind this line in it.
+# Where a page begins: after this path, or after this line of it.
 Position = tuple[list[str], int]
 
 
 def search(fields: dict[str, Any]) -> dict[str, Any]:
-    """`{items, nextCursor, complete}`; `complete` is false when files were too large to be looked into."""
+    """Return `{items, nextCursor, complete}`; `complete` is false when files were too large to be searched."""
     page = _Page(fields["limit"])
     after = _decode(fields.get("cursor"))
     entries = _entries(fields, after, page)
     if fields.get("content") is None:
         for entry in entries:
             if not page.add({**named(entry.name), "type": kind(entry.status.st_mode)}, entry.name, 0):
-                return page.answer()
+                return page.result()
         page.passed()
     else:
         _search_content(fields, entries, after, page)
-    return page.answer()
+    return page.result()
 
 
 class _Page:
-    """What was found, and from where to go on."""
+    """The results of a page, and the position where the next page begins."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -62,7 +62,7 @@ class _Page:
         self.complete = True
 
     def add(self, item: dict[str, Any], path: str, line: int) -> bool:
-        """False when there is no room for it, so that it is on the next page."""
+        """Add an item; return False when there is no room, so that it belongs to the next page."""
         self._bytes += len(json.dumps(item))
         if len(self._items) >= self._limit or (self._items and self._bytes > SEARCH_PAGE_BYTES):
             self.is_full = True
@@ -72,7 +72,9 @@ class _Page:
         return True
 
     def looks_at(self, path: str) -> bool:
-        """Told of each entry before it is looked at. False when the page has taken long: it ends before this one."""
+        """Called for each entry before it is examined; returns False when the page has taken too long and ends before
+        this one.
+        """
         if self._seen is not None and time.monotonic() > self._ends:
             self.is_full = True
             return False
@@ -80,17 +82,17 @@ class _Page:
         return True
 
     def passed(self) -> None:
-        """What has been looked at until now is done with: a page that ends goes on behind it."""
+        """Everything so far has been examined: the next page begins after it."""
         if self._seen is not None:
             self._last = (self._seen, 1 << 60)
 
-    def answer(self) -> dict[str, Any]:
+    def result(self) -> dict[str, Any]:
         cursor = _encode(*self._last) if self.is_full and self._last else None
         return {"items": self._items, "nextCursor": cursor, "complete": self.complete}
 
 
 def _entries(fields: dict[str, Any], after: Position | None, page: _Page) -> Iterator[Entry]:
-    """What is to be looked at, by its path relative to the working folder, until the page has taken long."""
+    """Yield the entries to examine, by path relative to the working folder, until the page has taken too long."""
     root, path = fields["root"], fields["path"]
     top = os.path.join(root, path) if path else root
     prefix = path + "/" if path else ""
@@ -102,7 +104,7 @@ def _entries(fields: dict[str, Any], after: Position | None, page: _Page) -> Ite
     begin = after[0][len(folders) :] if after is not None and after[0][: len(folders)] == folders else []
     for entry in [Entry(os.path.basename(path), top, status)] if is_file else walk(top, begin):
         shown = path if is_file else prefix + entry.name
-        # A file in which lines are left is looked at again.
+        # A file with lines that remain to be returned is examined again.
         if after is not None and (
             shown.split("/") < after[0] or (shown.split("/") == after[0] and after[1] in (0, 1 << 60))
         ):
@@ -175,7 +177,7 @@ def _is_binary(path: str) -> bool:
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb", buffering=0) as file:
             return b"\0" in file.read(_HEAD_BYTES)
     except OSError:
-        # It has vanished, or its owner does not let anybody read it.
+        # The file has vanished, or its owner does not let anybody read it.
         return True
 
 

@@ -1,4 +1,4 @@
-"""Everything below a folder, in one order that is always the same."""
+"""Everything below a folder, always in the same order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A file, folder or link: its path below the folder, its whole path, and what lstat says."""
+    """A file, folder or link: its path below the folder, its whole path, and its lstat result."""
 
     name: str
     path: str
@@ -18,9 +18,10 @@ class Entry(NamedTuple):
 
 
 def walk(root: str, after: Sequence[str] = ()) -> Iterator[Entry]:
-    """All that is below a folder, each folder before what is in it, sorted by name. Pipes, sockets and devices are left
-    out, and so is what vanishes meanwhile. `after`, names of folders and at last an entry, is where it begins: these
-    come themselves, and nothing that is before them."""
+    """Yield everything below a folder, each folder before its contents, sorted by name. Pipes, sockets and devices are
+    left out, and so is whatever vanishes meanwhile. `after`, names of folders and finally an entry, is where the
+    walk begins: these themselves are yielded, and nothing before them.
+    """
     pending = [("", iter(_names(root, after)))]
     while pending:
         prefix, names = pending[-1]
@@ -50,6 +51,6 @@ def _names(folder: str, after: Sequence[str]) -> list[str]:
         finally:
             os.close(fd)
     except OSError:
-        # It has vanished, a link has taken its place, or its owner does not let anybody read it.
+        # It has vanished, a link has replaced it, or its owner does not let anybody read it.
         return []
     return names[bisect_left(names, after[0]) :] if after else names

@@ -1,1 +1,2 @@
-"""Changes of the working folder as a numbered stream: notices tell where to look, a look tells what has changed."""
+"""Changes of the working folder as a numbered stream: notifications say where to look, and a scan finds what changed.
+"""

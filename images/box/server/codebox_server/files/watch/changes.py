@@ -39,11 +39,11 @@ class Changes:
         return self._forgotten + len(self._lines)
 
     def knows(self, version: int) -> bool:
-        """Whether all that came after this version can be told."""
+        """Whether all changes after this version are still known."""
         return self._forgotten <= version <= self.version
 
     def add(self, changes: Iterable[Change]) -> None:
-        """Number and announce changes; the oldest are forgotten when there are too many."""
+        """Number and publish changes; the oldest are dropped when there are too many."""
         for change in changes:
             event = {"version": self.version + 1, "type": change.kind}
             if change.kind != "reset":
@@ -59,9 +59,9 @@ class Changes:
         news.set()
 
     async def read(self, after: int, path: str, recursive: bool) -> AsyncIterator[bytes]:
-        """Lines of what happened below `path` after a version, live; a blank line when nothing came for 10 s.
+        """Yield lines for changes below `path` after a version, live; a blank line after 10 s without any.
 
-        A reader that is slower than the changes are forgotten gets a `reset` and then the end.
+        A reader that falls behind the changes that are kept gets a `reset` and then the end.
         """
         position = after
         while True:
@@ -94,7 +94,7 @@ class Changes:
         return position, b"".join(batch)
 
     def _forget(self) -> None:
-        # Half of them at once, so that this is rare.
+        # Half of them at once, so that this happens rarely.
         count = max(1, len(self._lines) // 2)
         self._bytes -= sum(len(line.text) for line in self._lines[:count])
         self._forgotten += count

@@ -1,4 +1,4 @@
-"""The kernel's notices of changes in folders, through the C library: no package pairs moves and bounds its watches."""
+"""inotify through the C library: no package pairs moves and limits its watches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MASK = _MODIFY | _CLOSE_WRITE | MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _O
 
 
 class Notice(NamedTuple):
-    """Something happened to `name` in the folder that `watch` stands for."""
+    """A notification about `name` in the folder of `watch`."""
 
     watch: int
     mask: int
@@ -28,22 +28,22 @@ class Notice(NamedTuple):
 
 
 class Inotify:
-    """One queue of notices. Its descriptor `fd` is readable when there are some."""
+    """One inotify queue. Its descriptor `fd` is readable when there are notifications."""
 
     def __init__(self) -> None:
-        """Raises OSError where there is none to be had."""
+        """Raises OSError when inotify is not available."""
         self.fd = _checked(_libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def add(self, folder: str) -> int:
-        """Watch a folder; the same folder has the same number. Raises OSError."""
+        """Watch a folder; the same folder always has the same number. Raises OSError."""
         return _checked(_libc.inotify_add_watch(self.fd, os.fsencode(folder), _MASK))
 
     def remove(self, watch: int) -> None:
-        """Watch it no more; nothing when it is gone."""
+        """Stop watching; does nothing when the watch has ended."""
         _libc.inotify_rm_watch(self.fd, watch)
 
     def read(self) -> list[Notice]:
-        """What has come, up to some thousands; the rest stays for the next time."""
+        """Return the pending notifications, up to some thousands; the rest stays queued."""
         try:
             data = os.read(self.fd, _READ_BYTES)
         except BlockingIOError:
@@ -58,12 +58,13 @@ class Inotify:
         return notices
 
     def close(self) -> None:
-        """Give the queue up."""
+        """Close the queue."""
         os.close(self.fd)
 
 
 def open_inotify(trial_folder: str) -> Inotify | None:
-    """A queue that works here: some sandboxes have the calls and tell nothing. None where there is none."""
+    """Return a queue that works; None where there is none: some sandboxes accept the calls but send no notifications.
+    """
     try:
         queue = Inotify()
     except OSError:

@@ -1,4 +1,4 @@
-"""What is known of the working folder, and how it differs from what is there."""
+"""The known state of the working folder, and its difference from the actual state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codebox_server.files.watch.inotify import IGNORED, MOVED_FROM, OVERFLOW, In
 
 
 class Mark(NamedTuple):
-    """Another content has another one of these; a move keeps all."""
+    """Changes with the content of a file; a move changes none of it."""
 
     inode: int
     size: int
@@ -21,7 +21,7 @@ class Mark(NamedTuple):
 
 
 class Folder:
-    """A watched folder. Its path follows from its parents, so a move of one is a move of all below it."""
+    """A watched folder. Its path follows from its parents, so moving a folder moves everything below it."""
 
     __slots__ = ("folders", "inode", "marks", "name", "parent", "watch")
 
@@ -33,17 +33,17 @@ class Folder:
 
     @property
     def path(self) -> str:
-        """Relative to the root, whose own is ''."""
+        """The path relative to the root, whose own path is ''."""
         return self.name if self.parent is None else self.parent.join(self.name)
 
     def join(self, name: str) -> str:
-        """The path of something in it."""
+        """Return the path of an entry of this folder."""
         path = self.path
         return f"{path}/{name}" if path else name
 
 
-class Gone(NamedTuple):
-    """What is no longer where it was. `moved`: the kernel said that it went elsewhere."""
+class Missing(NamedTuple):
+    """An entry that is no longer where it was. `moved`: inotify said that it was moved away."""
 
     mark: Mark
     folder: Folder | None
@@ -51,35 +51,35 @@ class Gone(NamedTuple):
 
 
 class Difference:
-    """What is missing and what is new, by path; `renames` are folders that are known to be the same."""
+    """Missing and new entries by path; `renames` are folders that are known to be the same."""
 
     def __init__(self) -> None:
-        self.gone: dict[str, Gone] = {}
+        self.missing: dict[str, Missing] = {}
         self._by_inode: dict[int, str] = {}
         self.came: dict[str, Mark] = {}
         self.written: set[str] = set()
         self.renames: list[tuple[str, str]] = []
 
-    def miss(self, path: str, gone: Gone) -> None:
-        """Note what is no longer there."""
-        self.gone[path] = gone
-        self._by_inode[gone.mark.inode] = path
+    def miss(self, path: str, missing: Missing) -> None:
+        """Record an entry that is no longer there."""
+        self.missing[path] = missing
+        self._by_inode[missing.mark.inode] = path
 
     def find_source(self, mark: Mark, trusts_marks: bool) -> str | None:
-        """Where something new has come from, when it was known at another path.
+        """Return the earlier path of a new entry, if it had one.
 
-        An inode is used again for another file, so it alone proves nothing.
+        Inodes are reused, so an inode alone proves nothing.
         """
         path = self._by_inode.get(mark.inode)
-        gone = self.gone.get(path) if path is not None else None
-        if gone is None or gone.mark.is_folder != mark.is_folder:
+        missing = self.missing.get(path) if path is not None else None
+        if missing is None or missing.mark.is_folder != mark.is_folder:
             return None
-        # Of a folder that is taken for another one, what is in it is compared.
-        return path if gone.moved or (trusts_marks and (mark.is_folder or gone.mark == mark)) else None
+        # If a folder is wrongly taken for another one, comparing its contents finds the difference.
+        return path if missing.moved or (trusts_marks and (mark.is_folder or missing.mark == mark)) else None
 
 
 class Tree:
-    """The folders below `root` with what is in them, within bounds: `complete` tells whether that is all."""
+    """The folders below `root` with their contents, up to the limits; `complete` says whether that is everything."""
 
     def __init__(self, root: str, inotify: Inotify | None) -> None:
         self._root = root
@@ -91,11 +91,13 @@ class Tree:
         self._adopt(self._top, Difference())
 
     def refresh(self, notices: list[Notice] | None) -> Difference:
-        """Look where the notices point, everywhere when they are None, and know what is there. Blocks."""
+        """Examine the folders of the notifications, or everything when they are None, and update the known state.
+        Blocks.
+        """
         difference = Difference()
         dirty, moved = self._all() if notices is None else self._resolve(notices)
         while dirty:
-            # Parents first: where they went is known before what is in them is looked at.
+            # Parents first: where they went is known before their contents are examined.
             later: dict[Folder, set[str] | None] = {}
             for folder in sorted(dirty, key=lambda item: item.path.count("/")):
                 if self._is_there(folder):
@@ -105,13 +107,13 @@ class Tree:
                     later[folder] = dirty[folder]
             self._place_folders(difference)
             dirty = later if len(later) < len(dirty) else {}
-        for gone in difference.gone.values():
-            if gone.folder is not None:
-                self._drop(gone.folder)
+        for missing in difference.missing.values():
+            if missing.folder is not None:
+                self._drop(missing.folder)
         return difference
 
     def below(self, folder: Folder, path: str) -> Iterator[str]:
-        """The paths of all that was known below a folder that was at `path`."""
+        """Yield the paths of everything known below a folder that was at `path`."""
         for name in folder.marks:
             inside = f"{path}/{name}"
             if name in folder.folders:
@@ -133,7 +135,7 @@ class Tree:
         for watch, mask, name in notices:
             folder = self._by_watch.get(watch)
             if mask & OVERFLOW:
-                # Some notices are lost: whatever they told is found by looking at everything.
+                # Notifications were lost: examining everything finds the changes.
                 dirty.update(self._all()[0])
             elif folder is None or not name:
                 if mask & IGNORED:
@@ -167,16 +169,16 @@ class Tree:
             if old is not None:
                 del folder.marks[name]
                 self._names -= 1
-                difference.miss(path, Gone(old, folder.folders.pop(name, None), (folder, name) in moved))
+                difference.miss(path, Missing(old, folder.folders.pop(name, None), (folder, name) in moved))
             if new is not None and self._remember(folder, name, new):
                 difference.came[path] = new
 
     def _miss_moved(self, folder: Folder, moved: set[tuple[Folder, str]], difference: Difference) -> None:
-        """What has left a folder that is no longer there itself may be found where it went."""
+        """Entries that left a folder before it disappeared itself may be found where they went."""
         for name in [name for owner, name in moved if owner is folder and name in folder.marks]:
             self._names -= 1
-            gone = Gone(folder.marks.pop(name), folder.folders.pop(name, None), True)
-            difference.miss(folder.join(name), gone)
+            missing = Missing(folder.marks.pop(name), folder.folders.pop(name, None), True)
+            difference.miss(folder.join(name), missing)
 
     def _remember(self, folder: Folder, name: str, mark: Mark) -> bool:
         if self._names >= WATCH_NAMES:
@@ -187,7 +189,7 @@ class Tree:
         return True
 
     def _place_folders(self, difference: Difference) -> None:
-        """Give each new folder its place: as one that was elsewhere, or as one whose contents are new too."""
+        """Place each new folder: as one that was elsewhere before, or as one whose contents are new too."""
         for path, mark in list(difference.came.items()):
             if mark.is_folder:
                 self._place(path, mark, difference)
@@ -201,7 +203,7 @@ class Tree:
         if source is None:
             self._adopt(Folder(parent, name, mark.inode), difference)
             return
-        folder = difference.gone.pop(source).folder
+        folder = difference.missing.pop(source).folder
         del difference.came[path]
         difference.renames.append((source, path))
         if folder is not None:
@@ -209,7 +211,7 @@ class Tree:
             parent.folders[name] = folder
 
     def _adopt(self, folder: Folder, difference: Difference) -> None:
-        """Watch a folder and know what is in it; all of it is new."""
+        """Watch a folder and record its contents; all of them are new."""
         path = os.path.join(self._root, folder.path)
         if self._folders >= WATCH_FOLDERS or self._names >= WATCH_NAMES or not self._watch(folder, path):
             self.complete = False
@@ -217,7 +219,7 @@ class Tree:
         self._folders += 1
         if folder.parent is not None:
             folder.parent.folders[folder.name] = folder
-        # After the watch, so that nothing is missed; what is seen twice is the same.
+        # Listed after the watch is set, so that nothing is missed; seeing an entry twice does no harm.
         for name in sorted(_list(path)):
             mark = self._look(folder.join(name))
             if mark is None or not self._remember(folder, name, mark):
@@ -233,7 +235,7 @@ class Tree:
         try:
             folder.watch = self._inotify.add(path)
         except OSError:
-            # Too many watches in the system, or no right to read it.
+            # There are too many watches in the system, or the folder may not be read.
             return False
         self._by_watch[folder.watch] = folder
         return True
@@ -258,7 +260,7 @@ class Tree:
         except (OSError, ValueError):
             return None
         is_folder = stat.S_ISDIR(status.st_mode)
-        # The size and the time of a folder follow from what is in it, which is told by itself.
+        # The size and the time of a folder follow from its contents, which are reported separately.
         return Mark(status.st_ino, 0 if is_folder else status.st_size, status.st_mtime_ns, is_folder)
 
 
@@ -266,5 +268,5 @@ def _list(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:
-        # It has gone, or its owner has closed it.
+        # It has vanished, or its owner lets nobody read it.
         return []

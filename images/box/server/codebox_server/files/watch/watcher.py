@@ -1,4 +1,4 @@
-"""Watches the working folder from the first reader on, and turns what differs into numbered changes."""
+"""Watches the working folder from the first reader on, and turns differences into numbered changes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from codebox_server.files.watch.inotify import Inotify, Notice, open_inotify
 from codebox_server.files.watch.tree import Difference, Tree
 
 _log = logging.getLogger(__name__)
-# Notices that are taken at once; what is more is looked at next.
+# How many notifications are handled at once; the rest is handled next.
 _READS = 64
 
 
 class Watcher:
-    """`mode` is inotify, or polling where the kernel does not tell of changes."""
+    """`mode` is inotify, or polling where inotify does not work."""
 
     def __init__(self, data: str, trial_folder: str, polls: bool) -> None:
         self._data = data
@@ -41,27 +41,27 @@ class Watcher:
 
     @property
     def complete(self) -> bool:
-        """Whether all folders are watched; false when there are more than the bounds allow."""
+        """Whether all folders are watched; false when there are more than the limits allow."""
         return self._tree is not None and self._tree.complete
 
     async def enter(self) -> None:
-        """Count a reader in, and start watching with the first. Raises too_many_requests."""
+        """Register a reader, and start watching with the first one. Raises too_many_requests."""
         if self._readers >= WATCH_READERS:
             raise BoxError("too_many_requests", f"a box has at most {WATCH_READERS} watches")
         self._readers += 1
         try:
             if self._started is None or (self._started.done() and self._tree is None):
                 self._started = asyncio.ensure_future(self._start())
-            # One that leaves must not take the start away from the others.
+            # A reader that leaves must not cancel the start for the others.
             await asyncio.shield(self._started)
-            # What happened until now is no news to this reader.
+            # Changes until now are not news to this reader.
             await asyncio.shield(asyncio.ensure_future(self._look()))
         except BaseException:
             self._readers -= 1
             raise
 
     def leave(self) -> None:
-        """Count a reader out. The watch goes on, so that the reader can come back and has missed nothing."""
+        """Unregister a reader. The watch continues, so that a reader can come back without missing changes."""
         self._readers -= 1
 
     async def _start(self) -> None:
@@ -74,16 +74,16 @@ class Watcher:
         while True:
             if self._inotify is not None:
                 await self._readable(self._inotify)
-            # What happens within this time is told as one.
+            # Changes within this time are reported together.
             await asyncio.sleep(pause)
             begun = time.monotonic()
             await self._look()
             if self._inotify is None:
-                # Looking takes a small part of the time, however large the folder is.
+                # Scanning takes a small share of the time, however large the folder is.
                 pause = max(WATCH_POLL_SECONDS, 10 * (time.monotonic() - begun))
 
     async def _look(self) -> None:
-        """Find and announce what has changed until now."""
+        """Find and publish the changes so far."""
         async with self._looking:
             if self._tree is None:
                 return
@@ -91,7 +91,7 @@ class Watcher:
             try:
                 changes = await asyncio.to_thread(self._compare, self._tree)
             except Exception:
-                # Whatever a hostile folder has brought about, the readers are told that they have to list anew.
+                # Whatever a hostile folder has caused, readers have to list the folder anew.
                 _log.exception("a look at the working folder failed")
                 changes = [Change("reset", "", fields={"reason": "lost"})]
             if was_complete and not self._tree.complete:
@@ -108,25 +108,25 @@ class Watcher:
                 if not found:
                     break
                 notices += found
-        return self._tell(tree, tree.refresh(notices))
+        return self._report(tree, tree.refresh(notices))
 
-    def _tell(self, tree: Tree, difference: Difference) -> list[Change]:
-        """Renames before what depends on them, then what is gone, new and written."""
-        gone, came = difference.gone, difference.came
+    def _report(self, tree: Tree, difference: Difference) -> list[Change]:
+        """Return renames before the changes that depend on them, then removed, new and written entries."""
+        missing, came = difference.missing, difference.came
         renames = list(difference.renames)
         for path, mark in list(came.items()):
             source = None if mark.is_folder else difference.find_source(mark, self._inotify is None)
             if source is not None and source != path:
-                del gone[source], came[path]
-                # What was at the target is replaced, which the rename says.
-                gone.pop(path, None)
+                del missing[source], came[path]
+                # The rename implies that an entry at the target was replaced.
+                missing.pop(path, None)
                 renames.append((source, path))
-        written = difference.written | {path for path in came if path in gone and not gone[path].mark.is_folder}
+        written = difference.written | {path for path in came if path in missing and not missing[path].mark.is_folder}
         changes: list[Change] = []
         for source, path in renames:
             changes += [self._change("create", above) for above in _parents(path) if came.pop(above, None)]
             changes.append(self._change("rename", path, source))
-        for path, item in reversed(gone.items()):
+        for path, item in reversed(missing.items()):
             if path in written and path in came and not came[path].is_folder:
                 del came[path]
                 continue
@@ -142,7 +142,7 @@ class Watcher:
         try:
             shown = entry(path, os.lstat(os.path.join(self._data, path)))
         except OSError:
-            # It has changed again, which is told next.
+            # It has changed again, which the next scan reports.
             return Change(kind, path, source)
         return Change(kind, path, source, {"entry": shown})
 
@@ -158,6 +158,6 @@ class Watcher:
 
 
 def _parents(path: str) -> list[str]:
-    """The folders that a path leads through, from the top."""
+    """Return the folders that a path leads through, from the top."""
     segments = path.split("/")
     return ["/".join(segments[:end]) for end in range(1, len(segments))]

@@ -20,7 +20,7 @@ __codebox_begin() {
         IFS= builtin read -r -d '' -u 20 name
         IFS= builtin read -r -d '' -u 20 value
         __codebox_names+=("$name")
-        # A leading mark tells a variable that was set from one that was not.
+        # A leading mark distinguishes a variable that was set from one that was not.
         __codebox_values+=("${!name+=}${!name-}")
         builtin export "$name=$value"
     done
@@ -42,7 +42,7 @@ __codebox_end() {
     builtin printf '%s %s\n' "$__codebox_cell" "$__codebox_last" >&21
 }
 
-# Changes the environment for good. A leading mark tells a variable that has a value from one that goes.
+# Changes the environment permanently. A leading mark distinguishes a variable that has a value from one to remove.
 __codebox_change() {
     builtin local __codebox_count __codebox_name __codebox_value
     IFS= builtin read -r -d '' -u 20 __codebox_count

@@ -1,5 +1,5 @@
-// The second thread of the Node process: hears the kernel. A cell is passed on; an interrupt is passed on too, and
-// when the main thread does not take it soon, because it is busy, its execution is terminated.
+// The second thread of the Node process, which receives the kernel's messages. It forwards cells and interrupts; when
+// the main thread is busy and does not handle an interrupt soon, it terminates the execution.
 import { readFileSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { Socket } from 'node:net';
@@ -14,7 +14,7 @@ const { hears, handled } = workerData;
 const session = new Session();
 session.connectToMainThread();
 
-/** The processor time of the main thread until now, in ticks of 10 ms. */
+/** The CPU time of the main thread so far, in ticks of 10 ms. */
 const usedTicks = () => {
   const stat = readFileSync(`/proc/self/task/${process.pid}/stat`, 'latin1');
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -22,10 +22,10 @@ const usedTicks = () => {
 };
 
 /**
- * Terminate what runs, once it is sure that something runs: a termination that finds the main thread between two
- * callbacks would hit the next one, which may be Node's own. A thread that has computed for a while and not heard the
- * message is within a callback; to be merely ready to run, on a busy machine, is no sign of that. One that neither
- * computes nor answers for a second is blocked within a callback.
+ * Terminates the running code, but only once something certainly runs: a termination between two callbacks would hit
+ * the next callback, which may be Node's own. A thread that has computed for a while without receiving the message is
+ * inside a callback; being merely ready to run, on a busy machine, proves nothing. A thread that neither computes nor
+ * responds for a second is blocked inside a callback.
  */
 const interrupt = (message) => {
   const before = Atomics.load(handled, 0);
@@ -46,5 +46,5 @@ lines.on('line', (line) => {
   if (message.interrupt === undefined) parentPort.postMessage(message);
   else interrupt(message);
 });
-// The kernel has gone.
+// The kernel has ended.
 lines.on('close', () => process.exit());

@@ -1,4 +1,4 @@
-// From a value to the MIME bundle that shows it, and the global `display`.
+// Converts a value to the MIME bundle that displays it; defines the global `display`.
 import util from 'node:util';
 
 const SHOW = Symbol.for('Jupyter.display');
@@ -11,13 +11,15 @@ const isBundle = (value) => {
 
 const encode = (data) => (typeof data === 'string' ? data : Buffer.from(data).toString('base64'));
 
-/** MIME types to data: what the value says of itself, else how Node would print it. */
+/** MIME types to data: the value's own representation, otherwise what Node would print. */
 export const bundleOf = async (value) => {
   if (value !== null && typeof value === 'object' && typeof value[SHOW] === 'function') return await value[SHOW]();
   return { 'text/plain': util.inspect(value, { colors: false }) };
 };
 
-/** `display(value)`, `display({'text/html': …})`, `display.html(text)` and the like; `{id, update}` as last argument. */
+/**
+ * `display(value)`, `display({'text/html': …})`, `display.html(text)` and so on; `{id, update}` as the last argument.
+ */
 export const createDisplay = (send, track) => {
   const show = (data, { id, update } = {}) => send({ display: { data, id, update } });
   const display = (value, options) => {

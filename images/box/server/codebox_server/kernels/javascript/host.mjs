@@ -1,5 +1,5 @@
-// The Node process of the JavaScript and TypeScript kernels, main thread: runs the cells. A second thread
-// (control.mjs) hears the kernel, so that an interrupt is heard while a cell keeps this one busy.
+// The main thread of the Node process of the JavaScript and TypeScript kernels: runs the cells. A second thread
+// (control.mjs) receives the kernel's messages, so that interrupts work while a cell keeps this thread busy.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import fs from 'node:fs';
 import inspector from 'node:inspector';
@@ -19,26 +19,26 @@ const session = new inspector.Session();
 session.connect();
 
 let running = null;
-/** The number of the cell that something asynchronous comes from. */
+/** The number of the cell that asynchronous output comes from. */
 const cells = new AsyncLocalStorage();
 
-/** A message to the kernel. Throws for what is no JSON. */
+/** Encodes a message for the kernel. Throws when it cannot be JSON. */
 const lineOf = (message) => Buffer.from(`${JSON.stringify(message)}\n`);
 
-/** Waits while the kernel is behind. */
+/** Blocks while the kernel is behind. */
 const write = (line) => {
   for (let at = 0; at < line.length; ) at += fs.writeSync(says, line, at);
 };
 
 const send = (message) => write(lineOf(message));
 
-/** Send what a cell puts out; what an earlier one has left behind puts out goes with the number of that one. */
+/** Sends output of a cell; asynchronous output of an earlier cell carries that cell's number. */
 const show = (message) => {
   const origin = cells.getStore();
   send(origin === undefined || origin === running?.id ? message : { ...message, origin });
 };
 
-// What a cell prints travels with its displays, so that their order is kept.
+// Text output takes the same path as displays, so that their order is kept.
 for (const name of ['stdout', 'stderr']) {
   process[name].write = (chunk, encoding, callback) => {
     const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
@@ -49,7 +49,7 @@ for (const name of ['stdout', 'stderr']) {
   };
 }
 
-/** Names that a cell may use without an import: `require`, `display`, and Node's own modules as in its console. */
+/** Names that a cell may use without an import: `require`, `display`, and Node's built-in modules, as in its REPL. */
 const defineGlobals = () => {
   const here = path.join(process.cwd(), 'cell.js');
   const require = module.createRequire(here);
@@ -71,7 +71,7 @@ const defineGlobals = () => {
   }
 };
 
-/** A display that is still being made belongs to its cell. */
+/** A display that is still pending belongs to its cell. */
 const track = (promise) => {
   const cell = running;
   if (cell) cell.pending.push(promise);
@@ -85,7 +85,7 @@ Object.defineProperty(globalThis, Symbol.for('codebox.take'), {
   enumerable: false,
 });
 
-/** The value behind an answer of the inspector. */
+/** Returns the value behind a reply of the inspector. */
 const revive = (remote) => {
   if (remote.objectId) {
     const functionDeclaration = 'function () { "use strict"; globalThis[Symbol.for("codebox.take")](this) }';
@@ -101,13 +101,13 @@ const revive = (remote) => {
 
 const outside = /host\.mjs|node:inspector|\[nodejs\.internal|node:internal\/main/;
 
-/** An error as the kernel shows it; anything may be thrown. */
+/** Describes an error for the kernel; any value may be thrown. */
 const describe = (thrown, details) => {
   if (!(thrown instanceof Error) && !util.types.isNativeError(thrown)) {
     return { name: 'Uncaught', value: util.inspect(thrown), traceback: [`Uncaught ${util.inspect(thrown)}`] };
   }
   const lines = String(thrown.stack ?? thrown).split('\n');
-  // Below the first frame of this file there is nothing of the caller's.
+  // Frames below the first frame of this file are not the caller's.
   const end = lines.findIndex((line) => outside.test(line));
   if (end > 0) lines.length = end;
   if (details && thrown.name === 'SyntaxError' && !lines.some((line) => line.includes('cell-'))) {
@@ -118,7 +118,7 @@ const describe = (thrown, details) => {
   return { name: String(thrown.name), value: String(thrown.message), traceback: lines };
 };
 
-/** The same for one that may fail when it is looked at. */
+/** The same for an error that may throw while it is described. */
 const describeAnyhow = (thrown) => {
   try {
     return describe(thrown);
@@ -127,7 +127,7 @@ const describeAnyhow = (thrown) => {
   }
 };
 
-/** Set the variables of one cell; returns a function that undoes it. */
+/** Sets the variables of one cell; returns a function that restores them. */
 const applyEnv = (env) => {
   const before = Object.keys(env).map((name) => [name, process.env[name]]);
   Object.assign(process.env, env);
@@ -139,7 +139,7 @@ const applyEnv = (env) => {
   };
 };
 
-/** Change the environment for good; null takes a variable away. */
+/** Changes the environment permanently; null removes a variable. */
 const changeEnvironment = (changes) => {
   for (const [name, value] of Object.entries(changes)) {
     if (value === null) delete process.env[name];
@@ -150,7 +150,7 @@ const changeEnvironment = (changes) => {
 
 const finish = (cell, result) => {
   if (running !== cell) return;
-  // Before it has ended: of a result that cannot be sent it ends as an error.
+  // Encoded before the cell ends: if the result cannot be encoded, the cell ends with an error.
   const line = lineOf({ end: cell.id, ...result });
   running = null;
   cell.undo();
@@ -158,14 +158,14 @@ const finish = (cell, result) => {
   write(line);
 };
 
-/** JavaScript that the inspector takes, from what the caller wrote. Throws a SyntaxError. */
+/** Converts the caller's code to JavaScript for the inspector. Throws a SyntaxError. */
 const prepare = ({ cell, code, typescript }) => {
   const script = typescript ? module.stripTypeScriptTypes(code, { mode: 'transform' }) : code;
   return `${rewriteImports(script)}\n//# sourceURL=cell-${cell}`;
 };
 
-const complete = async (cell, answer) => {
-  const { result, exceptionDetails } = answer;
+const complete = async (cell, reply) => {
+  const { result, exceptionDetails } = reply;
   try {
     if (exceptionDetails) {
       const thrown = revive(exceptionDetails.exception ?? result);
@@ -191,20 +191,20 @@ const run = (message) => {
     return finish(cell, { error: describe(error) });
   }
   const options = { expression, replMode: true, awaitPromise: true, objectGroup: 'cell' };
-  const onEnd = (error, answer) => {
-    // The only error here is that the evaluation was terminated.
+  const onEnd = (error, reply) => {
+    // The only possible error is that the evaluation was terminated.
     if (error) finish(cell, interrupted);
-    else complete(cell, answer);
+    else complete(cell, reply);
   };
   cells.run(cell.id, () => session.post('Runtime.evaluate', options, onEnd));
 };
 
 for (const event of ['uncaughtException', 'unhandledRejection']) {
-  // A failed callback does not take the variables of the session with it.
+  // A failed callback must not end the process with the variables of the session.
   process.on(event, (error) => process.stderr.write(`Uncaught ${describeAnyhow(error).traceback.join('\n')}\n`));
 }
 
-// An interrupt reaches the whole group, so that a child that a cell waits for ends; this process stays.
+// An interrupt is sent to the whole process group, so that a child that a cell waits for ends; this process stays.
 process.on('SIGINT', () => {});
 
 defineGlobals();

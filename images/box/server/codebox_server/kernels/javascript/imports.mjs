@@ -1,6 +1,6 @@
-// A cell is a script, in which `import` and `export` are not allowed. This turns static imports into awaited dynamic
-// ones, points `import()` to a loader that starts at the working folder, and drops `export`. A `const` at the top level
-// becomes a `let`: the inspector lets a cell declare a name anew, but not as the other kind.
+// A cell is a script, in which `import` and `export` are not allowed. This module turns static imports into awaited
+// dynamic ones, points `import()` to a loader that starts at the working folder, and drops `export`. A `const` at the
+// top level becomes a `let`: the inspector lets a cell redeclare a name, but not with a different kind.
 
 const STATIC =
   /import\s*(?:([\p{ID_Start}$_][\p{ID_Continue}$]*)\s*(?:,\s*|(?=from\b)))?(?:\*\s*as\s+([\p{ID_Start}$_][\p{ID_Continue}$]*)\s*|\{([^}]*)\}\s*)?(?:from\s*)?(?:"([^"\n]*)"|'([^'\n]*)')(?:\s*with\s*(\{[^}]*\}))?\s*;?/uy;
@@ -10,7 +10,7 @@ const EXPORT_LIST = /export\s*\{[^}]*\}\s*;?/y;
 const BEFORE_REGEX =
   /(?:^|[([{},;=:!&|?+\-*%~^<>]|\b(?:return|typeof|case|in|of|do|else|void|delete|throw|await|yield))$/;
 
-/** The position after a string or template that starts at `at`. Template holes are skipped as a whole. */
+/** The position after a string or template that starts at `at`. Template expressions are skipped as a whole. */
 const skipString = (code, at) => {
   const quote = code[at];
   let index = at + 1;
@@ -63,7 +63,7 @@ const skipRegex = (code, at) => {
   return index + 1;
 };
 
-/** `a, b as c` as the inside of an object pattern. */
+/** Converts `a, b as c` to the inside of an object pattern. */
 const pattern = (names) =>
   names
     .split(',')
@@ -86,7 +86,7 @@ const match = (expression, code, at) => {
   return expression.exec(code);
 };
 
-/** What stands for the word at `at`, as [text, end]; null when it stays. */
+/** The replacement for the word at `at`, as [text, end]; null when it stays. */
 const replaceWord = (code, at, word, depth, before) => {
   if (before.endsWith('.') && !before.endsWith('...')) return null;
   if (word === 'import') {
@@ -102,7 +102,7 @@ const replaceWord = (code, at, word, depth, before) => {
   return null;
 };
 
-/** The code with imports, exports and constants replaced; strings, templates, comments and regular expressions stay. */
+/** Replaces imports, exports and constants; strings, templates, comments and regular expressions stay unchanged. */
 export const rewriteImports = (code) => {
   if (!/\b(?:import|export|const)\b/.test(code)) return code;
   let out = '';
@@ -133,7 +133,7 @@ export const rewriteImports = (code) => {
       }
       if ('{(['.includes(char)) depth += 1;
       if ('})]'.includes(char)) depth -= 1;
-      // A word is kept apart from the one before it, or `return x` would read as one.
+      // Keeps a word separate from the one before it: `return x` would otherwise become one word.
       if (word) before += ' ';
       copy(index + (word?.length ?? 1), true);
     }

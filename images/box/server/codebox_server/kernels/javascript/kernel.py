@@ -1,4 +1,4 @@
-"""Start Node with our host program and talk to it in JSON lines: cells and interrupts in, output and ends out."""
+"""Starts Node with our host program and exchanges JSON lines with it: cells and interrupts in, output and ends out."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from codebox_server.kernels.environment import Changes
 _HOST = str(Path(__file__).with_name("host.mjs"))
 _FLAGS = (
     "--disable-warning=ExperimentalWarning",
-    # Ending a busy loop in a timer leaves async_hooks out of step; without the check Node goes on, with it it aborts.
+    # Ending a busy loop in a timer leaves async_hooks out of step: without the check Node continues, with it Node
+    # aborts.
     "--no-force-async-hooks-checks",
 )
 
 
 def node_executable() -> str:
-    """CODEBOX_NODE, else the one that comes as a Python package with the box server, else `node` on the PATH."""
+    """Return CODEBOX_NODE, otherwise the Node of the Python package next to the box server, otherwise `node` on the
+    PATH.
+    """
     chosen = os.environ.get("CODEBOX_NODE")
     if chosen:
         return chosen
@@ -35,12 +38,12 @@ def node_executable() -> str:
     return shutil.which("node") or "node"
 
 
-# What Node says at its end because our second thread watches the first.
+# Printed by Node at its end because our second thread debugs the first.
 _DEBUGGER_NOTICE = b"Waiting for the debugger to disconnect...\n"
 
 
 class JavaScriptKernel(ChildKernel):
-    """Top-level await, redeclared variables, static imports and `require` work; see host.mjs."""
+    """Supports top-level await, redeclared variables, static imports and `require`; see host.mjs."""
 
     implementation = "codebox-javascript"
     banner = "JavaScript on Node.js"
@@ -48,7 +51,7 @@ class JavaScriptKernel(ChildKernel):
     language_info = {"name": "javascript", "mimetype": "text/javascript", "file_extension": ".js", "version": ""}
 
     def start_child(self) -> subprocess.Popen[bytes]:
-        """Node with one descriptor to hear on and one to speak on."""
+        """Start Node with one descriptor to read from and one to write to."""
         hears, self._tell = os.pipe()
         heard, says = os.pipe()
         self._cell = 0
@@ -70,7 +73,7 @@ class JavaScriptKernel(ChildKernel):
         return child
 
     async def send_code(self, code: str, env: dict[str, str], silent: bool) -> None:
-        """One cell as a line of JSON. Its number shows in tracebacks."""
+        """Send one cell as a line of JSON. Its number appears in tracebacks."""
         if not silent:
             self._cell += 1
             self.remember(self._cell)
@@ -78,24 +81,24 @@ class JavaScriptKernel(ChildKernel):
 
     async def _send(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
-        # A long text waits for Node to read it.
+        # A long text has to wait until Node reads it.
         await asyncio.to_thread(write_all, self._tell, data) if len(data) > 32_768 else write_all(self._tell, data)
 
     def interrupt_child(self) -> None:
-        """Ask the thread in Node that watches over the other, and end children that the cell waits for."""
+        """Notify the watching thread in Node, and interrupt children that the cell waits for."""
         write_all(self._tell, json.dumps({"interrupt": self._cell}).encode() + b"\n")
         os.killpg(os.getpgid(0), signal.SIGINT)
 
     async def send_changes(self, changes: Changes) -> None:
-        """As a line of JSON too."""
+        """Send the changes as a line of JSON."""
         await self._send({"environment": changes})
 
-    def ask_variables(self) -> None:
-        """The main thread of Node answers when nothing keeps it busy."""
+    def request_variables(self) -> None:
+        """Request the variables; the main thread of Node replies when nothing keeps it busy."""
         write_all(self._tell, b'{"variables":true}\n')
 
     def close_child(self) -> None:
-        """Close our end of its ear."""
+        """Close our end of its input."""
         os.close(self._tell)
 
     def _on_data(self, data: bytes) -> None:
@@ -117,9 +120,9 @@ class JavaScriptKernel(ChildKernel):
         if "display" in message:
             self._on_display(message["display"], message.get("origin"))
         elif "environment" in message:
-            self.tell_changed()
+            self.report_changed()
         elif "variables" in message:
-            self.tell_variables(message["variables"])
+            self.report_variables(message["variables"])
         elif "clear" in message:
             self.publish("clear_output", {"wait": message["clear"]}, message.get("origin"))
         elif message.get("end") == self._cell:

@@ -1,24 +1,25 @@
-// What variables the cells have made, asked of the inspector: it tells of a value without running any code of it.
+// Lists the variables that cells have defined, through the inspector, which describes a value without running any of
+// its code.
 
 const previewLength = 500;
 const nameLength = 256;
 const maxVariables = 1000;
 const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 
-/** A function that lists `{name, type, preview, length?}` of what is there now and was not when it was made. */
+/** Creates a function that lists `{name, type, preview, length?}` of the global variables defined since. */
 export const createInspection = (session) => {
   const initial = new Set(Object.getOwnPropertyNames(globalThis));
 
   const ask = (method, parameters) => {
-    let answer;
+    let reply;
     session.post(method, { objectGroup: 'variables', silent: true, ...parameters }, (error, result) => {
-      answer = error ? undefined : result;
+      reply = error ? undefined : result;
     });
-    return answer;
+    return reply;
   };
   const evaluate = (expression) => {
-    const answer = ask('Runtime.evaluate', { expression, generatePreview: true, throwOnSideEffect: true });
-    return answer?.exceptionDetails ? undefined : answer?.result;
+    const reply = ask('Runtime.evaluate', { expression, generatePreview: true, throwOnSideEffect: true });
+    return reply?.exceptionDetails ? undefined : reply?.result;
   };
 
   const describe = (name) => {
@@ -45,7 +46,7 @@ export const createInspection = (session) => {
   };
 };
 
-/** What an import brought. */
+/** Whether the value is an imported module. */
 const isModule = (remote) => remote.className === 'Module' || remote.description === 'Module';
 
 const lengthOf = ({ description }) => {

@@ -1,4 +1,4 @@
-"""Something to do once a module has been imported: now when it has been, else as soon as it is."""
+"""Runs an action once a module has been imported: at once if it has been already."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Action = Callable[[Any], None]
 
 
 def after_import(name: str, act: Action) -> None:
-    """Call `act(module)` once, without importing the module for it. What `act` raises does not reach who imports."""
+    """Call `act(module)` once, without importing the module. Exceptions of `act` do not reach the importer."""
     module = sys.modules.get(name)
     if module is None:
         sys.meta_path.insert(0, _Watcher(name, act))  # type: ignore[arg-type]
@@ -22,14 +22,14 @@ def after_import(name: str, act: Action) -> None:
 
 
 class _Watcher:
-    """Waits for one module, and is gone after it."""
+    """Waits for one module and then removes itself."""
 
     def __init__(self, name: str, act: Action) -> None:
         self._name = name
         self._act = act
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
-        """The module's own spec, with the action behind its execution; None for every other module."""
+        """Return the module's own spec, with the action after its execution; None for every other module."""
         if name != self._name:
             return None
         sys.meta_path.remove(self)  # type: ignore[arg-type]
@@ -47,6 +47,6 @@ class _Watcher:
 
 
 def _attempt(act: Action, module: Any) -> None:
-    # A library of another version than expected is still a library: the import of the user has succeeded.
+    # The library may have an unexpected version; the user's import has succeeded anyway.
     with contextlib.suppress(Exception):
         act(module)

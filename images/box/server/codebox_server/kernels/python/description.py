@@ -1,4 +1,4 @@
-"""What can be said of a variable in little time and few characters, whatever its class does."""
+"""Short descriptions of variables, made in little time, whatever their classes do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import types
 from typing import Any
 
-# Characters of a preview, entries of a collection that it shows, and dimensions of a shape.
+# Limits: characters of a preview, entries of a collection in it, and dimensions of a shape.
 _PREVIEW = 500
 _ENTRIES = 20
 _DIMENSIONS = 32
@@ -18,7 +18,7 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 
 
 def variable_names(namespace: dict[str, Any], hidden: dict[str, Any]) -> list[str]:
-    """The user's own names, sorted: no modules and nothing imported from one. Runs no code of the values."""
+    """Return the user's own names, sorted, without modules and imports. Runs no code of the values."""
     nothing = object()
     return sorted(
         name
@@ -33,18 +33,19 @@ def variable_names(namespace: dict[str, Any], hidden: dict[str, Any]) -> list[st
 
 
 def type_name(value: Any) -> str:
-    """The name of its class, as the class was defined."""
+    """Return the name of the class as it was defined."""
     return str(type.__getattribute__(type(value), "__qualname__"))[:_NAME]
 
 
 def describe(value: Any) -> dict[str, Any]:
-    """`preview`, and `shape`, `length` and `sizeBytes` where it has them. Runs code of the value; may never return."""
+    """Return `preview`, and `shape`, `length` and `sizeBytes` if available. Runs code of the value; may never return.
+    """
     details = {"shape": _shape(value), "length": _length(value), "sizeBytes": _size(value)}
     return {"preview": preview(value), **{name: fact for name, fact in details.items() if fact is not None}}
 
 
 def preview(value: Any) -> str:
-    """Its text in short. What cannot be shown becomes the name of its class."""
+    """Return a short text for a value; the name of its class when that fails."""
     try:
         return _clip(_show(value, 0))
     except Exception:
@@ -52,7 +53,7 @@ def preview(value: Any) -> str:
 
 
 def unknown(value: Any) -> str:
-    """What is shown of a value that does not say what it is."""
+    """Return the preview of a value that cannot describe itself."""
     return f"<{type_name(value)} object>"
 
 
@@ -62,10 +63,10 @@ def _is_imported(name: str, value: Any) -> bool:
         return True
     if kind in _FUNCTIONS:
         return getattr(value, "__module__", None) != "__main__"
-    # Asked by the slot of `type`, past whatever a metaclass does.
+    # Read through the slot of `type`, bypassing whatever a metaclass does.
     if issubclass(kind, type):
         return type.__getattribute__(value, "__module__") != "__main__"
-    # Functions of a type of their own, such as those of numpy: the package that defines the type has them by this name.
+    # Functions of special types, such as those of numpy: the package that defines the type has them under this name.
     package = sys.modules.get(str(type.__getattribute__(kind, "__module__")).partition(".")[0])
     return type(package) is types.ModuleType and vars(package).get(name) is value and callable(value)
 
@@ -115,7 +116,7 @@ def _length(value: Any) -> int | None:
 
 
 def _size(value: Any) -> int | None:
-    """Of the value itself, what it refers to left out; of a table or an array with its data."""
+    """Return the size of the value itself, without what it refers to; of a table or an array with its data."""
     asks = (
         lambda: value.nbytes,
         lambda: int(value.memory_usage(index=True).sum()),
@@ -136,5 +137,5 @@ def _attempt(ask: Any) -> Any:
     try:
         return ask()
     except Exception:
-        # A value that does not tell; the attribute may be anything, or its code fails.
+        # The value has no size; the attribute may be anything, or its code fails.
         return None

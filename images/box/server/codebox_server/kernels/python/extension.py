@@ -1,4 +1,4 @@
-"""What a box adds to IPython: an environment for one run, and output that is complete when the run ends."""
+"""Our additions to IPython: an environment for one run, and output that is complete when the run ends."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from codebox_server.kernels.python.vega import install as install_vega
 
 
 def load(shell: InteractiveShell | None) -> None:
-    """Hook into the shell; nothing for kernels without one."""
+    """Hook into the shell; does nothing for kernels without one."""
     if shell is None:
         return
-    # The kernel itself has started without the working folder; code of the box imports from it first.
+    # The kernel itself started without the working folder; code of the box imports from it first.
     if "" not in sys.path:
         sys.path.insert(0, "")
     install_charts(shell)
@@ -30,14 +30,14 @@ def load(shell: InteractiveShell | None) -> None:
     saved: dict[str, str | None] = {}
 
     def begin(_info: Any) -> None:
-        """Apply the environment that came with the request, and notice what was installed."""
+        """Apply the environment of the request, and make new packages importable."""
         refresh()
         for name, value in _requested_env(shell).items():
             saved[name] = os.environ.get(name)
             os.environ[name] = value
 
     def end(_result: Any) -> None:
-        """Undo it."""
+        """Restore the environment."""
         for name, value in saved.items():
             if value is None:
                 os.environ.pop(name, None)

@@ -1,4 +1,4 @@
-"""Descriptions of variables, made in a copy of the kernel's process: whatever they do, the kernel stays as it is."""
+"""Describes variables in a copy of the kernel's process: whatever their code does, the kernel stays unchanged."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from typing import Any
 
 from codebox_server.kernels.python.description import describe, type_name, unknown
 
-# For all variables of one answer, and for one of them.
+# Deadlines for all variables of one request, and for one variable.
 _TOTAL_SECONDS = 3.0
 _STALL_SECONDS = 0.7
-# What a copy may use beyond the memory of the kernel.
+# The memory that a copy may use in addition to the kernel's.
 _EXTRA_BYTES = 128 << 20
 _READ_BYTES = 256 * 1024
 _LINE_BYTES = 64 * 1024
 
 
 async def inspect(values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Name, type and description of each. Of one whose code fails, hangs or wants too much only the type is told."""
+    """Return name, type and description of each. If the code of a value fails, hangs or needs too much, only its type.
+    """
     found: dict[str, dict[str, Any]] = {}
     left = dict(values)
     deadline = time.monotonic() + _TOTAL_SECONDS
@@ -32,10 +33,10 @@ async def inspect(values: dict[str, Any]) -> list[dict[str, Any]]:
         try:
             await _inspect_in_copy(left, found, deadline)
         except OSError:
-            # No room for another process: types will have to do.
+            # There is no room for another process: types have to do.
             break
         left = {name: value for name, value in left.items() if name not in found}
-        # The first one that is missing has kept its copy busy: the next copy begins behind it.
+        # The first missing value kept its copy busy: the next copy begins after it.
         if left:
             left.pop(next(iter(left)))
     return [
@@ -45,36 +46,36 @@ async def inspect(values: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def _inspect_in_copy(values: dict[str, Any], found: dict[str, dict[str, Any]], deadline: float) -> None:
-    """Add to `found`, in order, until all is there, the copy stalls or the time is over."""
-    told, tell = os.pipe()
+    """Add descriptions to `found`, in order, until all are there, the copy stalls or the time is over."""
+    reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _run_copy(values, tell)
-    os.close(tell)
+        _run_copy(values, writing)
+    os.close(writing)
     try:
-        await _receive(told, values, found, deadline)
+        await _receive(reading, values, found, deadline)
     finally:
-        os.close(told)
+        os.close(reading)
         os.kill(pid, signal.SIGKILL)
         # Killed, it ends at once.
         os.waitpid(pid, 0)  # noqa: ASYNC222
 
 
-async def _receive(told: int, values: dict[str, Any], found: dict[str, dict[str, Any]], deadline: float) -> None:
-    os.set_blocking(told, False)
+async def _receive(reading: int, values: dict[str, Any], found: dict[str, dict[str, Any]], deadline: float) -> None:
+    os.set_blocking(reading, False)
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     rest = b""
-    loop.add_reader(told, readable.set)
+    loop.add_reader(reading, readable.set)
     try:
         while time.monotonic() < deadline and len(rest) < _LINE_BYTES:
             async with asyncio.timeout(min(_STALL_SECONDS, deadline - time.monotonic())):
                 await readable.wait()
             readable.clear()
             try:
-                data = os.read(told, _READ_BYTES)
+                data = os.read(reading, _READ_BYTES)
             except BlockingIOError:
-                # Told of what has been read already.
+                # Woken for data that has been read already.
                 continue
             if not data:
                 return
@@ -84,21 +85,21 @@ async def _receive(told: int, values: dict[str, Any], found: dict[str, dict[str,
                 if name in values and isinstance(facts, dict):
                     found[name] = facts
     except (TimeoutError, ValueError, TypeError):
-        # It stalls, or code of a value writes where it should not; whoever called ends it.
+        # It stalls, or code of a value writes to the wrong place; the caller ends it.
         return
     finally:
-        loop.remove_reader(told)
+        loop.remove_reader(reading)
 
 
-def _run_copy(values: dict[str, Any], tell: int) -> None:
+def _run_copy(values: dict[str, Any], writing: int) -> None:
     """Describe one value after the other; never returns. Other threads do not exist here, and nothing is printed."""
     try:
-        _be_quiet(tell)
+        _be_quiet(writing)
         for name, value in values.items():
             facts = _guard(lambda value=value: describe(value), value)
             data = json.dumps([name, facts]).encode() + b"\n"
             while data:
-                data = data[os.write(tell, data) :]
+                data = data[os.write(writing, data) :]
     finally:
         os._exit(0)
 
@@ -107,11 +108,11 @@ def _guard(ask: Callable[[], dict[str, Any]], value: Any) -> dict[str, Any]:
     try:
         return ask()
     except BaseException:
-        # Whatever code of the value raises, an exit included, is no more than a missing preview.
+        # Whatever the code of the value raises, even an exit, only costs its preview.
         return {"preview": unknown(value)}
 
 
-def _be_quiet(tell: int) -> None:
+def _be_quiet(writing: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with open("/proc/self/statm") as file:
         size = int(file.read().split()[0]) * resource.getpagesize()

@@ -1,4 +1,4 @@
-"""The Python kernel: ipykernel's, which also tells what variables there are and takes another environment."""
+"""The Python kernel: ipykernel's, which also lists variables and accepts a new environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from codebox_server.kernels.variables import VariablesMixin, page_of
 
 
 class _NoSubshells:
-    """Stands where ipykernel has the thread of its subshells: false, and it knows the thread that runs cells."""
+    """Replaces the thread of ipykernel's subshells: false, and it knows the thread that runs cells."""
 
     def __init__(self) -> None:
         self.parent_thread = threading.main_thread()
@@ -42,7 +42,9 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
 
     @contextmanager
     def _cancel_on_sigint(self, future: asyncio.Task[Any]) -> Iterator[None]:
-        """As stock, SIGINT cancels the cell that awaits; and code that computes in the event loop ends where it is."""
+        """As in stock ipykernel, SIGINT cancels a cell that awaits; in addition, code that computes in the event loop
+        is stopped.
+        """
         loop = asyncio.get_running_loop()
 
         def on_sigint(_number: int, frame: FrameType | None) -> None:
@@ -51,7 +53,7 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
                 raise KeyboardInterrupt
             loop.call_soon_threadsafe(future.cancel)
             if computes:
-                # Another task or a callback: KeyboardInterrupt would leave the event loop, and end the kernel.
+                # Another task or a callback: KeyboardInterrupt would leave the event loop and end the kernel.
                 raise asyncio.CancelledError
 
         before = signal.signal(signal.SIGINT, on_sigint)
@@ -68,7 +70,7 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
         return False
 
     def _publish_execute_input(self, code: str, parent: Any, execution_count: int) -> None:
-        # As stock, and known too when the code ends the kernel before this has left it.
+        # As in stock ipykernel, and recorded also for the case that the code ends the kernel before this is sent.
         metadata = note_begin(parent, execution_count)
         content = {"code": code, "execution_count": execution_count}
         topic = self._topic("execute_input")

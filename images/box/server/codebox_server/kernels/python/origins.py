@@ -1,4 +1,4 @@
-"""What a thread writes belongs to the run that started it, also while another one runs, as with tasks of asyncio."""
+"""Attributes the output of a thread to the run that started it, even while another one runs, as for asyncio tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 
 def install(shell: InteractiveShell) -> None:
-    """Hand the request of a run on to its threads, and to those that work for it out of a pool."""
+    """Pass the request of a run on to its threads, and to pool threads that work for it."""
     kernel = shell.kernel
     writers = (shell.displayhook, shell.display_pub, kernel._stdout, kernel._stderr)
     variables = (kernel._shell_parent, kernel._shell_parent_ident, *(writer._parent_header for writer in writers))

@@ -1,4 +1,4 @@
-"""`%time` and `%%time` of code that awaits, which IPython's own cannot compile."""
+"""`%time` and `%%time` for code that awaits, which IPython's own cannot compile."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def install(shell: InteractiveShell) -> None:
         return data.decode().splitlines(keepends=True)
 
     async def time_await(code: str) -> Any:
-        """Run code as `%%time` does: returns the value of the last expression, and prints the times however it ends."""
+        """Run code as `%%time` does: return the value of the last expression, and print the times however it ends."""
         body = shell.transform_ast(shell.compile.ast_parse(shell.transform_cell(code))).body
         last = body.pop() if isinstance(body[-1], ast.Expr) else None
         parts: list[tuple[ast.Module | ast.Expression, str]] = [(ast.Module(body, []), "exec")]
@@ -61,11 +61,11 @@ def install(shell: InteractiveShell) -> None:
 
 
 def _timed(cell: str) -> Iterator[tuple[int, int, str]]:
-    """Where in the bytes of a cell the magic is called, in order, and what it is to time."""
+    """Yield where in the bytes of a cell the magic is called, in order, and the code that it times."""
     try:
         tree = ast.parse(cell)
     except (SyntaxError, ValueError, MemoryError):
-        # Told when it is compiled.
+        # The error is reported when the cell is compiled.
         return
     starts = [0]
     for line in cell.encode().splitlines(keepends=True):

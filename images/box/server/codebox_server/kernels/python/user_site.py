@@ -1,4 +1,4 @@
-"""Makes what is installed while a kernel runs importable in it at once."""
+"""Makes packages that are installed while a kernel runs importable in it at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 
 def create_refresh() -> Callable[[], None]:
-    """A function to call before each cell: looks whether something was installed since the last call."""
+    """Create a function to call before each cell: it checks whether packages were installed since the last call."""
     folder = site.getusersitepackages()
     seen = _changed_at(folder)
 
@@ -20,10 +20,10 @@ def create_refresh() -> Callable[[], None]:
         if changed == seen:
             return
         seen = changed
-        # Python takes the folder up only when it is there at the start.
+        # Python adds the folder to its path only when it exists at the start.
         if folder not in sys.path:
             sys.path.append(folder)
-        # Folders that several packages share are looked at anew only after this.
+        # Folders that several packages share are searched again only after this.
         importlib.invalidate_caches()
 
     return refresh

@@ -1,4 +1,4 @@
-"""Charts of Altair: as HTML, its default, and as the Vega-Lite that they are, for apps that draw it themselves."""
+"""Altair charts: as HTML, the default, and as Vega-Lite, for apps that draw them themselves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from codebox_server.kernels.python.after_import import after_import
 
 
 def install() -> None:
-    """Show both from now on. Altair is not imported for it."""
+    """Show both from now on, without importing Altair."""
     after_import("altair", _show_both)
 
 
@@ -26,6 +26,6 @@ def _show_both(altair: Any) -> None:
     renderers.enable("codebox")
 
 
-def _bundle(answer: Any) -> dict[str, Any]:
-    """What a renderer answers: a MIME bundle, or one with metadata."""
-    return answer[0] if isinstance(answer, tuple) else answer
+def _bundle(rendered: Any) -> dict[str, Any]:
+    """Return the MIME bundle of a renderer's result, which may come with metadata."""
+    return rendered[0] if isinstance(rendered, tuple) else rendered

@@ -1,4 +1,4 @@
-"""One Axes: which reader takes which of its artists."""
+"""One Axes: assigns its artists to readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from codebox_server.kernels.python.charts.series import Series, text
 
 
 class AxesReader:
-    """Reads an Axes as soon as it is made. `series` are in the order in which they were plotted."""
+    """Reads an Axes on construction. `series` are in the order of plotting."""
 
     def __init__(self, axes: Any) -> None:
         self._axes = axes
@@ -34,9 +34,9 @@ class AxesReader:
         self._name_by_legend()
 
     def to_json(self, shown: list[Any], kept: set[int]) -> dict[str, Any]:
-        """The Axes as the contract has them, with those of its series that are in `kept`."""
+        """Return the Axes in the form of the contract, with those of its series that are in `kept`."""
         figure = self._axes.get_figure(root=True)
-        # By what was drawn, because subfigures and insets count their positions otherwise.
+        # From the drawn position, as subfigures and insets define their positions differently.
         box = self._axes.bbox.transformed(figure.transFigure.inverted()).bounds
         titles = (text(self._axes.get_title(loc)) for loc in ("center", "left", "right"))
         fields: dict[str, Any] = {
@@ -113,7 +113,7 @@ class AxesReader:
         try:
             found = self._dispatch(artist)
         except Exception:
-            # An artist that is not as its class promises is worth no less than one of a class nobody knows.
+            # An artist that does not behave as its class promises is treated like one of an unknown class.
             found = None
         if found is None:
             self._unknown[type(artist).__name__] += 1
@@ -121,7 +121,7 @@ class AxesReader:
         return found
 
     def _dispatch(self, artist: Any) -> list[Series] | None:
-        """The series of an artist or container: none for a part of another one, None when it is not known."""
+        """Return the series of an artist or container: empty for a part of another one, None when it is unknown."""
         flat = self._axes.name in ("rectilinear", "polar")
         if not flat:
             return None
@@ -142,7 +142,7 @@ class AxesReader:
         return collections.read(artist, self._axes, self.x, self.y)
 
     def _name_by_legend(self) -> None:
-        """What has no label of its own, as with seaborn, has that of the only legend entry in its colour."""
+        """Give a series without a label, as seaborn draws it, the label of the only legend entry in its colour."""
         legend = self._axes.get_legend()
         if legend is None:
             return

@@ -1,4 +1,4 @@
-"""One axis of a plot: what its numbers stand for, and how they are written."""
+"""One axis of a plot: the meaning of its numbers and their JSON form."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TICKS = 1000
 _NUMBER_BYTES = 25
 _DATE_BYTES = 32
 _DAY_US = 86_400_000_000
-# The years 1 to 9999, which RFC 3339 can write.
+# The years 1 to 9999, which RFC 3339 can represent.
 _DATE_MIN = np.datetime64("0001-01-01", "us")
 _DATE_MAX = np.datetime64("9999-12-31T23:59:59.999999", "us")
 
 
 class AxisReader:
-    """`kind` is number, date or category. Values come as matplotlib has them, as floats."""
+    """`kind` is number, date or category. Values are matplotlib's own floats."""
 
     def __init__(self, axes: Any, name: str) -> None:
         self._axes = axes
@@ -32,7 +32,7 @@ class AxisReader:
         self._axis = axes.xaxis if name == "x" else axes.yaxis
         self._freq = getattr(axes, "freq", None) if name == "x" else None
         self.kind = "number"
-        # Text at places, by number: categories, or ticks that somebody has named.
+        # Texts by position: categories, or ticks with custom labels.
         self.labels: dict[float, str] = {}
         siblings = getattr(axes, f"get_shared_{name}_axes")().get_siblings(axes)
         shared = [getattr(sibling, f"{name}axis") for sibling in siblings]
@@ -47,13 +47,13 @@ class AxisReader:
 
     @property
     def value_bytes(self) -> int:
-        """Bytes of the longest value as JSON."""
+        """The size of the longest value as JSON, in bytes."""
         if self.kind == "category":
             return max([_NUMBER_BYTES, *(len(json.dumps(label)) + 1 for label in self.labels.values())])
         return _DATE_BYTES if self.kind == "date" else _NUMBER_BYTES
 
     def take_places(self, places: np.ndarray, exactly: bool = False) -> None:
-        """Something stands at these places: where all are at (or near) ticks with names, those are categories."""
+        """Record positions of data: when all of them are at (or near) labelled ticks, those are categories."""
         if self.kind != "number" or not self.labels or len(places) == 0:
             return
         known = np.array(sorted(self.labels))
@@ -66,15 +66,16 @@ class AxisReader:
             self.kind = "category"
 
     def split(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Each place as the nearest category and the distance from it; elsewhere the place itself and 0."""
+        """Split positions into the nearest category and the distance from it; on other axes the position itself and 0.
+        """
         if self.kind != "category" or not self.labels or len(places) == 0:
             return places, np.zeros(len(places))
         near = _nearest(np.array(sorted(self.labels)), places)
-        # Both numbers are rounded ones: their difference must not show it.
+        # Both numbers are rounded; their difference must not show it.
         return near, np.round(places - near, 12)
 
     def encode(self, values: Any) -> list[Any]:
-        """Values as JSON: numbers, RFC 3339, or names of categories (a number where no category stands)."""
+        """Encode values as JSON: numbers, RFC 3339, or names of categories (a number between categories)."""
         array = np.asarray(values, dtype=float)
         if self.kind == "date":
             return self._dates(array)
@@ -84,7 +85,7 @@ class AxisReader:
         return [value if value is None else self.labels.get(value, value) for value in plain]
 
     def to_json(self) -> dict[str, Any]:
-        """The axis as the contract has it."""
+        """Return the axis in the form of the contract."""
         low, high = self._axis.get_view_interval()
         if self._axis.get_inverted() and low < high:
             low, high = high, low
@@ -112,7 +113,7 @@ class AxisReader:
 
 
 def _nearest(known: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """For each place the nearest of the sorted, known ones."""
+    """Return for each position the nearest of the sorted, known ones."""
     after = np.searchsorted(known, places).clip(1, max(1, len(known) - 1))
     before, after = known[after - 1], known[np.minimum(after, len(known) - 1)]
     return np.where(np.abs(places - before) <= np.abs(after - places), before, after)
@@ -128,7 +129,7 @@ def _rfc3339(times: np.ndarray) -> list[str | None]:
 
 
 def _periods(values: np.ndarray, freq: Any) -> list[str | None]:
-    """pandas plots time series of a regular frequency as counts of it since 1970."""
+    """Decode the values of pandas, which plots time series of a regular frequency as counts since 1970."""
     pandas = sys.modules["pandas"]
     fine = np.isfinite(values)
     ordinals = np.where(fine, np.rint(np.where(fine, values, 0)), 0).astype(np.int64)

@@ -15,17 +15,17 @@ _TOUCHING = 1e-6
 
 
 def is_vertical(container: BarContainer) -> bool:
-    """Whether the bars stand; taken from how they were made, never guessed from their shape."""
+    """Whether the bars are vertical; known from their creation, never guessed from their shape."""
     return container.orientation != "horizontal"
 
 
 def places(container: BarContainer) -> np.ndarray:
-    """Where the middle of each bar is."""
+    """Return the middle of each bar."""
     return _measure(container)[0]
 
 
 def is_histogram(container: BarContainer) -> bool:
-    """Made by `hist`, or touching bars that do not stand on whole numbers (seaborn draws its histograms as such)."""
+    """Whether `hist` made it, or the bars touch and are not at integers (seaborn draws its histograms like this)."""
     if hasattr(container, NOTE):
         return True
     middle, width, _, _ = _measure(container)
@@ -36,7 +36,7 @@ def is_histogram(container: BarContainer) -> bool:
 
 
 def read(container: BarContainer, x: AxisReader, y: AxisReader) -> list[Series]:
-    """One series per call of `bar`, `barh` or per data set of `hist`."""
+    """Return one series per call of `bar` or `barh`, or per data set of `hist`."""
     middle, width, base, value = _measure(container)
     along, across = (x, y) if is_vertical(container) else (y, x)
     first = container.patches[0]
@@ -46,7 +46,7 @@ def read(container: BarContainer, x: AxisReader, y: AxisReader) -> list[Series]:
         edges = getattr(container, NOTE, None)
         if edges is None:
             edges = np.append(middle - width / 2, middle[-1] + width[-1] / 2)
-        # Bins are few, and one edge more than bars: they are never thinned.
+        # Bins are few, and there is one more edge than bars: they are never thinned.
         columns = {"value": Column(value, across), "base": Column(base, across)}
         return [Series({"type": "histogram", **fields, "edges": along.encode(edges)}, columns)]
     nearest, offset = along.split(middle)
@@ -67,7 +67,7 @@ def read(container: BarContainer, x: AxisReader, y: AxisReader) -> list[Series]:
 
 
 def arrangement(series: list[Series]) -> str | None:
-    """How several series of bars share their places: stacked, grouped or overlaid; single for one, None for none."""
+    """How several series of bars are arranged: stacked, grouped or overlaid; single for one, None for none."""
     found = [one for one in series if one.fields["type"] == "bar"]
     if len(found) < 2:
         return "single" if found else None
@@ -100,7 +100,7 @@ def _stands_on_another(series: Series, others: list[Series]) -> bool:
 
 
 def _measure(container: BarContainer) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Middle, width, base and value of each bar."""
+    """Return middle, width, base and value of each bar."""
     rects = [(bar.get_x(), bar.get_y(), bar.get_width(), bar.get_height()) for bar in container.patches]
     left, bottom, width, height = np.array(rects, dtype=float).reshape(-1, 4).T
     if is_vertical(container):
@@ -109,12 +109,13 @@ def _measure(container: BarContainer) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _middle(start: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """The middle that was asked for: of the numbers that give this very start, the one with the fewest digits."""
+    """Reconstruct the requested middle: of the numbers that result in this very start, the one with the fewest digits.
+    """
     middle = start + width / 2
     short = _short(middle)
     return np.where(np.abs(short - width / 2 - start) <= np.spacing(np.abs(start)), short, middle)
 
 
 def _short(values: np.ndarray) -> np.ndarray:
-    """Without the noise of a conversion of units, which matplotlib does by a sum and a difference."""
+    """Round away the noise of unit conversions, which matplotlib does with a sum and a difference."""
     return np.array([float(f"{value:.12g}") for value in values])

@@ -1,4 +1,4 @@
-"""Box plots, by the statistics that were noted when they were drawn."""
+"""Box plots, from the statistics that were recorded when they were drawn."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from codebox_server.kernels.python.charts.series import Column, Series
 
 
 def place(note: dict[str, Any]) -> float:
-    """Where the box stands."""
+    """Return the position of the box."""
     whisker = note["whisker"]
     return float((whisker.get_xdata() if note["vertical"] else whisker.get_ydata())[0])
 
 
 def read(artist: Any, axes: Any, x: AxisReader, y: AxisReader) -> list[Series]:
-    """A series per box, at its median; nothing for its other parts."""
+    """Return a series per box, at its median; none for its other parts."""
     note = getattr(artist, NOTE)
     if not isinstance(note, dict):
         return []

@@ -14,7 +14,7 @@ from codebox_server.kernels.python.charts.series import Column, Series, number
 
 
 def read(artist: Any, axes: Any, x: AxisReader, y: AxisReader) -> list[Series] | None:
-    """The series of a collection or image; None for one of another class or in other coordinates."""
+    """Return the series of a collection or image; None for another class or other coordinates."""
     if isinstance(artist, PathCollection) and not len(artist.get_offsets()):
         # An entry of a legend.
         return []
@@ -56,7 +56,7 @@ def _hex_all(shades: np.ndarray) -> np.ndarray:
 
 
 def _areas(filled: FillBetweenPolyCollection, x: AxisReader, y: AxisReader) -> list[Series]:
-    """One series for each stretch: the outline goes along one edge and back along the other."""
+    """Return one series for each region: the outline runs along one edge and back along the other."""
     vertical = filled.t_direction == "x"
     along, across = (x, y) if vertical else (y, x)
     found = []
@@ -87,7 +87,7 @@ def _segments(lines: LineCollection, x: AxisReader, y: AxisReader) -> list[Serie
 
 
 def _image(image: Any, x: AxisReader, y: AxisReader) -> Series:
-    """Its size and place; what it shows is in the PNG."""
+    """Return the size and position of an image; its content is in the PNG."""
     if isinstance(image, AxesImage):
         left, right, bottom, top = image.get_extent()
         rows, columns = image.get_size()

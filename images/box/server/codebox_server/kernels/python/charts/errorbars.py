@@ -1,4 +1,4 @@
-"""Error bars: of their own, or on top of bars."""
+"""Error bars: on their own, or on top of bars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codebox_server.kernels.python.charts.series import Column, Series
 
 
 def parts(container: ErrorbarContainer) -> Iterator[Any]:
-    """Every artist of it."""
+    """Yield every artist of the container."""
     line, caps, ranges = container.lines
     if line is not None:
         yield line
@@ -23,7 +23,7 @@ def parts(container: ErrorbarContainer) -> Iterator[Any]:
 
 
 def read(container: ErrorbarContainer, x: AxisReader, y: AxisReader) -> list[Series]:
-    """Points with the ends of their bars; without points (`fmt="none"`) the points are the middles of the bars."""
+    """Return points with the ends of their error bars; without points (`fmt="none"`), the middles of the bars."""
     line, _, found = container.lines
     shade = line if line is not None else found[0]
     fields: dict[str, Any] = {"type": "errorbar", "label": label_of(container), "color": color_of(shade)}
@@ -44,7 +44,7 @@ def read(container: ErrorbarContainer, x: AxisReader, y: AxisReader) -> list[Ser
 
 
 def ranges(container: ErrorbarContainer, axis: AxisReader, vertical: bool, count: int) -> dict[str, Column]:
-    """The ends of the error bars on top of `count` bars, in their order."""
+    """Return the ends of the error bars on top of `count` bars, in order."""
     if not container.lines[2]:
         return {}
     ends = _ends(container.lines[2][-1])
@@ -55,7 +55,7 @@ def ranges(container: ErrorbarContainer, axis: AxisReader, vertical: bool, count
 
 
 def _matched(collection: Any, name: str, across: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Low and high for each point: with `errorevery` only some have them."""
+    """Return low and high for each point: with `errorevery` only some points have them."""
     ends = _ends(collection)
     at = 0 if name == "x" else 1
     if len(ends) == len(across):
@@ -71,7 +71,7 @@ def _matched(collection: Any, name: str, across: np.ndarray, along: np.ndarray) 
 
 
 def _ends(collection: Any) -> np.ndarray:
-    """Both ends of each bar: shape (n, 2, 2). What has no length because a value is missing keeps its row."""
+    """Return both ends of each bar: shape (n, 2, 2). A bar without length because of a missing value keeps its row."""
     rows = []
     for path in collection.get_paths():
         points = np.asarray(path.vertices, dtype=float)

@@ -1,4 +1,4 @@
-"""A whole figure: its axes in the order they were made, within the bounds of one chart."""
+"""A whole figure: its axes in the order of creation, within the limits of one chart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AXES = 100
 
 
 def read_figure(figure: Any) -> dict[str, Any]:
-    """The figure as `services/contract/charts.ts` describes it."""
+    """Return the figure in the form of `services/contract/charts.ts`."""
     shown = [axes for axes in _all_axes(figure.axes) if axes.get_visible() and not hasattr(axes, "_colorbar")]
     readers = [AxesReader(axes) for axes in shown[:_AXES]]
     everything: list[Series] = [series for reader in readers for series in reader.series]
@@ -37,17 +37,17 @@ def read_figure(figure: Any) -> dict[str, Any]:
 
 
 def _all_axes(found: list[Any]) -> Iterator[Any]:
-    """Axes with those that are set into them."""
+    """Yield axes together with their insets."""
     for axes in found:
         yield axes
-        # A second scale along an edge is no plot of its own.
+        # A secondary scale along an edge is not a plot of its own.
         yield from _all_axes([child for child in axes.child_axes if not isinstance(child, SecondaryAxis)])
 
 
 def _fit(chart: dict[str, Any]) -> int:
-    """Drop series of a chart that is too large by its texts alone; answers how many."""
+    """Drop series of a chart whose texts alone make it too large; return how many."""
     parts = sum(len(axes["series"]) + sum(len(axes[name].get("ticks", ())) for name in "xy") for axes in chart["axes"])
-    # Points have been counted already: only a chart of many parts can be too large now, and measuring takes time.
+    # Points have been counted already: only a chart with many parts can still be too large, and measuring takes time.
     if parts < 200:
         return 0
     sizes = [(len(json.dumps(axes)), axes) for axes in chart["axes"]]

@@ -1,4 +1,4 @@
-"""The hook into one shell: a formatter beside those for text, HTML and PNG, which knows figures."""
+"""The hook into a shell: a formatter for figures in addition to those for text, HTML and PNG."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _log = logging.getLogger(__name__)
 
 
 class ChartFormatter(BaseFormatter):
-    """Formats as a chart; any object can bring one of its own by `_repr_codebox_chart_`."""
+    """Formats as a chart; any object can provide its own with `_repr_codebox_chart_`."""
 
     format_type = Unicode(CHART_MIME)
     print_method = ObjectName("_repr_codebox_chart_")
     _return_type = dict
 
     def lookup_by_type(self, typ: Any) -> Callable[[Any], dict[str, Any] | None]:
-        """As stock; but figures are not in its lists, from which choosing their image formats removes them."""
+        """As in stock IPython; but figures are not registered here, as selecting image formats would unregister them.
+        """
         module = sys.modules.get("matplotlib.figure")
         if module is not None and isinstance(typ, type) and issubclass(typ, getattr(module, "Figure", ())):
             return _chart
@@ -34,9 +35,9 @@ class ChartFormatter(BaseFormatter):
 
 
 def install(shell: InteractiveShell) -> None:
-    """Let the shell show figures as data too. matplotlib is not imported for it."""
+    """Let the shell show figures as data too, without importing matplotlib."""
     formatter = ChartFormatter(parent=shell.display_formatter)
-    # Behind the PNG, whose drawing settles limits and ticks.
+    # After the PNG, as drawing it determines limits and ticks.
     shell.display_formatter.formatters[CHART_MIME] = formatter
     recording.begin()
 
@@ -47,6 +48,6 @@ def _chart(figure: Any) -> dict[str, Any] | None:
 
         return read_figure(figure)
     except Exception:
-        # The PNG is what the user asked for: whatever is odd about a figure, it must not be lost for its data.
+        # The user asked for the PNG: it must not be lost because the figure cannot be read as data.
         _log.debug("a figure could not be read as data", exc_info=True)
         return None

@@ -16,7 +16,7 @@ _STEPS = {"steps": "pre", "steps-pre": "pre", "steps-mid": "mid", "steps-post": 
 
 
 def read(line: Line2D, axes: Any, x: AxisReader, y: AxisReader) -> list[Series] | None:
-    """A line, markers as a scatter, or a rule; None for a line in other coordinates."""
+    """Return a line, markers as a scatter, or a rule; None for a line in other coordinates."""
     if type(line).__name__ == "AxLine":
         return None
     in_x, in_y = line.get_transform().contains_branch_seperately(axes.transData)
@@ -32,7 +32,7 @@ def read(line: Line2D, axes: Any, x: AxisReader, y: AxisReader) -> list[Series] 
     if not in_x:
         return None
     if not (np.isfinite(across) & np.isfinite(along)).any():
-        # Legends are made from lines without points.
+        # Legends are made of lines without points.
         return []
     columns = {"x": Column(across, x), "y": Column(along, y)}
     if line.get_linestyle() not in _DASHES:
@@ -46,7 +46,7 @@ def read(line: Line2D, axes: Any, x: AxisReader, y: AxisReader) -> list[Series] 
 
 
 def style(artist: Any) -> dict[str, Any]:
-    """Label, colour and, where it is not 1, opacity of an artist."""
+    """Return label, colour and, if it is not 1, opacity of an artist."""
     fields: dict[str, Any] = {"label": label_of(artist), "color": color_of(artist)}
     alpha = artist.get_alpha()
     if isinstance(alpha, (int, float)) and alpha < 1:
@@ -55,16 +55,16 @@ def style(artist: Any) -> dict[str, Any]:
 
 
 def label_of(artist: Any) -> str | None:
-    """What a legend would say; None for names that matplotlib has made up."""
+    """Return the label for a legend; None for names that matplotlib generated."""
     label = artist.get_label()
     return None if label is None or str(label).startswith("_") else text(label)
 
 
 def color_of(artist: Any) -> str | None:
-    """The first colour that can be seen, as #rrggbb."""
+    """Return the first visible colour as #rrggbb."""
     names = ["get_color", "get_facecolor", "get_edgecolor"]
     if isinstance(artist, Line2D) and artist.get_linestyle() not in _DASHES:
-        # Only the markers of it are to be seen.
+        # Only its markers are visible.
         names.insert(0, "get_markerfacecolor")
     for name in names:
         if hasattr(artist, name) and (shade := hex_of(getattr(artist, name)())) is not None:
@@ -73,7 +73,7 @@ def color_of(artist: Any) -> str | None:
 
 
 def hex_of(color: Any) -> str | None:
-    """A colour, or the first of several, as #rrggbb; None for what is invisible or no colour."""
+    """Return a colour, or the first of several, as #rrggbb; None when it is invisible or not a colour."""
     if isinstance(color, np.ndarray) and color.ndim == 2:
         if len(color) == 0:
             return None
@@ -84,7 +84,7 @@ def hex_of(color: Any) -> str | None:
 
 
 def marker_of(line: Line2D) -> str | None:
-    """The code of a marker, such as `o`; `custom` for a shape of the user's own."""
+    """Return the code of a marker, such as `o`; `custom` for a user-defined shape."""
     marker = line.get_marker()
     if isinstance(marker, str):
         return None if marker in ("", " ", "None", "none") else marker[:20]

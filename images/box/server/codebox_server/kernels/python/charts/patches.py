@@ -1,4 +1,4 @@
-"""Patches that stand alone: outlines of histograms, and spans across the Axes."""
+"""Individual patches: outlines of histograms, and spans across the Axes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from codebox_server.kernels.python.charts.series import Column, Series
 
 
 def read(patch: Patch, axes: Any, x: AxisReader, y: AxisReader) -> list[Series] | None:
-    """A histogram of `stairs` or `hist(histtype="step")`, or a span; None for any other shape."""
+    """Return a histogram of `stairs` or `hist(histtype="step")`, or a span; None for any other shape."""
     if isinstance(patch, StepPatch):
         values, edges, baseline = patch.get_data()
         return [_outline(patch, np.asarray(edges), np.asarray(values), baseline, patch.orientation, x, y)]

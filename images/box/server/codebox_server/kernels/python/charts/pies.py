@@ -11,10 +11,10 @@ from codebox_server.kernels.python.charts.series import Column, Series, text
 
 
 def read(wedges: list[Wedge]) -> list[Series]:
-    """Values as they were given; for wedges that no `pie` has made, their share of the circle. Rings are told apart."""
+    """Return a series per ring. Values are as given; wedges that no `pie` created have their share of the circle."""
     rings: dict[tuple[float, ...], list[Wedge]] = {}
     for wedge in wedges:
-        # Exploded wedges have a centre of their own; radius and width are the same all round.
+        # Exploded wedges have a centre of their own; radius and width are the same in the whole ring.
         rings.setdefault((wedge.r, wedge.width or wedge.r), []).append(wedge)
     return [_ring(radius, width, members) for (radius, width), members in rings.items()]
 

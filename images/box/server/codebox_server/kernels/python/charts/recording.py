@@ -1,7 +1,8 @@
 """Keeps on the artists what matplotlib forgets: values of a pie, bins of a histogram, statistics of a box plot.
 
-Three methods of Axes are wrapped when matplotlib has been imported, whether that was before a shell came to be (in a
-kernel forked from a process that had it already) or is yet to happen. The wrappers only look at what a method answers.
+Three methods of Axes are wrapped once matplotlib has been imported, whether that happened before the shell was
+created (in a kernel that was forked from a process with matplotlib) or happens later. The wrappers only read the
+results.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Any
 from codebox_server.kernels.python.after_import import after_import
 
 _MODULE = "matplotlib.axes._axes"
-# Set on artists, with what the functions below describe.
+# Set on artists; the functions below describe its values.
 NOTE = "_codebox_note"
 
 
 def begin() -> None:
-    """Record from now on; calling it again changes nothing."""
+    """Record from now on; calling it again has no effect."""
     after_import(_MODULE, lambda module: _wrap(module.Axes))
 
 
@@ -33,25 +34,25 @@ def _wrap(axes: Any) -> None:
 def _observed(method: Callable[..., Any], note: Callable[..., None]) -> Callable[..., Any]:
     @functools.wraps(method)
     def observed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = method(self, *args, **kwargs)
-        # A chart without its values is still a chart, and the call of the user has succeeded.
+        result = method(self, *args, **kwargs)
+        # A chart is still useful without these values, and the user's call has succeeded.
         with contextlib.suppress(Exception):
-            note(answer, *args, **kwargs)
-        return answer
+            note(result, *args, **kwargs)
+        return result
 
     setattr(observed, NOTE, True)
     return observed
 
 
 def _note_pie(pie: Any, *_args: Any, **_kwargs: Any) -> None:
-    """Each wedge knows its value."""
+    """Record the value of each wedge."""
     for wedge, value in zip(pie.wedges, pie.values, strict=True):
         setattr(wedge, NOTE, float(value))
 
 
-def _note_histogram(answer: Any, *_args: Any, orientation: str = "vertical", **_kwargs: Any) -> None:
-    """Each container of bars knows its edges; each outline knows edges, tops and orientation."""
-    tops, edges, drawn = answer
+def _note_histogram(result: Any, *_args: Any, orientation: str = "vertical", **_kwargs: Any) -> None:
+    """Record edges on each container of bars, and edges, tops and orientation on each outline."""
+    tops, edges, drawn = result
     single = hasattr(drawn, "patches") or not len(drawn) or not _is_nested(drawn)
     for top, parts in zip([tops] if single else tops, [drawn] if single else drawn, strict=False):
         if hasattr(parts, "patches"):
@@ -66,7 +67,7 @@ def _is_nested(drawn: Any) -> bool:
 
 
 def _note_boxes(parts: dict[str, Any], bxpstats: Any, *_args: Any, **kwargs: Any) -> None:
-    """The median of each box knows its statistics and box; all other parts know that they are parts."""
+    """Record statistics and box on the median of each box, and mark all other parts."""
     stats = list(bxpstats)
     for part in _all(parts):
         setattr(part, NOTE, None)

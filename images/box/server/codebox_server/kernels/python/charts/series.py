@@ -1,4 +1,4 @@
-"""One series on its way to JSON: fields that stand for themselves, and columns that may be thinned to fit."""
+"""One series before its encoding: scalar fields, and columns that may be thinned to fit."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-# Of the JSON of one chart.
+# Limit for the JSON of one chart.
 CHART_BYTES = 2 * 1024 * 1024
 _SERIES = 500
-# A label or title.
+# Limit for a label or title.
 _TEXT_CHARACTERS = 300
 # Numbers are written with all their digits; this is the longest one with its comma.
 _NUMBER_BYTES = 25
@@ -20,19 +20,19 @@ _NUMBER_BYTES = 25
 
 @dataclass
 class Column:
-    """Values along one axis of the plot, or plain ones (`axis` None): floats, or text in an object array."""
+    """Values along one axis of the plot, or without one (`axis` None): floats, or text in an object array."""
 
     values: np.ndarray
     axis: Any = None
 
     def cost(self) -> int:
-        """Bytes of the longest value as JSON."""
+        """Return the size of the longest value as JSON, in bytes."""
         if self.values.dtype == object:
             return max((len(json.dumps(value)) for value in self.values), default=0) + 1
         return _NUMBER_BYTES if self.axis is None else self.axis.value_bytes
 
     def to_json(self, rows: np.ndarray | None) -> list[Any]:
-        """The values of these rows, all when None."""
+        """Return the values of these rows, all when None."""
         values = self.values if rows is None else self.values[rows]
         if values.dtype == object:
             return list(values)
@@ -41,7 +41,7 @@ class Column:
 
 @dataclass
 class Series:
-    """`columns` are of one length. `rows` are those that are kept, all when None."""
+    """All `columns` have the same length. `rows` are the rows that are kept, all when None."""
 
     fields: dict[str, Any]
     columns: dict[str, Column] = field(default_factory=dict)
@@ -49,16 +49,16 @@ class Series:
 
     @property
     def length(self) -> int:
-        """Number of points."""
+        """The number of points."""
         return min((len(column.values) for column in self.columns.values()), default=0)
 
     def to_json(self) -> dict[str, Any]:
-        """The series as the contract has it."""
+        """Return the series in the form of the contract."""
         return {**self.fields, **{name: column.to_json(self.rows) for name, column in self.columns.items()}}
 
 
 def numbers(values: Any) -> list[float | None]:
-    """Floats as JSON has them: what is not finite is null."""
+    """Encode floats for JSON: a value that is not finite becomes null."""
     array = np.asarray(values, dtype=float)
     if np.isfinite(array).all():
         return array.tolist()
@@ -66,18 +66,19 @@ def numbers(values: Any) -> list[float | None]:
 
 
 def number(value: Any) -> float | None:
-    """One float as JSON has it."""
+    """Encode one float for JSON."""
     return numbers([value])[0]
 
 
 def text(value: Any) -> str | None:
-    """A label or title, cut to a bound; None when there is nothing to read."""
+    """Return a label or title, cut to the limit; None when it is blank."""
     words = str(value)[:_TEXT_CHARACTERS] if value is not None else ""
     return words if words.strip() else None
 
 
 def thin(series: list[Series]) -> dict[str, int]:
-    """Choose rows so that all series together stay in bounds; answers how much is left out: `points`, `series`."""
+    """Choose rows so that all series together stay within the limits; return how much is dropped: `points`, `series`.
+    """
     left_out = {"points": 0, "series": max(0, len(series) - _SERIES)}
     del series[_SERIES:]
     costs = [one.length * sum(column.cost() for column in one.columns.values()) for one in series]
@@ -87,7 +88,7 @@ def thin(series: list[Series]) -> dict[str, int]:
     share = max(0.0, room / sum(costs))
     for one in series:
         kept = int(one.length * share)
-        # Evenly, so that the shape of a long line stays.
+        # Evenly, so that a long line keeps its shape.
         one.rows = np.linspace(0, one.length - 1, kept).astype(int)
         left_out["points"] += one.length - kept
     return left_out
