@@ -1,10 +1,10 @@
-/** EX_CONFIG of sysexits.h: by it a supervisor knows that trying again is of no use. */
+/** EX_CONFIG of sysexits.h: it tells a supervisor that a restart would not help. */
 export const wrongConfigurationCode = 78;
 
-/** What whoever runs the process has to change; its message says what, in sentences. */
+/** An error that the operator has to fix; its message explains it in sentences. */
 export class ConfigurationError extends Error {}
 
-/** Ends the process with the sentences of a ConfigurationError, and the code 78; throws whatever else it is given. */
+/** Prints a ConfigurationError and ends the process with code 78; rethrows any other error. */
 export const giveUpIfWrong = (error: unknown): never => {
   if (!(error instanceof ConfigurationError)) throw error;
   process.stderr.write(`${error.message}\n`);

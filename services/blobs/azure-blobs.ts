@@ -7,7 +7,7 @@ export interface AzurePlace {
   /** A connection string, or only the origin of the account's blobs: a right to them is then looked for. */
   account: { connectionString: string } | string;
   container: string;
-  /** Below which names begin; empty, or ending in `/`. */
+  /** The prefix of all names; empty, or ending in `/`. */
   prefix: string;
 }
 
@@ -34,7 +34,7 @@ export const createAzureBlobs = async ({ account, container, prefix }: AzurePlac
       translateFault(async () => {
         try {
           const blob = client.getBlockBlobClient(prefix + name);
-          // The library would go on to wait for content.
+          // The library would keep waiting for content.
           addAbortSignal(signal, content);
           await blob.uploadStream(content, partBytes, partsAtOnce, { abortSignal: signal });
         } finally {
@@ -45,9 +45,9 @@ export const createAzureBlobs = async ({ account, container, prefix }: AzurePlac
     get: (name, signal) =>
       translateFault(async () => {
         try {
-          const answer = await client.getBlobClient(prefix + name).download(0, undefined, { abortSignal: signal });
-          if (!(answer.readableStreamBody instanceof Readable)) throw new Error('a blob without a body');
-          return answer.readableStreamBody;
+          const response = await client.getBlobClient(prefix + name).download(0, undefined, { abortSignal: signal });
+          if (!(response.readableStreamBody instanceof Readable)) throw new Error('a blob without a body');
+          return response.readableStreamBody;
         } catch (cause) {
           if (!(cause instanceof RestError) || cause.statusCode !== 404) throw cause;
           throw new CodeBoxError('not_found', 'There is no such blob.', { cause });
@@ -60,7 +60,7 @@ export const createAzureBlobs = async ({ account, container, prefix }: AzurePlac
           await client.getBlobClient(prefix + name).getProperties({ abortSignal: signal });
           return true;
         } catch (error) {
-          // Not so when it is the container that is missing.
+          // A missing container is a different error.
           const isMissing =
             error instanceof RestError && error.response?.headers.get('x-ms-error-code') === 'BlobNotFound';
           if (isMissing) return false;

@@ -1,6 +1,8 @@
 import { CodeBoxError } from '#contract';
 
-/** What a store throws, as ours; what comes from the content that it was given, or says that a blob is missing, stays as it is. */
+/**
+ * Translates errors of a store. Errors of the content that it was given, and those for a missing blob, stay unchanged.
+ */
 export const translateFault = async <T>(call: () => Promise<T>): Promise<T> => {
   try {
     return await call();

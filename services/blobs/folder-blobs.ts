@@ -18,8 +18,8 @@ export const createFolderBlobs = (folder: string): BlobStore => {
   const gate = createGate(1);
 
   /**
-   * A folder of another host may not answer. Such a call cannot be broken off, and takes a thread of few: so one of them goes on at
-   * a time, and who waits for it is told when its time is over.
+   * A folder on another host may not respond. Such a call cannot be aborted and occupies one of few threads, so only
+   * one runs at a time, and callers give up when their deadline passes.
    */
   const inTurn = <T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> =>
     translateFault(() => orAborted(gate(signal, call), signal));
@@ -28,10 +28,10 @@ export const createFolderBlobs = (folder: string): BlobStore => {
     const temporary = path + unfinished;
     try {
       const made = await mkdir(dirname(path), { recursive: true, mode: 0o700 });
-      // Flushed before it has its name: what is there after a crash is whole.
+      // Flushed before the rename: a file that exists after a crash is complete.
       await pipeline(content, createWriteStream(temporary, { flags: 'wx', mode: 0o600, flush: true }), { signal });
       await rename(temporary, path);
-      // So are its name and those of the folders: once this has answered, nothing else is left of the box.
+      // Its name and those of the new folders are flushed too: after this returns, the box itself may be deleted.
       await flushFolder(dirname(path));
       for (let at = dirname(path); made !== undefined && at.length >= made.length; at = dirname(at))
         await flushFolder(dirname(at));
@@ -71,11 +71,11 @@ export const createFolderBlobs = (folder: string): BlobStore => {
       inTurn(signal, async () => {
         await rm(pathOf(name), { force: true });
         await rm(pathOf(name) + unfinished, { force: true });
-        // The folder of a box goes with its last blob.
+        // The folder of a box is removed with its last blob.
         await rmdir(dirname(pathOf(name))).catch(() => {});
       }),
 
-    /** A page is some folders of boxes with all that is in them, which is never much. */
+    /** A page is some folders of boxes with all their blobs, which are never many. */
     list: (cursor = '', signal) =>
       inTurn(signal, async () => {
         const entries = await readdir(folder, { withFileTypes: true }).catch(noneIfMissing);
@@ -96,7 +96,7 @@ export const createFolderBlobs = (folder: string): BlobStore => {
   };
 };
 
-/** fsync of a folder: what was named in it has that name after a crash. */
+/** fsync of a folder: new names in it survive a crash. */
 const flushFolder = async (path: string): Promise<void> => {
   const handle = await open(path);
   try {

@@ -6,7 +6,7 @@ import { createFolderBlobs } from './folder-blobs.ts';
 import { createS3Blobs } from './s3-blobs.ts';
 import type { BlobsConfig } from './settings.ts';
 
-/** The store that is configured; what belongs to a deployment is below a prefix of its own. Throws an Error for a bad place. */
+/** Opens the configured store; names have the prefix of the deployment. Throws an Error for an invalid place. */
 export const openBlobs = async (
   { place, s3, azureConnectionString }: BlobsConfig,
   deployment: string,
@@ -24,7 +24,7 @@ export const openBlobs = async (
     const url = new URL(place.slice('azure+'.length));
     const [container, ...names] = segments(url.pathname);
     if (!container) throw new ConfigurationError(`CODEBOX_BLOBS names no container: ${place}`);
-    // A token would be readable on its way.
+    // A token could be intercepted on its way.
     if (url.protocol !== 'https:')
       throw new ConfigurationError(`CODEBOX_BLOBS has to begin with azure+https: ${place}`);
     return await createAzureBlobs({ account: url.origin, container, prefix: prefixOf(names) });

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 
-/** The bytes of a stream in pieces of exactly `size`, the last one shorter; one piece is in memory at a time. */
+/** Splits a stream into pieces of exactly `size` bytes, the last one shorter; one piece is in memory at a time. */
 export async function* inParts(content: Readable, size: number): AsyncGenerator<Buffer, undefined> {
   let part = Buffer.allocUnsafe(size);
   let filled = 0;

@@ -1,16 +1,16 @@
 import { CodeBoxError } from '#contract';
 
-/** A deadline on silence: it runs only while it is the other side's turn. */
+/** A deadline on silence, which runs only while the other side has to act. */
 export interface Patience {
   /** Aborted when the other side has been silent for too long. */
   signal: AbortSignal;
-  /** From now on the other side is waited for, anew. */
+  /** Restarts the deadline: the other side has to act. */
   wait: () => void;
-  /** It has answered, or is not waited for any more. */
+  /** Stops the deadline: the other side has responded, or nobody waits for it. */
   rest: () => void;
 }
 
-/** Patience with a store of blobs: past `ms` of its silence the signal aborts with `unavailable`. To be put to rest at the end. */
+/** A deadline for a blob store: after `ms` of silence the signal aborts with `unavailable`. Call `rest` at the end. */
 export const createPatience = (ms: number): Patience => {
   const over = new AbortController();
   let timer: NodeJS.Timeout | undefined;

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BlobStore } from './blob-store.ts';
 
-/** What the store may take to answer before it is asked anew, and what whoever wants to know waits for it. */
+/** The deadline of one probe, and how long a caller waits for its result. */
 const answerMs = 2000;
 const patienceMs = 500;
 
 /**
- * Tells within half a second whether a store of blobs answers and lets us in. However often it is asked, the store is asked once at a time; while
- * that is late, the answer is no, at once.
+ * Returns within half a second whether a blob store responds and accepts our credentials. However often this is called,
+ * only one probe runs at a time; while that is late, the result is immediately false.
  */
 export const createBlobProbe = (blobs: Pick<BlobStore, 'has'>): (() => Promise<boolean>) => {
   let asked: Promise<boolean> | undefined;

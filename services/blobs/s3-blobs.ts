@@ -15,24 +15,25 @@ export interface S3Place {
   /** The origin, without the bucket. */
   endpoint: string;
   bucket: string;
-  /** Below which names begin; empty, or ending in `/`. */
+  /** The prefix of all names; empty, or ending in `/`. */
   prefix: string;
   region: string;
   /**
-   * Without them they are looked for as by every client of AWS: environment, shared files, the token of a service account (IRSA),
-   * the agent of the container (EKS Pod Identity, ECS), the metadata of the machine. They are renewed before they expire.
+   * Without them, credentials are found as by every AWS client: environment, shared files, the token of a service
+   * account (IRSA), the agent of the container (EKS Pod Identity, ECS), the metadata of the machine. They are renewed
+   * before they expire.
    */
   credentials: S3Credentials | undefined;
 }
 
-/** One part is in memory at a time; S3 takes 10,000 of a blob. */
+/** One part is in memory at a time; a blob in S3 may have 10,000. */
 const partBytes = 16 * 1024 * 1024;
 const abortMs = 10_000;
 const pageSize = 1000;
-/** Bounds what has no signal of a caller: the questions that are asked for credentials. */
+/** Deadline of requests without a caller's signal: those for credentials. */
 const timeouts = { connectionTimeout: 5000, socketTimeout: 60_000 };
 
-/** Blobs in a bucket of S3, or of what speaks like it. Its library is loaded only here. */
+/** Blobs in a bucket of S3 or a compatible store. Its library is loaded only here. */
 export const createS3Blobs = async ({ endpoint, bucket, prefix, region, credentials }: S3Place): Promise<BlobStore> => {
   const s3 = await import('@aws-sdk/client-s3');
   const client = new s3.S3Client({
@@ -41,7 +42,7 @@ export const createS3Blobs = async ({ endpoint, bucket, prefix, region, credenti
     ...(credentials && { credentials }),
     forcePathStyle: true,
     requestHandler: timeouts,
-    // What only speaks like S3 often knows neither checksums behind a body nor 100 Continue.
+    // Compatible stores often support neither checksums after a body nor 100 Continue.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     expectContinueHeader: false,
@@ -65,7 +66,7 @@ export const createS3Blobs = async ({ endpoint, bucket, prefix, region, credenti
       const whole = new s3.CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts } });
       await client.send(whole, { abortSignal: signal });
     } catch (error) {
-      // What is left of it costs money and is in no list.
+      // An unfinished upload costs money and appears in no list.
       await client
         .send(new s3.AbortMultipartUploadCommand(upload), { abortSignal: AbortSignal.timeout(abortMs) })
         .catch(() => {});
@@ -84,7 +85,7 @@ export const createS3Blobs = async ({ endpoint, bucket, prefix, region, credenti
       (await open(name, signal)).destroy();
       return true;
     } catch (error) {
-      // Without the right to list, what is missing is denied; any other refusal is one of our keys.
+      // Without the right to list, a missing blob is denied; any other refusal concerns our keys.
       if (error instanceof s3.S3ServiceException && error.name === 'AccessDenied') return false;
       throw error;
     }
@@ -126,7 +127,7 @@ export const createS3Blobs = async ({ endpoint, bucket, prefix, region, credenti
           return true;
         } catch (error) {
           if (error instanceof s3.NotFound) return false;
-          // The answer to HEAD has no body, which would say why.
+          // The response to HEAD has no body that would explain the refusal.
           const isDenied = error instanceof s3.S3ServiceException && error.$metadata.httpStatusCode === 403;
           if (isDenied) return await canRead(name, signal);
           throw error;

@@ -5,14 +5,14 @@ import type { HttpEnv } from './env.ts';
 import { findJsonFault } from './json-fault.ts';
 
 const readDeadlineMs = 30_000;
-/** A longer text that is not JSON is refused without looking for the place. */
+/** In a longer text that is not JSON, the fault is not located. */
 const maxExplained = 1024 * 1024;
 
 /**
- * Reads a JSON body whole: within its bounds, within 30 s, valid UTF-8. The Content-Type is not asked for, so that
- * `curl -d '{…}'` works as it is. Answers the value and the bytes; an empty body is `{}`.
- * Throws `timeout` when it is late, `too_large`, and `invalid_request` for one that breaks off or is not JSON, with the place, the
- * usual cause, and `advice` of the one who reads it.
+ * Reads a whole JSON body: within its limits, within 30 s, valid UTF-8. The Content-Type is ignored, so that `curl -d
+ * '{…}'` works. Returns the value and the bytes; an empty body is `{}`. Throws `timeout` when it is late, `too_large`,
+ * and `invalid_request` for a body that breaks off or is not JSON, with the position, the usual cause, and the reader's
+ * `advice`.
  */
 export const readJsonBody = async <E extends HttpEnv>(
   c: Context<E>,
@@ -31,7 +31,7 @@ export const readJsonBody = async <E extends HttpEnv>(
   }
 };
 
-/** Reads a body of text whole, under the same bound of bytes as one of JSON. */
+/** Reads a whole text body, with the same limit of bytes as a JSON body. */
 export const readTextBody = async <E extends HttpEnv>(c: Context<E>, bounds: JsonBounds = smallJson): Promise<string> =>
   decode(await readBytes(c, bounds.bytes));
 
@@ -52,9 +52,9 @@ const whyNot = (text: string): string => {
 
 const readBytes = async <E extends HttpEnv>(c: Context<E>, maxBytes: number): Promise<Uint8Array> => {
   if (Number(c.req.header('content-length') ?? 0) > maxBytes) throw tooLarge(`is over ${maxBytes} bytes`);
-  // The socket's own stream where there is one: a web stream around it costs as much as all the rest of a small request.
+  // Use the socket's own stream if there is one: a web stream around it costs as much as the rest of a small request.
   const incoming = c.env?.incoming;
-  // Left open when the reading is given up, so that the answer can still be sent.
+  // Stays open when reading is aborted, so that the response can still be sent.
   const stream: AsyncIterable<Uint8Array> | null = incoming?.iterator({ destroyOnReturn: false }) ?? c.req.raw.body;
   if (!stream) return new Uint8Array();
   let timer: NodeJS.Timeout | undefined;
@@ -66,7 +66,7 @@ const readBytes = async <E extends HttpEnv>(c: Context<E>, maxBytes: number): Pr
     if (incoming && !incoming.complete) throw invalid('is not whole', undefined);
     return bytes;
   } catch (error) {
-    // What still comes of it must not be taken for the next request.
+    // The rest of the body must not be taken for the next request.
     c.header('Connection', 'close');
     throw error;
   } finally {

@@ -1,4 +1,4 @@
-/** Languages by what stands behind `text/` or `application/`, and behind an `x-` there. */
+/** Languages by the subtype of `text/` or `application/`, with or without `x-`. */
 const languages = new Map([
   ['python', 'python'],
   ['python3', 'python'],
@@ -14,10 +14,10 @@ const languages = new Map([
   ['r-source', 'r'],
 ]);
 
-/** As which code is documented; what it is called elsewhere is taken too. */
+/** The documented types of code; aliases are accepted too. */
 export const codeTypes = ['text/x-python', 'text/javascript', 'text/x-typescript', 'application/x-sh'] as const;
 
-/** The language of a body that is code as it stands in a file; undefined for all that is read as JSON. */
+/** The language of a body that is plain code; undefined for bodies that are read as JSON. */
 export const languageOfType = (contentType: string | undefined): string | undefined => {
   const [, name = ''] = /^(?:text|application)\/(?:x-)?([a-z0-9-]+) *(?:;|$)/i.exec(contentType ?? '') ?? [];
   return languages.get(name.toLowerCase());

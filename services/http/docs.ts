@@ -20,7 +20,7 @@ const page = (title: string) => `<!doctype html>
 const script = `SwaggerUIBundle({ url: '/openapi.json', dom_id: '#ui', deepLinking: true, tryItOutEnabled: true });\n`;
 const policy = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'";
 
-/** `/openapi.json`, and a page at `/docs` on which every call can be tried. `describe` is asked once. */
+/** Adds `/openapi.json`, and a page at `/docs` on which every call can be tried. `describe` is called once. */
 export const addDocs = <E extends HttpEnv>(app: Hono<E>, title: string, describe: () => object): void => {
   let document: string | undefined;
   app.get('/openapi.json', (c) => {

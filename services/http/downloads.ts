@@ -1,4 +1,7 @@
-/** A file of a box is never shown in the origin of a service: it is saved as `name`, and no type is guessed. */
+/**
+ * Headers for a file of a box: it is never shown in the origin of a service, but saved as `name`, and browsers must not
+ * guess its type.
+ */
 export const downloadHeaders = (name: string, type = 'application/octet-stream'): Record<string, string> => {
   const ascii = name.replaceAll(/[^\x20-\x7e]|["\\]/g, '_');
   const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`);

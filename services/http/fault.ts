@@ -4,7 +4,7 @@ import { unknownKey } from './known-keys.ts';
 
 const maxFaults = 50;
 
-/** What zod found wrong with input for `schema`, with JSON pointers below `root`: the first 50 faults. */
+/** Converts zod's issues for `schema` to faults with JSON pointers below `root`: the first 50. */
 export const toFaults = (schema: z.ZodType, issues: readonly z.core.$ZodIssue[], root: string): InputFault[] => {
   const faults: InputFault[] = [];
   for (const issue of issues) {
@@ -24,7 +24,7 @@ const toFaultsOf = (schema: z.ZodType, issue: z.core.$ZodIssue, root: string): I
     .map((key) => ({ pointer: `${pointer}/${key.slice(0, 100)}`, detail: unknownKey(schema, issue.path, key) }));
 };
 
-/** The refusal of bad input. */
+/** The error for invalid input. */
 export const faulty = (errors: InputFault[], cause?: unknown) =>
   new CodeBoxError(
     'invalid_request',

@@ -9,7 +9,7 @@ export interface BadFrame {
   id: string | null;
 }
 
-/** A text frame as what its schema describes; or what is wrong with it, and the id that it gives itself, if any. */
+/** Parses a text frame by its schema; returns its faults and its id, if any, when it is invalid. */
 export const readFrame = <T>(schema: z.ZodType<T>, text: Buffer): { value: T } | BadFrame => {
   const excess = jsonExcess(text, largeJson);
   if (excess !== undefined) return { faults: [{ pointer: '', detail: excess }], id: null };

@@ -1,11 +1,11 @@
 import type { Context } from 'hono';
 import type { HttpEnv } from './env.ts';
 
-/** The key that a request gives in `Authorization: Bearer` or `X-API-Key`. */
+/** The key in `Authorization: Bearer` or `X-API-Key`. */
 export const givenKey = <E extends HttpEnv>(c: Context<E>): string | undefined =>
   /^Bearer +(\S+)$/i.exec(c.req.header('authorization') ?? '')?.[1] ?? c.req.header('x-api-key');
 
-/** Where others take a key. */
+/** Headers in which other services expect a key. */
 const otherHeaders = [
   'api-key',
   'apikey',
@@ -19,8 +19,8 @@ const otherHeaders = [
 const queryNames = ['api_key', 'apikey', 'api-key', 'key', 'token', 'access_token'];
 
 /**
- * What is wrong with the form in which a request gives its key, as the rest of a sentence for its caller; '' when the form is right. It
- * tells nothing of the key itself.
+ * Explains what is wrong with the form of a request's key, as the rest of a sentence; '' when the form is right.
+ * Reveals nothing about the key itself.
  */
 export const keyMistake = <E extends HttpEnv>(c: Context<E>): string => {
   const authorization = c.req.header('authorization')?.trim();

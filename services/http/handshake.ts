@@ -7,7 +7,9 @@ import type { HttpEnv } from './env.ts';
 const keyPattern = /^[+/0-9A-Za-z]{22}==$/;
 const version = '13';
 
-/** Throws `upgrade_required` unless the request can become a WebSocket; to be asked before anything is done for it. */
+/**
+ * Throws `upgrade_required` unless the request can become a WebSocket; call it before anything is done for the request.
+ */
 export const expectHandshake = <E extends HttpEnv>(c: Context<E>): void => {
   if (!c.env?.upgrade)
     throw new CodeBoxError('upgrade_required', 'This path is a WebSocket: send Upgrade: websocket and its key.');
@@ -20,8 +22,9 @@ export const expectHandshake = <E extends HttpEnv>(c: Context<E>): void => {
 };
 
 /**
- * Answers the handshake; `expectHandshake` comes first. `serve` gets the client before this returns; it throws for a client that
- * has left meanwhile. A message longer than `maxMessageBytes` ends the connection with 1009. Nothing is compressed.
+ * Completes the handshake, after `expectHandshake`. `serve` receives the client before this returns; throws when the
+ * client has left meanwhile. A message longer than `maxMessageBytes` ends the connection with 1009. Nothing is
+ * compressed.
  */
 export const acceptPeer = <E extends HttpEnv>(
   c: Context<E>,
@@ -43,6 +46,6 @@ export const acceptPeer = <E extends HttpEnv>(
     isServed = true;
   });
   if (!isServed) throw new CodeBoxError('invalid_request', 'The client left during the handshake.');
-  // Nobody gets this: the handshake has been answered.
+  // Nobody receives this response: the handshake is complete.
   return c.body(null);
 };

@@ -1,4 +1,4 @@
-/** Where a text stops being JSON, and what is usually the cause. */
+/** Where a text stops being JSON, and the usual cause. */
 export interface JsonFault {
   /** In UTF-16 units from 0. */
   offset: number;
@@ -19,26 +19,26 @@ const space = /[ \t\r\n]*/y;
 const word = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 const escaped = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
 
-/** How far the pattern goes from here; where it begins, when it does not fit. */
+/** The end of the pattern's match at this position; the position itself when it does not match. */
 const past = (pattern: RegExp, text: string, offset: number): number => {
   pattern.lastIndex = offset;
   return pattern.test(text) ? pattern.lastIndex : offset;
 };
 
-/** Behind the string that begins here, or where it breaks. */
+/** The end of the string that begins here, or where it breaks. */
 const readString = (text: string, start: number): { end: number } | Break => {
   let at = start + 1;
   for (;;) {
     const unit = text.charCodeAt(at);
     if (unit === 0x22) return { end: at + 1 };
     const next = unit === 0x5c ? past(escaped, text, at) : unit >= 0x20 ? at + 1 : at;
-    // A control character, a wrong escape, or the end of the text, whose unit is NaN.
+    // A control character, an invalid escape, or the end of the text, whose code unit is NaN.
     if (next === at) return { offset: at, expected: 'string' };
     at = next;
   }
 };
 
-/** Where the text breaks the grammar of JSON first; undefined when it does not. */
+/** Where the text first violates JSON's grammar; undefined when it does not. */
 const findBreak = (text: string): Break | undefined => {
   const open: ('}' | ']')[] = [];
   let expected: Expected = 'value';
@@ -95,7 +95,7 @@ const foreignWords: Record<string, string> = {
   Infinity: 'null',
 };
 
-/** What people who send this have usually done. */
+/** The usual mistake behind such a text. */
 const causeOf = (text: string, { offset, expected }: Break): string => {
   const rest = text.slice(offset, offset + 64);
   const character = rest.charAt(0);
@@ -126,9 +126,7 @@ const causeOf = (text: string, { offset, expected }: Break): string => {
   return 'a value is missing';
 };
 
-/**
- * What keeps a text from being JSON, found by going through it once; undefined when it is JSON.
- */
+/** Finds the first fault that keeps a text from being JSON, in one pass; undefined when it is JSON. */
 export const findJsonFault = (text: string): JsonFault | undefined => {
   const found = findBreak(text);
   if (!found) return undefined;

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { didYouMean, nearest } from '../suggestions/nearest.ts';
 
-/** What our keys are called elsewhere, without case and separators. */
+/** Other names for our keys, without case and separators. */
 const synonyms = new Map<string, readonly string[]>([
   ['code', ['command']],
   ['command', ['code']],
@@ -47,7 +47,7 @@ const synonyms = new Map<string, readonly string[]>([
   ['prompt', ['text']],
 ]);
 
-/** The keys that a schema takes where `path` leads; none where that is no object. */
+/** The keys that a schema accepts at `path`; empty when that is not an object. */
 const keysAt = (schema: unknown, path: readonly PropertyKey[]): string[] => {
   if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault)
     return keysAt(schema.unwrap(), path);
@@ -65,6 +65,6 @@ const keysAt = (schema: unknown, path: readonly PropertyKey[]): string[] => {
   return schema instanceof z.ZodRecord ? keysAt(schema.valueType, rest) : [];
 };
 
-/** What is said of a key that a schema does not know, at the place where it stands. */
+/** The fault of an unknown key, with a suggestion. */
 export const unknownKey = (schema: z.ZodType, path: readonly PropertyKey[], key: string): string =>
   `is not a known key${didYouMean(nearest(key, keysAt(schema, path), synonyms))}`;

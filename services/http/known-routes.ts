@@ -6,7 +6,7 @@ interface Route {
   pattern: RegExp;
 }
 
-/** What the last part of a path is called elsewhere. */
+/** Other names for the last part of a path. */
 const synonyms = new Map([
   ['execute', 'executions'],
   ['exec', 'executions'],
@@ -37,17 +37,17 @@ const synonyms = new Map([
   ['metrics', 'stats'],
 ]);
 
-/** A path over these bounds is compared with nothing. */
+/** A path beyond these limits is compared with nothing. */
 const maxLength = 512;
 const maxSegments = 12;
-/** What is too far from all that there is gets no suggestion. */
+/** A path that is further away from all routes gets no suggestion. */
 const maxCost = 4;
 const addedCost = 1;
-/** Of a word too many at the end: another one that was mistyped is likelier. */
+/** The cost of an extra word at the end: a mistyped word is likelier. */
 const overCost = 2;
 const idPattern = /^[\w-]{1,64}$/;
 
-/** All routes of a server: the methods of a path, and the route that was probably meant by one that leads nowhere. */
+/** All routes of a server: the methods of a path, and a suggestion for a path that matches none. */
 export const createKnownRoutes = () => {
   const routes: Route[] = [];
   return {
@@ -55,11 +55,11 @@ export const createKnownRoutes = () => {
       routes.push({ method: method.toUpperCase(), path, pattern: toPattern(path) });
     },
 
-    /** The methods that a path has, for 405. */
+    /** The methods of a path, for 405. */
     methodsOf: (path: string): string[] =>
       routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method),
 
-    /** As `POST /v1/boxes/{box}/executions` with the ids that were given; undefined where nothing is near. */
+    /** The suggestion, such as `POST /v1/boxes/{box}/executions` with the given ids; undefined when nothing is near. */
     nearestTo(method: string, path: string): string | undefined {
       if (path.length > maxLength) return undefined;
       const given = path.split('/').filter((segment) => segment !== '');
@@ -80,17 +80,17 @@ export const createKnownRoutes = () => {
 
 export type KnownRoutes = ReturnType<typeof createKnownRoutes>;
 
-/** How far a path is from the one of a route, and that path with the ids of the first; undefined when it is another one. */
+/** The distance of a path from a route, and the route with the given ids; undefined when it is too different. */
 const match = (route: string[], given: string[]): { cost: number; path: string } | undefined => {
   const [version = ''] = route;
   const isVersioned = /^v\d+$/.test(version);
   const [first = '', second = ''] = given;
-  // What a proxy adds, and what is forgotten.
+  // What proxies add, and what callers forget.
   if (isVersioned && first === 'api') return dearer(match(route, given.slice(1)));
   if (isVersioned && first !== version && second !== version && !/^v\d+$/.test(first))
     return dearer(match(route, [version, ...given]));
   const last = route.at(-1) === '{path}' ? route.length - 1 : route.length;
-  // As in `packages/install`.
+  // For example `packages/install`.
   const isOver = last === route.length && given.length === last + 1;
   if (given.length < last || (given.length > last && last === route.length && !isOver)) return undefined;
   let cost = isOver ? overCost : 0;
@@ -99,7 +99,7 @@ const match = (route: string[], given: string[]): { cost: number; path: string }
     const segment = given[index] ?? '';
     if (part.startsWith('{')) {
       parts.push(part !== '{path}' && idPattern.test(segment) ? segment : part);
-      // A word that a route has is rather meant than an id that could be anything.
+      // A word of the route is likelier than an id that could be anything.
       cost += 0.1;
       continue;
     }

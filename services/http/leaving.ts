@@ -4,15 +4,15 @@ import { CodeBoxError } from '#contract';
 import type { HttpEnv } from './env.ts';
 
 export interface LeavingOptions {
-  /** Aborted when the gateway begins to stop: from then on connections are not kept. */
+  /** Aborted when the gateway begins to stop: from then on connections are not kept alive. */
   stopping: AbortSignal;
-  /** Aborted shortly before what is still waiting would be cut. */
+  /** Aborted shortly before pending requests would be cut. */
   leaving: AbortSignal;
 }
 
 /**
- * Answers requests that a stopping gateway cannot wait for any more: 503 with Retry-After, and with the URL of what was started,
- * which goes on without it. Streams end by themselves.
+ * Responds to requests that a stopping gateway can no longer wait for: 503 with Retry-After, and with the URL of what
+ * was started, which continues. Streams end by themselves.
  */
 export const answerBeforeLeaving =
   <E extends HttpEnv>({ stopping, leaving }: LeavingOptions): MiddlewareHandler<E> =>

@@ -6,13 +6,13 @@ import { CodeBoxError, newPathSchema } from '#contract';
 import { wording } from './wording.ts';
 
 const maxFiles = 1000;
-/** Parts that are no files are passed over, which takes its time too. */
+/** Parts that are not files are skipped, which takes time too. */
 const maxParts = 2 * maxFiles;
 
 /**
- * Reads a multipart/form-data body; each file part goes to `write` with its filename as path, one after the other, streamed.
- * Throws `invalid_request` for a bad path, too many parts or a body without files, and the signal's reason; what was written before stays.
- * The body itself is left open, so that the answer can still be sent.
+ * Reads a multipart/form-data body; each file part is streamed to `write` with its filename as path, one after the
+ * other. Throws `invalid_request` for an invalid path, too many parts or a body without files, and the signal's reason;
+ * files written before stay. The body itself stays open, so that the response can still be sent.
  */
 export const readMultipart = async (
   body: Readable,
@@ -26,7 +26,7 @@ export const readMultipart = async (
   const failure = new AbortController();
   const stop = AbortSignal.any([failure.signal, signal]);
   parser.on('file', (_field, content, filename) => {
-    // A body that breaks off destroys its parts too; the parser fails with the same error, and that one is thrown.
+    // A body that breaks off destroys its parts too; the parser fails with the same error, which is thrown.
     content.on('error', () => {});
     const path = newPathSchema.safeParse(filename ?? '', { error: wording });
     if (!path.success) content.resume();

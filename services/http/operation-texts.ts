@@ -1,15 +1,15 @@
 import type { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 
-/** What is said of one operation beside its summary and its schemas. */
+/** Texts about one operation in addition to its summary and schemas. */
 interface OperationText {
   description: string;
-  /** The JSON body of a request, where it takes one. */
+  /** Example of the JSON request body, if it takes one. */
   request?: unknown;
-  /** What is answered when all is well: JSON, or one event of a stream. */
+  /** Example of a successful response: JSON, or one event of a stream. */
   response?: unknown;
 }
 
-/** By `METHOD /path`, or by the path alone where all its methods do the same. */
+/** By `METHOD /path`, or by the path alone when all its methods do the same. */
 export type OperationTexts = Readonly<Record<string, OperationText>>;
 
 type Document = ReturnType<OpenApiGeneratorV31['generateDocument']>;
@@ -22,7 +22,9 @@ const codeExamples: Record<string, string> = {
   'application/x-sh': 'echo "hello"\nls -l\n',
 };
 
-/** The document with a description and examples for each of its operations, and one for each parameter of a path by its name. */
+/**
+ * Adds a description and examples to each operation of the document, and an example to each path parameter by its name.
+ */
 export const withTexts = (document: Document, texts: OperationTexts, parameters: Record<string, unknown>): Document => {
   for (const [path, item] of Object.entries(document.paths ?? {})) {
     for (const method of methods) {

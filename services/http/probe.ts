@@ -1,4 +1,4 @@
 const probes = new Set(['/healthz', '/readyz', '/metrics']);
 
-/** Whether this is the path of a probe. They come every few seconds, and say nothing while all is well. */
+/** Whether this is the path of a probe. Probes come every few seconds and are not logged while they succeed. */
 export const isProbe = (path: string | undefined): boolean => path !== undefined && probes.has(path);

@@ -5,7 +5,7 @@ import { sentStatus } from './status.ts';
 
 const noRoute = 'none';
 
-/** Series of the requests that came, and of the streams and WebSockets that are open: a middleware that counts them by route. */
+/** Middleware that counts requests, and open streams and WebSockets, by route. */
 export const createRequestMetrics = <E extends HttpEnv>(registry: Registry): MiddlewareHandler<E> => {
   const registers = [registry];
   const requests = new Histogram({
@@ -19,7 +19,7 @@ export const createRequestMetrics = <E extends HttpEnv>(registry: Registry): Mid
   const streams = new Gauge({ name: 'codebox_open_streams', help: 'Event streams being read.', labelNames, registers });
   const sockets = new Gauge({ name: 'codebox_open_sockets', help: 'WebSockets that are open.', labelNames, registers });
 
-  /** Counts what stays open behind the response, until its connection has done with it. */
+  /** Counts what stays open after the response, until its connection is done. */
   const countOpen = (c: Context<E>, route: string) => {
     const { incoming, outgoing, upgrade } = c.env ?? {};
     const isSocket = upgrade?.isTaken() ?? false;

@@ -11,7 +11,7 @@ import { sentStatus } from './status.ts';
 const requestIdPattern = /^[\w.-]{1,128}$/;
 const dotSegment = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i;
 
-/** Gives each request an id, its caller's own where that is one, and writes a line of log when it is answered. */
+/** Gives each request an id, the caller's own if valid, and logs a line when the response is sent. */
 export const logRequests =
   <E extends HttpEnv>(log: Logger): MiddlewareHandler<E> =>
   async (c, next) => {
@@ -27,12 +27,12 @@ export const logRequests =
     c.get('log')[level]({ method: c.req.method, route: c.get('route'), status: sentStatus(c), ms }, 'request');
   };
 
-/** Refuses more than one Host header (RFC 9112, 3.2): what stands in front may go by another one than this service. */
+/** Refuses more than one Host header (RFC 9112, 3.2): a proxy in front may use a different one than this service. */
 export const refuseManyHosts =
   <E extends HttpEnv>(): MiddlewareHandler<E> =>
   async (c, next) => {
     const raw = c.env?.incoming?.rawHeaders ?? [];
-    // Names and values in turn.
+    // Names and values alternate.
     const hosts = raw.filter((text, at) => at % 2 === 0 && text.length === 4 && text.toLowerCase() === 'host');
     if (hosts.length <= 1) return await next();
     const detail = 'is given more than once';
@@ -41,7 +41,7 @@ export const refuseManyHosts =
     });
   };
 
-/** Refuses `.` and `..` in a path: the URL parser would resolve them, so that what is meant for a file reaches another route. */
+/** Refuses `.` and `..` in a path: the URL parser would resolve them, so that a file path would reach another route. */
 export const refuseDotSegments =
   <E extends HttpEnv>(): MiddlewareHandler<E> =>
   async (c, next) => {
@@ -53,7 +53,7 @@ export const refuseDotSegments =
 
 const documented = ' All calls are described at /docs.';
 
-/** 404 with the route that was probably meant, or 405 with what a path does take. `where` is the sentence that names their description. */
+/** 404 with a suggestion, or 405 with the methods of the path. `where` is the sentence that names their description. */
 export const answerUnknown =
   <E extends HttpEnv>(
     routes: Pick<KnownRoutes, 'methodsOf' | 'nearestTo'>,

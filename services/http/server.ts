@@ -6,18 +6,18 @@ import { type HttpApp, isWebSocketRequest, serveUpgrades } from './upgrade.ts';
 
 export interface HttpServer {
   port: number;
-  /** Takes no new connections, lets requests end for `graceMs`, then cuts what is left. */
+  /** Accepts no new connections, lets requests end for `graceMs`, then cuts the rest. */
   close(graceMs: number): Promise<void>;
 }
 
 const headersTimeoutMs = 10_000;
 const maxConnections = 10_000;
-/** What waits for readers is in the memory of all. */
+/** Unread data takes memory of the process. */
 const unreadMs = 60_000;
 
 /**
- * Serves the application on `host:port` (port 0 takes a free one). A reader that takes nothing of what waits for it for `unreadMs`
- * is cut off. Rejects when the address is taken.
+ * Serves the application on `host:port` (port 0 picks a free one). A reader that reads nothing for `unreadMs` while
+ * data waits for it is disconnected. Rejects when the address is in use.
  */
 export const listen = async (
   app: HttpApp,
@@ -45,7 +45,7 @@ export const listen = async (
   });
   server.maxConnections = maxConnections;
   server.on('request', ({ socket }, response) => {
-    // It fires when nothing has moved on the connection; whoever waits for an answer may do so for long.
+    // Fires when nothing has moved on the connection; waiting for a response may take long.
     response.setTimeout(timeouts.unreadMs, () => {
       if (socket.writableLength > 0) socket.destroy();
     });

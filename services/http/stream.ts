@@ -10,7 +10,7 @@ export type StreamFormat = 'sse' | 'ndjson';
 const pingMs = 15_000;
 const types: Record<StreamFormat, string> = { sse: 'text/event-stream', ndjson: 'application/x-ndjson' };
 
-/** What the caller asked for by `Accept`: a stream, or undefined for one JSON answer. */
+/** The stream format that the caller accepts, or undefined for a JSON response. */
 export const streamFormat = <E extends HttpEnv>(c: Context<E>): StreamFormat | undefined => {
   const type = accepts(c, {
     header: 'Accept',
@@ -20,13 +20,13 @@ export const streamFormat = <E extends HttpEnv>(c: Context<E>): StreamFormat | u
   return type === types.sse ? 'sse' : type === types.ndjson ? 'ndjson' : undefined;
 };
 
-/** Where a caller wants to go on: `?after=`, or what an EventSource sends when it reconnects. */
+/** Where the caller wants to resume: `?after=`, or the header of an EventSource that reconnects. */
 export const resumeAfter = <E extends HttpEnv>(c: Context<E>, after: number | undefined): number => {
   const last = c.req.header('last-event-id');
   return after ?? (last !== undefined && /^\d{1,9}$/.test(last) ? Number(last) : 0);
 };
 
-/** An event with the number that a stream is resumed with: of a run, or of the state of files. */
+/** An event with the number by which a stream is resumed: of a run, or of the state of files. */
 export type StreamedEvent = { type: string } & ({ seq: number } | { version: number });
 
 const encoders = {
@@ -45,15 +45,15 @@ const closings = {
 };
 const pings = { sse: ': ping\n\n', ndjson: '\n' };
 
-/** How a stream is written: in text, or in bytes. */
+/** The encoding of a stream: in text, or in bytes. */
 export interface StreamWire<E> {
   type: string;
   encode: (event: E) => string | Uint8Array;
-  /** A sign of life that readers pass over, where there is one. */
+  /** A keep-alive that readers skip, if the encoding has one. */
   ping?: string | Uint8Array;
   /** Sent when the server stops before the last event; by default what `fail` makes of that. */
   closing?: string | Uint8Array;
-  /** Sent behind the last event. */
+  /** Sent after the last event. */
   end?: () => string | Uint8Array;
   /** Sent as the end of a stream that fails. Without it the connection is cut, which shows that this is not the end. */
   fail?: (error: CodeBoxError) => string | Uint8Array;
@@ -61,16 +61,17 @@ export interface StreamWire<E> {
 
 export interface StreamOptions<E> {
   events: AsyncGenerator<E>;
-  /** Aborted when the reader leaves, so that a silent source is left too. */
+  /** Aborted when the reader leaves, so that a silent source ends too. */
   leave: AbortController;
-  /** Aborted when the gateway stops: the stream says so and ends, and can be taken up again elsewhere. */
+  /** Aborted when the gateway stops: the stream says so and ends, and can be resumed elsewhere. */
   stopping: AbortSignal;
   onError: (error: unknown) => void;
 }
 
 /**
- * Events as server-sent events or NDJSON, one at a time as the reader takes them, with a ping after 15 s of silence. Nothing of an
- * event stays here once it is passed on: neither the stop nor the silence is raced against each, as what waits for long would keep it.
+ * Streams events as server-sent events or NDJSON, one at a time as the reader consumes them, with a ping after 15 s of
+ * silence. An event is not retained once it is passed on: do not race each event against a long-lived promise, as that
+ * would retain every event.
  */
 export const streamEvents = <H extends HttpEnv, E extends StreamedEvent>(
   c: Context<H>,
@@ -84,7 +85,7 @@ export const streamEvents = <H extends HttpEnv, E extends StreamedEvent>(
 
 const stopped = () => new CodeBoxError('unavailable', closing.detail, { retryAfterSeconds: 1 });
 
-/** Events on any wire, as `streamEvents` sends its own. */
+/** Streams events in any encoding, as `streamEvents` does. */
 export const streamAs = <H extends HttpEnv, E>(
   c: Context<H>,
   wire: StreamWire<E>,
@@ -98,8 +99,8 @@ export const streamAs = <H extends HttpEnv, E>(
   const finish = () => {
     isOver = true;
     clearInterval(silence);
-    // What waits for the gateway to stop goes with the stream, or every stream that ever was would be kept. Not by a signal that
-    // ends it: Node forgets all of those but the last one.
+    // The listener on the stop signal is removed with the stream, or it would retain every past stream. This is not
+    // done by an aborting signal, as Node forgets all of those but the last one.
     waiting?.[Symbol.dispose]();
   };
   const abandon = async () => {
@@ -126,7 +127,7 @@ export const streamAs = <H extends HttpEnv, E>(
     'X-Content-Type-Options': 'nosniff',
   };
   if (c.req.method === 'HEAD') {
-    // Nobody would read the body, or leave it.
+    // Nobody would read or close the body.
     void abandon();
     return c.body(null, 200, headers);
   }
@@ -135,7 +136,7 @@ export const streamAs = <H extends HttpEnv, E>(
       start(controller) {
         const { ping } = wire;
         const sendPing = (frame: Uint8Array) => {
-          // A reader that has not taken the last event is not waiting for a sign of life.
+          // A reader that has not taken the last event needs no keep-alive.
           if ((controller.desiredSize ?? 0) > 0) controller.enqueue(frame);
         };
         if (ping !== undefined) silence = setInterval(sendPing, pingMs, toBytes(ping));

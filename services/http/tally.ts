@@ -1,7 +1,7 @@
-/** How many of each name there are at the moment. */
+/** Counts current items by name. */
 export interface Tally {
   of(name: string): number;
-  /** One more; call what it answers once, when that one is over. */
+  /** Adds one; call the returned function once when it is over. */
   add(name: string): () => void;
 }
 

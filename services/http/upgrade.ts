@@ -4,26 +4,29 @@ import type { Duplex } from 'node:stream';
 import { getRequestListener, type HttpBindings } from '@hono/node-server';
 import type { HttpEnv, Upgrade } from './env.ts';
 
-/** An application that answers requests: one of Hono, whatever its variables are. */
+/** An application that responds to requests: a Hono app with any variables. */
 export interface HttpApp {
   fetch: (request: Request, env: HttpEnv['Bindings']) => Response | Promise<Response>;
 }
 
-/** A handshake that nobody answers ends; what an answer waits for, such as a new terminal, takes less. */
+/** Deadline of a handshake; a handler takes less, even for a new terminal. */
 const handshakeMs = 60_000;
 
 export interface UpgradeOptions {
-  /** A refusal that nobody reads must not keep its connection for longer. */
+  /** How long a refusal that nobody reads may keep its connection. */
   refusalMs?: number;
 }
 
-/** Other protocols, such as h2c, are not spoken: such a request is answered as if it had not asked. */
+/**
+ * Whether the request asks for a WebSocket. Other protocols, such as h2c, are ignored, and such a request gets a normal
+ * response.
+ */
 export const isWebSocketRequest = (request: Pick<IncomingMessage, 'method' | 'headers'>): boolean =>
   request.method === 'GET' && request.headers.upgrade?.toLowerCase() === 'websocket';
 
 /**
- * Sends requests for an upgrade through the application, so that they are authenticated, checked, logged and refused like
- * all others: with a status and a body. Answers a function that cuts what was upgraded.
+ * Sends upgrade requests through the application, so that they are authenticated, checked, logged and refused like all
+ * others: with a status and a body. Returns a function that cuts upgraded connections.
  */
 export const serveUpgrades = (
   server: Server,
@@ -33,7 +36,7 @@ export const serveUpgrades = (
   const open = new Set<Socket>();
 
   server.on('upgrade', (incoming: IncomingMessage, stream: Duplex, head: Buffer) => {
-    // An HTTP server that is not a proxy has nothing but sockets here.
+    // An HTTP server that is not a proxy has only sockets here.
     const socket = stream as Socket;
     open.add(socket);
     socket.once('close', () => open.delete(socket));
@@ -56,7 +59,7 @@ export const serveUpgrades = (
       isTaken: () => isTaken,
       take() {
         isTaken = true;
-        // What the handler answers goes into an answer without a connection, and away with it.
+        // The handler's own response goes to a response object without a connection, and is discarded.
         outgoing.off('prefinish', refused);
         outgoing.off('finish', end);
         outgoing.detachSocket(socket);

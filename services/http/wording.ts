@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 
-/** What a value should have been, by zod's name of the type. */
+/** Descriptions of expected values, by zod's name of the type. */
 const kinds: Record<string, string> = {
   array: 'a list',
   boolean: 'true or false',
@@ -20,8 +20,8 @@ const formats: Record<string, string> = {
 };
 
 /**
- * The words for what a schema finds wrong, as they follow a pointer: `/code is required`. A message that the schema itself
- * gives comes before; undefined leaves zod its own.
+ * The messages for invalid values, worded to follow a pointer: `/code is required`. A message of the schema itself
+ * takes precedence; undefined keeps zod's own.
  */
 export const wording: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {
@@ -46,7 +46,7 @@ export const wording: z.core.$ZodErrorMap = (issue) => {
   }
 };
 
-/** As `be at least 1` of a number, `have at most 64 characters` of a text. */
+/** Such as `be at least 1` for a number, `have at most 64 characters` for a text. */
 const bound = (origin: string, relation: string, limit: number): string => {
   if (origin === 'string') return `have ${relation} ${limit} ${limit === 1 ? 'character' : 'characters'}`;
   if (origin === 'array' || origin === 'set') return `have ${relation} ${limit} ${limit === 1 ? 'item' : 'items'}`;

@@ -4,19 +4,20 @@ import { join } from 'node:path';
 
 /** Part of the socket's name; nothing listens on TCP. */
 export const port = 5432;
-/** What the shortest of the systems takes, macOS. */
+/** The smallest limit of the supported systems, that of macOS. */
 const maxPathBytes = 103;
 
 /** The name of the Unix socket in its folder. */
 export const socketName = `.s.PGSQL.${port}`;
 
 /**
- * A path of `folder` under which a Unix socket can be reached: the folder itself, or a link in /tmp where that is too long. The
- * same in each process, and made anew where it is missing; throws when somebody else has taken the link's place.
+ * Returns a path by which a Unix socket in `folder` can be reached: the folder itself, or a link in /tmp when its path
+ * is too long. It is the same in each process, and recreated when it is missing; throws when somebody else occupies the
+ * link's path.
  */
 const reachable = async (folder: string): Promise<string> => {
   if (Buffer.byteLength(join(folder, socketName)) <= maxPathBytes) return folder;
-  // Not what TMPDIR says: that may be long itself.
+  // Not TMPDIR, which may be long itself.
   const link = `/tmp/codebox-${createHash('sha256').update(folder).digest('hex').slice(0, 32)}`;
   await symlink(folder, link).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error;
@@ -27,13 +28,13 @@ const reachable = async (folder: string): Promise<string> => {
   return link;
 };
 
-/** The address of the PostgreSQL in a folder: the same whoever starts it, and however often. */
+/** The address of the PostgreSQL in a folder: it is the same whoever starts the server, and however often. */
 export interface Address {
   socketFolder: string;
   url: string;
 }
 
-/** Where the PostgreSQL of a folder that has its password listens, running or not. */
+/** The address of the PostgreSQL of an initialised folder, whether it runs or not. */
 export const addressOf = async (folder: string): Promise<Address> => {
   const password = (await readFile(join(folder, 'password'), 'utf8')).trim();
   const socketFolder = await reachable(folder);

@@ -4,7 +4,7 @@ import { CodeBoxError } from '#contract';
 const patienceMs = 30_000;
 const betweenTriesMs = 250;
 
-/** SQLSTATE classes and socket errors that say "the database is away", as opposed to "the query is wrong". */
+/** SQLSTATE classes and socket errors that mean "the database is unavailable", as opposed to "the query is wrong". */
 export const isAway = (error: unknown): boolean => {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return (
@@ -13,7 +13,7 @@ export const isAway = (error: unknown): boolean => {
   );
 };
 
-/** Whether an error came of a database that was away, however often it was wrapped. */
+/** Whether an error was caused by an unavailable database, however deeply it is wrapped. */
 const cameOfAway = (error: unknown): boolean => {
   if (error instanceof CodeBoxError && error.code === 'unavailable') return true;
   const isWrapped = error instanceof Error && error.cause !== undefined;
@@ -21,8 +21,9 @@ const cameOfAway = (error: unknown): boolean => {
 };
 
 /**
- * Does what a process needs of the database before it can serve. While that is away it is done again, for half a minute in all: a
- * process that ended instead would have to load all its code again. What may have been done already must not be in the way.
+ * Runs a task that a process needs before it can serve. While the database is unavailable the task is retried, for half
+ * a minute in total: a process that ended instead would have to load all its code again. The task must be safe to
+ * repeat.
  */
 export const onceThere = async <T>(task: () => Promise<T>): Promise<T> => {
   for (const until = performance.now() + patienceMs; ; await sleep(betweenTriesMs)) {

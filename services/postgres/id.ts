@@ -8,7 +8,7 @@ const alphabet = 'abcdefghijklmnopqrstuvwxyz234567';
  */
 export const newId = (prefix: string): string => toId(prefix, randomBytes(16));
 
-/** The id of what has a name of its own: the same for the same name, and of the form of all others. */
+/** An id derived from a name: the same name has the same id, in the same form as all others. */
 export const idOf = (prefix: string, name: string): string =>
   toId(prefix, createHash('sha256').update(name).digest().subarray(0, 16));
 

@@ -7,11 +7,11 @@ interface Sortable {
   id: string;
 }
 
-/** PostgreSQL holds fewer years than a JavaScript date. */
+/** PostgreSQL supports fewer years than a JavaScript date. */
 const earliest = new Date('2000-01-01T00:00:00Z');
 const latest = new Date('9999-12-31T23:59:59.999Z');
 
-/** The place where a page starts; throws `invalid_request` for a cursor that this gateway did not make. */
+/** Decodes where a page starts; throws `invalid_request` for a cursor that this gateway did not create. */
 export const readCursor = (cursor: string | undefined): { at: Date; id: string } | undefined => {
   if (cursor === undefined) return undefined;
   const [milliseconds = '', id] = Buffer.from(cursor, 'base64url').toString().split(' ');
@@ -20,19 +20,21 @@ export const readCursor = (cursor: string | undefined): { at: Date; id: string }
   return { at, id };
 };
 
-/** The refusal of a cursor that was not made for this list. */
+/** The error for a cursor of another list. */
 export const foreignCursor = () =>
   new CodeBoxError('invalid_request', 'The cursor is not one of this list.', {
     errors: [{ pointer: '/query/cursor', detail: 'is not a cursor of this list' }],
   });
 
-/** Rows behind a cursor, in the order that `toPage` expects. */
+/** The condition for rows after a cursor, in the order that `toPage` expects. */
 export const behind = (cursor: string | undefined, createdAt: PgColumn, id: PgColumn): SQL | undefined => {
   const place = readCursor(cursor);
   return place && or(lt(createdAt, place.at), and(eq(createdAt, place.at), lt(id, place.id)));
 };
 
-/** Cuts one row more than `limit` into a page and the cursor of the next. Rows are ordered by (createdAt, id), falling. */
+/**
+ * Turns up to `limit` + 1 rows into a page and the cursor of the next. Rows are ordered by (createdAt, id), descending.
+ */
 export const toPage = <T extends Sortable>(rows: T[], limit: number): Page<T> => {
   const items = rows.slice(0, limit);
   const last = items.at(-1);

@@ -2,11 +2,13 @@ import pg from 'pg';
 import { CodeBoxError } from '#contract';
 import { isAway } from './away.ts';
 
-/** Bounds of one statement; the server's own is met first, so that it does not go on with what nobody waits for. */
+/**
+ * Deadlines of one statement; the server's own comes first, so that it does not continue with what nobody waits for.
+ */
 const connectMs = 4000;
 const statementMs = 8000;
 const answerMs = 10_000;
-/** A process that vanishes in the middle of a transaction keeps its locks from the others for no longer. */
+/** How long a process that vanishes in a transaction may keep its locks. */
 const betweenStatementsMs = 10_000;
 const maxClients = 16;
 
@@ -14,18 +16,18 @@ const away = (cause: unknown): CodeBoxError =>
   new CodeBoxError('unavailable', 'The database does not answer.', { cause, retryAfterSeconds: 2 });
 
 export interface PoolOptions {
-  /** Told of connections that break while nobody uses them. */
+  /** Called for connections that break while they are idle. */
   onError: (error: Error) => void;
-  /** Sends a statement, with whatever is to be done before and after it. */
+  /** Wraps the sending of each statement. */
   around?: <T>(statement: unknown, send: () => Promise<T>) => Promise<T>;
-  /** What an error of a statement means to the caller; undefined for any that is passed on as it is. */
+  /** Translates errors of statements; undefined passes an error on unchanged. */
   translate?: (error: unknown) => Error | undefined;
 }
 
 /**
- * A pool on PostgreSQL in which nothing waits for ever: for a connection or a place in the pool 4 s, for an answer 10 s. What
- * fails for the database being away throws `unavailable`, and its connection is not used again: somebody may still be writing an
- * answer to it.
+ * A PostgreSQL pool in which nothing waits for ever: 4 s for a connection or a slot in the pool, 10 s for a reply. When
+ * the database is unavailable, statements throw `unavailable`, and their connection is not reused: a reply may still
+ * arrive on it.
  */
 export const createPool = (
   url: string,
@@ -43,7 +45,7 @@ export const createPool = (
   // An idle connection that breaks would otherwise end the process; the pool replaces it.
   pool.on('error', onError);
   pool.on('connect', (client) => {
-    // While it is lent out the pool does not listen, and a connection that breaks then would end the process too.
+    // The pool does not listen while a connection is in use, and a break would end the process too.
     client.on('error', onError);
     const send = client.query.bind(client) as (...args: unknown[]) => Promise<unknown>;
     const query = async (...args: unknown[]) => {
@@ -62,7 +64,7 @@ export const createPool = (
     try {
       return releasedOnce(await connect());
     } catch (error) {
-      // Whatever it says: no caller of ours can mend it.
+      // Whatever the cause, no caller can fix it.
       throw away(error);
     }
   };
@@ -78,8 +80,8 @@ export const createPool = (
 };
 
 /**
- * A client that goes back to the pool once, however often it is released, and by itself when its connection ends: a transaction
- * that could not begin is never released by drizzle, and with each of them the pool would have room for one less.
+ * Makes sure that a client returns to the pool exactly once, however often it is released, and also when its connection
+ * ends: drizzle never releases a transaction that could not begin, and each one would cost the pool a slot.
  */
 const releasedOnce = (client: pg.PoolClient): pg.PoolClient => {
   const giveBack = client.release.bind(client);

@@ -7,13 +7,15 @@ import { port, socketName } from './address.ts';
 
 const stopDeadlineMs = 10_000;
 
-/** PostgreSQL refuses to run as root. In a user namespace root is an ordinary user to it, and still owns the folder. */
+/**
+ * PostgreSQL refuses to run as root. In a user namespace root looks like an ordinary user, and still owns the folder.
+ */
 export const asOrdinaryUser = (command: string, args: string[]): [string, string[]] =>
   process.getuid?.() === 0
     ? ['unshare', ['--user', '--map-user=1000', '--map-group=1000', '--', command, ...args]]
     : [command, args];
 
-/** Where a server keeps what: its log and its notes beside its data, and the path by which its socket is reached. */
+/** The paths of a server: its folder with log and notes, its data, and the path of its socket. */
 export interface Place {
   folder: string;
   data: string;
@@ -21,8 +23,8 @@ export interface Place {
 }
 
 /**
- * Starts the server, detached, so that neither Ctrl-C nor the death of the gateway takes the database with it. Answers its process
- * id.
+ * Starts the server, detached, so that neither Ctrl-C nor the death of the gateway ends the database. Resolves with its
+ * process id.
  */
 export const launchPostmaster = async ({
   postgres,
@@ -51,9 +53,9 @@ export const launchPostmaster = async ({
 const quoted = (path: string): string => `"${path.replaceAll('"', '""')}"`;
 
 /**
- * The process id of the server that runs on a data folder, started by whomever. The notes of one that has ended are removed when
- * its process id is another process's now, or nobody has taken its exit status: PostgreSQL takes them for those of a living one,
- * and would not start.
+ * Returns the process id of the server that runs on a data folder, whoever started it. The pid file of a server that
+ * has ended is removed when its process id was reused, or the process is a zombie: PostgreSQL would take it for a
+ * living server and not start.
  */
 export const findPostmaster = async ({ folder, data }: Pick<Place, 'folder' | 'data'>): Promise<number | undefined> => {
   const note = join(data, 'postmaster.pid');
@@ -65,12 +67,12 @@ export const findPostmaster = async ({ folder, data }: Pick<Place, 'folder' | 'd
 
 const textOf = (file: string): Promise<string> => readFile(file, 'utf8').catch(() => '');
 
-/** Removes a note that names a process which lives and is no server of that folder. */
+/** Removes a pid file that names a living process which is not the server of that folder. */
 const removeStale = async (note: string, data: string): Promise<void> => {
   const text = await textOf(note);
   const pid = Number(text.split('\n')[0]);
   if (!(pid > 0 && isAlive(pid)) || (await isPostmaster(pid, data))) return;
-  // Another server may have begun meanwhile: its note goes back to its place.
+  // Another server may have started meanwhile: then its pid file is restored.
   const aside = `${note}.${process.pid}`;
   await rename(note, aside).catch(() => {});
   if (![text, ''].includes(await textOf(aside))) await link(aside, note).catch(() => {});
@@ -84,11 +86,11 @@ export const isPostmaster = async (pid: number, data: string): Promise<boolean> 
   return line === undefined || line.split('\0').includes(data);
 };
 
-/** Empty for a process that has ended and was not waited for; undefined where the system does not tell. */
+/** Empty for a zombie; undefined where the system does not provide it. */
 const commandLine = async (pid: number): Promise<string | undefined> =>
   existsSync('/proc/self/cmdline') ? await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '') : undefined;
 
-/** Ends it and waits until it has written everything. */
+/** Stops it and waits until it has written everything. */
 export const stopPostmaster = async (pid: number, data: string): Promise<void> => {
   if (!(await isPostmaster(pid, data))) return;
   process.kill(pid, 'SIGINT');

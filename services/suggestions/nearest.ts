@@ -1,13 +1,16 @@
-/** What is longer than this was not mistyped; it also bounds what a comparison costs. */
+/** A longer text was not mistyped; this also limits the cost of a comparison. */
 const maxLength = 64;
-/** A beginning counts from this length on, as `lang` for `language`; it is worth more than a second edit. */
+/** A prefix counts from this length on, such as `lang` for `language`; it ranks before a second edit. */
 const leastBeginning = 3;
 const beginningCost = 1.5;
 
-/** As a name is compared: `timeout_seconds` and `TimeoutSeconds` are `timeoutSeconds`. */
+/** Normalises a name: `timeout_seconds` and `TimeoutSeconds` equal `timeoutSeconds`. */
 const plain = (name: string): string => name.toLowerCase().replaceAll(/[-_ ]/g, '');
 
-/** How many characters must be put in, left out, exchanged or swapped with the next one to make one text of the other. */
+/**
+ * How many characters have to be inserted, deleted, replaced or swapped with the next one to turn one text into the
+ * other.
+ */
 export const editsBetween = (one: string, other: string): number => {
   let before: number[] = [];
   let last: number[] = [];
@@ -28,8 +31,8 @@ export const editsBetween = (one: string, other: string): number => {
 const at = (row: number[], column: number): number => row[column] ?? Number.POSITIVE_INFINITY;
 
 /**
- * How far a name is from the one that was given: 0 for the same but for case and separators, undefined when nobody would take
- * one for the other. Costs at most some thousand steps, whatever is given.
+ * The distance between a name and the given text: 0 for equality except for case and separators, undefined when they
+ * are too different. Costs at most some thousand steps, whatever is given.
  */
 export const farness = (given: string, name: string): number | undefined => {
   if (given.length > maxLength) return undefined;
@@ -37,7 +40,7 @@ export const farness = (given: string, name: string): number | undefined => {
   const shorter = Math.min(one.length, other.length);
   const isBeginning = shorter >= leastBeginning && (one.startsWith(other) || other.startsWith(one));
   const allowed = Math.max(1, Math.floor(shorter / 3));
-  // Each character more or less is an edit.
+  // Each difference in length is an edit.
   const edits = Math.abs(one.length - other.length) > allowed ? Number.POSITIVE_INFINITY : editsBetween(one, other);
   const cost = Math.min(
     edits <= allowed && edits < shorter ? edits : Number.POSITIVE_INFINITY,
@@ -46,7 +49,7 @@ export const farness = (given: string, name: string): number | undefined => {
   return Number.isFinite(cost) ? cost : undefined;
 };
 
-/** The known name that was probably meant, by its spelling or, where one is known, by what else it is called. */
+/** The known name that was probably meant, by its spelling or by a synonym. */
 export const nearest = (
   given: string,
   known: readonly string[],
@@ -62,5 +65,5 @@ export const nearest = (
   return best?.name;
 };
 
-/** What a refusal says behind its words: `; did you mean …?`, or nothing where nothing is near. */
+/** The suffix of an error message: `; did you mean …?`, or nothing without a suggestion. */
 export const didYouMean = (name: string | undefined): string => (name === undefined ? '' : `; did you mean ${name}?`);

@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** What an aborted task has to come to its end. */
+/** How long an aborted task may take to end. */
 const abortMs = 2000;
 
 /**
- * Work that goes on after its request was answered. Its failures are reported, never thrown, and a stopping gateway waits
- * for it: `drain` gives it some time, then aborts `signal`.
+ * Work that continues after its request. Its failures are reported, never thrown, and a stopping gateway waits for it:
+ * `drain` gives it some time, then aborts `signal`.
  */
 export const createBackground = (onError: (what: string, error: unknown) => void) => {
   const tasks = new Set<Promise<unknown>>();
   const controller = new AbortController();
 
-  /** Answers whether the task succeeded. */
+  /** Resolves with whether the task succeeded. */
   const attempt = async (what: string, task: () => Promise<unknown>): Promise<boolean> => {
     try {
       await task();
@@ -31,7 +31,7 @@ export const createBackground = (onError: (what: string, error: unknown) => void
     signal: controller.signal,
     attempt,
     run,
-    /** Begins the task whenever it is called, unless the last one that it has begun still goes on. */
+    /** Returns a function that starts the task unless its previous run is still active. */
     oneAtATime(what: string, task: () => Promise<unknown>): () => void {
       let goesOn = false;
       return () => {

@@ -1,4 +1,4 @@
-/** Lets at most `limit` tasks run at once; the others wait in order. A waiting task whose `signal` fires gives up. */
+/** Lets at most `limit` tasks run at once; the others wait in order. A waiting task whose `signal` aborts gives up. */
 export const createGate = (limit: number) => {
   let running = 0;
   const waiting: (() => void)[] = [];

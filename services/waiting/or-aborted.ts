@@ -1,4 +1,7 @@
-/** Gives up waiting for work that cannot be broken off itself, with the reason of the signal; the work goes on unheard. */
+/**
+ * Stops waiting for work that cannot be aborted itself, with the reason of the signal; the result of the work is
+ * ignored.
+ */
 export const orAborted = <T>(work: Promise<T>, signal: AbortSignal): Promise<T> =>
   new Promise((done, failed) => {
     const giveUp = () => failed(signal.reason);

@@ -1,13 +1,13 @@
 /**
- * Time of the event loop, shared out among all that asks for it in small pieces: who has work that came at once does a piece
- * each time that it is given a turn, so that everything else is served in between.
+ * Time of the event loop, shared among all work that comes in small pieces: each turn allows one piece, so that
+ * everything else is served in between.
  */
 export interface Turns {
-  /** Undefined while there is time left in this turn of the event loop; else a promise of the first turn that is free. */
+  /** Undefined while this turn of the event loop has time left; otherwise a promise of the first free turn. */
   next(): Promise<void> | undefined;
 }
 
-/** Each turn of the event loop has `turnMs` for this work; those that wait are served in the order in which they came. */
+/** Each turn of the event loop has `turnMs` for this work; waiters are served in order. */
 export const createTurns = (turnMs: number): Turns => {
   const line: (() => void)[] = [];
   let endsAt: number | undefined;

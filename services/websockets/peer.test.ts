@@ -29,7 +29,7 @@ describe('the other end of a WebSocket', () => {
     return { peer: createPeer(ws, options), client };
   };
 
-  test('one that gives no sign of life is cut off, one that does stays', async () => {
+  test('is disconnected when it does not reply to pings, and stays otherwise', async () => {
     // Longer than a busy machine keeps this process, in which both ends are, from reading.
     const pingMs = 500;
     const alive = await connect({ pingMs });
@@ -39,7 +39,7 @@ describe('the other end of a WebSocket', () => {
     expect(alive.peer.closed.aborted).toBe(false);
   });
 
-  test('one that reads nothing makes the sender wait, and is then told so and closed', async () => {
+  test('makes the sender wait when it reads nothing, and is then closed with a reason', async () => {
     const { peer, client } = await connect({ stallMs: 200 });
     client.pause();
     const block = Buffer.alloc(64 * 1024);
@@ -58,7 +58,7 @@ describe('the other end of a WebSocket', () => {
     expect([code, reason.toString()]).toEqual([1013, 'It does not take what is sent to it.']);
   });
 
-  test('a slow one gets everything in order', async () => {
+  test('receives everything in order when it is slow', async () => {
     const { peer, client } = await connect({});
     const count = 300;
     let seen = 0;
@@ -136,7 +136,7 @@ describe('the other end of a WebSocket', () => {
     expect(seen.indexOf(count - 1)).toBeGreaterThan(seen.lastIndexOf(0));
   });
 
-  test('one whose messages bring nothing is closed, and what it sent behind them is not handled', async () => {
+  test('is closed after too many useless messages, and later messages are not handled', async () => {
     const { peer, client } = await connect({});
     let handled = 0;
     peer.receive(async () => {

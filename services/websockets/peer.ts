@@ -1,34 +1,38 @@
 import { type RawData, WebSocket } from 'ws';
 import { createTurns } from '../waiting/turns.ts';
 
-/** The other end of a WebSocket, with bounds on time and memory in both directions. */
+/** The other end of a WebSocket, with limits on time and memory in both directions. */
 export interface Peer {
   /** Aborted when the connection is over, however it ended. */
   closed: AbortSignal;
   /**
-   * Sends one message; nothing when the connection is over. While there is no room for more it answers a promise that resolves
-   * when there is, or when the connection is over.
+   * Sends one message; does nothing when the connection is over. When the buffer is full, returns a promise that
+   * resolves when there is room again, or the connection is over.
    */
   send(data: string | Uint8Array): Promise<void> | undefined;
   /**
-   * `handle` is called for one message after the other; while its promise is pending no more is read. When it rejects, the
-   * connection is closed. Messages that come without pause are handled piece by piece, beside what else the process does.
+   * `handle` is called for one message after the other; while its promise is pending nothing more is read. When it
+   * rejects, the connection is closed. Messages that arrive without pause are handled in pieces, so that other work
+   * gets its turn.
    */
   receive(handle: (data: Buffer, isBinary: boolean) => Promise<void> | undefined): void;
-  /** Counts a message that brings nothing. Past 1000 of them in a minute the connection is closed with 1008, and this false. */
+  /** Counts a useless message. Beyond 1000 in a minute the connection is closed with 1008, and this returns false. */
   tolerate(): boolean;
-  /** Closes with a code and a reason, behind what was sent; no more is handled. A peer that does not answer that is cut off. */
+  /**
+   * Closes with a code and a reason, after pending messages; nothing more is handled. A peer that does not reply is
+   * disconnected.
+   */
   close(code: number, reason: string): void;
 }
 
 export interface PeerOptions {
-  /** How often a silent peer is asked for a sign of life. One that gives none until the next time is cut off. */
+  /** How often a silent peer is pinged. A peer that does not reply until the next ping is disconnected. */
   pingMs?: number;
-  /** Time that a peer has to take what waits for it, on top of one second for each 64 KiB of it. */
+  /** How long a peer may take to read pending data, in addition to one second per 64 KiB of it. */
   stallMs?: number;
 }
 
-/** Past this much the sender waits, until it is below a quarter of it. */
+/** Above this mark the sender waits, until less than a quarter of it is pending. */
 const highWaterBytes = 256 * 1024;
 const lowWaterBytes = highWaterBytes / 4;
 const slowestBytesPerMs = 64;
@@ -36,10 +40,10 @@ const maxReasonBytes = 120;
 const maxTolerated = 1000;
 const toleratedMs = 60_000;
 
-/** For the messages of all connections. One that is handled takes far less. */
+/** Shared by the messages of all connections. Handling one message takes far less. */
 const turns = createTurns(10);
 
-/** WebSocket close codes that are used here (RFC 6455 and its registry). */
+/** The WebSocket close codes in use (RFC 6455 and its registry). */
 export const closeCodes = {
   normal: 1000,
   goingAway: 1001,
@@ -50,7 +54,7 @@ export const closeCodes = {
   later: 1013,
 };
 
-/** A Peer on an open WebSocket of either side. */
+/** Creates a Peer on an open WebSocket of either side. */
 export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }: PeerOptions = {}): Peer => {
   const over = new AbortController();
   let room: PromiseWithResolvers<void> | undefined;
@@ -84,7 +88,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
   };
 
   const ping = setInterval(() => {
-    // Behind what waits to be sent a ping would come late: that has a deadline of its own.
+    // A ping after pending data would be late: that data has a deadline of its own.
     if (room || ws.isPaused) return;
     if (!isAlive) return ws.terminate();
     isAlive = false;
@@ -94,7 +98,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
   ws.on('pong', () => {
     isAlive = true;
   });
-  // Frames that break the protocol or are too long: ws closes with the code that says so.
+  // For frames that violate the protocol or are too long, ws closes with the right code.
   ws.on('error', () => {});
   ws.once('close', () => {
     clearInterval(ping);
@@ -117,7 +121,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
       let isBusy = false;
       const workOff = async (first: Promise<void>) => {
         isBusy = true;
-        // What has been read already still comes: at most one chunk of the connection.
+        // Data that was read already still arrives: at most one chunk of the connection.
         ws.pause();
         try {
           await first;
@@ -163,7 +167,7 @@ export const createPeer = (ws: WebSocket, { pingMs = 20_000, stallMs = 15_000 }:
 const toBuffer = (raw: RawData): Buffer =>
   Buffer.isBuffer(raw) ? raw : Array.isArray(raw) ? Buffer.concat(raw) : Buffer.from(raw);
 
-/** At most what a close frame holds, cut between characters. */
+/** The most that a close frame can hold, cut between characters. */
 const toReason = (text: string): string => {
   const bytes = Buffer.from(text).subarray(0, maxReasonBytes);
   return bytes.toString('utf8').replace(/\ufffd+$/, '');
