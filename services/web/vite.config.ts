@@ -5,8 +5,8 @@ import { defineConfig } from 'vite';
 const folder = import.meta.dirname;
 
 /**
- * The page, and the document in which it draws charts. No script and no style stands in them, as their Content-Security-Policies
- * ask.
+ * The page, and the document that draws its charts. They contain no inline scripts and styles, as their
+ * Content-Security-Policies demand.
  */
 export default defineConfig({
   plugins: [react()],

@@ -5,7 +5,10 @@ import { createChats } from './chats.ts';
 import { createFiles } from './files.ts';
 import { createTerminals } from './terminals.ts';
 
-/** The agent that serves this page. Without a key it knows its visitor by a cookie that no script can read. */
+/**
+ * The agent that serves this page. Without a key, the agent identifies its visitor by a cookie that scripts cannot
+ * read.
+ */
 export const createAgentClient = (key: string | null, doFetch: typeof fetch) => {
   const transport = createTransport({ url: '', retries: 2, fetch: doFetch, ...(key !== null && { key }) });
   return {

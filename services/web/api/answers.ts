@@ -9,14 +9,14 @@ import {
   type Transport,
 } from '#contract';
 
-/** `start` comes again when the answer is told anew, from its beginning. */
+/** `start` comes again when the answer is sent anew from its beginning. */
 const counting = {
   position: ({ seq }: AnswerEvent) => seq,
   isRepeated: ({ type, seq }: AnswerEvent, seen: number) => type !== 'start' && seq <= seen,
   isLast: ({ type }: AnswerEvent) => type === 'done',
 };
 
-/** Questions and their answers, as events up to `done`. A stream that is cut is taken up again. */
+/** Asks questions and streams their answers up to `done`. A stream that is cut is resumed. */
 export const createAnswers = (transport: Transport) => {
   const eventsOf = (chat: string, message: string, after: number | undefined, signal: AbortSignal) =>
     transport.open({
@@ -50,7 +50,7 @@ export const createAnswers = (transport: Transport) => {
       }
     },
 
-    /** An answer that is being made, from its beginning. */
+    /** Follows a running answer from its beginning. */
     follow: (chat: string, message: string, signal: AbortSignal): AsyncGenerator<AnswerEvent, void, undefined> =>
       followEvents({
         schema: answerEventSchema,

@@ -8,9 +8,9 @@ import {
   type Transport,
 } from '#contract';
 
-/** Code that a person runs, without any model. */
+/** Code that a person runs, without a model. */
 export const createCells = (transport: Transport) => ({
-  /** Runs it. The events come up to `done`; by the id it is interrupted. */
+  /** Runs a cell. Resolves with the events up to `done`, and the id by which it is interrupted. */
   async run(chat: string, cell: CreateCell): Promise<{ id: string; events: AsyncIterable<ExecutionEvent> }> {
     const response = await transport.open({
       method: 'POST',
@@ -25,7 +25,7 @@ export const createCells = (transport: Transport) => ({
   interrupt: (chat: string, execution: string): Promise<void> =>
     transport.done({ method: 'POST', path: pathOf('chats', chat, 'cells', execution, 'interrupt') }),
 
-  /** Answers what `input()` asked for. */
+  /** Replies to `input()`. */
   input: (chat: string, execution: string, text: string): Promise<void> =>
     transport.done({ method: 'POST', path: pathOf('chats', chat, 'cells', execution, 'input'), json: { text } }),
 });

@@ -10,9 +10,9 @@ import {
   type UpdateChat,
 } from '#contract';
 
-/** The chats of whoever asks. */
+/** The reader's chats. */
 export const createChats = (transport: Transport) => ({
-  /** The newest first; `cursor` goes on from the last page. */
+  /** Newest first; `cursor` continues after the last page. */
   list: (cursor?: string) => transport.json(chatPageSchema, { path: pathOf('chats'), query: { limit: 50, cursor } }),
 
   create: (chat: CreateChat): Promise<Chat> =>
@@ -23,10 +23,10 @@ export const createChats = (transport: Transport) => ({
   update: (chat: string, change: UpdateChat): Promise<Chat> =>
     transport.json(chatSchema, { method: 'PATCH', path: pathOf('chats', chat), json: change }),
 
-  /** Ends it with its box and its files. */
+  /** Deletes a chat with its box and its files. */
   delete: (chat: string): Promise<void> => transport.done({ method: 'DELETE', path: pathOf('chats', chat) }),
 
-  /** All its messages, the oldest first. */
+  /** Resolves with all messages, oldest first. */
   async messages(chat: string): Promise<Message[]> {
     const call = { path: pathOf('chats', chat, 'messages'), query: { limit: 200 } };
     return await Array.fromAsync(transport.items(messagePageSchema, call));

@@ -25,7 +25,10 @@ export const createFiles = (transport: Transport, key: string | null) => ({
   delete: (chat: string, path: string): Promise<void> =>
     transport.done({ method: 'DELETE', path: filePath(chat, path) }),
 
-  /** Sends one file as it is; `precondition_failed` where its name is taken. `fetch` tells nothing of its progress, so this is an XMLHttpRequest. */
+  /**
+   * Uploads one file; rejects with `precondition_failed` when its name is taken. `fetch` reports no upload progress, so
+   * this is an XMLHttpRequest.
+   */
   upload: (chat: string, path: string, file: Blob, { signal, onProgress }: UploadOptions): Promise<Uploaded> =>
     new Promise((resolve, reject) => {
       const request = new XMLHttpRequest();
@@ -37,8 +40,8 @@ export const createFiles = (transport: Transport, key: string | null) => ({
       request.onerror = () => reject(new CodeBoxError('unavailable', 'The upload broke off.'));
       request.onabort = () => reject(signal.reason);
       request.onload = () => {
-        const answer = uploadedSchema.safeParse(asJson(request.responseText));
-        if (request.status < 300 && answer.success) return resolve(answer.data);
+        const uploaded = uploadedSchema.safeParse(asJson(request.responseText));
+        if (request.status < 300 && uploaded.success) return resolve(uploaded.data);
         const problem = problemSchema.safeParse(asJson(request.responseText)).data;
         reject(
           new CodeBoxError(problem?.code ?? 'internal', problem?.detail ?? `The upload failed (${request.status}).`),
@@ -53,7 +56,7 @@ const asJson = (text: string): unknown => {
   try {
     return JSON.parse(text);
   } catch {
-    // What a proxy before the agent says: the status tells enough.
+    // The body comes from a proxy before the agent: the status says enough.
     return undefined;
   }
 };

@@ -1,4 +1,4 @@
-/** What this tab keeps until it is closed. */
+/** Values that this tab keeps until it is closed. */
 export const kept = (name: string) => ({
   get: (): string | null => sessionStorage.getItem(name),
   set: (value: string | null): void => {
@@ -7,8 +7,8 @@ export const kept = (name: string) => ({
   },
 });
 
-/** The CodeBox key, where the agent asks for one. */
+/** The CodeBox key, when the agent asks for one. */
 export const keptKey = kept('codebox-key');
 
-/** The reader's own key for the models of one provider; it goes with questions to these and nowhere else. */
+/** The reader's own key for the models of one provider; it is sent with questions to these models only. */
 export const keptModelKey = (provider: string) => kept(`codebox-model-key ${provider}`);

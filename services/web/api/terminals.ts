@@ -1,7 +1,7 @@
 import { chatTicketSchema, openSocket, pathOf, type Socket, type Transport } from '#contract';
 
 export interface TerminalRequest {
-  /** One that runs, to be attached to; null starts one. */
+  /** A running terminal to attach to; null starts a new one. */
   terminal: string | null;
   cols: number;
   rows: number;

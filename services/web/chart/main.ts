@@ -2,19 +2,21 @@ import type { Chart } from './chart.ts';
 import './chart.css';
 
 const element = document.getElementById('chart');
-const tell = (message: { type: 'ready' } | { type: 'height'; height: number } | { type: 'failed'; detail: string }) =>
+const report = (message: { type: 'ready' } | { type: 'height'; height: number } | { type: 'failed'; detail: string }) =>
   parent.postMessage(message, '*');
 
-/** Draws the one chart that this document is for. Its data is hostile: the document has no origin and loads the page's code only. */
+/**
+ * Draws the one chart of this document. Its data is hostile: the document has no origin and loads only the page's code.
+ */
 const show = async ({ kind, figure, isDark }: Chart) => {
   if (element === null) return;
   document.documentElement.style.colorScheme = isDark ? 'dark' : 'light';
   try {
     const { draw } = kind === 'plotly' ? await import('./plotly.ts') : await import('./vega.ts');
     await draw(element, figure, isDark);
-    new ResizeObserver(() => tell({ type: 'height', height: element.scrollHeight })).observe(element);
+    new ResizeObserver(() => report({ type: 'height', height: element.scrollHeight })).observe(element);
   } catch (error) {
-    tell({ type: 'failed', detail: error instanceof Error ? error.message : String(error) });
+    report({ type: 'failed', detail: error instanceof Error ? error.message : String(error) });
   }
 };
 
@@ -24,4 +26,4 @@ const listen = ({ source, data }: MessageEvent<Chart>) => {
   void show(data);
 };
 addEventListener('message', listen);
-tell({ type: 'ready' });
+report({ type: 'ready' });

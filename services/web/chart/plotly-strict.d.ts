@@ -1,5 +1,5 @@
 declare module 'plotly.js-strict-dist-min' {
-  /** Draws a figure; its layout is taken as it is. */
+  /** Draws a figure, with its layout unchanged. */
   export function newPlot(
     element: HTMLElement,
     figure: { data?: unknown; layout?: object; frames?: unknown; config?: object },

@@ -15,7 +15,7 @@ const darkLayout = {
   yaxis: axis,
 };
 
-/** Plotly's own template on the ground of a dark page; one that the code has chosen stays. */
+/** Plotly's default template, adapted to a dark page; a template that the code chose stays. */
 const themed = (layout: NonNullable<Figure['layout']>, isDark: boolean): object => {
   const was = layout.template?.layout ?? {};
   const isUsual = was.paper_bgcolor === undefined || was.paper_bgcolor === 'white';
@@ -27,7 +27,7 @@ const themed = (layout: NonNullable<Figure['layout']>, isDark: boolean): object 
   return { ...layout, template: { ...layout.template, layout: { ...was, ...Object.fromEntries(mixed) } } };
 };
 
-/** Draws a figure as Plotly's Python library writes it. */
+/** Draws a figure in the form of Plotly's Python library. */
 export const draw = async (element: HTMLElement, figure: object, isDark: boolean): Promise<void> => {
   const { data, layout = {}, frames }: Figure = figure;
   const config = { responsive: true, displaylogo: false };

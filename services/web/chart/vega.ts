@@ -7,7 +7,7 @@ const dark = {
   background: 'transparent',
   title: { color: text, subtitleColor: text },
   style: { 'guide-label': { fill: text }, 'guide-title': { fill: text } },
-  // What is black unless it is told otherwise.
+  // Elements that are black by default.
   text: { color: text },
   rule: { color: text },
   view: { stroke: faint },
@@ -17,10 +17,10 @@ const dark = {
 const isLite = (figure: object): figure is TopLevelSpec =>
   '$schema' in figure && String(figure.$schema).includes('/vega-lite/');
 
-/** Draws a specification of Vega-Lite or Vega. Its expressions are interpreted: nothing of it is run as code. */
+/** Draws a specification of Vega-Lite or Vega. Its expressions are interpreted, never run as code. */
 export const draw = async (element: HTMLElement, figure: object, isDark: boolean): Promise<void> => {
   const config = isDark ? dark : {};
-  // What is no specification fails here, and is told.
+  // An invalid specification fails here, and the error is reported.
   const runtime = isLite(figure)
     ? parse(compile(figure, { config }).spec, {}, { ast: true })
     : parse(figure as Spec, config, { ast: true });

@@ -8,7 +8,7 @@ import { useStore } from '../state/store.ts';
 import { Login } from './login.tsx';
 import { Shell } from './shell.tsx';
 
-/** The whole page: it asks for a key where the agent wants one. */
+/** The whole page; it asks for a key when the agent needs one. */
 export const App = () => {
   const [key, setKey] = useState(keptKey.get);
   const [connection] = useState(createConnection);

@@ -19,7 +19,7 @@ const GoneFile = ({ path, name }: Attachment) => (
   </span>
 );
 
-/** Files with their size, to be downloaded; what was deleted since is struck out. */
+/** Files with their size and a download link; files that were deleted since are struck out. */
 export const AttachmentList = ({ files, label }: { files: readonly Attachment[]; label: string }) =>
   files.length === 0 ? null : (
     <ul className="attachments" aria-label={label}>

@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from 'react';
 import type { Cell } from '../state/notebook.ts';
 
-/** What a program asks for while it runs. */
+/** An input field for a program that waits for input. */
 export const CellInput = ({
   prompt,
   onAnswer,

@@ -11,7 +11,7 @@ export interface CellProps {
   number: number;
   languages: readonly string[];
   notebook: Notebook;
-  /** Goes on to the next cell. */
+  /** Moves on to the next cell. */
   onNext: () => void;
 }
 
@@ -22,7 +22,7 @@ const stateText = ({ state, status, durationMs, fault }: Cell): string => {
   return `${runText(status ?? 'lost')}${durationMs === null ? '' : ` in ${durationText(durationMs)}`}`;
 };
 
-/** One cell: its code, and what came of it. Shift+Enter runs it and goes on, Ctrl+Enter runs it. */
+/** One cell: its code and its output. Shift+Enter runs it and moves on, Ctrl+Enter runs it. */
 export const CellView = memo(({ cell, number, languages, notebook, onNext }: CellProps) => {
   const isRunning = cell.state === 'running' || cell.state === 'starting';
   const run = () => void notebook.run(cell.id);

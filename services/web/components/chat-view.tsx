@@ -8,7 +8,7 @@ import { Icon } from './icon.tsx';
 import { MessageView } from './message.tsx';
 import { Welcome } from './welcome.tsx';
 
-/** So near to the end, in pixels, is there; and so near arrives there by scrolling down. */
+/** In pixels: within `atEnd` the list counts as scrolled to its end; scrolling down to within `nearEnd` jumps there. */
 const atEnd = 2;
 const nearEnd = 80;
 const freshenMs = 30_000;
@@ -20,16 +20,16 @@ export interface ChatViewProps {
   onNotebook: () => void;
 }
 
-/** The conversation and where it goes on. */
+/** The conversation and the composer. */
 export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps) => {
   const { entries, isLoading, isAnswering, fault } = useStore(workspace.conversation.store);
   const list = useRef<HTMLDivElement>(null);
   const input = useRef<HTMLTextAreaElement>(null);
-  /** Whether the end is followed, and where the list stood when that was last decided. */
+  /** Whether the view follows the end, and the scroll position when that was last decided. */
   const follow = useRef({ isAtEnd: true, top: 0 });
   const [isAway, setAway] = useState(false);
   const [isDropping, setDropping] = useState(false);
-  const model = chosenModel(models, useStore(workspace.manner).model);
+  const model = chosenModel(models, useStore(workspace.questionOptions).model);
   const [, setKeys] = useState(0);
 
   const toEnd = useCallback(() => {
@@ -38,7 +38,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
     current.scrollTo({ top: current.scrollHeight });
     follow.current = { isAtEnd: true, top: current.scrollTop };
   }, []);
-  // Pictures and frames grow after they were drawn: whoever is at the end stays there.
+  // Pictures and frames grow after they were drawn: a reader at the end stays at the end.
   useEffect(() => {
     const { current } = list;
     if (!current?.firstElementChild) return;
@@ -51,7 +51,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
     const timer = setInterval(() => void workspace.freshen(), freshenMs);
     return () => clearInterval(timer);
   }, [workspace]);
-  // A question brings its reader to the end, and so does why there is none.
+  // A new question scrolls to the end, and so does an error.
   const count = entries.length;
   useEffect(() => {
     if (count > 0 || fault !== null) toEnd();
@@ -62,7 +62,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
     if (current === null) return;
     const { isAtEnd, top } = follow.current;
     const away = current.scrollHeight - current.scrollTop - current.clientHeight;
-    // What grows moves the end away before a scroll to it is told: only who scrolls up leaves it.
+    // Growing content moves the end before the scroll event arrives: only scrolling up leaves the end.
     const next = current.scrollTop < top ? away < atEnd : isAtEnd || away < nearEnd;
     follow.current = { isAtEnd: next, top: current.scrollTop };
     setAway(!next);

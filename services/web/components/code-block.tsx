@@ -15,7 +15,7 @@ const stateText = ({ state, status, durationMs }: CodePart): string => {
   return `${runText(status ?? 'ok')}${time}`;
 };
 
-/** Code that a model wrote, with what came of it. */
+/** Code that a model wrote, with its output. */
 export const CodeBlock = memo(({ part, onDecide }: { part: CodePart; onDecide: (approved: boolean) => void }) => (
   // biome-ignore lint/a11y/useSemanticElements: no form fields, which a fieldset is for.
   <div className="code-block" role="group" aria-label={`${languageText(part.language)} code`} data-state={part.state}>

@@ -7,13 +7,13 @@ import { CopyButton } from './copy-button.tsx';
 /** Longer code is shown without colours. */
 const maxColoured = 50_000;
 
-/** The pieces of the code, null until they are there. */
+/** The tokens of the code; null until they are available. */
 const useTokens = (code: string, language: string): ThemedToken[][] | null => {
   const [tokens, setTokens] = useState<{ code: string; lines: ThemedToken[][] } | null>(null);
   useEffect(() => {
     if (code.length > maxColoured) return;
     let isWanted = true;
-    // Code that still comes is coloured when it pauses; without the colours it is as readable.
+    // Code that is still arriving is coloured when it pauses; it is readable without colours.
     const timer = setTimeout(() => {
       import('./highlight.ts')
         .then(({ highlight }) => highlight(code, language))
@@ -30,7 +30,7 @@ const useTokens = (code: string, language: string): ThemedToken[][] | null => {
   return tokens !== null && tokens.code === code ? tokens.lines : null;
 };
 
-/** The code itself, coloured as soon as it can be. */
+/** The code itself, coloured as soon as possible. */
 export const Tokens = ({ code, language }: { code: string; language: string }) => {
   const lines = useTokens(code, language);
   if (lines === null) return code;
@@ -47,7 +47,7 @@ export const Tokens = ({ code, language }: { code: string; language: string }) =
   ));
 };
 
-/** A block of code with its language, to be copied. */
+/** A block of code with its language and a copy button. */
 export const CodeText = memo(({ code, language }: { code: string; language: string }) => (
   <div className="code-text">
     <div className="code-head">

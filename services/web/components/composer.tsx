@@ -7,27 +7,27 @@ import { ModelPicker } from './model-picker.tsx';
 import { UploadList } from './upload-list.tsx';
 
 export interface ComposerProps {
-  /** Where is written. */
+  /** The text field. */
   ref: RefObject<HTMLTextAreaElement | null>;
   workspace: Workspace;
   models: readonly Model[];
   canAsk: boolean;
   isAnswering: boolean;
-  /** A key of the reader's own was given or taken away. */
+  /** Called when the reader has added or removed a key. */
   onModelKey: () => void;
 }
 
-/** Where questions are written. Enter sends, Shift+Enter begins a line, Escape stops the answer. */
+/** The field for questions. Enter sends, Shift+Enter starts a new line, Escape stops the answer. */
 export const Composer = ({ ref: input, workspace, models, canAsk, isAnswering, onModelKey }: ComposerProps) => {
   const text = useStore(workspace.text);
-  const manner = useStore(workspace.manner);
+  const questionOptions = useStore(workspace.questionOptions);
   const uploads = useStore(workspace.uploads.store);
   const picker = useRef<HTMLInputElement>(null);
   const isUploading = uploads.some(({ done, fault }) => done === null && fault === null);
   const hasFiles = uploads.some(({ done }) => done !== null);
   const canSend = canAsk && !isAnswering && !isUploading && (text.trim() !== '' || hasFiles);
 
-  // A phone would put its keyboard before everything.
+  // On a phone, the keyboard would cover everything.
   useEffect(() => {
     if (matchMedia('(pointer: fine)').matches) input.current?.focus();
   }, [input]);
@@ -94,14 +94,14 @@ export const Composer = ({ ref: input, workspace, models, canAsk, isAnswering, o
         </button>
         <ModelPicker
           models={models}
-          chosen={manner.model}
+          chosen={questionOptions.model}
           onChoose={(model) => void workspace.choose({ model })}
           onKey={onModelKey}
         />
         <label className="toggle" title="Code waits until you approve it">
           <input
             type="checkbox"
-            checked={manner.approval === 'always'}
+            checked={questionOptions.approval === 'always'}
             onChange={(event) => void workspace.choose({ approval: event.target.checked ? 'always' : 'never' })}
           />
           <Icon name="shield" />
@@ -125,7 +125,7 @@ export const Composer = ({ ref: input, workspace, models, canAsk, isAnswering, o
         )}
       </div>
       <p className="visually-hidden" role="status">
-        {isAnswering ? 'The answer is being made.' : ''}
+        {isAnswering ? 'The answer is being generated.' : ''}
       </p>
     </form>
   );

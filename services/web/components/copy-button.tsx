@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { Icon } from './icon.tsx';
 
-/** Copies text; says for a moment that it did. */
+/** Copies text and confirms it for a moment. */
 export const CopyButton = ({ text }: { text: string }) => {
   const [isDone, setDone] = useState(false);
   const copy = async () => {

@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useId, useRef } from 'react';
 
-/** A question before everything else. Escape and a click beside it close it; the focus goes back to where it was. */
+/** A modal dialog. Escape and a click outside close it; the focus returns to where it was. */
 export const Dialog = ({ title, children, onClose }: { title: string; children: ReactNode; onClose: () => void }) => {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
@@ -22,7 +22,7 @@ export const Dialog = ({ title, children, onClose }: { title: string; children: 
   );
 };
 
-/** Asks before something is gone for good. */
+/** Asks for confirmation before something is deleted for good. */
 export const Confirm = ({
   title,
   text,

@@ -16,7 +16,7 @@ export interface FilesPanelProps {
   onClose: () => void;
 }
 
-/** The folders above a path, itself last. */
+/** The folders on the way to a path, including the path itself. */
 const trailOf = (path: string): { name: string; path: string }[] => {
   const names = path === '' ? [] : path.split('/');
   return [
@@ -25,7 +25,7 @@ const trailOf = (path: string): { name: string; path: string }[] => {
   ];
 };
 
-/** The files of the chat's computer: to be looked through, brought, taken and deleted. */
+/** The files of the chat's computer: browse, upload, download and delete. */
 export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
   const chat = useStore(workspace.chat);
   const { isAnswering } = useStore(workspace.conversation.store);
@@ -112,7 +112,7 @@ export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
       {entries === null && fault === null && <p className="hint">Loading …</p>}
       {entries?.length === 0 && fault === null && (
         <p className="hint">
-          {path === '' ? 'There are no files yet. Drop some here, or let code make them.' : 'This folder is empty.'}
+          {path === '' ? 'There are no files yet. Drop some here, or let code create them.' : 'This folder is empty.'}
         </p>
       )}
       {fault !== null && (
@@ -141,7 +141,11 @@ export const FilesPanel = ({ client, workspace, onClose }: FilesPanelProps) => {
       {removed !== null && (
         <Confirm
           title={`Delete ${removed.name}?`}
-          text={removed.type === 'directory' ? 'The folder goes with all that is in it.' : 'It cannot be brought back.'}
+          text={
+            removed.type === 'directory'
+              ? 'The folder is deleted with all its contents.'
+              : 'The file cannot be restored.'
+          }
           action="Delete"
           onConfirm={() => void remove(removed)}
           onClose={() => setRemoved(null)}

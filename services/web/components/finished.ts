@@ -1,6 +1,6 @@
 /**
- * Markdown in two: paragraphs that nothing which follows can change any more, and the rest. It is cut at the last empty line that
- * stands outside of a code fence.
+ * Splits Markdown into paragraphs that later text cannot change, and the rest. The cut is at the last empty line
+ * outside a code fence.
  */
 export const splitFinished = (text: string): [finished: string, rest: string] => {
   let cut = 0;

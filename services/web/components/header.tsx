@@ -13,7 +13,7 @@ export interface HeaderProps {
   onFiles: () => void;
 }
 
-/** What is shown, and the ways to look at it. */
+/** The title, and buttons for the views and panels. */
 export const Header = ({ title, view, isMenuOpen, isFilesOpen, onView, onMenu, onFiles }: HeaderProps) => (
   <header className="header">
     <button

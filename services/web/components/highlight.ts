@@ -24,7 +24,7 @@ const isGrammar = (name: string): name is Grammar => Object.hasOwn(grammars, nam
 
 let highlighter: Promise<HighlighterCore> | undefined;
 
-/** The code in coloured pieces, line by line; null for a language that is not known here. */
+/** Splits the code into coloured tokens, line by line; null for an unsupported language. */
 export const highlight = async (code: string, language: string): Promise<ThemedToken[][] | null> => {
   const name = aliases[language] ?? language;
   if (!isGrammar(name)) return null;

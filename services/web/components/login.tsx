@@ -1,7 +1,7 @@
 import { type FormEvent, useState } from 'react';
 import { Logo } from './logo.tsx';
 
-/** Asks for a CodeBox key; it is kept until the tab is closed. */
+/** Asks for a CodeBox key, which is kept until the tab is closed. */
 export const Login = ({ wasRefused, onEnter }: { wasRefused: boolean; onEnter: (key: string) => void }) => {
   const [key, setKey] = useState('');
   const submit = (event: FormEvent) => {

@@ -9,7 +9,7 @@ import { splitFinished } from './finished.ts';
 
 const plugins = [remarkGfm];
 
-/** Files of the chat; everything else is elsewhere. */
+/** Whether the URL is a file of the chat. */
 const isOwn = (url: string): boolean => url.startsWith('/v1/files/');
 
 const languageOf = (className: string | undefined): string => /language-([\w-]+)/.exec(className ?? '')?.[1] ?? 'text';
@@ -25,7 +25,7 @@ const Outward = ({ href, children }: { href: string; children: ReactNode }) =>
     </a>
   );
 
-/** To a footnote and back, in the same text: the address of the page names a chat, so it stays. */
+/** Scrolls to a footnote and back within the text: the URL of the page names a chat and must not change. */
 const goWithin = (event: MouseEvent<HTMLAnchorElement>) => {
   event.preventDefault();
   const link = event.currentTarget;
@@ -38,7 +38,7 @@ const goWithin = (event: MouseEvent<HTMLAnchorElement>) => {
 
 const components: Components = {
   a: ({ node: _, href = '', children, ...rest }) => {
-    // What is refused as an address has none left.
+    // A refused URL is empty.
     if (href === '') return children;
     if (href.startsWith('#'))
       return (
@@ -48,13 +48,13 @@ const components: Components = {
       );
     return <Outward href={href}>{children}</Outward>;
   },
-  // A picture from elsewhere would tell its server who reads: it is a link.
+  // A picture from another server would reveal the reader to it, so it becomes a link.
   img: ({ src, alt }) => {
     const url = typeof src === 'string' ? src : '';
     if (isOwn(url)) return <img src={url} alt={alt ?? ''} />;
     return url === '' ? alt : <Outward href={url}>{alt || url}</Outward>;
   },
-  // Of a list of tasks; nothing else becomes one.
+  // Check boxes of task lists; there are no other inputs.
   input: ({ checked }) => <input type="checkbox" checked={checked} disabled aria-label={checked ? 'Done' : 'To do'} />,
   pre: ({ children }) => children,
   code: ({ className, children }) => {
@@ -77,7 +77,7 @@ const components: Components = {
   ),
 };
 
-/** What reads formulas, loaded with the first text that may have one; none until it is there. */
+/** The plugins for formulas, loaded with the first text that may contain one; empty until then. */
 const useMathPlugins = (isNeeded: boolean): PluggableList => {
   const [loaded, setLoaded] = useState<PluggableList>([]);
   useEffect(() => {
@@ -100,7 +100,10 @@ const Block = memo(({ text }: { text: string }) => {
   );
 });
 
-/** Markdown of a model, which is hostile: no HTML of it is taken. While it comes, what is finished is not drawn again. */
+/**
+ * Markdown of a model, which is hostile: its HTML is ignored. While text arrives, finished paragraphs are not drawn
+ * again.
+ */
 export const Markdown = memo(({ text, isLive = false }: { text: string; isLive?: boolean }) => {
   const [finished, rest] = isLive ? splitFinished(text) : [text, ''];
   return (

@@ -5,7 +5,7 @@ import { CodeBlock } from './code-block.tsx';
 import { Icon } from './icon.tsx';
 import { Markdown } from './markdown.tsx';
 
-/** So long nothing comes of an answer before that is told. */
+/** How long nothing may arrive before the reader is informed. */
 const longMs = 15_000;
 
 export interface MessageProps {
@@ -51,10 +51,10 @@ const PartView = ({
 
 const ends: Partial<Record<Entry['status'], string>> = {
   stopped: 'You stopped this answer.',
-  limit: 'This answer was ended because it came to no end by itself.',
+  limit: 'This answer was ended because it did not finish by itself.',
 };
 
-/** Nothing comes at the moment. It says so in words when that takes long. */
+/** Shows that nothing arrives at the moment, and says so when that takes long. */
 const Thinking = () => {
   const [isLong, setLong] = useState(false);
   useEffect(() => {
@@ -63,7 +63,7 @@ const Thinking = () => {
   }, []);
   return (
     <p className="thinking">
-      <span className="visually-hidden">The answer is being made</span>
+      <span className="visually-hidden">The answer is being generated</span>
       <span className="dots" aria-hidden="true">
         <i />
         <i />

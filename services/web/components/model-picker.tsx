@@ -7,10 +7,10 @@ import { Icon } from './icon.tsx';
 
 export interface ModelPickerProps {
   models: readonly Model[];
-  /** Null for the default one. */
+  /** Null for the default model. */
   chosen: string | null;
   onChoose: (model: string | null) => void;
-  /** A key was given or taken away. */
+  /** Called when a key was added or removed. */
   onKey: () => void;
 }
 
@@ -48,7 +48,7 @@ const ModelKey = ({ provider, onClose }: { provider: string; onClose: () => void
   );
 };
 
-/** Which model is asked, and with whose key. */
+/** Chooses the model, and the key for it. */
 export const ModelPicker = ({ models, chosen, onChoose, onKey }: ModelPickerProps) => {
   const [isOpen, setOpen] = useState(false);
   const current = chosenModel(models, chosen);

@@ -8,7 +8,7 @@ import { Icon } from './icon.tsx';
 
 const usual = ['python', 'javascript', 'bash'];
 
-/** Cells of code that the reader runs, without any model. */
+/** Cells of code that the reader runs, without a model. */
 export const NotebookView = ({ workspace, info }: { workspace: Workspace; info: AgentInfo | null }) => {
   const cells = useStore(workspace.notebook.store);
   const list = useRef<HTMLOListElement>(null);

@@ -4,11 +4,11 @@ export interface PictureProps {
   url: string;
   name: string;
   alt: string;
-  /** The data of a chart, to be downloaded. */
+  /** The URL of a chart's data for download. */
   chartUrl: string | null;
 }
 
-/** A picture that code has made. */
+/** A picture that code has produced. */
 export const Picture = ({ url, name, alt, chartUrl }: PictureProps) => (
   <figure className="picture">
     <img src={url} alt={alt} loading="lazy" />

@@ -19,7 +19,7 @@ export interface ShellProps {
   onLeave: (() => void) | null;
 }
 
-/** The frame around everything: chats at the left, the chosen one in the middle, its files at the right. */
+/** The frame of the page: chats on the left, the chosen one in the middle, its files on the right. */
 export const Shell = ({ client, session, onLeave }: ShellProps) => {
   const { info, models, fault } = useStore(session.store);
   const isLost = useStore(session.isLost);
@@ -29,13 +29,13 @@ export const Shell = ({ client, session, onLeave }: ShellProps) => {
   const [isMenuOpen, setMenuOpen] = useState(false);
   const [isFilesOpen, setFilesOpen] = useState(false);
   const main = useRef<HTMLElement>(null);
-  // Without any model there is nobody to chat with: the page opens where code is run by hand.
+  // Without a model there is nobody to chat with, so the page opens with the notebook.
   const view: View = route.view ?? (info !== null && !info.hasModel ? 'notebook' : 'chat');
 
   useEffect(() => {
     document.title = chat === null ? 'CodeBox' : `${chatTitle(chat)} · CodeBox`;
   }, [chat]);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another place closes the drawers.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: navigating closes the drawers.
   useEffect(() => setMenuOpen(false), [route.chat, route.view]);
   useEffect(() => {
     if (!isMenuOpen) return;

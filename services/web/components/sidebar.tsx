@@ -49,7 +49,7 @@ export interface SidebarProps {
   onLeave: (() => void) | null;
 }
 
-/** All chats, the newest first. */
+/** All chats, newest first. */
 export const Sidebar = ({ session, current, onClose, onLeave }: SidebarProps) => {
   const { chats, nextCursor, phase } = useStore(session.store);
   const [renamed, setRenamed] = useState<Chat | null>(null);
@@ -84,7 +84,9 @@ export const Sidebar = ({ session, current, onClose, onLeave }: SidebarProps) =>
                 aria-current={chat.id === current ? 'page' : undefined}
                 title={chatTitle(chat)}
               >
-                {chat.running !== null && <span className="pulse" role="img" aria-label="An answer is being made" />}
+                {chat.running !== null && (
+                  <span className="pulse" role="img" aria-label="An answer is being generated" />
+                )}
                 <span className="chat-title">{chatTitle(chat)}</span>
               </a>
               <button
@@ -130,7 +132,7 @@ export const Sidebar = ({ session, current, onClose, onLeave }: SidebarProps) =>
       {removed !== null && (
         <Confirm
           title="Delete this chat?"
-          text={`“${chatTitle(removed)}” goes with its computer: its messages, files and pictures cannot be brought back.`}
+          text={`“${chatTitle(removed)}” is deleted with its computer: its messages, files and pictures cannot be restored.`}
           action="Delete"
           onConfirm={() => void remove(removed)}
           onClose={() => setRemoved(null)}

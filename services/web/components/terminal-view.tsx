@@ -4,7 +4,7 @@ import type { Workspace } from '../state/workspace.ts';
 
 const Terminal = lazy(() => import('./terminal.tsx').then(({ Terminal }) => ({ default: Terminal })));
 
-/** A shell in the chat's computer. What draws it is loaded when it is first looked at. */
+/** A shell in the chat's computer. The terminal emulator is loaded when it is first shown. */
 export const TerminalView = ({ client, workspace }: { client: AgentClient; workspace: Workspace }) => {
   const [round, setRound] = useState(0);
   const [end, setEnd] = useState<string | null>(null);

@@ -15,11 +15,11 @@ const newsSchema = z.discriminatedUnion('type', [ready.extend({ terminal: z.stri
 export interface TerminalProps {
   client: AgentClient;
   workspace: Workspace;
-  /** Told why it has ended. */
+  /** Called with the reason when it has ended. */
   onEnd: (text: string) => void;
 }
 
-/** Connects a screen to a shell until that ends; a shell that this tab has had before is taken up again. */
+/** Connects a screen to a shell until that ends; a shell that this tab used before is attached again. */
 const connect = async (screen: Screen, { client, workspace }: TerminalProps, signal: AbortSignal): Promise<string> => {
   const chat = await workspace.ensureChat();
   const known = kept(`codebox-terminal-${chat}`);
@@ -50,7 +50,7 @@ const connect = async (screen: Screen, { client, workspace }: TerminalProps, sig
   return 'The connection was closed.';
 };
 
-/** A terminal: its colours are dark in every theme, as the programs in it expect. */
+/** A terminal: its colours are dark in every theme, as its programs expect. */
 export const Terminal = (props: TerminalProps) => {
   const place = useRef<HTMLDivElement>(null);
   // biome-ignore lint/correctness/useExhaustiveDependencies: one screen for as long as it is shown.

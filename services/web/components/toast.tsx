@@ -1,6 +1,6 @@
 import { Icon } from './icon.tsx';
 
-/** Something that went wrong beside what the reader does. */
+/** Reports an error that is unrelated to the reader's current action. */
 export const Toast = ({ text, onClose }: { text: string; onClose: () => void }) => (
   <div className="toast" role="alert">
     <Icon name="warning" />

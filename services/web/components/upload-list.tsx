@@ -7,7 +7,7 @@ const stateText = ({ done, fault, share, sizeBytes }: Upload): string => {
   return done === null ? `${Math.floor(share * 100)} %` : bytesText(sizeBytes);
 };
 
-/** Files on their way, each with its progress, to be taken away. */
+/** Uploads with their progress, which can be removed. */
 export const UploadList = ({ uploads, onRemove }: { uploads: readonly Upload[]; onRemove: (id: string) => void }) =>
   uploads.length === 0 ? null : (
     <ul className="uploads" aria-label="Files of this message">

@@ -6,7 +6,7 @@ const ideas = [
   'What is in the file that I upload? Summarise it with a chart.',
 ];
 
-/** What stands where there are no messages yet. `hint` tells what to set when there is no model to ask. */
+/** Shown while there are no messages. `hint` says what to set when no model is configured. */
 export const Welcome = ({
   hint,
   onIdea,

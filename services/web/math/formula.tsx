@@ -1,6 +1,6 @@
 import { useEffect, useRef } from 'react';
 
-/** A formula in TeX. Until it is drawn, and where it cannot be, it stands as it is written. */
+/** A formula in TeX. Until it is drawn, or when it cannot be drawn, its source is shown. */
 export const Formula = ({ tex, isBlock }: { tex: string; isBlock: boolean }) => {
   const element = useRef<HTMLSpanElement>(null);
   useEffect(() => {
@@ -13,7 +13,7 @@ export const Formula = ({ tex, isBlock }: { tex: string; isBlock: boolean }) => 
       isWanted = false;
     };
   }, [tex, isBlock]);
-  // Another formula is another element: what was drawn is not React's.
+  // A different formula needs a new element: React does not own what was drawn.
   return (
     <span key={tex} ref={element} className="formula" data-block={isBlock}>
       {tex}

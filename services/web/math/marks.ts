@@ -1,4 +1,4 @@
-/** Finds the next `mark` behind a place, for places that only go up: it reads the text once. */
+/** Finds the next `mark` after a position, for increasing positions: it reads the text once. */
 const createFinder = (text: string, mark: string) => {
   let found = -2;
   return (from: number): number => {
@@ -7,7 +7,7 @@ const createFinder = (text: string, mark: string) => {
   };
 };
 
-/** The runs of backticks of a text by their length: a span of code ends at the next one that is as long as its first. */
+/** The runs of backticks of a text by length: a code span ends at the next run of the same length as its first. */
 const createTicks = (text: string) => {
   const starts = new Map<number, number[]>();
   for (const { 0: run, index } of text.matchAll(/`+/g)) {
@@ -16,7 +16,7 @@ const createTicks = (text: string) => {
     else starts.set(run.length, [index]);
   }
   for (const same of starts.values()) same.reverse();
-  /** The end of a span that begins at `at` with `length` backticks; undefined when it is none. */
+  /** The end of a span that begins at `at` with `length` backticks; undefined when there is none. */
   return (at: number, length: number): number | undefined => {
     const same = starts.get(length) ?? [];
     while ((same.at(-1) ?? at + 1) <= at) same.pop();
@@ -25,7 +25,7 @@ const createTicks = (text: string) => {
   };
 };
 
-/** The end of the block of code that begins at `at`, behind its last line; that of the text when it is not closed. */
+/** The end of the code block that begins at `at`, after its last line; the end of the text when it is not closed. */
 const endOfFence = (text: string, at: number, fence: string): number => {
   const closing = new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`);
   for (let line = text.indexOf('\n', at); line !== -1; ) {
@@ -40,16 +40,17 @@ const endOfFence = (text: string, at: number, fence: string): number => {
 const maxLength = 5000;
 const fencePattern = /(?<=^|\n) {0,3}(`{3,}|~{3,})/y;
 const ticksPattern = /`+/y;
-// As Pandoc reads it: nothing blank within its ends, and no digit behind, so that money stays money.
+// As in Pandoc: no blank at the inner ends, and no digit after it, so that amounts of money stay unchanged.
 const dollarPattern = /\$(?![\s$])([^$\n]{0,1000}?[^\s$\\])\$(?![\d$])/y;
-/** What may begin something. */
+/** Characters that may begin something. */
 const starts = /[`~\\$ ]/g;
 
 const oneLine = (tex: string): string => tex.trim().replace(/\s*\n\s*/g, ' ');
 
 /**
- * Markdown in which every formula stands between two dollars, however a model has marked it: `\(…\)`, `\[…\]`, `$…$` or `$$…$$`. One
- * that fills its lines becomes a block. Code stays as it is. Takes time that grows with the length of the text alone.
+ * Rewrites Markdown so that every formula is between double dollars, whichever notation the model used: `\(…\)`,
+ * `\[…\]`, `$…$` or `$$…$$`. A formula that fills its lines becomes a block. Code stays unchanged. The time grows
+ * linearly with the length of the text.
  */
 export const withMathMarks = (text: string): string => {
   const endOfTicks = createTicks(text);
@@ -80,7 +81,7 @@ export const withMathMarks = (text: string): string => {
     if (!/^[ \t>]*$/.test(before) || behind.trim() !== '') return `$$${oneLine(tex)}$$`;
     return ['$$', ...tex.trim().split(/\s*\n\s*/), '$$'].join(`\n${before}`);
   };
-  /** What begins at `at` and is a formula or code: where it ends. Undefined for all else. */
+  /** The end of the formula or code that begins at `at`; undefined for anything else. */
   const pass = (at: number): number | undefined => {
     const fence = match(fencePattern, at)?.[1];
     if (fence !== undefined) return endOfFence(text, at, fence);

@@ -1,5 +1,5 @@
 import remarkMath from 'remark-math';
 import type { PluggableList } from 'unified';
 
-/** What reads formulas in Markdown: they stand between two dollars, since one alone is money more often. */
+/** Plugins that parse formulas in Markdown: between double dollars, since a single dollar is usually money. */
 export const mathPlugins: PluggableList = [[remarkMath, { singleDollarTextMath: false }]];

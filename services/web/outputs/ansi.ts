@@ -1,4 +1,4 @@
-/** Text of one look. Colours are the sixteen of a terminal by number, or CSS colours. */
+/** Text of one style. Colours are the sixteen of a terminal by number, or CSS colours. */
 export interface Span {
   text: string;
   color: string | null;
@@ -23,7 +23,7 @@ const plain: Look = {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are what is looked for.
 const sequence = /\x1b\[([0-9;:]*)m|\x1b\[[0-9;?]*[A-Za-ln-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]/g;
 
-/** Text of a terminal as spans: its colours are kept, other escape sequences are left out. */
+/** Parses terminal text into spans: colours are kept, other escape sequences are dropped. */
 export const parseAnsi = (text: string): Span[] => {
   const spans: Span[] = [];
   let look = plain;
@@ -42,7 +42,7 @@ export const parseAnsi = (text: string): Span[] => {
 
 const named = (index: number): string => `var(--ansi-${index})`;
 
-/** One of the 256 colours. */
+/** One of the 256 indexed colours. */
 const indexed = (index: number): string => {
   if (index < 16) return named(index);
   if (index > 231) {

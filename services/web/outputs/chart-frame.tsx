@@ -6,7 +6,7 @@ import { useFrame } from './use-frame.ts';
 const emptyHeight = 320;
 const maxHeight = 1000;
 
-/** A chart that is drawn by the page's own code from the data that a box gave, in a document without an origin. */
+/** A chart that the page's own code draws from the data of a box, in a document without an origin. */
 export const ChartFrame = ({ chart }: { chart: Omit<Chart, 'isDark'> }) => {
   const isDark = useIsDark();
   return <Drawn key={`${isDark}`} chart={chart} isDark={isDark} />;

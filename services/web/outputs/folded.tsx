@@ -1,6 +1,6 @@
 import { type ReactNode, useLayoutEffect, useRef, useState } from 'react';
 
-/** Shows the first lines of what is long, and the rest when it is asked for. `isTail` shows the end of it instead. */
+/** Shows the first lines of long content, and the rest on request. `isTail` shows its end instead. */
 export const Folded = ({
   children,
   isTail = false,
@@ -24,7 +24,7 @@ export const Folded = ({
     };
     current.scrollTop = 0;
     measure();
-    // What it holds grows, and the window is made narrower.
+    // Its content grows, and the window may become narrower.
     const watcher = new ResizeObserver(measure);
     watcher.observe(current);
     for (const child of current.children) watcher.observe(child);

@@ -8,14 +8,15 @@ const maxHeight = 560;
 const heightOf = (height: number | null): number => Math.min(Math.max(height ?? 40, 24), maxHeight);
 
 /**
- * HTML that code has put out, which is hostile. It is shown without its scripts; who wants to have them run says so. Then it is in a
- * document with an origin of its own that loads nothing; but a script may tell what it was given by WebRTC, which no policy forbids.
+ * HTML output of code, which is hostile. It is shown without its scripts until the reader asks to run them. Then it
+ * gets a document with an origin of its own that loads nothing; but a script may leak the data that it received by
+ * WebRTC, which no policy forbids.
  */
 export const HtmlFrame = ({ html, title }: { html: string; title: string }) => {
   const isDark = useIsDark();
   const [isRunning, setRunning] = useState(false);
   const { html: still, hasScripts } = useMemo(() => withoutScripts(html), [html]);
-  // Other colours: another document.
+  // Other colours need a new document.
   if (isRunning) return <ScriptFrame key={`${isDark}`} html={html} isDark={isDark} title={title} />;
   return (
     <>
@@ -38,7 +39,7 @@ interface FrameProps {
   title: string;
 }
 
-/** Of the page's origin, so that its height can be read, but no script runs in it. */
+/** In the page's origin, so that its height can be read; no script runs in it. */
 const StillFrame = ({ html, isDark, title }: FrameProps) => {
   const [height, setHeight] = useState<number | null>(null);
   const [body, setBody] = useState<HTMLElement | null>(null);

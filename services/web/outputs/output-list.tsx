@@ -42,7 +42,7 @@ const FailureOutput = ({ output }: { output: Failure }) => (
 
 interface OneOutputProps {
   output: Output;
-  /** That stands here. */
+  /** The image at this place. */
   image: Image | undefined;
   isLive: boolean;
 }
@@ -80,12 +80,12 @@ const OneOutput = memo(({ output, image, isLive }: OneOutputProps) => {
 
 export interface OutputListProps {
   outputs: Outputs;
-  /** What stands at the places of pictures. */
+  /** The images of the places. */
   images?: readonly Image[];
   isLive: boolean;
 }
 
-/** What code has put out, in its order. */
+/** The output of code, in order. */
 export const OutputList = ({ outputs, images = [], isLive }: OutputListProps) =>
   outputs.items.length === 0 ? null : (
     <div className="outputs">

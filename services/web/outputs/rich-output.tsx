@@ -15,7 +15,7 @@ const textOf = (value: unknown): string | null => {
 
 const bitmaps = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'] as const;
 
-/** A picture as it comes from a box: it becomes an address of its own, so that no markup of it is part of the page. */
+/** A picture from a box: it gets a URL of its own, so that its markup is never part of the page. */
 const pictureOf = (mime: Record<string, unknown>): { url: string; name: string } | null => {
   for (const type of bitmaps) {
     const data = textOf(mime[type]);

@@ -8,14 +8,17 @@ const look = `
   tbody th { color: light-dark(#5b5b6b, #a5a5b8); }
   tbody tr:hover { background: light-dark(#f4f4f9, #24242e); }`;
 
-/** How plain HTML looks in a frame. */
+/** The style of plain HTML in a frame. */
 export const frameStyle = (isDark: boolean): string => `${look} :root { color-scheme: ${isDark ? 'dark' : 'light'}; }`;
 
-/** What runs, loads or leads elsewhere by itself, or hides such (a template may become a shadow root). Without its scripts nothing of a document makes an element anew. */
+/**
+ * Elements that run, load or navigate by themselves, or hide others that do (a template may become a shadow root).
+ * Without scripts, nothing in a document creates new elements.
+ */
 const active = 'script, link, meta, base, iframe, frame, object, embed, noscript, template';
 const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:";
 
-/** HTML without what is active in it, and whether there were scripts. */
+/** Removes active elements from HTML; also returns whether there were scripts. */
 export const withoutScripts = (html: string): { html: string; hasScripts: boolean } => {
   const { documentElement } = new DOMParser().parseFromString(html, 'text/html');
   const elements = [...documentElement.querySelectorAll('*')];

@@ -2,8 +2,8 @@ import { type CSSProperties, memo } from 'react';
 import { parseAnsi, type Span } from './ansi.ts';
 
 /**
- * Colours that are read on any ground of the page: those of a program are made for a terminal of another colour. What has a background
- * is written on it as the page's ground.
+ * Adjusts colours to the page's background: a program chooses them for a terminal with another one. Text with a
+ * background of its own gets the page's background as its colour.
  */
 const coloursOf = ({ color, background, isDim }: Span): CSSProperties => {
   if (background !== null) return { color: 'var(--ground)', background: readable(background) };
@@ -23,7 +23,7 @@ const styleOf = (span: Span): CSSProperties => ({
   ...(span.isUnderlined && { textDecoration: 'underline' }),
 });
 
-/** Text that a program has printed, with its colours. */
+/** Text output of a program, with its colours. */
 export const TerminalText = memo(({ text }: { text: string }) => {
   const spans = parseAnsi(text);
   return spans.map((span, index) => (

@@ -1,8 +1,8 @@
 import { type RefObject, useEffect, useState } from 'react';
 
-type Told = { type: 'ready' } | { type: 'height'; height: number } | { type: 'failed'; detail: string };
+type FrameMessage = { type: 'ready' } | { type: 'height'; height: number } | { type: 'failed'; detail: string };
 
-const isTold = (data: unknown): data is Told => {
+const isFrameMessage = (data: unknown): data is FrameMessage => {
   if (typeof data !== 'object' || data === null || !('type' in data)) return false;
   if (data.type === 'height') return 'height' in data && Number.isFinite(data.height);
   if (data.type === 'failed') return 'detail' in data && typeof data.detail === 'string';
@@ -10,8 +10,8 @@ const isTold = (data: unknown): data is Told => {
 };
 
 /**
- * Fills a document without an origin, once, when it asks for its content. What it says is hostile: all that is taken is a height, in
- * pixels, and why it failed.
+ * Passes content to a document without an origin, once, when it requests it. Its messages are hostile: only a height in
+ * pixels and an error text are accepted.
  */
 export const useFrame = (frame: RefObject<HTMLIFrameElement | null>, content: object) => {
   const [height, setHeight] = useState<number | null>(null);
@@ -19,12 +19,13 @@ export const useFrame = (frame: RefObject<HTMLIFrameElement | null>, content: ob
   useEffect(() => {
     let isFilled = false;
     const listen = ({ source, origin, data }: MessageEvent<unknown>) => {
-      if (origin !== 'null' || source === null || source !== frame.current?.contentWindow || !isTold(data)) return;
+      if (origin !== 'null' || source === null || source !== frame.current?.contentWindow || !isFrameMessage(data))
+        return;
       if (data.type === 'height') return setHeight(data.height);
       if (data.type === 'failed') return setFault(data.detail);
       if (isFilled) return;
       isFilled = true;
-      // A document of no origin can be named by no origin.
+      // An opaque origin cannot be named as a target.
       frame.current.contentWindow.postMessage(content, '*');
     };
     addEventListener('message', listen);

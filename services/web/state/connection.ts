@@ -3,7 +3,7 @@ import { createStore } from './store.ts';
 const probePauseMs = 1000;
 const probeMs = 10_000;
 
-/** Whether requests reach the agent: `isLost` while they do not. It is asked again and again then, until it answers. */
+/** Whether requests reach the agent: `isLost` while they do not. It then polls the agent until it responds. */
 export const createConnection = () => {
   const isLost = createStore(false);
   const found = () => isLost.get() && isLost.set(() => false);
@@ -19,7 +19,7 @@ export const createConnection = () => {
   return {
     isLost,
 
-    /** The global one, which tells whether it got through. */
+    /** The global fetch, which records whether the request got through. */
     fetch: async (...[input, init]: Parameters<typeof fetch>): Promise<Response> => {
       try {
         const response = await fetch(input, init);
@@ -31,7 +31,7 @@ export const createConnection = () => {
       }
     },
 
-    /** Waits until it is there; rejects with the signal's reason. */
+    /** Resolves when the agent is reachable again; rejects with the signal's reason. */
     back: (signal: AbortSignal): Promise<void> =>
       new Promise((resolve, reject) => {
         const look = () => {

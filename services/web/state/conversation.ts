@@ -9,16 +9,16 @@ import { createStore } from './store.ts';
 export interface ConversationState {
   entries: readonly Entry[];
   isLoading: boolean;
-  /** Whether an answer is being made. */
+  /** Whether an answer is being generated. */
   isAnswering: boolean;
-  /** Why it could not be read, or asked. */
+  /** Why reading or asking failed. */
   fault: string | null;
 }
 
 const paceMs = 40;
 const expiryMarginMs = 5 * 60_000;
 
-/** When the first link of these messages stops working, in ms since 1970; Infinity without any. */
+/** When the first link in these messages expires, in ms since 1970; Infinity without links. */
 const firstExpiry = (entries: readonly Entry[]): number => {
   const links = entries.flatMap(({ files, parts }) => [
     ...files,
@@ -27,13 +27,13 @@ const firstExpiry = (entries: readonly Entry[]): number => {
   return Math.min(...links.map(({ expiresAt }) => Date.parse(expiresAt)));
 };
 
-/** Files that earlier messages link to may be gone with it. */
+/** Whether files that earlier messages link to may be gone since this part. */
 const hasTakenFiles = (part: EntryPart): boolean =>
   part.type === 'code' ? part.deleted !== undefined : part.type === 'notice' && part.kind === 'continuity';
 
 /**
- * The conversation of a chat: it goes on in the background while another one is shown. `onChange` is told when the chat itself is
- * another: a title, a new answer.
+ * The conversation of a chat, which continues in the background while another one is shown. `onChange` is called when
+ * the chat itself has changed: a title, a new answer.
  */
 export const createConversation = (client: AgentClient, connection: Connection, onChange: () => void) => {
   const store = createStore<ConversationState>(
@@ -50,7 +50,7 @@ export const createConversation = (client: AgentClient, connection: Connection, 
   const markGone = (deleted: readonly string[]) =>
     store.set((was) => ({ ...was, entries: was.entries.map((entry) => withGone(entry, deleted)) }));
 
-  /** Reads the messages again, unless something happens in them meanwhile. */
+  /** Reads the messages again, unless they change meanwhile. */
   const readAgain = async (chat: string): Promise<void> => {
     const { entries, isAnswering } = store.get();
     if (isAnswering) return;
@@ -59,7 +59,9 @@ export const createConversation = (client: AgentClient, connection: Connection, 
     if (isSame) change({ entries: messages.map(toEntry) });
   };
 
-  /** The events of an answer to their end; where the connection is lost, it is taken up when that is there again. */
+  /**
+   * Applies the events of an answer to its end; when the connection is lost, it resumes once the agent is reachable.
+   */
   const takeAll = async (chat: string, events: AsyncIterable<AnswerEvent>, signal: AbortSignal): Promise<void> => {
     try {
       for await (const event of events) {
@@ -68,15 +70,21 @@ export const createConversation = (client: AgentClient, connection: Connection, 
         if (event.type === 'start') onChange();
       }
     } catch (error) {
-      const answer = store.get().entries.at(-1);
-      if (!answer?.id || !connection.isLost.get()) throw error;
+      const last = store.get().entries.at(-1);
+      if (!last?.id || !connection.isLost.get()) throw error;
       await connection.back(signal);
-      await takeAll(chat, client.answers.follow(chat, answer.id, signal), signal);
+      await takeAll(chat, client.answers.follow(chat, last.id, signal), signal);
     }
   };
 
-  /** Shows an answer as it comes. Answers whether it has begun: a question that did not arrive is taken away again. */
-  const take = async (chat: string, events: AsyncIterable<AnswerEvent>, signal: AbortSignal): Promise<boolean> => {
+  /**
+   * Shows an answer as it arrives. Resolves with whether it has begun: a question that did not arrive is removed again.
+   */
+  const showAnswer = async (
+    chat: string,
+    events: AsyncIterable<AnswerEvent>,
+    signal: AbortSignal,
+  ): Promise<boolean> => {
     change({ isAnswering: true, fault: null });
     try {
       await takeAll(chat, events, signal);
@@ -102,7 +110,7 @@ export const createConversation = (client: AgentClient, connection: Connection, 
   return {
     store,
 
-    /** Reads what there is, and follows the answer that is being made. */
+    /** Reads the messages, and follows the running answer. */
     async open(chat: Chat, signal: AbortSignal): Promise<void> {
       change({ isLoading: true, fault: null });
       try {
@@ -113,7 +121,7 @@ export const createConversation = (client: AgentClient, connection: Connection, 
       }
       const last = store.get().entries.at(-1);
       if (last?.role === 'assistant' && last.status === 'running')
-        await take(chat.id, client.answers.follow(chat.id, last.id, signal), signal);
+        await showAnswer(chat.id, client.answers.follow(chat.id, last.id, signal), signal);
     },
 
     /** Reads the messages again when links in them are about to expire: a page may stay open for days. */
@@ -121,10 +129,10 @@ export const createConversation = (client: AgentClient, connection: Connection, 
       if (firstExpiry(store.get().entries) - Date.now() <= expiryMarginMs) await readAgain(chat);
     },
 
-    /** To be called when files were deleted: links to them may stand in any message. */
+    /** Call this after files were deleted: any message may link to them. */
     readAgain,
 
-    /** Answers whether the question has arrived. */
+    /** Resolves with whether the question has arrived. */
     async ask(
       chat: string,
       question: CreateMessage,
@@ -139,7 +147,7 @@ export const createConversation = (client: AgentClient, connection: Connection, 
         files,
       };
       store.set((was) => ({ ...was, entries: [...was.entries, asked, emptyAnswer('', question.model ?? null)] }));
-      return await take(chat, client.answers.ask(chat, question, { modelKey, signal }), signal);
+      return await showAnswer(chat, client.answers.ask(chat, question, { modelKey, signal }), signal);
     },
 
     async stop(chat: string): Promise<void> {

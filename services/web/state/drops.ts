@@ -1,4 +1,4 @@
-/** Files that are dropped where nothing takes them are refused: a browser would leave the page to show them. */
+/** Refuses files that are dropped outside a drop zone: the browser would leave the page to show them. */
 export const refuseStrayFiles = (): void => {
   const refuse = (event: DragEvent) => {
     if (event.defaultPrevented || !event.dataTransfer?.types.includes('Files')) return;

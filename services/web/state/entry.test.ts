@@ -22,11 +22,11 @@ const events: AnswerEvent[] = [
   { seq: 8, type: 'text', text: 'It is 1.' },
   { seq: 9, type: 'done', status: 'ok', content: 'I compute.It is 1.', files: [], tokens: null, rounds: 2 },
 ];
-const told = (list: readonly AnswerEvent[]) => list.reduce(applyEvent, emptyAnswer('', null));
+const apply = (list: readonly AnswerEvent[]) => list.reduce(applyEvent, emptyAnswer('', null));
 
 describe('an answer', () => {
-  test('is made of its events: text that goes on, code in its last state with its outputs', () => {
-    const entry = told(events);
+  test('is built from its events: joined text, and code in its last state with its outputs', () => {
+    const entry = apply(events);
     expect(entry).toMatchObject({ id: 'answer', status: 'ok', content: 'I compute.It is 1.', rounds: 2 });
     expect(entry.parts).toMatchObject([
       { type: 'text', text: 'I compute.' },
@@ -35,16 +35,16 @@ describe('an answer', () => {
     ]);
   });
 
-  test('that is told anew is not there twice', () => {
-    const { createdAt: _, ...again } = told([...events.slice(0, 6), ...events]);
-    const { createdAt: __, ...once } = told(events);
+  test('that is replayed does not appear twice', () => {
+    const { createdAt: _, ...again } = apply([...events.slice(0, 6), ...events]);
+    const { createdAt: __, ...once } = apply(events);
     expect(again).toEqual(once);
   });
 
   test('has its pictures where code has shown them, live and read again, and without places at the end', () => {
     const image = (name: string) => ({ name, mime: 'image/png' as const, url: name, chartUrl: null, expiresAt: '' });
     const text = (seq: number, word: string) => ({ seq, type: 'stdout' as const, text: word });
-    const live = told([
+    const live = apply([
       ...events.slice(0, 6),
       { seq: 7, type: 'image', call: 'one', image: image('a') },
       { seq: 8, type: 'output', call: 'one', event: text(3, 'between') },
@@ -64,8 +64,8 @@ describe('an answer', () => {
     });
   });
 
-  test('leaves what it had before as it was: what has not changed is not drawn again', () => {
-    const before = told(events.slice(0, 7));
+  test('keeps unchanged parts identical, so that they are not drawn again', () => {
+    const before = apply(events.slice(0, 7));
     const after = applyEvent(before, { seq: 8, type: 'text', text: 'It' });
     expect(after.parts[1]).toBe(before.parts[1]);
     expect(before.parts).toHaveLength(2);

@@ -1,12 +1,12 @@
 import type { AnswerEvent, Attachment, Message, Part } from '#contract';
 import { addOutput, noOutputs, type Outputs, toOutputs } from './outputs.ts';
 
-/** Code of an answer with what it has put out. */
+/** Code of an answer with its outputs. */
 export type CodePart = Omit<Extract<Part, { type: 'code' }>, 'outputs'> & { outputs: Outputs };
 
 export type EntryPart = Exclude<Part, { type: 'code' }> | CodePart;
 
-/** A message as the page shows it, whole or in the making. */
+/** A message as the page shows it, complete or still arriving. */
 export type Entry = Omit<Message, 'parts'> & { parts: readonly EntryPart[] };
 
 export const toEntry = (message: Message): Entry => ({
@@ -14,14 +14,14 @@ export const toEntry = (message: Message): Entry => ({
   parts: message.parts.map((part) => (part.type === 'code' ? { ...part, outputs: outputsOf(part) } : part)),
 });
 
-/** A picture that was given no place stands behind all outputs. */
+/** A picture without a place follows all outputs. */
 const outputsOf = ({ outputs, images }: Extract<Part, { type: 'code' }>): Outputs => {
   const placed = new Set(outputs.map((output) => (output.type === 'image' ? output.index : undefined)));
   const unplaced = images.map((_, index) => index).filter((index) => !placed.has(index));
   return toOutputs([...outputs, ...unplaced.map((index) => ({ type: 'image' as const, index }))]);
 };
 
-/** An answer of which nothing has come yet. */
+/** An answer that has only just begun. */
 export const emptyAnswer = (id: string, model: string | null): Entry => ({
   id,
   role: 'assistant',
@@ -36,7 +36,7 @@ export const emptyAnswer = (id: string, model: string | null): Entry => ({
   createdAt: new Date().toISOString(),
 });
 
-/** The answer with one more event. `start` begins it anew. */
+/** Applies one more event to the answer. `start` resets it. */
 export const applyEvent = (entry: Entry, event: AnswerEvent): Entry => {
   switch (event.type) {
     case 'start':
@@ -77,7 +77,7 @@ export const applyEvent = (entry: Entry, event: AnswerEvent): Entry => {
   }
 };
 
-/** The message once these files are gone. */
+/** Marks files as deleted in a message. */
 export const withGone = (entry: Entry, deleted: readonly string[]): Entry => {
   const paths = new Set(deleted);
   const marked = (files: readonly Attachment[]) =>

@@ -1,6 +1,6 @@
 import { CodeBoxError, hasCode } from '#contract';
 
-/** What went wrong, in words for the reader. */
+/** The error message for the reader. */
 export const faultText = (error: unknown): string => {
   if (error instanceof CodeBoxError) {
     const isOurs = error.code === 'unavailable' && error.status === undefined;
@@ -9,5 +9,5 @@ export const faultText = (error: unknown): string => {
   return error instanceof Error && error.message !== '' ? error.message : 'Something went wrong.';
 };
 
-/** Whether the agent asks for a key, or for another one. */
+/** Whether the agent refuses for lack of a valid key. */
 export const isUnauthorized = (error: unknown): boolean => hasCode(error, 'unauthorized');

@@ -14,7 +14,7 @@ export interface Cell {
   status: string | null;
   cause: string | null;
   durationMs: number | null;
-  /** What `input()` waits for. */
+  /** The input that `input()` waits for. */
   prompt: { text: string; isPassword: boolean } | null;
   fault: string | null;
 }
@@ -33,7 +33,7 @@ const emptyCell = (language: string, code = ''): Cell => ({
   fault: null,
 });
 
-/** What this tab keeps of a notebook: its code. The variables are in the box. */
+/** Storage name of a notebook's code in this tab. The variables are in the box. */
 const nameOf = (chat: string) => `codebox-cells-${chat}`;
 
 const readCells = (chat: string | null): Cell[] => {
@@ -52,11 +52,11 @@ const keepCells = (chat: string, cells: readonly Cell[]) => {
   try {
     sessionStorage.setItem(nameOf(chat), JSON.stringify(cells.map(({ language, code }) => ({ language, code }))));
   } catch {
-    // More than a tab may keep: then it is gone with the page.
+    // The tab's storage is full: then the code is lost with the page.
   }
 };
 
-/** Cells of one chat, run in its box without any model. */
+/** The cells of one chat, run in its box without a model. */
 export const createNotebook = (
   client: AgentClient,
   chat: string | null,
@@ -78,7 +78,7 @@ export const createNotebook = (
     store,
     change,
 
-    /** A new cell behind this one, or at the end; answers its id. */
+    /** Adds a cell after this one, or at the end; returns its id. */
     add(language: string, after?: string): string {
       const cell = emptyCell(language);
       store.set((was) => {
@@ -90,7 +90,7 @@ export const createNotebook = (
 
     remove: (id: string) => store.set((was) => was.filter((cell) => cell.id !== id)),
 
-    /** Runs one and shows what it puts out as it comes. */
+    /** Runs a cell and shows its output as it arrives. */
     async run(id: string): Promise<void> {
       const cell = find(id);
       if (cell === undefined || cell.code.trim() === '' || cell.state === 'starting' || cell.state === 'running')
@@ -125,7 +125,7 @@ export const createNotebook = (
         .catch((error: unknown) => change(id, { fault: faultText(error) }));
     },
 
-    /** Answers what `input()` asked for, and shows it as a terminal would. */
+    /** Replies to `input()`, and shows the text as a terminal would. */
     async answer(id: string, text: string): Promise<void> {
       const cell = find(id);
       if (!cell?.execution || cell.prompt === null) return;

@@ -5,7 +5,7 @@ import { addOutput, cutAt, noOutputs, toOutputs } from './outputs.ts';
 const out = (text: string): ExecutionEvent => ({ seq: 1, type: 'stdout', text });
 
 describe('outputs', () => {
-  test('text that goes on is one output, and another stream begins another', () => {
+  test('consecutive text is one output, and another stream begins another', () => {
     const { items } = toOutputs([out('a'), out('b\n'), { seq: 3, type: 'stderr', text: 'c' }, out('d')]);
     expect(items).toMatchObject([
       { name: 'stdout', text: 'ab\n' },
@@ -14,13 +14,13 @@ describe('outputs', () => {
     ]);
   });
 
-  test('a carriage return writes its line anew, also across pieces, and its last state stays', () => {
+  test('a carriage return overwrites its line, also across pieces, and the last state stays', () => {
     const { items } = toOutputs([out('first\n10 %\r'), out('20 %\r'), out('100 %'), out('\r\nend\r')]);
     expect(items).toMatchObject([{ text: 'first\n100 %\r\nend\r' }]);
     expect(toOutputs([out('\r10 %'), out('\r20 %'), out('\r30 %')]).items).toMatchObject([{ text: '30 %' }]);
   });
 
-  test('of endless text the head and the tail are kept, and what is left out is counted', () => {
+  test('endless text keeps its head and tail, and counts what is dropped', () => {
     let outputs = addOutput(noOutputs, out('head'));
     for (let piece = 0; piece < 200; piece++) outputs = addOutput(outputs, out(`${'x'.repeat(9999)}\n`));
     outputs = addOutput(outputs, out('tail'));
@@ -33,7 +33,7 @@ describe('outputs', () => {
     expect(cutAt(stream)).toBe(50_000);
   });
 
-  test('clear takes all away, at once or with the next output', () => {
+  test('clear removes everything, at once or with the next output', () => {
     const some = toOutputs([out('old')]);
     expect(addOutput(some, { seq: 2, type: 'clear', wait: false }).items).toEqual([]);
     const waiting = addOutput(some, { seq: 2, type: 'clear', wait: true });

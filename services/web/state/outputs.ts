@@ -1,16 +1,16 @@
 import type { CodeOutput } from '#contract';
 
-/** What code has put out, as it is shown. */
+/** One output of code as the page shows it. */
 export type Output =
   | { type: 'stream'; name: 'stdout' | 'stderr'; text: string; droppedCharacters: number }
   | { type: 'rich'; mime: Record<string, unknown>; displayId?: string }
-  /** The place of a picture that is kept beside the outputs. */
+  /** The place of a picture, which is stored separately. */
   | { type: 'image'; index: number }
   | { type: 'error'; name: string; value: string; traceback: string }
   | { type: 'truncated'; droppedBytes: number }
   | { type: 'install'; text: string; isDone: boolean };
 
-/** `clearsNext`: the next output takes the place of all before it. */
+/** `clearsNext`: the next output replaces everything before it. */
 export interface Outputs {
   items: readonly Output[];
   clearsNext: boolean;
@@ -18,11 +18,11 @@ export interface Outputs {
 
 export const noOutputs: Outputs = { items: [], clearsNext: false };
 
-/** What a page keeps of one stream, in UTF-16 units: a program may print gigabytes. */
+/** How much of one stream the page keeps, in UTF-16 units: a program may print gigabytes. */
 const maxHead = 50_000;
 const maxTail = 150_000;
 
-/** The outputs with one more event; text that goes on is joined, and of too much of it the middle is left out. */
+/** Adds one event to the outputs; consecutive text is joined, and the middle of long text is dropped. */
 export const addOutput = (outputs: Outputs, event: CodeOutput): Outputs => {
   if (event.type === 'clear') return event.wait ? { ...outputs, clearsNext: true } : noOutputs;
   if (event.type === 'display_update') return { ...outputs, items: outputs.items.map((item) => updated(item, event)) };
@@ -36,12 +36,12 @@ export const addOutput = (outputs: Outputs, event: CodeOutput): Outputs => {
   return { items: [...(isMore ? before.slice(0, -1) : before), stream], clearsNext: false };
 };
 
-/** All of them at once. */
+/** Adds all events. */
 export const toOutputs = (events: readonly CodeOutput[]): Outputs => events.reduce(addOutput, noOutputs);
 
 type Stream = Extract<Output, { type: 'stream' }>;
 
-/** What one event tells, as it came: a carriage return at its start is about the text before it. */
+/** Converts one event: a carriage return at its start refers to the text before it. */
 const toOutput = (event: CodeOutput): Output | undefined => {
   switch (event.type) {
     case 'stdout':
@@ -71,7 +71,7 @@ const joined = (stream: Stream, text: string): Stream => {
   const lineStart = stream.text.lastIndexOf('\n') + 1;
   const whole = stream.text.slice(0, lineStart) + withoutOverwritten(stream.text.slice(lineStart) + text);
   const excess = whole.length - maxHead - maxTail;
-  // Cut seldom: a quarter more is let in before.
+  // Cut rarely: a quarter more may accumulate first.
   if (excess < maxTail / 4) return { ...stream, text: whole };
   return {
     ...stream,
@@ -80,7 +80,7 @@ const joined = (stream: Stream, text: string): Stream => {
   };
 };
 
-/** A carriage return begins the line anew, as progress bars do; the last ones wait for what comes. */
+/** A carriage return restarts the line, as in progress bars; trailing ones wait for further text. */
 const withoutOverwritten = (text: string): string =>
   text.includes('\r') ? text.split('\n').map(lastState).join('\n') : text;
 
@@ -90,5 +90,5 @@ const lastState = (line: string): string => {
   return end === 0 ? line : line.slice(line.lastIndexOf('\r', end - 1) + 1);
 };
 
-/** Where the middle was left out of a stream; null when it is whole. */
+/** Where the middle of a stream was dropped; null when it is complete. */
 export const cutAt = (stream: Stream): number | null => (stream.droppedCharacters > 0 ? maxHead : null);

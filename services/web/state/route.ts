@@ -4,7 +4,7 @@ export const views = ['chat', 'notebook', 'terminal'] as const;
 
 export type View = (typeof views)[number];
 
-/** What the address names: a chat, or the one that is not there yet, and how it is looked at. */
+/** The location of the page: a chat, or null for a new one, and its view. */
 export interface Route {
   chat: string | null;
   view: View | null;
@@ -27,7 +27,7 @@ export const goTo = (route: Route): void => {
   location.hash = hashOf(route);
 };
 
-/** The same place in the history: a chat that came to be takes the place of the one that was not there yet. */
+/** Replaces the current history entry: a new chat takes the place of the entry without one. */
 export const replaceRoute = (route: Route): void => {
   history.replaceState(null, '', hashOf(route));
   dispatchEvent(new HashChangeEvent('hashchange'));

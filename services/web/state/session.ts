@@ -17,11 +17,11 @@ export interface SessionState {
 export interface SessionOptions {
   client: AgentClient;
   connection: Connection;
-  /** Gets the ids of new chats. */
+  /** Called with the ids of new chats. */
   onCreated: (chat: string) => void;
 }
 
-/** What one reader has at the agent: chats and models, and the workspaces that were opened. */
+/** The state of one reader: chats, models, and the workspaces that were opened. */
 export const createSession = ({ client, connection, onCreated }: SessionOptions) => {
   const store = createStore<SessionState>({
     phase: 'loading',
@@ -40,7 +40,7 @@ export const createSession = ({ client, connection, onCreated }: SessionOptions)
       return await work();
     } catch (error) {
       if (isUnauthorized(error)) change({ phase: 'locked' });
-      // A lost connection is told by itself.
+      // A lost connection is reported separately.
       else if (!connection.isLost.get()) change({ fault: faultText(error) });
       return undefined;
     }
@@ -52,7 +52,7 @@ export const createSession = ({ client, connection, onCreated }: SessionOptions)
       store.set((was) => {
         const oldest = items.at(-1)?.createdAt ?? '';
         const known = new Set(items.map(({ id }) => id));
-        // The pages behind the first one stay as they were read.
+        // Later pages stay as they were read.
         const older =
           nextCursor === null ? [] : was.chats.filter(({ id, createdAt }) => createdAt <= oldest && !known.has(id));
         return {
@@ -92,11 +92,11 @@ export const createSession = ({ client, connection, onCreated }: SessionOptions)
         else change({ phase: 'failed', fault: faultText(error) });
         return;
       }
-      // Without the list of models the default one is asked.
+      // Without the list of models the default one is used.
       await guarded(async () => change({ models: (await client.models()).data }));
     },
 
-    /** The workspace of a chat, or the one of the chat that is not there yet. */
+    /** The workspace of a chat, or of the new chat. */
     workspace(id: string | null): Workspace {
       const known = id === null ? fresh : workspaces.get(id);
       if (known !== undefined) return known;

@@ -7,12 +7,15 @@ export interface Store<T> {
   subscribe: (listener: () => void) => () => void;
 }
 
-/** With `paceMs`, many changes in a row are told to the listeners as one: an answer comes in hundreds of pieces a second. */
+/**
+ * With `paceMs`, listeners are notified once for many changes in a row: an answer arrives in hundreds of pieces a
+ * second.
+ */
 export const createStore = <T>(initial: T, { paceMs }: { paceMs?: number } = {}): Store<T> => {
   const listeners = new Set<() => void>();
   let value = initial;
   let isDue = false;
-  const tell = () => {
+  const notify = () => {
     isDue = false;
     for (const listener of listeners) listener();
   };
@@ -20,8 +23,8 @@ export const createStore = <T>(initial: T, { paceMs }: { paceMs?: number } = {})
     get: () => value,
     set: (change) => {
       value = change(value);
-      if (paceMs === undefined) tell();
-      else if (!isDue) setTimeout(tell, paceMs);
+      if (paceMs === undefined) notify();
+      else if (!isDue) setTimeout(notify, paceMs);
       isDue = paceMs !== undefined;
     },
     subscribe: (listener) => {

@@ -33,6 +33,6 @@ export const chooseTheme = (theme: Theme): void => {
 
 export const useTheme = (): Theme => useSyncExternalStore(subscribe, chosen);
 
-/** Whether dark colours are shown now, whoever has chosen them. */
+/** Whether dark colours are shown, by choice or by the system's setting. */
 export const useIsDark = (): boolean =>
   useSyncExternalStore(subscribe, () => chosen() === 'dark' || (chosen() === 'system' && system.matches));

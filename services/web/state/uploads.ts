@@ -3,7 +3,7 @@ import type { AgentClient } from '../api/agent-client.ts';
 import { faultText } from './fault.ts';
 import { createStore } from './store.ts';
 
-/** A file on its way into a chat, or there. */
+/** A file that is being uploaded to a chat, or has been. */
 export interface Upload {
   id: string;
   name: string;
@@ -14,15 +14,15 @@ export interface Upload {
   fault: string | null;
 }
 
-/** How many are sent at the same moment. */
+/** How many files are uploaded at the same time. */
 const lanes = 3;
 
-/** How often another name is looked for: others may take it meanwhile. */
+/** How many names are tried: others may take them meanwhile. */
 const maxNames = 5;
 
 const inFolder = (folder: string, name: string): string => (folder === '' ? name : `${folder}/${name}`);
 
-/** `image-2.png` for `image.png`: the first of its kind that is not taken. */
+/** `image-2.png` for `image.png`: the first variant that is not taken. */
 const freeName = (name: string, taken: ReadonlySet<string>): string => {
   const [, stem = name, ending = ''] = /^(.+?)((?:\.tar)?\.[^.]+)$/.exec(name) ?? [];
   let number = 2;
@@ -30,7 +30,7 @@ const freeName = (name: string, taken: ReadonlySet<string>): string => {
   return `${stem}-${number}${ending}`;
 };
 
-/** Sends a file under its name, or under the next free one: what is there already is never replaced. */
+/** Uploads a file under its name, or under the next free one: an existing file is never replaced. */
 const underFreeName = async (
   name: string,
   upload: (name: string) => Promise<Uploaded>,
@@ -47,7 +47,7 @@ const underFreeName = async (
   }
 };
 
-/** Files that are put into a chat, a few at a time. */
+/** Uploads files to a chat, a few at a time. */
 export const createUploads = (client: AgentClient, ensureChat: () => Promise<string>) => {
   const store = createStore<readonly Upload[]>([], { paceMs: 60 });
   const stops = new Map<string, AbortController>();
@@ -102,7 +102,7 @@ export const createUploads = (client: AgentClient, ensureChat: () => Promise<str
       pump();
     },
 
-    /** Takes one away; one that is on its way is stopped. The file itself stays in the box. */
+    /** Removes a file from the list and stops its upload. A complete file stays in the box. */
     remove(id: string): void {
       stops.get(id)?.abort(new Error('taken away'));
       stops.delete(id);
@@ -111,7 +111,7 @@ export const createUploads = (client: AgentClient, ensureChat: () => Promise<str
 
     clear: () => store.set(() => []),
 
-    /** Takes back what was cleared. */
+    /** Restores entries that were cleared. */
     restore: (uploads: readonly Upload[]) => store.set((was) => [...uploads, ...was]),
   };
 };

@@ -2,7 +2,7 @@ import type { Chat } from '#contract';
 
 const units = ['bytes', 'KB', 'MB', 'GB', 'TB'];
 
-/** A size as people say it: `12 bytes`, `3.4 MB`. */
+/** A size for people: `12 bytes`, `3.4 MB`. */
 export const bytesText = (bytes: number): string => {
   const step = Math.min(Math.floor(Math.log10(Math.max(bytes, 1)) / 3), units.length - 1);
   const value = bytes / 1000 ** step;
@@ -17,7 +17,7 @@ export const durationText = (ms: number): string => {
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 };
 
-/** How a run ended, for one who did not write it. */
+/** The end of a run, for readers who did not write its code. */
 export const runText = (status: string): string => {
   const texts: Record<string, string> = {
     ok: 'Done',
@@ -41,7 +41,7 @@ const names: Record<string, string> = {
 
 export const languageText = (language: string): string => names[language] ?? language;
 
-/** What a chat is called; one that nobody has named goes by its day. */
+/** The title of a chat; a chat without one is named by its date. */
 export const chatTitle = ({ title, createdAt }: Chat): string => {
   const format = { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' } as const;
   return title ?? `Untitled, ${new Date(createdAt).toLocaleString(undefined, format)}`;

@@ -7,13 +7,13 @@ import { createNotebook } from './notebook.ts';
 import { createStore } from './store.ts';
 import { createUploads } from './uploads.ts';
 
-/** How a chat is asked: with which model, and whether its code waits for the reader. */
-export interface Manner {
+/** The options of questions: the model, and whether code waits for approval. */
+export interface QuestionOptions {
   model: string | null;
   approval: Approval;
 }
 
-/** Whoever keeps the workspaces: has the connection, knows the models, is told of a chat that came to be, and of one that has changed. */
+/** The owner of the workspaces: it has the connection and the models, and is notified of new and changed chats. */
 export interface WorkspaceKeeper {
   connection: Connection;
   models: () => readonly Model[];
@@ -21,7 +21,10 @@ export interface WorkspaceKeeper {
   onChange: () => void;
 }
 
-/** One chat with all that belongs to it: its conversation, its cells, its files. Without an id it is created at its first use. */
+/**
+ * One chat with everything that belongs to it: its conversation, its cells, its files. Without an id, the chat is
+ * created at its first use.
+ */
 export const createWorkspace = (
   client: AgentClient,
   id: string | null,
@@ -29,19 +32,19 @@ export const createWorkspace = (
 ) => {
   const life = new AbortController();
   const chat = createStore<Chat | null>(null);
-  const manner = createStore<Manner>({ model: null, approval: 'never' });
+  const questionOptions = createStore<QuestionOptions>({ model: null, approval: 'never' });
   const text = createStore('');
   let creating: Promise<string> | undefined = id === null ? undefined : Promise.resolve(id);
 
   const create = async (): Promise<string> => {
-    const { model, approval } = manner.get();
+    const { model, approval } = questionOptions.get();
     const created = await client.chats.create({ approval, ...(model !== null && { model }) });
     chat.set(() => created);
     onCreated(created);
     return created.id;
   };
 
-  /** The id of the chat; one that could not be created is tried again the next time. */
+  /** The id of the chat; a failed creation is retried the next time. */
   const ensureChat = (): Promise<string> => {
     creating ??= create().catch((error: unknown) => {
       creating = undefined;
@@ -58,7 +61,7 @@ export const createWorkspace = (
 
   const refresh = async (): Promise<void> => {
     const known = await creating;
-    // Its title is all that would be missed.
+    // A failure costs only the title.
     if (known !== undefined)
       await client.chats.read(known).then(
         (now) => chat.set(() => now),
@@ -69,7 +72,7 @@ export const createWorkspace = (
   return {
     key: crypto.randomUUID(),
     chat,
-    manner,
+    questionOptions,
     text,
     conversation,
     uploads,
@@ -81,16 +84,16 @@ export const createWorkspace = (
       try {
         const found = await client.chats.read(id);
         chat.set(() => found);
-        manner.set(() => ({ model: found.model, approval: found.approval }));
+        questionOptions.set(() => ({ model: found.model, approval: found.approval }));
         await conversation.open(found, life.signal);
       } catch (error) {
         conversation.fail(error);
       }
     },
 
-    /** From now on; a chat that is there keeps it. */
-    async choose(change: Partial<Manner>): Promise<void> {
-      manner.set((was) => ({ ...was, ...change }));
+    /** Applies from now on; an existing chat stores it. */
+    async choose(change: Partial<QuestionOptions>): Promise<void> {
+      questionOptions.set((was) => ({ ...was, ...change }));
       const known = await creating;
       if (known === undefined) return;
       await client.chats.update(known, change).then(
@@ -99,19 +102,19 @@ export const createWorkspace = (
       );
     },
 
-    /** To be called now and then while it is looked at. */
+    /** Call this from time to time while the chat is shown. */
     async freshen(): Promise<void> {
       const known = await creating;
       if (known !== undefined) await conversation.freshen(known);
     },
 
-    /** Asks what stands in the composer, with the files that came. What does not arrive stands there again. */
+    /** Sends the text of the composer with the uploaded files. If that fails, the text is put back. */
     async ask(): Promise<void> {
       const content = text.get().trim();
       const sent = uploads.store.get();
       const files = sent.flatMap(({ done }) => (done === null ? [] : [done]));
       if (content === '' && files.length === 0) return;
-      const { model: chosen, approval } = manner.get();
+      const { model: chosen, approval } = questionOptions.get();
       const model = chosenModel(models(), chosen);
       try {
         const to = await ensureChat();
@@ -128,7 +131,7 @@ export const createWorkspace = (
       }
     },
 
-    /** Nobody looks at it any more; an answer goes on at the agent. */
+    /** Nobody looks at it any more; the answer continues at the agent. */
     close: () => life.abort(new Error('closed')),
   };
 };

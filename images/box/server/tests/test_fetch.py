@@ -100,7 +100,7 @@ def test_a_server_that_takes_the_request_and_says_nothing_is_told(
     origin: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "TRANSFER_STALL_SECONDS", 0.5)
-    with pytest.raises(BoxError, match="does not answer") as refused:
+    with pytest.raises(BoxError, match="does not respond") as refused:
         fetching.fetch({"url": origin + "/silent", "temporary": str(folder / "f")})
     assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/url")
 
