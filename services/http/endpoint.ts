@@ -12,7 +12,7 @@ import { createKnownRoutes } from './known-routes.ts';
 import { wording } from './wording.ts';
 
 /** One response of an endpoint, for the OpenAPI document: JSON by default. */
-interface ResponseSpec {
+export interface ResponseSpec {
   description: string;
   schema?: z.ZodType;
   types?: Record<string, z.ZodType>;

@@ -72,3 +72,6 @@ export const answerUnknown =
     c.header('Allow', methods.join(', '));
     return respond(c, new CodeBoxError('method_not_allowed', `This path takes ${methods.join(', ')}.`));
   };
+
+/** Whether a path is this one, or one below it. */
+export const isBelow = (path: string, prefix: string): boolean => path === prefix || path.startsWith(`${prefix}/`);

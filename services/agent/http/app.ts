@@ -1,11 +1,9 @@
-import type { Context, Hono } from 'hono';
-import type { CodeBoxError } from '#contract';
+import type { Hono } from 'hono';
 import { answerBeforeLeaving } from '../../http/leaving.ts';
-import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
+import { asCodeBoxError } from '../../http/problem.ts';
 import { answerUnknown, logRequests, refuseDotSegments, refuseManyHosts } from '../../http/requests.ts';
 import type { Terminals } from '../chats/terminals.ts';
 import { addDialects, type DialectParts } from '../dialects/dialects.ts';
-import { isOpenAiPath, openAiErrorResponse } from '../dialects/openai/openai-error.ts';
 import type { Catalog } from '../models/catalog.ts';
 import { createEndpoints, type Endpoints } from './endpoints.ts';
 import type { Env } from './env.ts';
@@ -35,14 +33,10 @@ export interface AppOptions extends RouteParts {
 const isOpenToAll = (path: string): boolean =>
   path === '/v1/info' || path.startsWith('/v1/files/') || /^\/v1\/chats\/[^/]+\/terminal$/.test(path);
 
-/** Formats an error as the API at this path does. */
-const respond = (c: Context<Env>, error: CodeBoxError): Response =>
-  isOpenAiPath(c.req.path) ? openAiErrorResponse(c, error) : problemResponse(c, error);
-
 /** The HTTP application: request ids, logs, metrics, errors, owners, and all routes. */
 export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: Endpoints } => {
   const endpoints = createEndpoints();
-  const { app, routes } = endpoints;
+  const { app, routes, respond } = endpoints;
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
   app.use(refuseManyHosts());

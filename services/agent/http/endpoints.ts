@@ -1,11 +1,15 @@
+import type { Context } from 'hono';
 import type { z } from 'zod';
+import type { CodeBoxError } from '#contract';
 import {
   type Input as BareInput,
   createEndpoints as createBareEndpoints,
   type EndpointSpec,
+  type ResponseSpec,
 } from '../../http/endpoint.ts';
+import { problemResponse } from '../../http/problem.ts';
+import { isBelow } from '../../http/requests.ts';
 import type { Owner } from '../chats/owner.ts';
-import { isOpenAiPath, openAiErrorSchema } from '../dialects/openai/openai-error.ts';
 import type { Env } from './env.ts';
 
 export interface Input<P, Q, B> extends BareInput<Env, P, Q, B> {
@@ -17,7 +21,14 @@ export interface Spec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodT
   isPublic?: true;
 }
 
-const inOpenAiWords = { description: "What went wrong, in OpenAI's words.", schema: openAiErrorSchema };
+/** Another API, whose errors have a form of their own. */
+export interface Surface {
+  /** Every path below these is its own. */
+  prefixes: readonly string[];
+  respond: (c: Context<Env>, error: CodeBoxError) => Response;
+  /** That form, for the OpenAPI document. */
+  refusal: ResponseSpec;
+}
 
 type NoInput = z.ZodObject<Record<string, never>>;
 const anyone: Record<string, string[]>[] = [];
@@ -26,20 +37,38 @@ const owners: Record<string, string[]>[] = [{ apiKey: [] }, { apiKeyHeader: [] }
 /** The routes of the agent: those that are not public belong to the owner of the request. */
 export const createEndpoints = () => {
   const { app, registry, routes, add } = createBareEndpoints<Env>();
+  const surfaces: Surface[] = [];
+
+  const addTo =
+    (surface?: Surface) =>
+    <P extends z.ZodType = NoInput, Q extends z.ZodType = NoInput, B extends z.ZodType = NoInput>(
+      spec: Spec<P, Q, B>,
+      handler: (input: Input<z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,
+    ): void =>
+      add(
+        { ...spec, ...(surface && { refusal: surface.refusal }) },
+        { security: spec.isPublic ? anyone : owners },
+        (input) => handler({ ...input, owner: input.c.get('owner') }),
+      );
+
   return {
     app,
     registry,
     routes,
 
     /** Adds one endpoint: path, query and body are checked against their schemas, then the handler runs. */
-    add<P extends z.ZodType = NoInput, Q extends z.ZodType = NoInput, B extends z.ZodType = NoInput>(
-      spec: Spec<P, Q, B>,
-      handler: (input: Input<z.output<P>, z.output<Q>, z.output<B>>) => Response | Promise<Response>,
-    ): void {
-      const refusal = isOpenAiPath(spec.path) && { refusal: inOpenAiWords };
-      add({ ...spec, ...refusal }, { security: spec.isPublic ? anyone : owners }, (input) =>
-        handler({ ...input, owner: input.c.get('owner') }),
-      );
+    add: addTo(),
+
+    /** Adds endpoints of another API in the same way. */
+    mount(surface: Surface): { add: ReturnType<typeof addTo> } {
+      surfaces.push(surface);
+      return { add: addTo(surface) };
+    },
+
+    /** Formats an error as the API that a request is for does. */
+    respond(c: Context<Env>, error: CodeBoxError): Response {
+      const found = surfaces.find(({ prefixes }) => prefixes.some((prefix) => isBelow(c.req.path, prefix)));
+      return (found?.respond ?? problemResponse)(c, error);
     },
   };
 };

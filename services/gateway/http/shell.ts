@@ -3,7 +3,7 @@ import type { Logger } from 'pino';
 import { type Book, createBook } from '../../http/endpoint.ts';
 import { answerBeforeLeaving } from '../../http/leaving.ts';
 import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
-import { answerUnknown, logRequests, refuseDotSegments, refuseManyHosts } from '../../http/requests.ts';
+import { answerUnknown, isBelow, logRequests, refuseDotSegments, refuseManyHosts } from '../../http/requests.ts';
 import type { Lifecycle } from '../boxes/life/lifecycle.ts';
 import type { Admission } from './admission/admission.ts';
 import type { OpenSockets } from './admission/open-sockets.ts';
@@ -42,8 +42,6 @@ interface Mounted {
   surface: Surface;
   unknown: (c: Context<Env>) => Response;
 }
-
-const isBelow = (path: string, prefix: string): boolean => path === prefix || path.startsWith(`${prefix}/`);
 
 /**
  * What every request passes, whichever surface it is for: request id, log, metrics, trace, the ports of boxes, the sides of the gateway,

@@ -21,7 +21,7 @@ const chunkSchema = z.string().meta({ id: 'ChatCompletionChunks', description: '
 const frame = (value: unknown): string => `data: ${typeof value === 'string' ? value : JSON.stringify(value)}\n\n`;
 
 /** `POST /v1/chat/completions` for OpenAI's clients: each answer may run code in the box of its chat. */
-export const addChatCompletionRoute = ({ add }: Endpoints, turns: Turns, stopping: AbortSignal): void =>
+export const addChatCompletionRoute = ({ add }: Pick<Endpoints, 'add'>, turns: Turns, stopping: AbortSignal): void =>
   add(
     {
       method: 'post',

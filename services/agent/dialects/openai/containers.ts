@@ -58,7 +58,7 @@ const binary = z.string().meta({ format: 'binary' });
 type FileFacts = Pick<FileEntry, 'path' | 'sizeBytes' | 'modifiedAt'>;
 
 /** `/v1/containers`, where OpenAI's clients read the files that the code of a response created. */
-export const addContainerRoutes = ({ add }: Endpoints, chats: Chats, files: Files): void => {
+export const addContainerRoutes = ({ add }: Pick<Endpoints, 'add'>, chats: Chats, files: Files): void => {
   /** The metadata of a file; throws for a folder. */
   const read = async (owner: Owner, { container, file }: z.infer<typeof fileParams>): Promise<FileFacts> => {
     const path = pathIn(file);

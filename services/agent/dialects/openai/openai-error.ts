@@ -4,9 +4,10 @@ import { z } from 'zod';
 import { CodeBoxError, errorCodes } from '#contract';
 import type { HttpEnv } from '../../../http/env.ts';
 import { toProblem } from '../../../http/problem.ts';
+import type { Surface } from '../../http/endpoints.ts';
 
 /** An error in OpenAI's form. */
-export const openAiErrorSchema = z
+const openAiErrorSchema = z
   .object({
     error: z.object({
       message: z.string(),
@@ -31,10 +32,6 @@ const codes: Partial<Record<CodeBoxError['code'], string>> = {
   too_many_requests: 'rate_limit_exceeded',
   quota_exceeded: 'insufficient_quota',
 };
-
-/** Whether responses at this path have OpenAI's form, errors included. */
-export const isOpenAiPath = (path: string): boolean =>
-  /^\/v1\/(?:chat\/completions|responses|containers)(?:\/|$)/.test(path);
 
 /** Converts an error to OpenAI's form, with its status. */
 export const toOpenAiError = (error: CodeBoxError): { status: number; body: OpenAiError } => {
@@ -68,4 +65,11 @@ const toParam = (pointer: string): string | null => {
   return parts.length === 0
     ? null
     : parts.map((part, at) => (/^\d+$/.test(part) ? `[${part}]` : at === 0 ? part : `.${part}`)).join('');
+};
+
+/** OpenAI's API: its paths, and the form of its errors. */
+export const openAiSurface: Surface = {
+  prefixes: ['/v1/chat/completions', '/v1/responses', '/v1/containers'],
+  respond: openAiErrorResponse,
+  refusal: { description: "What went wrong, in OpenAI's words.", schema: openAiErrorSchema },
 };

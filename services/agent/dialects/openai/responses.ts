@@ -32,7 +32,7 @@ const frame = (event: Pick<ResponseStreamEvent, 'type'>): string =>
   `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 
 /** `/v1/responses` for OpenAI's clients that use the tool code_interpreter. A response is one answer of a chat. */
-export const addResponseRoutes = ({ add }: Endpoints, turns: Turns, stopping: AbortSignal): void => {
+export const addResponseRoutes = ({ add }: Pick<Endpoints, 'add'>, turns: Turns, stopping: AbortSignal): void => {
   add(
     {
       method: 'post',
