@@ -37,8 +37,7 @@ import type { AdminParts } from './routes/admin/parts.ts';
 import { addTenantRoutes } from './routes/admin/tenants.ts';
 import { addBoxRoutes } from './routes/boxes.ts';
 import { addCallerRoute } from './routes/caller.ts';
-import { createCommandAnswers } from './routes/command-answers.ts';
-import { addCommandRoutes } from './routes/commands.ts';
+import { addCommandRoutes, createCommandAnswers } from './routes/commands.ts';
 import { addContextRoutes } from './routes/contexts.ts';
 import { addExecutionRoutes } from './routes/executions.ts';
 import { addFileOperationRoutes } from './routes/file-operations.ts';
@@ -162,7 +161,7 @@ const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
   addFileSearchRoute(endpoints, parts.files);
   addFileWatchRoute(endpoints, parts.fileWatch, parts.stopping);
   const answers = createCommandAnswers(parts.commands, parts.stopping);
-  addCommandRoutes(endpoints, parts.commands, answers, parts.stopping);
+  addCommandRoutes(endpoints, parts.commands, answers);
   addPackageRoutes(endpoints, parts.packages, answers);
   addRunRoute(endpoints, parts.run);
   addStatsRoute(endpoints, parts.stats, parts.stopping);

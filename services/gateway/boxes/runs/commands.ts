@@ -20,7 +20,7 @@ import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 import { shownFolder } from '../life/working-folder.ts';
-import { follow } from './journal.ts';
+import { follow, readUpTo } from './journal.ts';
 import { startRunClock } from './run-clock.ts';
 
 export interface CommandsOptions {
@@ -199,13 +199,7 @@ export const createCommands = (options: CommandsOptions) => {
     async readWhole(ref: BoxRef, id: string): Promise<Command> {
       const server = await useOne(ref, id);
       const command = await server.readCommand(id);
-      const events: CommandEvent[] = [];
-      if (command.lastSeq > 0) {
-        for await (const event of followed({ ref, server, id }, 0, AbortSignal.timeout(30_000))) {
-          events.push(event);
-          if (event.seq >= command.lastSeq) break;
-        }
-      }
+      const events = await readUpTo(followed({ ref, server, id }, 0, AbortSignal.timeout(30_000)), command.lastSeq);
       return withOutputs(toSummary(ref.box, command), events);
     },
 

@@ -25,6 +25,7 @@ import { resolveLanguage } from '../supply/templates.ts';
 import { isOverQuota, type TenantQuotas } from '../usage/quotas.ts';
 import type { KnownExecution, ReadExecution } from './execution-view.ts';
 import { type Following, hasNeverStarted, lostEvent, type Opened } from './following.ts';
+import { readUpTo } from './journal.ts';
 
 export interface ExecutionsOptions {
   store: Store;
@@ -225,13 +226,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
       try {
         const live = await server.readExecution(id);
         const { done, lastSeq } = live;
-        const events: ExecutionEvent[] = [];
-        if (lastSeq > 0) {
-          for await (const event of following.events(row, server, 0, AbortSignal.timeout(30_000))) {
-            events.push(event);
-            if (event.seq >= lastSeq) break;
-          }
-        }
+        const events = await readUpTo(following.events(row, server, 0, AbortSignal.timeout(30_000)), lastSeq);
         if (done && row.status === 'running') recorder.record(row, done);
         return { row, done: row.done ?? done, live, events };
       } catch (error) {

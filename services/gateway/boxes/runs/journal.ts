@@ -104,3 +104,14 @@ const causeOf = async (error: unknown, whyGone: () => Promise<Cause | undefined>
   }
   throw error;
 };
+
+/** The events up to the one with this number. */
+export const readUpTo = async <E extends NumberedEvent>(events: AsyncIterable<E>, lastSeq: number): Promise<E[]> => {
+  const found: E[] = [];
+  if (lastSeq === 0) return found;
+  for await (const event of events) {
+    found.push(event);
+    if (event.seq >= lastSeq) break;
+  }
+  return found;
+};

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import {
   afterQuerySchema,
+  type CommandEvent,
   commandEventSchema,
   commandInputSchema,
   commandPageSchema,
@@ -8,24 +9,39 @@ import {
   commandSummarySchema,
   createCommandSchema,
 } from '#contract';
-import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
-import type { Commands } from '../../boxes/runs/commands.ts';
+import { type CommandStart, type Commands, toCommand } from '../../boxes/runs/commands.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { createWholeAnswers } from '../idempotency/whole-answers.ts';
 import { boxParams } from './boxes.ts';
-import { type CommandAnswers, commandTypes, toLog } from './command-answers.ts';
+import { createRunAnswers } from './run-answers.ts';
 
 const params = boxParams.extend({ command: z.string().max(64) });
 const tag = 'Commands';
 
+/** The bodies that the start of a command may have, by Accept. */
+export const commandTypes = {
+  'application/json': commandSchema,
+  'text/event-stream': commandEventSchema,
+  'application/x-ndjson': commandEventSchema,
+};
+
+export const createCommandAnswers = (commands: Commands, stopping: AbortSignal) =>
+  createRunAnswers<CommandEvent, CommandStart>(
+    {
+      name: 'commands',
+      find: ({ ref, id }) => commands.read(ref, id),
+      events: ({ ref, id }, after, leave) => commands.events(ref, id, after, leave),
+      summary: (_, found) => found,
+      whole: ({ ref, id }, asked, events) => toCommand(id, ref.box, asked, events),
+    },
+    stopping,
+  );
+
+export type CommandAnswers = ReturnType<typeof createCommandAnswers>;
+
 /** `/v1/boxes/{box}/commands`: processes beside the kernels. */
-export const addCommandRoutes = (
-  { add }: Endpoints,
-  commands: Commands,
-  answers: CommandAnswers,
-  stopping: AbortSignal,
-): void => {
+export const addCommandRoutes = ({ add }: Endpoints, commands: Commands, answers: CommandAnswers): void => {
   const whole = createWholeAnswers();
   add(
     {
@@ -38,7 +54,7 @@ export const addCommandRoutes = (
       body: createCommandSchema,
       bounds: largeJson,
       idempotent: {
-        replay: ({ c, tenant, body }, location) => answers.replay({ c, tenant }, body.detach, location),
+        replay: ({ c, tenant, body }, location) => answers.replay(c, answers.placeOf(tenant, location), body.detach),
         keepsAnswer: true,
       },
       responses: {
@@ -46,11 +62,13 @@ export const addCommandRoutes = (
         202: { description: 'It runs; its events are at Location.', schema: commandSummarySchema },
       },
     },
-    ({ c, tenant, params, body }) =>
-      answers.start({ c, tenant, box: params.box }, async (leave, onAccepted) => ({
-        ...(await commands.start({ tenant, box: params.box }, body, leave, onAccepted)),
-        ask: body,
-      })),
+    ({ c, tenant, params, body }) => {
+      const ref = { tenant, box: params.box };
+      return answers.start(c, ref, async (leave, onAccepted) => {
+        const begun = await commands.start(ref, body, leave, onAccepted);
+        return begun.events ? { ...begun, asked: body } : begun;
+      });
+    },
   );
 
   add(
@@ -98,16 +116,10 @@ export const addCommandRoutes = (
       },
     },
     async ({ c, tenant, params, query }) => {
-      await commands.read({ tenant, box: params.box }, params.command);
-      const leave = new AbortController();
-      const events = commands.events(
-        { tenant, box: params.box },
-        params.command,
-        resumeAfter(c, query.after),
-        leave.signal,
-      );
-      const onError = toLog(c, leave);
-      return streamEvents(c, { format: streamFormat(c) ?? 'ndjson', events, leave, stopping, onError });
+      const ref = { tenant, box: params.box };
+      // Before the stream begins: what the box does not know any more is a 404.
+      await commands.read(ref, params.command);
+      return answers.events(c, { ref, id: params.command }, query.after);
     },
   );
 

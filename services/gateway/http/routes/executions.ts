@@ -1,9 +1,7 @@
-import type { Context } from 'hono';
 import { z } from 'zod';
 import {
   afterQuerySchema,
   CodeBoxError,
-  type CreateExecution,
   createExecutionSchema,
   type ExecutionEvent,
   executionCodeQuerySchema,
@@ -14,15 +12,15 @@ import {
   executionSummarySchema,
   pageQuerySchema,
 } from '#contract';
-import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
+import { resumeAfter } from '../../../http/stream.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
 import { toExecution, toExecutionSummary } from '../../boxes/runs/execution-view.ts';
 import type { Executions } from '../../boxes/runs/executions.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
-import type { Endpoints, Input } from '../endpoint.ts';
-import type { Env } from '../env.ts';
+import type { Endpoints } from '../endpoint.ts';
 import { createWholeAnswers } from '../idempotency/whole-answers.ts';
 import { boxParams } from './boxes.ts';
+import { createRunAnswers } from './run-answers.ts';
 
 const params = boxParams.extend({ execution: z.string().max(64) });
 const tag = 'Executions';
@@ -32,50 +30,28 @@ const executionTypes = {
   'application/x-ndjson': executionEventSchema,
 };
 
-type Asked = Pick<Input<unknown, unknown, CreateExecution>, 'c' | 'tenant' | 'body'>;
-
-const locationOf = (row: ExecutionRow) => `/v1/boxes/${row.boxId}/executions/${row.id}`;
-
-const placeOf = (location: string): { box: string; id: string } => {
-  const [, , , box = '', , id = ''] = location.split('/');
-  return { box, id };
-};
-
 /** `/v1/boxes/{box}/executions`: run code, read it, stream it, answer it, stop it. */
 export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, stopping: AbortSignal): void => {
   const whole = createWholeAnswers();
-  const respond = async (
-    c: Context<Env>,
-    row: ExecutionRow,
-    events: AsyncGenerator<ExecutionEvent>,
-    leave: AbortController,
-  ) => {
-    const format = streamFormat(c);
-    const onError = toLog(c, leave);
-    if (format) return streamEvents(c, { format, events, leave, stopping, onError });
-    const all: ExecutionEvent[] = [];
-    for await (const event of events) all.push(event);
-    const done = all.at(-1);
-    return c.json(toExecution({ row, done: done?.type === 'done' ? done : null, events: all }));
-  };
-
-  const accepted = (c: Context<Env>, row: ExecutionRow): Response => {
-    c.header('Location', `${locationOf(row)}/events`);
-    return c.json(toExecutionSummary({ row, done: row.done }), 202);
-  };
-
-  const replay = async ({ c, tenant, body }: Asked, location: string): Promise<Response> => {
-    const { box, id } = placeOf(location);
-    const { row, done, events } = await executions.read({ tenant, box }, id);
-    if (row.status === 'running' && !done && !events) {
-      // Noted, but not yet in its box, where it may still be refused.
-      const text = 'The first request with this Idempotency-Key is still in progress.';
-      throw new CodeBoxError('conflict', text, { reason: 'key_in_use', retryAfterSeconds: 1 });
-    }
-    if (body.detach) return accepted(c, row);
-    const leave = new AbortController();
-    return await respond(c, row, executions.events({ tenant, box }, id, 0, leave.signal), leave);
-  };
+  const answers = createRunAnswers<ExecutionEvent, ExecutionRow>(
+    {
+      name: 'executions',
+      async find({ ref, id }) {
+        const { row, done, events } = await executions.read(ref, id);
+        if (row.status !== 'running' || done || events) return row;
+        // Noted, but not yet in its box, where it may still be refused.
+        const text = 'The first request with this Idempotency-Key is still in progress.';
+        throw new CodeBoxError('conflict', text, { reason: 'key_in_use', retryAfterSeconds: 1 });
+      },
+      events: ({ ref, id }, after, leave) => executions.events(ref, id, after, leave),
+      summary: (_, row) => toExecutionSummary({ row, done: row.done }),
+      whole(_, row, events) {
+        const done = events.at(-1);
+        return toExecution({ row, done: done?.type === 'done' ? done : null, events });
+      },
+    },
+    stopping,
+  );
 
   add(
     {
@@ -89,10 +65,10 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       codeQuery: executionCodeQuerySchema,
       bounds: largeJson,
       idempotent: {
-        replay,
+        replay: ({ c, tenant, body }, location) => answers.replay(c, answers.placeOf(tenant, location), body.detach),
         cameToNothing: (tenant, location) => {
-          const { box, id } = placeOf(location);
-          return executions.hasNeverStarted({ tenant, box }, id);
+          const { ref, id } = answers.placeOf(tenant, location);
+          return executions.hasNeverStarted(ref, id);
         },
       },
       responses: {
@@ -100,15 +76,13 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
         202: { description: 'It runs; its events are at Location.', schema: executionSummarySchema },
       },
     },
-    async ({ c, tenant, params, body }) => {
-      const leave = new AbortController();
-      const progress = c.get('progress');
-      const onAccepted = progress && ((row: ExecutionRow) => progress.mayStart(locationOf(row)));
-      const { row, events } = await executions.start({ tenant, box: params.box }, body, leave.signal, onAccepted);
-      await progress?.hasStarted();
-      c.header('Content-Location', locationOf(row));
-      if (events) return await respond(c, row, events, leave);
-      return accepted(c, row);
+    ({ c, tenant, params, body }) => {
+      const ref = { tenant, box: params.box };
+      return answers.start(c, ref, async (leave, onAccepted) => {
+        const told = onAccepted && ((row: ExecutionRow) => onAccepted(row.id));
+        const { row, events } = await executions.start(ref, body, leave, told);
+        return { id: row.id, events, asked: row };
+      });
     },
   );
 
@@ -161,14 +135,11 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
       },
     },
     async ({ c, tenant, params, query }) => {
-      const after = resumeAfter(c, query.after);
-      const { done } = await executions.find({ tenant, box: params.box }, params.execution);
+      const ref = { tenant, box: params.box };
+      const { done } = await executions.find(ref, params.execution);
       // What tells an EventSource to stop reconnecting.
-      if (done && done.seq <= after) return c.body(null, 204);
-      const leave = new AbortController();
-      const events = executions.events({ tenant, box: params.box }, params.execution, after, leave.signal);
-      const onError = toLog(c, leave);
-      return streamEvents(c, { format: streamFormat(c) ?? 'ndjson', events, leave, stopping, onError });
+      if (done && done.seq <= resumeAfter(c, query.after)) return c.body(null, 204);
+      return answers.events(c, { ref, id: params.execution }, query.after);
     },
   );
 
@@ -206,7 +177,3 @@ export const addExecutionRoutes = ({ add }: Endpoints, executions: Executions, s
     },
   );
 };
-
-/** A reader that leaves breaks its stream: that is nothing to warn of. */
-const toLog = (c: Context<Env>, leave: AbortController) => (error: unknown) =>
-  c.get('log')[leave.signal.aborted ? 'debug' : 'warn']({ err: error }, 'a stream broke');

@@ -2,7 +2,7 @@ import { commandSummarySchema, installPackagesSchema, packagePageSchema, package
 import type { Packages } from '../../boxes/runs/packages.ts';
 import type { Endpoints } from '../endpoint.ts';
 import { boxParams } from './boxes.ts';
-import { type CommandAnswers, commandTypes } from './command-answers.ts';
+import { type CommandAnswers, commandTypes } from './commands.ts';
 
 const tag = 'Packages';
 const path = '/v1/boxes/{box}/packages';
@@ -19,7 +19,7 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, answers
       params: boxParams,
       body: installPackagesSchema,
       idempotent: {
-        replay: ({ c, tenant, body }, location) => answers.replay({ c, tenant }, body.detach, location),
+        replay: ({ c, tenant, body }, location) => answers.replay(c, answers.placeOf(tenant, location), body.detach),
         keepsAnswer: true,
       },
       responses: {
@@ -30,10 +30,10 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, answers
         202: { description: 'It runs; its events are at Location.', schema: commandSummarySchema },
       },
     },
-    ({ c, tenant, params, body }) =>
-      answers.start({ c, tenant, box: params.box }, (leave, onAccepted) =>
-        packages.install({ tenant, box: params.box }, body, leave, onAccepted),
-      ),
+    ({ c, tenant, params, body }) => {
+      const ref = { tenant, box: params.box };
+      return answers.start(c, ref, (leave, onAccepted) => packages.install(ref, body, leave, onAccepted));
+    },
   );
 
   add(
