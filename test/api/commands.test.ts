@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Command, type CommandEvent, commandEventSchema, type Run } from '#contract';
-import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { drivers, eventually, lean, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers)('commands and one-shot runs on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver);
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
   });
   afterAll(() => gateway?.dispose());
 

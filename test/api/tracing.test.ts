@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box } from '#contract';
-import { anyDriver, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, eventually, lean, type RunningGateway, startGateway } from './harness.ts';
 import { startOtlpReceiver } from './otlp-receiver.ts';
 
 describe.each(anyDriver)('traces, on the %s driver', (driver) => {
@@ -16,7 +16,7 @@ describe.each(anyDriver)('traces, on the %s driver', (driver) => {
       OTEL_BSP_SCHEDULE_DELAY: '100',
       CODEBOX_LOG_LEVEL: 'info',
     });
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
     await gateway.run(box.id, '1');
   });
   afterAll(async () => {

@@ -6,7 +6,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, Problem, Run } from '#contract';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
-import { drivers, eventually, type RunningGateway, startGateway, streamOf } from '../api/harness.ts';
+import { drivers, eventually, lean, type RunningGateway, startGateway, streamOf } from '../api/harness.ts';
 import { familyOf, postmasterOf, signalAll } from './processes.ts';
 import { startRunning, ticking } from './running.ts';
 
@@ -58,7 +58,7 @@ describe('the embedded PostgreSQL', () => {
   let folder: string;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
     folder = join(gateway.dataDir, 'postgres');
   });
   afterAll(() => gateway?.dispose());
@@ -66,7 +66,7 @@ describe('the embedded PostgreSQL', () => {
   test('killed with -9 for 20 s: 503 meanwhile, runs go on, end and are recorded, and the gateway has it back by itself', async () => {
     const { pid } = gateway;
     const serving = pid();
-    const other = await gateway.createBox();
+    const other = await gateway.createBox(lean);
     const short = await startRunning(gateway, other.id, ticking(15));
     const long = await startRunning(gateway, box.id, ticking(120));
     const ask = () => gateway.post<Run>('/v1/run', { language: 'bash', code: 'sleep 8; date +%N' }, keyed('outage'));
@@ -150,7 +150,7 @@ describe('a PostgreSQL at DATABASE_URL', () => {
       CODEBOX_SWEEP_SECONDS: '0.5',
       DATABASE_URL: url.href,
     });
-    box = await gateway.createBox();
+    box = await gateway.createBox(lean);
   });
   afterAll(async () => {
     await gateway?.dispose();
