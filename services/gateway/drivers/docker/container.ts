@@ -95,10 +95,11 @@ const isolation = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] =>
 });
 
 /**
- * gVisor runs each of a box's threads on a thread of the host and needs some for itself. It dies when it gets none, so there the
- * limit is one against runaway boxes, not one that a program meets as an error.
+ * gVisor runs each of a box's tasks on threads of the host, needs some for itself, and dies when it gets none. A task that ends holds
+ * its threads for a while: a program that starts others without end had 19 of them for each that it may have. So the host allows many
+ * more than the box, whose own limit is that of its user.
  */
-const hostTasks = ({ limits, gvisor }: ContainerSpec): number => (gvisor ? limits.pids * 2 + 128 : limits.pids);
+const hostTasks = ({ limits, gvisor }: ContainerSpec): number => (gvisor ? limits.pids * 24 + 1024 : limits.pids);
 
 const resources = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] => ({
   Memory: spec.limits.memoryMb * MiB,
@@ -111,6 +112,8 @@ const resources = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] =>
     { Name: 'fsize', Soft: spec.limits.diskMb * MiB, Hard: spec.limits.diskMb * MiB },
     { Name: 'core', Soft: 0, Hard: 0 },
     { Name: 'memlock', Soft: 65_536, Hard: 65_536 },
+    // Within gVisor it counts the box's own tasks alone; elsewhere it would count all of this user id, and control groups limit them.
+    ...(spec.gvisor ? [{ Name: 'nproc', Soft: spec.limits.pids, Hard: spec.limits.pids }] : []),
   ],
 });
 

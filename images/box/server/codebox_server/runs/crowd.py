@@ -38,6 +38,7 @@ class Crowd:
         refused, looks, since = self._cgroup.counts().refused, 0, 0
         while True:
             await asyncio.sleep(CROWD_LOOK_SECONDS)
+            self._cgroup.look()
             before, refused = refused, self._cgroup.counts().refused
             is_new, since = rose(before, refused), since + 1
             if not self._cgroup.crowded() or (not is_new and since > CROWD_PATIENCE):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 
 from codebox_server.system.process import read_small
+from codebox_server.system.process_table import all_pids, entry
 
 # Version 1 first: a hybrid host has both, and then version 1 has the controllers.
 _KILLS = ("memory/memory.oom_control", "memory.events", "memory.oom_control")
@@ -38,10 +40,17 @@ class Cgroup:
         self._refusals = _first(root, _REFUSALS)
         self._pids = _first(root, _PIDS)
         self._most_pids = _first(root, _MOST_PIDS)
+        self._tasks = _UserTasks.limited() if self._pids is None else None
+
+    def look(self) -> None:
+        """Notice a full box where no counter does. To be called again and again."""
+        if self._tasks is not None:
+            self._tasks.look()
 
     def counts(self) -> Counts:
         """Return the current counters."""
-        return Counts(_field(self._kills, b"oom_kill"), _field(self._refusals, b"max"))
+        refused = _field(self._refusals, b"max") if self._tasks is None else self._tasks.seen_full
+        return Counts(_field(self._kills, b"oom_kill"), refused)
 
     def memory(self) -> dict[str, int]:
         """Return `peakMemoryBytes`, the peak of the box so far, and `limitBytes`; unknown values are left out."""
@@ -50,12 +59,36 @@ class Cgroup:
 
     def most_pids(self) -> int | None:
         """Return the limit of processes and threads."""
-        return _number(self._most_pids)
+        return _number(self._most_pids) if self._tasks is None else self._tasks.most
 
     def crowded(self) -> bool:
         """Whether more than three quarters of the allowed processes and threads exist."""
-        now, most = _number(self._pids), _number(self._most_pids)
+        now, most = _number(self._pids) if self._tasks is None else self._tasks.count(), self.most_pids()
         return now is not None and most is not None and now > most * 3 // 4
+
+
+class _UserTasks:
+    """The processes and threads of a box that shows no control groups, as with gVisor: its user has a limit of them.
+
+    Nothing counts what the limit refuses, so each look at a box that is almost full stands for a refusal.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.seen_full = 0
+
+    @classmethod
+    def limited(cls) -> _UserTasks | None:
+        """None when the user has no limit."""
+        most, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+        return None if most == resource.RLIM_INFINITY else cls(most)
+
+    def count(self) -> int:
+        return sum(one.threads for one in map(entry, all_pids()) if one is not None)
+
+    def look(self) -> None:
+        if self.count() >= self.most * 9 // 10:
+            self.seen_full += 1
 
 
 def _first(root: Path, names: tuple[str, ...]) -> str | None:
