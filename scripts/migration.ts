@@ -1,3 +1,4 @@
+import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { projectFolder } from './project.ts';
 import { runShown } from './steps.ts';
@@ -14,3 +15,8 @@ const store = `./services/${service}/store`;
 const place = ['--dialect', 'postgresql', '--schema', `${store}/schema.ts`, '--out', `${store}/migrations`];
 const signal = new AbortController().signal;
 process.exitCode = await runShown([process.execPath, kit, 'generate', ...place, ...options], { signal });
+
+// The next one is written from the difference to the last snapshot; older ones are of no use.
+const meta = join(projectFolder, store, 'migrations/meta');
+const snapshots = (await readdir(meta)).filter((name) => name.endsWith('_snapshot.json')).sort();
+for (const old of snapshots.slice(0, -1)) await rm(join(meta, old));

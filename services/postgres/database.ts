@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readMigrationFiles } from 'drizzle-orm/migrator';
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { migrate } from 'drizzle-orm/node-postgres/migrator';
 import pg from 'pg';
+import { ConfigurationError } from '../configuration-error.ts';
 import { onceThere } from './away.ts';
 
 export interface Connection<S extends Record<string, unknown>> {
@@ -67,11 +69,28 @@ const migrateUnderLock = async (url: string, migrations: Migrations): Promise<vo
   try {
     await client.query('select pg_advisory_lock($1)', [migrations.lock]);
     await client.query(`set lock_timeout = ${tableLockMs}`);
+    await refuseOlder(client, migrations);
     await migrateAgain(drizzle(client), migrations);
   } finally {
     // The lock ends with the connection.
     await client.end();
   }
+};
+
+/**
+ * Throws when a database has noted only migrations of before the first one that is left. That one bears the time of the last of
+ * those which it replaces, so that drizzle passes it over wherever all of them have run.
+ */
+const refuseOlder = async (client: pg.Client, { folder, notedIn = 'drizzle' }: Migrations): Promise<void> => {
+  const notes = `${notedIn}.__drizzle_migrations`;
+  const { rowCount } = await client.query('select where to_regclass($1) is not null', [notes]);
+  if (rowCount === 0) return;
+  const { rows } = await client.query<{ last: string | null }>(`select max(created_at) as last from ${notes}`);
+  const [noted, first] = [rows[0]?.last ?? null, readMigrationFiles({ migrationsFolder: folder })[0]];
+  if (noted === null || first === undefined || Number(noted) >= first.folderMillis) return;
+  throw new ConfigurationError(
+    'The database was last used by a version that is too old to be upgraded from. Upgrade in docs/operate.md says what to start before this one.',
+  );
 };
 
 /**

@@ -3,6 +3,7 @@ CREATE SCHEMA IF NOT EXISTS "agent";
 CREATE TABLE "agent"."blobs" (
 	"id" text PRIMARY KEY NOT NULL,
 	"chat_id" text NOT NULL,
+	"size_bytes" bigint DEFAULT 0 NOT NULL,
 	"created_at" timestamp (3) with time zone DEFAULT now() NOT NULL
 );
 --> statement-breakpoint
@@ -16,6 +17,7 @@ CREATE TABLE "agent"."chats" (
 	"template" text,
 	"box_id" text,
 	"box_restored_at" timestamp (3) with time zone,
+	"remove_at" timestamp (3) with time zone,
 	"lost" text,
 	"input_tokens" bigint DEFAULT 0 NOT NULL,
 	"output_tokens" bigint DEFAULT 0 NOT NULL,
@@ -37,6 +39,7 @@ CREATE TABLE "agent"."messages" (
 	"input_tokens" integer,
 	"output_tokens" integer,
 	"rounds" integer,
+	"last_seq" integer,
 	"error" jsonb,
 	"history" jsonb DEFAULT '[]'::jsonb NOT NULL,
 	"agent_id" text,
@@ -54,6 +57,7 @@ CREATE TABLE "agent"."secrets" (
 ALTER TABLE "agent"."messages" ADD CONSTRAINT "messages_chat_id_chats_id_fk" FOREIGN KEY ("chat_id") REFERENCES "agent"."chats"("id") ON DELETE cascade ON UPDATE no action;--> statement-breakpoint
 CREATE INDEX "blobs_chat" ON "agent"."blobs" USING btree ("chat_id");--> statement-breakpoint
 CREATE INDEX "chats_owner" ON "agent"."chats" USING btree ("tenant_id","user_id","created_at","id");--> statement-breakpoint
+CREATE INDEX "chats_remove" ON "agent"."chats" USING btree ("remove_at") WHERE "agent"."chats"."remove_at" is not null;--> statement-breakpoint
 CREATE INDEX "messages_chat" ON "agent"."messages" USING btree ("chat_id","position");--> statement-breakpoint
 CREATE UNIQUE INDEX "messages_one_running" ON "agent"."messages" USING btree ("chat_id") WHERE "agent"."messages"."status" = 'running';--> statement-breakpoint
 CREATE INDEX "messages_lease" ON "agent"."messages" USING btree ("lease_until") WHERE "agent"."messages"."status" = 'running';

@@ -1,1 +1,0 @@
-ALTER TABLE "agent"."messages" ADD COLUMN "last_seq" integer;

@@ -1,2 +1,0 @@
-ALTER TABLE "agent"."chats" ADD COLUMN "remove_at" timestamp (3) with time zone;--> statement-breakpoint
-CREATE INDEX "chats_remove" ON "agent"."chats" USING btree ("remove_at") WHERE "agent"."chats"."remove_at" is not null;

@@ -1,1 +1,0 @@
-ALTER TABLE "agent"."blobs" ADD COLUMN "size_bytes" bigint DEFAULT 0 NOT NULL;

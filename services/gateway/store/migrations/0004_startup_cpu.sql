@@ -1,1 +1,0 @@
-ALTER TABLE "boxes" ADD COLUMN "startup_cpu_ms" integer;

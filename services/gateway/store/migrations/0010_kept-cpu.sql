@@ -1,1 +1,0 @@
-ALTER TABLE "boxes" ADD COLUMN "spent_cpu_ms" bigint DEFAULT 0 NOT NULL;

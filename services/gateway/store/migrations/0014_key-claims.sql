@@ -1,2 +1,0 @@
-ALTER TABLE "idempotency_keys" ADD COLUMN "claim_id" text;--> statement-breakpoint
-CREATE INDEX "idempotency_keys_answers" ON "idempotency_keys" USING btree ("tenant_id","created_at") WHERE "idempotency_keys"."body" is not null;

@@ -1,1 +1,0 @@
-ALTER TABLE "gateways" ADD COLUMN "steady_since" timestamp (3) with time zone DEFAULT now() NOT NULL;

@@ -1,1 +1,0 @@
-ALTER TABLE "deployments" ADD COLUMN "secret" text DEFAULT gen_random_uuid()::text || gen_random_uuid()::text NOT NULL;
