@@ -9,7 +9,7 @@ export const volumeSchema = z.object({ usedBytes: bytes, limitBytes: bytes });
 /** Current and peak usage of a box, against its limits. All of it is measured outside the box, except for the disk. */
 export const boxStatsSchema = z
   .object({
-    at: z.iso.datetime(),
+    at: z.iso.datetime().meta({ description: 'When it was measured.' }),
     cpu: z.object({
       usedMs: count.meta({
         description:
@@ -20,13 +20,15 @@ export const boxStatsSchema = z
     }),
     memory: z.object({
       usedBytes: bytes.meta({ description: 'Memory in use, without page cache that can be dropped.' }),
-      peakBytes: bytes.meta({ description: 'Peak memory so far, including page cache.' }),
+      peakBytes: bytes.nullable().meta({
+        description: 'Peak memory so far, including page cache; null where the host does not know it.',
+      }),
       limitBytes: bytes,
     }),
     disk: volumeSchema.nullable().meta({ description: 'The volume of the box; null when the box does not respond.' }),
     pids: z.object({ count, limit: count }).meta({ description: 'Processes and threads.' }),
-    oomKills: count.meta({
-      description: 'Processes that were killed because memory ran out, where the host counts them.',
+    oomKills: count.nullable().meta({
+      description: 'Processes that were killed because memory ran out; null where the host does not count them.',
     }),
   })
   .meta({ id: 'BoxStats' });

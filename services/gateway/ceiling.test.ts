@@ -2,19 +2,19 @@ import { expect, test } from 'vitest';
 import { readTemplates } from './boxes/supply/templates.ts';
 import { below, readCeiling } from './ceiling.ts';
 
-const GiB = 1024 ** 3;
+const GiB = 1024;
 /** 1024 MiB by default, 8192 at most. */
 const templates = readTemplates(undefined, 'image', 0);
-const read = (maxBoxes?: number, maxMemoryMb?: number, machineGiB = 10) =>
-  readCeiling({ maxBoxes, maxMemoryMb }, templates.values(), machineGiB * GiB);
+const read = (maxBoxes?: number, maxMemoryMb?: number, capacityGiB = 8) =>
+  readCeiling({ maxBoxes, maxMemoryMb }, templates.values(), { memoryMb: capacityGiB * GiB });
 
-test('the machine says how much memory there may be, and that how many boxes', () => {
+test('the driver says how much memory there may be, and that how many boxes', () => {
   expect(read()).toEqual({ instances: 8, memoryMb: 8192 });
   expect(read(undefined, undefined, 0.5)).toEqual({ instances: 1, memoryMb: 1024 });
   expect(read(undefined, 4500)).toEqual({ instances: 4, memoryMb: 4500 });
 });
 
-test('as many boxes of the default size as are configured may be had, and the memory of the machine always', () => {
+test('as many boxes of the default size as are configured may be had, and the memory that the driver has always', () => {
   expect(read(20)).toEqual({ instances: 20, memoryMb: 20_480 });
   expect(read(2)).toEqual({ instances: 2, memoryMb: 8192 });
   expect(read(20, 3000)).toEqual({ instances: 20, memoryMb: 3000 });
@@ -24,4 +24,12 @@ test('memory for less than one box is refused, and no box may ask for more than 
   expect(() => read(undefined, 1000)).toThrow('CODEBOX_MAX_MEMORY_MB: must be at least 1024');
   expect(below({ instances: 1, memoryMb: 3000 }, templates).get('python')?.maxLimits.memoryMb).toBe(3000);
   expect(below({ instances: 1, memoryMb: 9000 }, templates).get('python')?.maxLimits.memoryMb).toBe(8192);
+});
+
+test('a driver that cannot say how much there is needs a number of boxes or megabytes', () => {
+  const readWithout = (maxBoxes?: number, maxMemoryMb?: number) =>
+    readCeiling({ maxBoxes, maxMemoryMb }, templates.values(), undefined);
+  expect(() => readWithout()).toThrow('CODEBOX_MAX_MEMORY_MB: is needed');
+  expect(readWithout(3)).toEqual({ instances: 3, memoryMb: 3072 });
+  expect(readWithout(undefined, 4500)).toEqual({ instances: 4, memoryMb: 4500 });
 });

@@ -1,26 +1,23 @@
-import { totalmem } from 'node:os';
 import { ConfigurationError } from '../configuration-error.ts';
 import type { Template } from './boxes/supply/templates.ts';
 import type { Config } from './config.ts';
+import type { MachineCapacity } from './drivers/driver.ts';
 import type { Capacity } from './store/supply/capacity.ts';
 
-/** Share of the machine's memory that boxes may be promised. */
-const memoryShare = 0.8;
-const MiB = 1024 * 1024;
-
 /**
- * How many boxes there may be, and what they may use of memory together: as configured, else what the machine has and as many boxes of
+ * How many boxes there may be, and what they may use of memory together: as configured, else what the driver has for them and as many boxes of
  * the largest default size as that holds. Who configures more boxes than that means it: so many of the default size may be had then.
  * Throws a ConfigurationError when not even one could be.
  */
 export const readCeiling = (
   { maxBoxes, maxMemoryMb }: Pick<Config, 'maxBoxes' | 'maxMemoryMb'>,
   templates: Iterable<Template>,
-  machineBytes = totalmem(),
+  capacity: MachineCapacity | undefined,
 ): Capacity => {
   const largestMb = Math.max(...[...templates].map(({ limits }) => limits.memoryMb));
-  const shareMb = Math.floor((machineBytes * memoryShare) / MiB);
-  const memoryMb = maxMemoryMb ?? Math.max(shareMb, (maxBoxes ?? 1) * largestMb);
+  if (maxMemoryMb === undefined && maxBoxes === undefined && capacity === undefined)
+    throw new ConfigurationError('CODEBOX_MAX_MEMORY_MB: is needed, because this driver cannot say how much there is');
+  const memoryMb = maxMemoryMb ?? Math.max(capacity?.memoryMb ?? 0, (maxBoxes ?? 1) * largestMb);
   if (memoryMb < largestMb)
     throw new ConfigurationError(
       `CODEBOX_MAX_MEMORY_MB: must be at least ${largestMb}, which a box of the largest template has`,

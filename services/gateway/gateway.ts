@@ -8,7 +8,6 @@ import { type Boxes, type BoxesOptions, openBoxes } from './composition/boxes.ts
 import { type Overrides, openPlatform, type Platform } from './composition/platform.ts';
 import { openUpkeep } from './composition/upkeep.ts';
 import type { Config } from './config.ts';
-import { requireFreeSpace } from './drivers/host/free-space.ts';
 import { createApp, type Dialect } from './http/app.ts';
 import { addUsageMetrics } from './http/metrics/usage-metrics.ts';
 
@@ -116,8 +115,7 @@ const openHttp = (platform: Platform, boxes: Boxes, { stopping, leaving, dialect
     checkReady: async () => {
       const blobsAnswer = answersBlobs();
       await store.keys.ping();
-      await driver.inspect('none', AbortSignal.timeout(5000));
-      await requireFreeSpace(config.dataDir);
+      await driver.ping(AbortSignal.timeout(5000));
       return (await blobsAnswer)
         ? {}
         : { blobs: 'The blob store does not answer, or refuses: boxes cannot hibernate or come back.' };

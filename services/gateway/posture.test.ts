@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { requireIsolation, unmetIsolation } from './posture.ts';
 
-const all = { cpus: true, memoryMb: true, diskMb: true, pids: true };
+const all = { cpus: 'instance', memoryMb: 'instance', diskMb: 'instance', pids: 'node' } as const;
 const closed = [{ name: 'python', network: 'none' as const }];
 
 test('a driver that enforces everything may serve anywhere', () => {
@@ -9,7 +9,7 @@ test('a driver that enforces everything may serve anywhere', () => {
 });
 
 test('limits that are not enforced keep a gateway on loopback', () => {
-  const weak = { networks: ['none' as const], limits: { ...all, memoryMb: false } };
+  const weak = { networks: ['none' as const], limits: { ...all, memoryMb: false as const } };
   expect(unmetIsolation({ host: '127.0.0.1' }, weak, closed)).toEqual([]);
   expect(unmetIsolation({ host: '0.0.0.0' }, weak, closed).join()).toContain('memoryMb');
 });

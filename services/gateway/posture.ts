@@ -14,7 +14,7 @@ export const unmetIsolation = (
   { networks, limits }: Pick<Capabilities, 'networks' | 'limits'>,
   templates: Iterable<Pick<Template, 'name' | 'network'>>,
 ): string[] => {
-  const missing = Object.entries(limits).flatMap(([name, isEnforced]) => (isEnforced ? [] : [name]));
+  const missing = Object.entries(limits).flatMap(([name, level]) => (level === false ? [name] : []));
   return [
     ...[...templates]
       .filter((template) => !networks.includes(template.network))

@@ -48,6 +48,7 @@ export const runDriverContract = (contract: DriverContract): void => {
     await waitForBox(instance.address);
     return instance;
   };
+  const usageOf = async (id: string) => (await driver.usage(['no-such', id], deadline())).get(id);
   const end = (id: string) => driver.destroy(id, deadline());
 
   describe(contract.name, () => {
@@ -213,9 +214,9 @@ export const runDriverContract = (contract: DriverContract): void => {
         const code = 'b = bytearray(1 << 30)\nfor i in range(0, len(b), 4096): b[i] = 1';
         const { signal } = await runInBox(box.address, ['python', '-c', code]);
         expect(signal).toBe('SIGKILL');
-        const stats = await driver.stats(box.id, deadline());
-        expect(stats.oomKills).toBeGreaterThanOrEqual(1);
-        expect(stats.peakMemoryBytes).toBeLessThanOrEqual(limits.memoryMb * 1024 * 1024);
+        const used = await usageOf(box.id);
+        expect(used?.oomKills ?? 1).toBeGreaterThanOrEqual(1);
+        expect(used?.peakMemoryBytes ?? 0).toBeLessThanOrEqual(limits.memoryMb * 1024 * 1024);
         expect((await driver.inspect(box.id, deadline()))?.state).toBe('running');
         expect((await runInBox(box.address, ['true'])).status).toBe('ok');
       });
@@ -268,30 +269,34 @@ export const runDriverContract = (contract: DriverContract): void => {
       });
 
       test('stops where it is when frozen, and goes on when thawed', async () => {
+        const { freeze, thaw } = driver;
+        expect([freeze !== undefined, thaw !== undefined]).toEqual(Array(2).fill(driver.capabilities.freeze));
+        if (!freeze || !thaw) return;
         const { id, address } = await make();
         const ticking =
           'while true; do date +%N > /mnt/data/tick.new; mv /mnt/data/tick.new /mnt/data/tick; sleep 0.02; done';
         await runInBox(address, ['bash', '-c', `(${ticking}) > /dev/null 2>&1 & sleep 0.2`]);
-        const busy = await driver.stats(id, deadline());
-        await driver.freeze(id, deadline());
-        await driver.freeze(id, deadline());
-        const frozen = await driver.stats(id, deadline());
+        const busy = await usageOf(id);
+        await freeze(id, deadline());
+        await freeze(id, deadline());
+        const frozen = await usageOf(id);
         await sleep(300);
         // gVisor's own threads tick on; the loop would have used most of the time.
-        expect((await driver.stats(id, deadline())).cpuMs - frozen.cpuMs).toBeLessThan(50);
+        expect(((await usageOf(id))?.cpuMs ?? 0) - (frozen?.cpuMs ?? 0)).toBeLessThan(50);
         expect((await driver.inspect(id, deadline()))?.state).toBe('running');
-        await driver.thaw(id, deadline());
-        await driver.thaw(id, deadline());
+        await thaw(id, deadline());
+        await thaw(id, deadline());
         expect((await runInBox(address, ['true'])).status).toBe('ok');
-        const after = await driver.stats(id, deadline());
-        expect(after.cpuMs).toBeGreaterThan(busy.cpuMs);
-        expect(after.memoryBytes).toBeGreaterThan(1024 * 1024);
-        expect(after.pids).toBeGreaterThanOrEqual(1);
+        const after = await usageOf(id);
+        expect(after?.cpuMs).toBeGreaterThan(busy?.cpuMs ?? 0);
+        expect(after?.at.getTime()).toBeGreaterThan(busy?.at.getTime() ?? 0);
+        expect(after?.memoryBytes).toBeGreaterThan(1024 * 1024);
+        expect(after?.pids).toBeGreaterThanOrEqual(1);
       });
 
       test('can be destroyed while it is frozen', async () => {
         const { id } = await make();
-        await driver.freeze(id, deadline());
+        await driver.freeze?.(id, deadline());
         await end(id);
         expect(await driver.inspect(id, deadline())).toBeUndefined();
       });
@@ -301,7 +306,7 @@ export const runDriverContract = (contract: DriverContract): void => {
         await runInBox(address, ['pkill', '-KILL', '-f', 'codebox_server']).catch(() => undefined);
         const found = await untilStopped(driver, id);
         expect(found).toMatchObject({ state: 'ended', why: { code: 'exit', detail: 'SIGKILL' } });
-        await expect(driver.stats(id, deadline())).rejects.toMatchObject({ code: 'not_found' });
+        expect(await usageOf(id)).toBeUndefined();
       });
 
       test('leaves nothing behind, however often it is destroyed', async () => {
@@ -366,9 +371,13 @@ export const runDriverContract = (contract: DriverContract): void => {
 
     test('a method that needs an instance says so when there is none', async () => {
       expect(await driver.inspect('no-such', deadline())).toBeUndefined();
-      for (const method of [driver.freeze, driver.thaw, driver.stats]) {
-        await expect(method('no-such', deadline())).rejects.toMatchObject({ code: 'not_found' });
+      for (const method of [driver.freeze, driver.thaw]) {
+        if (method) await expect(method('no-such', deadline())).rejects.toMatchObject({ code: 'not_found' });
       }
+      expect(await driver.usage(['no-such', 'nor-such'], deadline())).toEqual(new Map());
+      await driver.ping(deadline());
+      const capacity = await driver.capacity(deadline());
+      if (capacity) expect(capacity.memoryMb).toBeGreaterThan(limits.memoryMb);
       await expect(driver.bind('no-such', {}, deadline())).rejects.toMatchObject({ code: 'not_found' });
       await driver.destroy('no-such', deadline());
     });

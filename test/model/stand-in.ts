@@ -2,7 +2,8 @@ import { once } from 'node:events';
 import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Driver, Instance } from '../../services/gateway/drivers/driver.ts';
+import { CodeBoxError } from '#contract';
+import type { Capabilities, Driver, Instance, Why } from '../../services/gateway/drivers/driver.ts';
 
 /** What a box that is not one has been asked. */
 export interface StandIn {
@@ -10,6 +11,15 @@ export interface StandIn {
   ran: string[];
   /** Code that was running when its instance was destroyed or frozen, or that was sent to a frozen one. */
   killed: string[];
+}
+
+/** What the backend of the instances does from now on; to be changed at any time. */
+interface Script {
+  /** What becomes of an instance that is asked for. */
+  made: Pick<Instance, 'why'> & { state: 'pending' | 'running' };
+  /** Nobody can say what is with the instances: they serve on all the same. */
+  isSilent: boolean;
+  usage: 'known' | 'refused' | 'silent';
 }
 
 /** To questions for what there is and for what was done. */
@@ -21,7 +31,11 @@ const context = '00000000-0000-4000-8000-000000000000';
  * A driver whose instances are HTTP servers of this process that answer as a box server does, and note what they run: so that
  * thousands of boxes can live and die within seconds. Nothing is run, each piece of code takes `takesMs`.
  */
-export const createStandIns = (folder: string, takesMs: () => number) => {
+export const createStandIns = (folder: string, takesMs: () => number, capabilities: Partial<Capabilities> = {}) => {
+  const script: Script = { made: { state: 'running' }, isSilent: false, usage: 'known' };
+  const checkSilence = () => {
+    if (script.isSilent) throw new CodeBoxError('unavailable', 'The host does not answer.', { retryAfterSeconds: 5 });
+  };
   const instances = new Map<string, { server: Server; instance: Instance; running: Set<string> }>();
   /** Kept after their end. */
   const noted = new Map<string, StandIn>();
@@ -59,6 +73,17 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
       response.end(JSON.stringify(request.url === '/codebox/health' ? health : isConflict ? conflict : answers));
     };
 
+  const watchers = new Set<(id?: string) => void>();
+  const hint = (id?: string) => {
+    for (const onChange of watchers) onChange(id);
+  };
+
+  const freeze = async (id: string) => {
+    frozen.add(id);
+    seenBy(id).killed.push(...(instances.get(id)?.running ?? []));
+  };
+  const thaw = async (id: string) => void frozen.delete(id);
+
   const driver: Driver = {
     kind: 'local',
     site: 'local',
@@ -68,17 +93,24 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
       networks: ['none', 'internet'],
       networkObstacles: {},
       disk: { isFullAnError: true },
-      limits: { cpus: true, memoryMb: true, diskMb: true, pids: true },
+      limits: { cpus: 'instance', memoryMb: 'instance', diskMb: 'instance', pids: 'instance' },
       bind: { limits: [], networks: [] },
+      freeze: true,
+      startsAtOnce: 16,
       weaknesses: [],
+      ...capabilities,
     },
+    ping: async () => checkSilence(),
+    capacity: async () => undefined,
     revision: async () => 'stand-in',
     async create({ id }) {
+      checkSilence();
       const running = new Set<string>();
       const path = `${folder}/${id}`;
       const server = createServer(answer(id, running)).listen(path);
       await once(server, 'listening');
-      const instance: Instance = { id, state: 'running', address: `unix:${path}` };
+      const { state } = script.made;
+      const instance: Instance = { id, ...script.made, ...(state === 'running' && { address: `unix:${path}` }) };
       instances.set(id, { server, instance, running });
       noted.set(id, { ran: [], killed: [] });
       return instance;
@@ -92,17 +124,36 @@ export const createStandIns = (folder: string, takesMs: () => number) => {
       known.server.close();
       await rm(`${folder}/${id}`, { force: true });
     },
-    list: async () => [...instances.values()].map(({ instance }) => instance),
-    inspect: async (id) => instances.get(id)?.instance,
-    async freeze(id) {
-      frozen.add(id);
-      seenBy(id).killed.push(...(instances.get(id)?.running ?? []));
+    async list() {
+      checkSilence();
+      return [...instances.values()].map(({ instance }) => instance);
     },
-    async thaw(id) {
-      frozen.delete(id);
+    async inspect(id) {
+      checkSilence();
+      return instances.get(id)?.instance;
     },
+    ...((capabilities.freeze ?? true) && { freeze, thaw }),
     bind: async () => {},
-    stats: async () => ({ cpuMs: 0, memoryBytes: 0, peakMemoryBytes: 0, pids: 1, oomKills: 0 }),
+    watch(onChange) {
+      watchers.add(onChange);
+      return { [Symbol.dispose]: () => void watchers.delete(onChange) };
+    },
+    async usage(ids) {
+      if (script.usage === 'refused') throw new CodeBoxError('unavailable', 'The host does not say.');
+      if (script.usage === 'silent') return await new Promise(() => {});
+      return new Map(ids.map((id) => [id, { at: new Date(), cpuMs: 0, memoryBytes: 0, pids: 1 }]));
+    },
   };
-  return { driver, seenBy };
+
+  /** Ends an instance as its host does, and says so. */
+  const end = (id: string, why: Why) => {
+    const known = instances.get(id);
+    if (!known) return;
+    known.instance = { id, state: 'ended', why };
+    known.server.closeAllConnections();
+    known.server.close();
+    hint(id);
+  };
+
+  return { driver, seenBy, script, end, hint };
 };

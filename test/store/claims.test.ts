@@ -270,7 +270,7 @@ test('a box is embodied by the instance that it was restored into, whatever else
   await other.tasks.abandon(id, 'task-cut');
   await other.tasks.begin(id, 'hibernated', 'restore', 'task-done');
   await reserve(third);
-  await other.tasks.markRestored(id, 'task-done', { id: third, address: 'unix:/third' }, 0);
+  await other.tasks.markRestored(id, 'task-done', { id: third, address: 'unix:/third' });
   const states = new Map((await store.instances.of(id)).map((row) => [row.id, row.state]));
   expect([states.get(second), states.get(third)]).toEqual(['destroying', 'running']);
   // Nor does the end of a restoration end anything but what was made for it.

@@ -143,7 +143,7 @@ test('when an instance is lost, what runs in the one that its box was restored t
   const [task, next] = [newId('task'), newId('i')];
   const row = await store.tasks.begin(box, 'hibernated', 'restore', task);
   expect(row && (await store.allocation.reserve(row, { id: next, site }, most))).toBeDefined();
-  expect(await store.tasks.markRestored(box, task, { id: next, address }, 0)).toBeDefined();
+  expect(await store.tasks.markRestored(box, task, { id: next, address })).toBeDefined();
   const after = await run();
   const lose = () => store.executions.loseAll(box, { code: 'box_lost', detail: '' });
   const statuses = () =>

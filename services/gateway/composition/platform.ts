@@ -46,6 +46,9 @@ export interface Platform {
   onDriverBack: (listener: () => void) => void;
 }
 
+/** How long the driver may take to say how much room there is. */
+const capacityMs = 10_000;
+
 /**
  * Opens the database, the driver and the connections to boxes, as the configuration names them; what has to be closed again goes
  * onto the stack. Throws a `ConfigurationError` when the isolation that was asked for cannot be had.
@@ -66,13 +69,11 @@ export const openPlatform = async (
   const store = await openDatabase(config, id, log, stack);
 
   const given = readTemplates(config.templatesFile, config.boxImage, config.warmBoxes);
-  const ceiling = readCeiling(config, given.values());
-  const templates = below(ceiling, given);
   const deployment = await onceThere(() => store.keys.deployment(newId('dep')));
   const metrics = createMetrics({
     countBoxes: store.boxes.countByState,
     database: { ping: store.keys.ping, connections: store.connections },
-    languages: [...templates.values()].flatMap((template) => template.languages),
+    languages: [...given.values()].flatMap((template) => template.languages),
   });
 
   const listeners: (() => void)[] = [];
@@ -86,6 +87,8 @@ export const openPlatform = async (
   const driver = observeDriver(chosen, ({ call, outcome, seconds }) =>
     metrics.driverCalls.observe({ driver: chosen.kind, call, outcome }, seconds),
   );
+  const ceiling = readCeiling(config, given.values(), await driver.capacity(AbortSignal.timeout(capacityMs)));
+  const templates = below(ceiling, given);
   const unmet = unmetIsolation(config, driver.capabilities, templates.values());
   requireIsolation(unmet, config.unsafe, (text) => log.warn(text));
   for (const weakness of driver.capabilities.weaknesses) log.warn({ driver: driver.kind }, weakness);

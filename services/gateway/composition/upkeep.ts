@@ -23,6 +23,7 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     budget,
     cpuQuota: createCpuQuota({
       driver,
+      lifecycle,
       quotas: store.quotas,
       executions: store.executions,
       connections,

@@ -65,6 +65,11 @@ export interface Instance {
   why?: Why;
 }
 
+/** What instances may be promised together. */
+export interface MachineCapacity {
+  memoryMb: number;
+}
+
 /** What a driver can do here and now, as data: callers branch on it, drivers never carry stubs that throw. */
 export interface Capabilities {
   /** Whether templates choose an image. */
@@ -74,21 +79,29 @@ export interface Capabilities {
   networkObstacles: Readonly<Partial<Record<NetworkPolicy, string>>>;
   /** Whether a full volume is an error that the program in the box sees (ENOSPC), and not the end of the box. */
   disk: { isFullAnError: boolean };
-  /** Limits that are really enforced here. */
-  limits: Readonly<Record<keyof Limits, boolean>>;
+  /** Who holds each limit: each instance its own, its host one that is the same for all of them, or nobody. */
+  limits: Readonly<Record<keyof Limits, 'instance' | 'node' | false>>;
   /** What `bind` can change: these limits, and between these networks where an instance was made with `takesNetwork`. */
   bind: { limits: readonly (keyof BindableLimits)[]; networks: readonly NetworkPolicy[] };
+  /** Whether there are `freeze` and `thaw`. */
+  freeze: boolean;
+  /** How many instances may be started at the same time without getting in each other's way. */
+  startsAtOnce: number;
   /** Plain sentences on what is weaker than it should be; empty when nothing is. */
   weaknesses: readonly string[];
 }
 
-export interface InstanceStats {
+export interface InstanceUsage {
+  /** When this was so; a backend may measure only now and then. */
+  at: Date;
+  /** Since its start. */
   cpuMs: number;
   memoryBytes: number;
-  peakMemoryBytes: number;
   pids: number;
-  /** Processes killed by the memory limit since the start. */
-  oomKills: number;
+  /** Since its start, where the backend knows. */
+  peakMemoryBytes?: number;
+  /** Processes killed by the memory limit since the start, where the backend knows. */
+  oomKills?: number;
 }
 
 /**
@@ -103,10 +116,14 @@ export interface Driver {
   /** Stands for that place itself: the same for all gateways that reach the same instances, and for no others. */
   readonly place: string;
   readonly capabilities: Capabilities;
+  /** Throws unless instances can be made here just now. */
+  ping(signal: AbortSignal): Promise<void>;
+  /** What instances may use together; undefined when only the configuration can say. */
+  capacity(signal: AbortSignal): Promise<MachineCapacity | undefined>;
   /**
    * Stands for all but the spec that an instance from this image would be made from now: what the image holds, the settings of
    * the driver, the box server. Another text means that instances made before are outdated; an image that is not there has one
-   * too.
+   * too. Asked for in each sweep: a driver that can answers from memory.
    */
   revision(image: string, signal: AbortSignal): Promise<string>;
   /**
@@ -129,9 +146,14 @@ export interface Driver {
    * and `/dev/shm`, stays as it is.
    */
   bind(id: string, change: Binding, signal: AbortSignal): Promise<void>;
-  /** Stops all its processes in place, memory kept; `thaw` lets them go on. Both idempotent. */
-  freeze(id: string, signal: AbortSignal): Promise<void>;
-  thaw(id: string, signal: AbortSignal): Promise<void>;
-  /** Use now and at peak, from the instance's cgroup; `not_found` for one of which nothing runs. */
-  stats(id: string, signal: AbortSignal): Promise<InstanceStats>;
+  /** Stops all its processes in place, memory kept; `thaw` lets them go on. Both idempotent, and there when `capabilities.freeze`. */
+  freeze?(id: string, signal: AbortSignal): Promise<void>;
+  thaw?(id: string, signal: AbortSignal): Promise<void>;
+  /** What is known of the use of these instances. Those that do not run, or cannot be measured just now, are left out. */
+  usage(ids: readonly string[], signal: AbortSignal): Promise<Map<string, InstanceUsage>>;
+  /**
+   * Calls `onChange` when an instance may have ended, or, without an id, when any may have, until it is disposed. These are hints: some
+   * may be wrong, and some may never come; what `inspect` says counts.
+   */
+  watch?(onChange: (id?: string) => void): Disposable;
 }

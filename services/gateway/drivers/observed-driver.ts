@@ -24,6 +24,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
       throw error;
     }
   };
+  const { freeze, thaw, watch } = driver;
   return {
     kind: driver.kind,
     site: driver.site,
@@ -34,9 +35,12 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
     destroy: (id, signal) => observe('destroy', () => driver.destroy(id, signal)),
     list: (signal) => observe('list', () => driver.list(signal)),
     inspect: (id, signal) => observe('inspect', () => driver.inspect(id, signal)),
-    freeze: (id, signal) => observe('freeze', () => driver.freeze(id, signal)),
-    thaw: (id, signal) => observe('thaw', () => driver.thaw(id, signal)),
-    stats: (id, signal) => observe('stats', () => driver.stats(id, signal)),
+    ...(freeze && { freeze: (id, signal) => observe('freeze', () => freeze(id, signal)) }),
+    ...(thaw && { thaw: (id, signal) => observe('thaw', () => thaw(id, signal)) }),
+    ...(watch && { watch }),
+    usage: (ids, signal) => observe('usage', () => driver.usage(ids, signal)),
+    ping: (signal) => observe('ping', () => driver.ping(signal)),
+    capacity: (signal) => observe('capacity', () => driver.capacity(signal)),
     bind: (id, change, signal) => observe('bind', () => driver.bind(id, change, signal)),
   };
 };

@@ -26,6 +26,7 @@ import { defaultTemplate, resolveLimits, type Template } from '../supply/templat
 import type { TenantQuotas } from '../usage/quotas.ts';
 import { type Access, checkLiving, goneError } from './access.ts';
 import type { Activity } from './activity.ts';
+import { requireLimits, requireNetwork, requireOnIdle } from './capabilities.ts';
 import { causeOf, causeOfFailure } from './causes.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
 import { checkInlineFiles, toSmallFiles, writeInlineFiles } from './inline-files.ts';
@@ -107,14 +108,9 @@ export const createLifecycle = (options: LifecycleOptions) => {
 
   const planBox = (tenantId: string, ask: CreateBox, template: Template): NewBox => {
     const network = ask.network ?? template.network;
-    if (!driver.capabilities.networks.includes(network)) {
-      const { networks, networkObstacles } = driver.capabilities;
-      const why = networkObstacles[network] ?? 'its driver does not know it';
-      const detail = `is not offered by this deployment, because ${why}; it offers ${networks.join(', ')}`;
-      throw new CodeBoxError('invalid_request', `The network policy ${network} is not available.`, {
-        errors: [{ pointer: '/network', detail }],
-      });
-    }
+    requireNetwork(driver.capabilities, network);
+    requireLimits(driver.capabilities, ask.limits, template.limits);
+    requireOnIdle(driver.capabilities, ask.onIdle);
     checkInlineFiles(ask.files ?? [], network);
     return {
       id: newId('box'),
@@ -178,9 +174,9 @@ export const createLifecycle = (options: LifecycleOptions) => {
   };
 
   const markReady = async (row: BoxRow, body: Body, startedAt: number): Promise<BoxRow> => {
-    const { instance, kind, cpuMs } = body;
+    const { instance, kind, counted } = body;
     const ms = Math.round(performance.now() - startedAt);
-    const ready = await store.boxes.markReady(row.id, instance, { kind, ms, cpuMs });
+    const ready = await store.boxes.markReady(row.id, instance, { kind, ms, cpuMs: counted.cpuMs });
     if (!ready) throw new CodeBoxError('gone', 'The box was deleted while it started.');
     return ready;
   };
@@ -280,6 +276,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     ...access,
     destroyInstance: instances.destroy,
     embody,
+    handOut: allocation.handOut,
     end,
     causeOfEnd,
     lose,
@@ -300,6 +297,7 @@ export const createLifecycle = (options: LifecycleOptions) => {
     list: (tenantId: string, query: BoxQuery) => store.boxes.list(tenantId, query),
 
     async update(ref: BoxRef, change: UpdateBox): Promise<BoxRow> {
+      requireOnIdle(driver.capabilities, change.onIdle);
       const row = await store.boxes.update(ref.tenant, ref.box, change);
       if (row) return row;
       const { box } = await find(ref);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BoxStats, type BoxStatsEvent, hasCode } from '#contract';
+import { type BoxStats, type BoxStatsEvent, CodeBoxError, hasCode } from '#contract';
 import type { BoxRef } from '../box-ref.ts';
 import type { UsableBox } from '../life/access.ts';
 import type { BoxUsage } from '../life/box-usage.ts';
@@ -19,19 +19,20 @@ export const createStats = ({ usage, lifecycle }: StatsOptions) => {
   const sample = async ({ box, instance, server }: UsableBox): Promise<BoxStats> => {
     const signal = AbortSignal.timeout(deadlineMs);
     const [used, told] = await Promise.all([
-      usage({ box, instance }, signal),
+      usage({ box, instance }),
       // A box that is stuck, frozen or hostile has figures all the same.
       server.stats(signal).catch(() => ({ disk: null })),
     ]);
+    if (!used) throw new CodeBoxError('unavailable', 'The box cannot be measured just now.', { retryAfterSeconds: 1 });
     const { cpus, memoryMb, diskMb, pids } = box.limits;
     const limitBytes = Math.min(told.disk?.limitBytes ?? 0, diskMb * MiB);
     return {
-      at: new Date().toISOString(),
+      at: used.at.toISOString(),
       cpu: { usedMs: used.cpuMs, limitCpus: cpus, limitMs: limitMs(box.limits) ?? null },
-      memory: { usedBytes: used.memoryBytes, peakBytes: used.peakMemoryBytes, limitBytes: memoryMb * MiB },
+      memory: { usedBytes: used.memoryBytes, peakBytes: used.peakMemoryBytes ?? null, limitBytes: memoryMb * MiB },
       disk: told.disk && { usedBytes: Math.min(told.disk.usedBytes, limitBytes), limitBytes },
       pids: { count: used.pids, limit: pids },
-      oomKills: used.oomKills,
+      oomKills: used.oomKills ?? null,
     };
   };
 

@@ -8,13 +8,15 @@ import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Task } from '../../store/box/tasks.ts';
 import type { Store } from '../../store/store.ts';
 import { trustMs } from '../life/access.ts';
+import { cannotFreeze } from '../life/capabilities.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
+import { sampleOne } from '../usage/sample.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { calledOff, type Leases, Unfinished } from './leases.ts';
 
 export interface HibernationOptions {
   driver: Driver;
-  store: Pick<Store, 'tasks' | 'executions'>;
+  store: Pick<Store, 'tasks' | 'executions' | 'usage'>;
   connections: BoxConnections;
   lifecycle: Lifecycle;
   leases: Leases;
@@ -33,6 +35,7 @@ export interface Manner {
 }
 
 const freezeMs = 60_000;
+const sampleMs = 2000;
 /** After a task that failed nothing begins by itself for this long. */
 const retryMs = 60_000;
 /** Nor is it tried again to put files back, whoever asks for it. */
@@ -76,13 +79,15 @@ export const createHibernation = (options: HibernationOptions) => {
     await checkQuiet(boxId);
   };
 
-  const thaw = (instance: string): Promise<void> =>
-    driver.thaw(instance, AbortSignal.timeout(freezeMs)).catch((cause: unknown) => {
+  const thaw = async (instance: string): Promise<void> => {
+    await driver.thaw?.(instance, AbortSignal.timeout(freezeMs)).catch((cause: unknown) => {
       throw new Unfinished(cause);
     });
+  };
 
   const freeze = async (box: BoxRow, taskId: string, instance: string, signal: AbortSignal): Promise<BoxRow> => {
     try {
+      if (!driver.freeze) throw cannotFreeze();
       await driver.freeze(instance, signal);
       const paused = await tasks.markPaused(box.id, taskId);
       if (!paused) throw calledOff();
@@ -122,7 +127,7 @@ export const createHibernation = (options: HibernationOptions) => {
   const resume = (box: BoxRow, taskId: string): Promise<void> =>
     leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => 0 }, async (signal) => {
       const { instance } = await lifecycle.instanceOf(box);
-      await driver.thaw(instance, signal);
+      await driver.thaw?.(instance, signal);
       if (!(await tasks.markResumed(box.id, taskId))) throw calledOff();
     });
 
@@ -133,7 +138,8 @@ export const createHibernation = (options: HibernationOptions) => {
       const { instance, server } = await lifecycle.instanceOf(box);
       await checkpoints.checkReach(box, signal);
       if (hibernate) await settle(box.id, manner, signal);
-      const { cpuMs } = await driver.stats(instance, signal);
+      const used = await sampleOne(driver, instance, sampleMs);
+      const cpuMs = used?.cpuMs ?? (await store.usage.lastCpuMs(instance));
       const spentCpuMs = Math.max(0, Math.round(cpuMs) - (box.startupCpuMs ?? 0));
       const bytes = await checkpoints.put(box, taskId, server, signal);
       const { unused } = manner;
@@ -161,8 +167,8 @@ export const createHibernation = (options: HibernationOptions) => {
       try {
         isFilesFault = true;
         await checkpoints.restore(box, server, signal);
-        const { cpuMs } = await driver.stats(instance.id, signal);
-        if (!(await tasks.markRestored(box.id, taskId, instance, Math.round(cpuMs)))) throw calledOff();
+        if (!(await tasks.markRestored(box.id, taskId, instance))) throw calledOff();
+        lifecycle.handOut(box, instance.id);
       } catch (cause) {
         const end = () => lifecycle.destroyInstance(instance.id);
         if (await tasks.dropInstance(instance.id)) await background.attempt('end the instance of a box', end);

@@ -5,6 +5,7 @@ import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
 import { type BoxRef, refOf } from '../box-ref.ts';
 import { checkLiving } from '../life/access.ts';
+import { cannotFreeze } from '../life/capabilities.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
 import { createSharedWork } from '../life/shared-work.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
@@ -16,6 +17,7 @@ export interface RestOptions {
   lifecycle: Lifecycle;
   hibernation: Hibernation;
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
+  canFreeze: boolean;
   /** Writes what is known and not yet written: ends of executions and uses of boxes. */
   flush: () => Promise<void>;
 }
@@ -25,7 +27,7 @@ const wakeMs = 60_000;
 const lookEveryMs = 100;
 
 /** What callers ask of boxes about their rest, and the way back that every use of a resting box takes. */
-export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: RestOptions) => {
+export const createRest = ({ store, lifecycle, hibernation, quotas, canFreeze, flush }: RestOptions) => {
   const waking = createSharedWork<void>();
 
   /** A task may fail because its box was lost, which is on record then, or has ended: that is thrown. */
@@ -86,10 +88,11 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, flush }: Res
   return {
     wake,
 
-    /** Freezes a box with its memory. `conflict` when code runs in it, or when it hibernates. */
+    /** Freezes a box with its memory. `invalid_request` where the driver cannot; `conflict` when code runs in it, or when it hibernates. */
     async pause(ref: BoxRef): Promise<BoxRow> {
       const { box } = await lifecycle.findHere(ref);
       if (box.state === 'paused') return box;
+      if (!canFreeze) throw cannotFreeze();
       if (box.state === 'hibernated')
         throw new CodeBoxError('conflict', 'The box hibernates: it has no memory to freeze.', {
           reason: 'box_hibernated',

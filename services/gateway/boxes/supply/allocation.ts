@@ -10,6 +10,7 @@ import type { Store } from '../../store/store.ts';
 import type { NewBox } from '../../store/supply/allocation.ts';
 import type { Capacity } from '../../store/supply/capacity.ts';
 import type { Wanted } from '../../store/supply/waiting.ts';
+import { sampleOne } from '../usage/sample.ts';
 import type { Instances } from './instances.ts';
 import type { WarmPool } from './pool.ts';
 import type { Queue } from './queue.ts';
@@ -38,7 +39,11 @@ export interface Body {
   /** What `furnish` answered. */
   furnished: Promise<void>;
   kind: Startup['kind'];
-  /** CPU time that it had used by then; null when nobody asks, because its box has no limit. */
+  counted: Counted;
+}
+
+/** CPU time that an instance had used when it was handed out; null while that is not known. */
+interface Counted {
   cpuMs: number | null;
 }
 
@@ -59,6 +64,7 @@ interface Seat {
 
 const probeMs = 1000;
 const bindMs = 10_000;
+const sampleMs = 5000;
 /** After so many warm instances that were not fit, a box gets one made for it. */
 const warmTries = 3;
 /** A box with less than this would be smaller than what a warm instance has already. */
@@ -105,11 +111,19 @@ export const createAllocation = (options: AllocationOptions) => {
     return warm ?? (await makeOrWait(box, wanted)).instance;
   };
 
-  const cpuUsed = async ({ limits }: BoxRow, id: string, signal: AbortSignal): Promise<number | null> =>
-    limits.cpuSeconds === undefined ? null : Math.round((await driver.stats(id, signal)).cpuMs);
-
-  /** Nobody waits for that: it may take longer than all the rest. */
-  const handOut = (id: string) => background.run('begin to count the use of a box', () => instances.handOut(id));
+  /** From now on an instance counts for its box. Nobody waits for that: it may take longer than all the rest. */
+  const handOut = ({ id: box, limits }: BoxRow, id: string): Counted => {
+    const counted: Counted = { cpuMs: null };
+    background.run('begin to count the use of a box', async () => {
+      const used = await sampleOne(driver, id, sampleMs);
+      if (!used) return;
+      const cpuMs = Math.round(used.cpuMs);
+      counted.cpuMs = cpuMs;
+      const hasBudget = limits.cpuSeconds !== undefined;
+      await Promise.all([instances.handOut(id, cpuMs), hasBudget && store.boxes.noteStartup(box, id, cpuMs)]);
+    });
+    return counted;
+  };
 
   /** Begins to furnish; how that went is for the one who awaits it, if anybody comes to do so. */
   const begin = (server: BoxConnection, { furnish }: Belongings): Promise<void> => {
@@ -125,12 +139,11 @@ export const createAllocation = (options: AllocationOptions) => {
       const spec = { id, token: connections.tokenOf(id), image: template.image, limits, network };
       return await waitUntilServing({ driver, connections }, await driver.create(spec, signal), signal);
     });
-    handOut(id);
-    const cpuMs = await cpuUsed(box, id, AbortSignal.timeout(bindMs));
+    const counted = handOut(box, id);
     const furnished = begin(server, belongings);
     const { env, files } = belongings;
     if (Object.keys(env).length + files.length > 0) await server.bind({ env, files });
-    return { instance: { id, address }, server, furnished, kind: 'cold', cpuMs };
+    return { instance: { id, address }, server, furnished, kind: 'cold', counted };
   };
 
   /** Makes a warm instance this box's own, and makes sure that it is. */
@@ -145,20 +158,20 @@ export const createAllocation = (options: AllocationOptions) => {
     const change = changesFor(template, box) ?? {};
     const isChanged = Object.keys(change).length > 0;
     const signal = AbortSignal.timeout(bindMs);
-    handOut(instance.id);
+    const counted = handOut(box, instance.id);
     // What it can do at the same time costs its user nothing: a claim takes milliseconds.
-    const probe = Promise.all([cpuUsed(box, instance.id, signal), server.health(AbortSignal.timeout(probeMs))]);
+    const probe = server.health(AbortSignal.timeout(probeMs));
     const changed = isChanged && Promise.all([probe, driver.bind(instance.id, change, signal)]);
     // What is fetched or started comes by the network of the box, and what is forked needs the memory for it.
     if (change.network !== undefined || template.limits.memoryMb < leastBoundMemoryMb) await changed;
     const furnished = begin(server, belongings);
-    const [[cpuMs]] = await Promise.all([
+    await Promise.all([
       probe,
       changed,
       (isChanged || Object.keys(env).length + files.length > 0) &&
         server.bind({ env, files, ...(change.network !== undefined && { network: change.network }) }),
     ]);
-    return { instance, server, furnished, kind: 'warm', cpuMs };
+    return { instance, server, furnished, kind: 'warm', counted };
   };
 
   /** Not fit: from now on it is not the box's, and nobody waits for its end. */
@@ -169,6 +182,8 @@ export const createAllocation = (options: AllocationOptions) => {
   };
 
   return {
+    handOut,
+
     /**
      * Writes a box that is being made, with an instance as soon as there is one. Undefined when the box's user already has a living
      * reusable one. Throws `unavailable`, and leaves nothing, when there was no room in time.

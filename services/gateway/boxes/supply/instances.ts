@@ -28,8 +28,8 @@ export const createInstances = ({ driver, instances, connections, meter, onRoom 
   return {
     destroy,
 
-    /** One is about to be handed out: what it uses from now on is its box's. */
-    handOut: (id: string): Promise<void> => meter.begin(id),
+    /** One was handed out when it had used so much CPU time: what it uses from then on is its box's. */
+    handOut: meter.begin,
 
     /** Ends one that is fit for nobody; its box, if it had one, has nothing more to do with it. */
     async abandon(id: string): Promise<void> {

@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import type { Store } from '../../store/store.ts';
 import type { Meter } from '../usage/meter.ts';
 import { type AllocationOptions, createAllocation } from './allocation.ts';
@@ -24,9 +23,8 @@ export interface SupplyOptions
 /** What supplies boxes with instances: the pool, the queue for room, and what chooses between them. */
 export const createSupply = (options: SupplyOptions) => {
   const { driver, store, connections, background, meter, ceiling, waitMs, startMs, dataDir } = options;
-  const cpus = availableParallelism();
-  // Each takes the whole of a processor but for moments in which it waits for the kernel or the daemon.
-  const starts = createStarts({ slots: createStartSlots({ place: dataDir, count: 2 * cpus }), startMs });
+  const { startsAtOnce } = driver.capabilities;
+  const starts = createStarts({ slots: createStartSlots({ place: dataDir, count: startsAtOnce }), startMs });
   const onRoom = () => queue.wake();
   const instances = createInstances({ driver, instances: store.instances, connections, meter, onRoom });
   const queue = createQueue({
@@ -44,7 +42,7 @@ export const createSupply = (options: SupplyOptions) => {
     starts,
     givenUpMs: givenUpMs(startMs),
     // The others are for boxes that somebody waits for.
-    startsAtOnce: cpus,
+    startsAtOnce: Math.ceil(startsAtOnce / 2),
     onWarm: onRoom,
   });
   return { instances, queue, pool, allocation: createAllocation({ ...options, starts, instances, pool, queue }) };

@@ -1,16 +1,19 @@
 import { type Cause, hasCode } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
 import type { BoxConnections } from '../../box-server/connections.ts';
-import type { Driver } from '../../drivers/driver.ts';
+import type { Driver, InstanceUsage } from '../../drivers/driver.ts';
 import type { Store } from '../../store/store.ts';
 import { overQuota } from '../../store/usage/over-quota.ts';
 import type { BoxOverCpu, QuotaStore } from '../../store/usage/quotas.ts';
+import type { Lifecycle } from '../life/lifecycle.ts';
 import type { Recorder } from '../life/recorder.ts';
 import type { Rest } from '../rest/rest.ts';
 import { lostEvent } from '../runs/following.ts';
+import { sampleUsage } from '../usage/sample.ts';
 
 export interface CpuQuotaOptions {
-  driver: Pick<Driver, 'site' | 'stats'>;
+  driver: Pick<Driver, 'site' | 'usage' | 'capabilities'>;
+  lifecycle: Pick<Lifecycle, 'end'>;
   quotas: Pick<QuotaStore, 'overCpuToday'>;
   executions: Pick<Store['executions'], 'runningIn'>;
   connections: Pick<BoxConnections, 'to'>;
@@ -34,7 +37,7 @@ interface Seen {
 }
 
 const page = 16;
-const statsDeadlineMs = 2000;
+const sampleMs = 2000;
 const stopDeadlineMs = 2000;
 /** What a box uses without anybody's doing between two looks. */
 const idleMs = 50;
@@ -54,7 +57,7 @@ const maxRuns = 1000;
  * at once: nothing is done twice.
  */
 export const createCpuQuota = (options: CpuQuotaOptions) => {
-  const { driver, quotas, executions, connections, rest, recorder, background, lagMs } = options;
+  const { driver, lifecycle, quotas, executions, connections, rest, recorder, background, lagMs } = options;
   let seen = new Map<string, Seen>();
 
   /** Frozen, a box can say no more of its runs: they are lost, and why. */
@@ -71,8 +74,15 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
     });
   };
 
-  const judge = ({ cpus, isUsed }: BoxOverCpu, cpuMs: number, last: Seen | undefined): Seen => {
-    const at = performance.now();
+  /** Where boxes cannot be frozen, one that does not end what runs in it is ended itself. */
+  const still = async (found: BoxOverCpu, cause: Cause): Promise<void> => {
+    if (driver.capabilities.freeze) return await freeze(found, cause);
+    await lifecycle.end(found.box.id, 'deleting', { code: 'cpu_limit', detail: cause.detail });
+  };
+
+  const judge = ({ cpus, isUsed }: BoxOverCpu, used: InstanceUsage, last: Seen | undefined): Seen => {
+    const { cpuMs } = used;
+    const at = used.at.getTime();
     if (!last) return { cpuMs, at, busyLooks: 0, calmAt: at, usedMs: 0 };
     const elapsedMs = at - last.at;
     const isBusy = cpuMs - last.cpuMs >= Math.min(busyShare, cpus / 2) * elapsedMs;
@@ -83,15 +93,16 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
     return { ...last, cpuMs, at, busyLooks: looks, calmAt: looks > 0 ? last.calmAt : at };
   };
 
-  const enforce = async (found: BoxOverCpu, last: Seen | undefined): Promise<void> => {
-    // Of one that cannot be asked now the time goes on.
+  const enforce = async (found: BoxOverCpu, last: Seen | undefined, used: InstanceUsage | undefined): Promise<void> => {
+    // Of one that cannot be measured now, or was not measured since, the time goes on.
     if (last) seen.set(found.instance, last);
-    const { cpuMs } = await driver.stats(found.instance, AbortSignal.timeout(statsDeadlineMs));
-    const now = judge(found, cpuMs, last);
+    if (!used || used.at.getTime() === last?.at) return;
+    const { cpuMs } = used;
+    const now = judge(found, used, last);
     seen.set(found.instance, now);
     const { message: detail, quota } = overQuota(found.quota, 0);
     if (now.busyLooks >= busyLooks && now.at - now.calmAt >= busyMs)
-      return await freeze(found, { code: 'cpu_limit', detail, ...(quota && { quota }) });
+      return await still(found, { code: 'cpu_limit', detail, ...(quota && { quota }) });
     if (last === undefined || cpuMs - last.cpuMs > idleMs)
       await connections
         .to(found.instance, found.address)
@@ -103,9 +114,13 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
     seen = new Map();
     for (let after = ''; !background.signal.aborted; ) {
       const found = await quotas.overCpuToday(driver.site, after, lagMs, page);
+      const ids = found.map(({ instance }) => instance);
+      const used = await sampleUsage(driver, ids, sampleMs);
       await Promise.all(
         found.map((one) =>
-          background.attempt('end what runs over a quota', () => enforce(one, before.get(one.instance))),
+          background.attempt('end what runs over a quota', () =>
+            enforce(one, before.get(one.instance), used.get(one.instance)),
+          ),
         ),
       );
       const end = found.at(-1);

@@ -3,14 +3,15 @@ import type { Background } from '../../../waiting/background.ts';
 import type { BoxConnections } from '../../box-server/connections.ts';
 import type { Endpoint } from '../../box-server/endpoint.ts';
 import { silenceOf } from '../../box-server/silence.ts';
-import type { Driver } from '../../drivers/driver.ts';
+import type { Driver, InstanceUsage } from '../../drivers/driver.ts';
 import type { EmbodiedBox } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
 import { refOf } from '../box-ref.ts';
 import type { Lifecycle } from '../life/lifecycle.ts';
+import { sampleOne } from '../usage/sample.ts';
 
 export interface PulseOptions {
-  driver: Pick<Driver, 'site' | 'stats' | 'inspect'>;
+  driver: Pick<Driver, 'site' | 'usage' | 'inspect'>;
   boxes: Pick<Store['boxes'], 'embodied'>;
   lifecycle: Pick<Lifecycle, 'findEmbodied' | 'lose'>;
   connections: Pick<BoxConnections, 'endpointOf'>;
@@ -41,8 +42,12 @@ export const createPulse = ({ driver, boxes, lifecycle, connections, background,
   /** How many have answered in the last sweep. */
   let heard = 0;
 
-  const cpuMsOf = async (instance: string): Promise<number> =>
-    (await driver.stats(instance, AbortSignal.timeout(driverMs))).cpuMs;
+  /** The share of a CPU that an instance has used since a sample of it; undefined when the host has measured nothing since. */
+  const shareSince = async (instance: string, begun: InstanceUsage | undefined): Promise<number | undefined> => {
+    const now = await sampleOne(driver, instance, driverMs);
+    const ms = now && begun ? now.at.getTime() - begun.at.getTime() : 0;
+    return now && begun && ms > 0 ? (now.cpuMs - begun.cpuMs) / ms : undefined;
+  };
 
   /** Waits until it answers, or has been silent for too long, and says which. */
   const answersAgain = async (
@@ -50,15 +55,15 @@ export const createPulse = ({ driver, boxes, lifecycle, connections, background,
     endpoint: Endpoint,
     silentMs: number,
   ): Promise<boolean> => {
-    const begunAt = performance.now();
-    const begunCpuMs = await cpuMsOf(instance);
+    const begun = await sampleOne(driver, instance, driverMs);
     for (;;) {
       const ms = await silenceOf(endpoint, silenceMs / tries);
       if (ms === 0) return true;
       silentMs += ms;
       if (background.signal.aborted) return true;
       if (silentMs < silenceMs) continue;
-      const share = ((await cpuMsOf(instance)) - begunCpuMs) / (performance.now() - begunAt);
+      // One that cannot be measured may be at work.
+      const share = (await shareSince(instance, begun)) ?? Number.POSITIVE_INFINITY;
       const isBusy = share > Math.min(busyShare, box.limits.cpus / 2) || silent.size > Math.max(1, heard);
       if (!isBusy || silentMs > patience * silenceMs) return false;
     }

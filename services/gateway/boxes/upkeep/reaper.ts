@@ -42,6 +42,8 @@ export interface ReaperOptions {
 }
 
 const batch = 16;
+/** When more instances than this may have ended at once, all are looked at. */
+const maxNoticed = 1000;
 const budgetBatch = 16;
 const reconcileEveryMs = 60_000;
 const graceMs = 30_000;
@@ -64,6 +66,9 @@ export const createReaper = (options: ReaperOptions) => {
   let isSettling = false;
   let settleOlderThanMs = noAgeMs;
   let budgetedUpTo = '';
+  const noticed = new Set<string>();
+  let isLooking = false;
+  let watch: Disposable | undefined;
 
   const each = <T>(items: readonly T[], what: string, task: (item: T) => Promise<void>) =>
     Promise.all(items.map((item) => background.attempt(what, () => task(item))));
@@ -135,6 +140,40 @@ export const createReaper = (options: ReaperOptions) => {
     );
   };
 
+  /** Those of these boxes are lost whose instance has ended. */
+  const loseEnded = (rows: readonly InstanceRow[]) =>
+    each(rows, 'record a lost box', async (row) => {
+      if (!row.boxId) return;
+      const cause = await lifecycle.causeOfEnd(row.id);
+      if (!cause) return;
+      options.onOrphan?.('row');
+      await lifecycle.lose(row.boxId, row.id, cause);
+    });
+
+  const lookAtNoticed = async () => {
+    while (noticed.size > 0) {
+      const ids = [...noticed].slice(0, batch);
+      for (const id of ids) noticed.delete(id);
+      await background.attempt('look at instances that may have ended', async () =>
+        loseEnded(await store.instances.runningAmong(ids)),
+      );
+    }
+    isLooking = false;
+  };
+
+  const notice = (id?: string): void => {
+    if (id === undefined || noticed.size >= maxNoticed) hasten();
+    else noticed.add(id);
+    if (isLooking || noticed.size === 0) return;
+    isLooking = true;
+    background.run('look at instances that may have ended', lookAtNoticed);
+  };
+
+  /** Has the next sweep compare the two worlds: much may have ended. */
+  const hasten = (): void => {
+    reconciledAt = Number.NEGATIVE_INFINITY;
+  };
+
   const reconcile = async () => {
     if (!(await store.gateways.bears(driver)))
       throw new Error(`another place has taken the site ${driver.site} over: this gateway leaves its boxes alone`);
@@ -148,15 +187,8 @@ export const createReaper = (options: ReaperOptions) => {
       await driver.destroy(instance.id, AbortSignal.timeout(30_000));
     });
     const alive = new Set(made.filter(({ state }) => state !== 'ended').map(({ id }) => id));
-    const dead = [...known.values()].filter((row) => row.state === 'running' && !alive.has(row.id));
-    await each(dead, 'record a lost box', async (row) => {
-      if (!row.boxId) return;
-      // It may have become ready between the two lists.
-      const cause = await lifecycle.causeOfEnd(row.id);
-      if (!cause) return;
-      options.onOrphan?.('row');
-      await lifecycle.lose(row.boxId, row.id, cause);
-    });
+    // They may have become ready between the two lists.
+    await loseEnded([...known.values()].filter((row) => row.state === 'running' && !alive.has(row.id)));
     settle(graceMs);
     rests.reconcile();
   };
@@ -192,12 +224,10 @@ export const createReaper = (options: ReaperOptions) => {
 
   return {
     sweep,
-    /** Has the next sweep compare the two worlds: much may have ended. */
-    hasten(): void {
-      reconciledAt = Number.NEGATIVE_INFINITY;
-    },
+    hasten,
     /** Sweeps once, then again and again; answers when that is done, or in a few seconds when much was left to do. */
     async start(): Promise<void> {
+      watch = driver.watch?.(notice);
       const first = background.attempt('sweep', sweep);
       await Promise.race([first, sleep(firstSweepMs, undefined, { ref: false })]);
       // An execution cut off by a crash is not young any more when its gateway is back: no grace at start.
@@ -206,6 +236,7 @@ export const createReaper = (options: ReaperOptions) => {
     },
     async stop(): Promise<void> {
       isStopped = true;
+      watch?.[Symbol.dispose]();
       clearTimeout(timer);
       await background.attempt('write activity', activity.flush);
     },

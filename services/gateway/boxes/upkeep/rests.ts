@@ -46,7 +46,14 @@ export const createRests = (options: RestsOptions) => {
     ...(onDone && { onDone }),
   });
   return {
-    rest: createRest({ store, lifecycle, hibernation, quotas: options.quotas, flush: options.flush }),
+    rest: createRest({
+      store,
+      lifecycle,
+      hibernation,
+      quotas: options.quotas,
+      canFreeze: driver.capabilities.freeze,
+      flush: options.flush,
+    }),
     sweeper: createRestSweeper({
       site: driver.site,
       store,

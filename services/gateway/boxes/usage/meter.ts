@@ -1,18 +1,16 @@
-import type { Driver } from '../../drivers/driver.ts';
-import type { Metered, UsageStore } from '../../store/usage/usage.ts';
+import type { Driver, InstanceUsage } from '../../drivers/driver.ts';
+import type { UsageStore } from '../../store/usage/usage.ts';
+import { sampleOne, sampleUsage } from './sample.ts';
 
 export interface MeterOptions {
-  driver: Pick<Driver, 'site' | 'stats'>;
+  driver: Pick<Driver, 'site' | 'usage'>;
   usage: Pick<UsageStore, 'begin' | 'inUse' | 'meter'>;
 }
 
 const batch = 32;
-const statsDeadlineMs = 2000;
+const sampleMs = 2000;
 /** What a sweep may take, beside what it has begun. */
 const sweepMs = 1000;
-
-/** Of an instance that cannot be asked its time is counted all the same. */
-const nothing: Metered = { cpuMs: 0, peakMemoryBytes: 0 };
 
 /**
  * Counts what boxes use, as their hosts see it: now and then while they are there, and once more before their instances go. Any number
@@ -21,20 +19,19 @@ const nothing: Metered = { cpuMs: 0, peakMemoryBytes: 0 };
 export const createMeter = ({ driver, usage }: MeterOptions) => {
   let doneUpTo = '';
 
+  const note = async (instance: string, used: InstanceUsage | undefined): Promise<void> => {
+    // Of an instance that cannot be measured the time is counted all the same.
+    const { cpuMs = 0, memoryBytes = 0, peakMemoryBytes = memoryBytes } = used ?? {};
+    await usage.meter(instance, { cpuMs: Math.round(cpuMs), peakMemoryBytes });
+  };
+
   const count = async (instance: string): Promise<void> => {
-    const used = await driver.stats(instance, AbortSignal.timeout(statsDeadlineMs)).catch(() => nothing);
-    await usage.meter(instance, { ...used, cpuMs: Math.round(used.cpuMs) });
+    await note(instance, await sampleOne(driver, instance, sampleMs));
   };
 
   return {
-    /**
-     * What an instance has used until now is not its box's: to be called when it is about to be handed out. One that cannot be asked
-     * is counted from its start.
-     */
-    async begin(instance: string): Promise<void> {
-      const used = await driver.stats(instance, AbortSignal.timeout(statsDeadlineMs)).catch(() => undefined);
-      if (used) await usage.begin(instance, Math.round(used.cpuMs));
-    },
+    /** An instance was handed out: the CPU time that it had used by then is not its box's. Without this it is counted from its start. */
+    begin: (instance: string, cpuMs: number): Promise<void> => usage.begin(instance, cpuMs),
 
     /** One instance: to be called before it is destroyed, because afterwards nobody knows. */
     count,
@@ -46,7 +43,8 @@ export const createMeter = ({ driver, usage }: MeterOptions) => {
       do {
         const page = await usage.inUse(driver.site, doneUpTo, batch);
         doneUpTo = page.length < batch ? '' : (page.at(-1) ?? '');
-        const counted = await Promise.allSettled(page.map(count));
+        const used = await sampleUsage(driver, page, sampleMs);
+        const counted = await Promise.allSettled(page.map((instance) => note(instance, used.get(instance))));
         failed ??= counted.find((result) => result.status === 'rejected');
       } while (doneUpTo !== '' && performance.now() < until);
       if (failed) throw failed.reason;

@@ -1,8 +1,9 @@
-import type { Driver, InstanceStats } from '../../drivers/driver.ts';
+import type { Driver, InstanceUsage } from '../../drivers/driver.ts';
 import type { BoxStore } from '../../store/box/boxes.ts';
+import { sampleUsage } from './sample.ts';
 
 export interface UsageOptions {
-  driver: Pick<Driver, 'site' | 'stats'>;
+  driver: Pick<Driver, 'site' | 'usage'>;
   boxes: Pick<BoxStore, 'embodied'>;
 }
 
@@ -18,7 +19,6 @@ export interface TemplateUsage {
 
 const deadlineMs = 3000;
 const freshMs = 5000;
-const atOnce = 8;
 const pageSize = 200;
 
 /**
@@ -33,16 +33,13 @@ export const createUsage = ({ driver, boxes }: UsageOptions) => {
     const usage = new Map<string, TemplateUsage>();
     for (let after = ''; !signal.aborted; ) {
       const page = await boxes.embodied(driver.site, { after, limit: pageSize, budgeted: false });
-      const queue = page.values();
-      const worker = async () => {
-        for (const { box, instance } of queue) {
-          if (signal.aborted) return;
-          // One that ends meanwhile, or cannot be asked, is not in the sum.
-          const used = await driver.stats(instance, signal).catch(() => undefined);
-          if (used) usage.set(box.template, add(usage.get(box.template), used));
-        }
-      };
-      await Promise.all(Array.from({ length: atOnce }, worker));
+      const ids = page.map(({ instance }) => instance);
+      const samples = await sampleUsage(driver, ids, deadlineMs);
+      for (const { box, instance } of page) {
+        // One that ends meanwhile, or cannot be measured, is not in the sum.
+        const used = samples.get(instance);
+        if (used) usage.set(box.template, add(usage.get(box.template), used));
+      }
       const end = page.at(-1);
       if (page.length < pageSize || !end) break;
       after = end.instance;
@@ -56,10 +53,10 @@ export const createUsage = ({ driver, boxes }: UsageOptions) => {
   };
 };
 
-const add = (sum: TemplateUsage | undefined, used: InstanceStats): TemplateUsage => ({
+const add = (sum: TemplateUsage | undefined, used: InstanceUsage): TemplateUsage => ({
   sampled: (sum?.sampled ?? 0) + 1,
   cpuMs: (sum?.cpuMs ?? 0) + used.cpuMs,
   memoryBytes: (sum?.memoryBytes ?? 0) + used.memoryBytes,
   pids: (sum?.pids ?? 0) + used.pids,
-  oomKills: (sum?.oomKills ?? 0) + used.oomKills,
+  oomKills: (sum?.oomKills ?? 0) + (used.oomKills ?? 0),
 });

@@ -1,6 +1,6 @@
 import type { ContainerInspectInfo } from 'dockerode';
-import type { InstanceStats } from '../driver.ts';
-import { type CgroupFolders, cgroupOf, readCgroupStats } from '../host/cgroup.ts';
+import type { InstanceUsage } from '../driver.ts';
+import { type CgroupFolders, cgroupOf, readCgroupUsage } from '../host/cgroup.ts';
 
 /** The control group of a running container, or undefined when this process cannot see it. */
 export const containerCgroup = async ({ Id, State }: ContainerInspectInfo): Promise<CgroupFolders | undefined> => {
@@ -24,10 +24,10 @@ export const createContainerCgroups = () => {
     },
 
     /** The control group and its use, while something runs in it; undefined when only the daemon can tell. */
-    async find(id: string): Promise<{ folders: CgroupFolders; stats: InstanceStats } | undefined> {
+    async find(id: string): Promise<{ folders: CgroupFolders; usage: InstanceUsage } | undefined> {
       const folders = known.get(id);
-      const stats = folders && (await readCgroupStats(folders));
-      if (folders && stats && stats.pids > 0) return { folders, stats };
+      const usage = folders && (await readCgroupUsage(folders));
+      if (folders && usage && usage.pids > 0) return { folders, usage };
       known.delete(id);
       return undefined;
     },

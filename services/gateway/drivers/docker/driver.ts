@@ -2,8 +2,9 @@ import { readFile } from 'node:fs/promises';
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError, hasCode } from '#contract';
 import { createGate } from '../../../waiting/gate.ts';
-import type { Capabilities, Driver, Instance, InstanceSpec } from '../driver.ts';
+import type { Capabilities, Driver, Instance, InstanceSpec, InstanceUsage } from '../driver.ts';
 import { checkBinding } from '../host/binding.ts';
+import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
 import { canWriteCgroup } from '../host/cgroup-limits.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
 import { readPlace } from '../host/place.ts';
@@ -17,6 +18,7 @@ import { containerOptions } from './container.ts';
 import { type ContainerCgroups, createContainerCgroups } from './container-cgroup.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
 import { createDisks, type Disks } from './disk.ts';
+import { type Events, followEvents } from './events.ts';
 import {
   containerName,
   deploymentFilter,
@@ -28,9 +30,9 @@ import {
 import { mountsReachDaemon } from './mounts.ts';
 import { createInternetNetwork, type InternetNetwork } from './network.ts';
 import { readPosture } from './posture.ts';
-import { containerRevision } from './revision.ts';
-import { containerStats } from './stats.ts';
+import { containerRevision, findImageId } from './revision.ts';
 import { type SystemFiles, writeSystemFiles } from './system-files.ts';
+import { containerUsage } from './usage.ts';
 
 const seccompFile = new URL('../../../../images/box/seccomp.json', import.meta.url);
 
@@ -101,6 +103,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     userOf: posture.userOf,
     privateCgroups: posture.privateCgroups,
     plainCgroups: posture.plainCgroups,
+    memoryBytes: posture.memoryBytes,
     cgroups: createContainerCgroups(),
   };
   const capabilities: Capabilities = {
@@ -109,6 +112,8 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     networkObstacles: obstacle === undefined ? {} : { internet: obstacle },
     disk: { isFullAnError: true },
     limits: posture.limits,
+    freeze: true,
+    startsAtOnce: hostStartsAtOnce(),
     bind: {
       limits: posture.bindableLimits,
       networks: parts.canTakeNetwork ? ['none', 'internet'] : [],
@@ -146,12 +151,16 @@ interface Parts {
   userOf: (id: string) => number;
   privateCgroups: boolean;
   plainCgroups: boolean;
+  /** Of the machine that the daemon runs on. */
+  memoryBytes: number;
   cgroups: ContainerCgroups;
 }
 
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   const { daemon, deployment } = parts;
   const gate = createGate(8);
+  const usageGate = createGate(8);
+  let events: Events | undefined;
   const makings = createMakings();
   const container = (id: string) => daemon.docker.getContainer(containerName(deployment, id));
   const find = (id: string, signal: AbortSignal) =>
@@ -168,13 +177,29 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     return found;
   };
 
+  /** Undefined for one that cannot be measured: it has ended, or only the daemon could tell and does not. */
+  const measure = async (id: string, signal: AbortSignal): Promise<InstanceUsage | undefined> => {
+    const known = await parts.cgroups.find(id);
+    if (known) return known.usage;
+    const ask = async () => containerUsage(daemon, await needRunning(id, signal), signal);
+    return await usageGate(signal, ask).catch(() => undefined);
+  };
+
   return {
     kind: 'docker',
     site: parts.site,
     place: parts.place,
     capabilities,
-    revision: (image, signal) =>
-      containerRevision(daemon, image, { ...parts, takesNetwork: parts.canTakeNetwork }, signal),
+    async ping(signal) {
+      await requireFreeSpace(parts.dataDir);
+      await daemon.call(signal, (docker) => docker.ping());
+    },
+    capacity: async () => shareOfMachine(parts.memoryBytes),
+    async revision(image, signal) {
+      const ask = () => findImageId(daemon, image, signal);
+      const imageId = await (events?.imageId(image, ask) ?? ask());
+      return containerRevision(image, imageId, { ...parts, takesNetwork: parts.canTakeNetwork });
+    },
     async create(spec, signal) {
       checkInstanceId(spec.id);
       if (!capabilities.networks.includes(spec.network)) {
@@ -220,9 +245,13 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (!(await need(id, signal)).State.Paused) return;
       await daemon.call(signal, (_docker, abortSignal) => container(id).unpause({ abortSignal }));
     },
-    async stats(id, signal) {
-      const known = await parts.cgroups.find(id);
-      return known?.stats ?? (await containerStats(daemon, await needRunning(id, signal), signal));
+    async usage(ids, signal) {
+      const measured = ids.map(async (id) => [id, await measure(id, signal)] as const);
+      return new Map((await Promise.all(measured)).flatMap(([id, usage]) => (usage ? [[id, usage]] : [])));
+    },
+    watch(onEnd) {
+      events = followEvents({ daemon, deployment, onEnd });
+      return events;
     },
   };
 };

@@ -1,3 +1,4 @@
+import { totalmem } from 'node:os';
 import { CodeBoxError } from '#contract';
 import type { Capabilities } from '../driver.ts';
 import { boxUser } from '../host/box-user.ts';
@@ -16,6 +17,8 @@ export interface Posture {
   /** The uid of an instance, as the daemon understands uids. */
   userOf: (id: string) => number;
   privateCgroups: boolean;
+  /** Of the machine that the daemon runs on. */
+  memoryBytes: number;
   /** What the daemon calls itself; the same after a restart. */
   daemonId: string;
 }
@@ -25,6 +28,7 @@ interface DaemonInfo {
   SecurityOptions?: string[];
   CgroupVersion?: string;
   CgroupDriver?: string;
+  MemTotal?: number;
   ID?: string;
   MemoryLimit?: boolean;
   SwapLimit?: boolean;
@@ -45,10 +49,10 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
   const has = (name: string) => options.some((option) => option.split(',').includes(`name=${name}`));
   const gvisor = runtime.startsWith('runsc');
   const limits = {
-    cpus: info.CpuCfsQuota === true,
-    memoryMb: info.MemoryLimit === true,
-    diskMb: true,
-    pids: info.PidsLimit === true,
+    cpus: perInstance(info.CpuCfsQuota),
+    memoryMb: perInstance(info.MemoryLimit),
+    diskMb: perInstance(true),
+    pids: perInstance(info.PidsLimit),
   };
   const missing = [
     ...(has('seccomp') || gvisor ? [] : ['seccomp']),
@@ -62,11 +66,12 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
   return {
     isGvisor: gvisor,
     limits,
-    bindableLimits: gvisor ? [] : (['cpus', 'memoryMb', 'pids'] as const).filter((name) => limits[name]),
+    bindableLimits: gvisor ? [] : (['cpus', 'memoryMb', 'pids'] as const).filter((name) => limits[name] !== false),
     daemonId: info.ID ?? '',
     plainCgroups: info.CgroupDriver === 'cgroupfs',
     // A daemon in a user namespace maps 65,536 ids, so theirs are taken from these.
     userOf: remapped ? (id) => 1000 + (boxUser(id) % 60_000) : boxUser,
+    memoryBytes: info.MemTotal ?? totalmem(),
     privateCgroups: info.CgroupVersion === '2',
     weaknesses: [
       ...(gvisor ? [] : ['Boxes share the kernel of the host: a bug in the kernel may let one out.']),
@@ -78,3 +83,5 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
     ],
   };
 };
+
+const perInstance = (isHeld: boolean | undefined): 'instance' | false => (isHeld === true ? 'instance' : false);

@@ -8,15 +8,12 @@ type CommonSpec = Pick<
   'runtime' | 'gvisor' | 'takesNetwork' | 'seccomp' | 'dns' | 'packages' | 'systemFiles' | 'privateCgroups'
 >;
 
+/** The id of the image that a name means now. The daemon resolves the name when it makes a container; it may lack the image. */
+export const findImageId = async (daemon: Daemon, image: string, signal: AbortSignal): Promise<string | undefined> =>
+  (await daemon.callIfThere(signal, (docker) => docker.getImage(image).inspect()))?.Id;
+
 /** Stands for what a container from this image would be: the image that the name means now, and the options of this driver. */
-export const containerRevision = async (
-  daemon: Daemon,
-  image: string,
-  common: CommonSpec,
-  signal: AbortSignal,
-): Promise<string> => {
-  // The daemon resolves the name when it makes a container; one that it lacks is a revision too.
-  const found = await daemon.callIfThere(signal, (docker) => docker.getImage(image).inspect());
+export const containerRevision = (image: string, imageId: string | undefined, common: CommonSpec): string => {
   const any: ContainerSpec = {
     ...common,
     id: 'any',
@@ -31,6 +28,6 @@ export const containerRevision = async (
     sockets: { log: '', run: '', passwd: '', group: '', hosts: '', address: '' },
   };
   return createHash('sha256')
-    .update(JSON.stringify([found?.Id, containerOptions(any, 'any')]))
+    .update(JSON.stringify([imageId, containerOptions(any, 'any')]))
     .digest('hex');
 };

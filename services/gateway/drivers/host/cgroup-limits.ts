@@ -1,7 +1,7 @@
 import { access, constants, readFile, writeFile } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
 import type { BindableLimits } from '../driver.ts';
-import { type CgroupFolders, readCgroupStats } from './cgroup.ts';
+import { type CgroupFolders, readCgroupUsage } from './cgroup.ts';
 
 const MiB = 1024 * 1024;
 const cpuPeriodUs = 100_000;
@@ -59,7 +59,7 @@ export const checkMemoryUse = async (
   { memoryMb = Number.POSITIVE_INFINITY }: Partial<BindableLimits>,
 ): Promise<void> => {
   if (folders.memory !== undefined) return;
-  const used = (await readCgroupStats(folders))?.memoryBytes ?? 0;
+  const used = (await readCgroupUsage(folders))?.memoryBytes ?? 0;
   if (used > memoryMb * MiB) throw new CodeBoxError('unavailable', 'The box uses more memory than its new limit.');
 };
 

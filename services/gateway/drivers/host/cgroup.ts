@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { InstanceStats } from '../driver.ts';
+import type { InstanceUsage } from '../driver.ts';
 
 /** Where a process is accounted: the folders of its control group, one per controller (v1) or a single one (v2). */
 export interface CgroupFolders {
@@ -35,10 +35,10 @@ export const cgroupOf = async (pid: number): Promise<CgroupFolders | undefined> 
 };
 
 /** Use now and at peak, from the files of a control group; undefined when they are not there. */
-export const readCgroupStats = async (folders: CgroupFolders): Promise<InstanceStats | undefined> =>
+export const readCgroupUsage = async (folders: CgroupFolders): Promise<InstanceUsage | undefined> =>
   folders.memory === undefined ? readUnified(folders.unified) : readLegacy(folders);
 
-const readLegacy = async ({ memory, cpuacct, pids }: CgroupFolders): Promise<InstanceStats | undefined> => {
+const readLegacy = async ({ memory, cpuacct, pids }: CgroupFolders): Promise<InstanceUsage | undefined> => {
   const [usage, peak, oom, nanoseconds, tasks, detail] = await Promise.all([
     read(`${memory}/memory.usage_in_bytes`),
     read(`${memory}/memory.max_usage_in_bytes`),
@@ -49,15 +49,16 @@ const readLegacy = async ({ memory, cpuacct, pids }: CgroupFolders): Promise<Ins
   ]);
   if (usage === undefined) return undefined;
   return {
+    at: new Date(),
     cpuMs: Math.round(Number(nanoseconds ?? 0) / 1e6),
     memoryBytes: Math.max(0, Number(usage) - field(detail, 'total_inactive_file')),
-    peakMemoryBytes: Number(peak ?? 0),
+    ...(peak !== undefined && { peakMemoryBytes: Number(peak) }),
     pids: Number(tasks ?? 0),
     oomKills: field(oom, 'oom_kill'),
   };
 };
 
-const readUnified = async (folder: string | undefined): Promise<InstanceStats | undefined> => {
+const readUnified = async (folder: string | undefined): Promise<InstanceUsage | undefined> => {
   const [usage, peak, events, cpu, tasks, detail] = await Promise.all(
     ['memory.current', 'memory.peak', 'memory.events', 'cpu.stat', 'pids.current', 'memory.stat'].map((name) =>
       read(`${folder}/${name}`),
@@ -65,10 +66,11 @@ const readUnified = async (folder: string | undefined): Promise<InstanceStats | 
   );
   if (usage === undefined) return undefined;
   return {
+    at: new Date(),
     cpuMs: Math.round(field(cpu, 'usage_usec') / 1000),
     memoryBytes: Math.max(0, Number(usage) - field(detail, 'inactive_file')),
-    // The kernel counts the peak since 5.19; before that the use of now is the best that can be said.
-    peakMemoryBytes: Number(peak ?? usage),
+    // The kernel counts the peak since 5.19.
+    ...(peak !== undefined && { peakMemoryBytes: Number(peak) }),
     pids: Number(tasks ?? 0),
     oomKills: field(events, 'oom_kill'),
   };

@@ -1,7 +1,7 @@
 import { access, constants, mkdir, readdir, readFile, rmdir, writeFile } from 'node:fs/promises';
 import { CodeBoxError } from '#contract';
-import type { BindableLimits, InstanceStats, Limits } from '../driver.ts';
-import { type CgroupFolders, readCgroupStats } from '../host/cgroup.ts';
+import type { BindableLimits, InstanceUsage, Limits } from '../driver.ts';
+import { type CgroupFolders, readCgroupUsage } from '../host/cgroup.ts';
 import { checkCgroupLimits, writeCgroupLimits } from '../host/cgroup-limits.ts';
 
 /** Where a box's control groups are: a folder per controller (v1), or one with all of them (v2). */
@@ -129,7 +129,7 @@ export const createCgroups = ({ version, mounts }: CgroupHierarchy, deployment: 
       await writeCgroupLimits(whole(id), limits);
       await checkCgroupLimits(whole(id), limits);
     },
-    stats: (id: string): Promise<InstanceStats | undefined> => readCgroupStats(whole(id)),
+    usage: (id: string): Promise<InstanceUsage | undefined> => readCgroupUsage(whole(id)),
   };
 };
 

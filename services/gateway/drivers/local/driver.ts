@@ -1,11 +1,12 @@
-import { constants } from 'node:os';
+import { constants, totalmem } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
 import { createGate } from '../../../waiting/gate.ts';
-import type { Capabilities, Driver, Instance, InstanceSpec, InstanceStats, Why } from '../driver.ts';
+import type { Capabilities, Driver, Instance, InstanceSpec, InstanceUsage, Why } from '../driver.ts';
 import { checkBinding } from '../host/binding.ts';
 import { boxUser } from '../host/box-user.ts';
+import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
 import { machineId, readPlace } from '../host/place.ts';
@@ -72,6 +73,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     packages,
     supportsNoNestedUsers: posture.supportsNoNestedUsers,
     hasCgroups: posture.cgroups !== undefined,
+    watchers: new Set(),
     revision: await environmentRevision(boxFolder, localEnvironment, packages, etc),
   };
   const capabilities: Capabilities = {
@@ -82,7 +84,9 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
         'the local driver gives boxes no network; with CODEBOX_DRIVER=docker they may have one (docs/drivers.md)',
     },
     disk: { isFullAnError: true },
-    limits: { ...posture.limits, diskMb: true },
+    limits: { ...posture.limits, diskMb: 'instance' },
+    freeze: true,
+    startsAtOnce: hostStartsAtOnce(),
     bind: { limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'], networks: ['none'] },
     weaknesses: [
       ...posture.weaknesses,
@@ -107,6 +111,8 @@ interface Parts {
   packages: PackageSources;
   supportsNoNestedUsers: boolean;
   hasCgroups: boolean;
+  /** Told of sandboxes of this process that end. */
+  watchers: Set<(id: string) => void>;
   revision: string;
 }
 
@@ -118,11 +124,19 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     checkInstanceId(id);
     if (!(await known(parts)).has(id)) throw new CodeBoxError('not_found', 'There is no such instance.');
   };
+  const measure = async (id: string): Promise<InstanceUsage | undefined> =>
+    (await groups.running(id)) ? await groups.usage(id) : undefined;
   return {
     kind: 'local',
     site: parts.site,
     place: parts.place,
     capabilities,
+    async ping() {
+      await requireFreeSpace(parts.dataDir);
+      await parts.folders.list();
+    },
+    // In a container of its own the gateway shares that one's memory with its boxes.
+    capacity: async () => shareOfMachine(Math.min(totalmem(), process.constrainedMemory() || totalmem())),
     revision: async () => parts.revision,
     async create(spec, signal) {
       checkInstanceId(spec.id);
@@ -161,10 +175,14 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       await need(id);
       await groups.thaw(id);
     },
-    async stats(id): Promise<InstanceStats> {
-      await need(id);
-      if (!(await groups.running(id))) throw new CodeBoxError('not_found', 'The instance does not run any more.');
-      return await groups.stats(id);
+    async usage(ids) {
+      const measured = ids.map(async (id) => [id, await measure(id)] as const);
+      return new Map((await Promise.all(measured)).flatMap(([id, usage]) => (usage ? [[id, usage]] : [])));
+    },
+    // What an earlier process has started ends unheard.
+    watch(onEnd) {
+      parts.watchers.add(onEnd);
+      return { [Symbol.dispose]: () => void parts.watchers.delete(onEnd) };
     },
   };
 };
@@ -202,6 +220,9 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       joinFiles: groups.joinFiles(spec.id),
       logFile: folder.log,
       ownMounts: root,
+      onEnd: () => {
+        for (const onEnd of parts.watchers) onEnd(spec.id);
+      },
     };
     await launch(folders, launched, signal);
     return await describe(parts, spec.id);
@@ -255,7 +276,7 @@ const halfMade: Why = { code: 'exit', detail: 'it was never whole' };
 const whyOf = async ({ folders, groups }: Parts, id: string): Promise<Why> => {
   const { exitCode = 128 + constants.signals.SIGKILL } = await folders.status(id);
   const signal = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];
-  const { oomKills } = await groups.stats(id);
+  const oomKills = (await groups.usage(id))?.oomKills ?? 0;
   if (signal === 'SIGKILL' && oomKills > 0) return { code: 'oom', detail: 'killed by the memory limit' };
   return { code: 'exit', detail: signal ?? `exit code ${exitCode}` };
 };

@@ -1,4 +1,4 @@
-import type { BindableLimits, InstanceStats, Limits } from '../driver.ts';
+import type { BindableLimits, InstanceUsage, Limits } from '../driver.ts';
 
 /** How the processes of a box are held together: stopped, counted, limited and ended as one. */
 export interface Groups {
@@ -14,5 +14,5 @@ export interface Groups {
   kill(id: string): Promise<void>;
   remove(id: string): Promise<void>;
   list(): Promise<string[]>;
-  stats(id: string): Promise<InstanceStats>;
+  usage(id: string): Promise<InstanceUsage | undefined>;
 }

@@ -21,6 +21,8 @@ export interface LaunchSpec {
   logFile: string;
   /** Whether it gets a mount namespace of its own, which root needs for the disk. */
   ownMounts: boolean;
+  /** Called when the sandbox has ended, as long as this process lives. */
+  onEnd: () => void;
 }
 
 /**
@@ -37,7 +39,7 @@ export const launch = async (folders: InstanceFolders, spec: LaunchSpec, signal:
   ];
   const log = await open(spec.logFile, 'ax', 0o600);
   try {
-    const ended = await startDetached(argv, log.fd);
+    const ended = await startDetached(argv, log.fd, spec.onEnd);
     await started(folders, spec, ended, signal);
   } finally {
     await log.close();
@@ -45,7 +47,7 @@ export const launch = async (folders: InstanceFolders, spec: LaunchSpec, signal:
 };
 
 /** Gives a function that tells whether the process has ended. */
-const startDetached = (argv: readonly string[], output: number): Promise<() => boolean> =>
+const startDetached = (argv: readonly string[], output: number, onEnd: () => void): Promise<() => boolean> =>
   new Promise((done, failed) => {
     const [file = '', ...args] = argv;
     const child = spawn(file, args, {
@@ -55,6 +57,7 @@ const startDetached = (argv: readonly string[], output: number): Promise<() => b
       env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' },
     });
     child.unref();
+    child.once('exit', onEnd);
     child.once('spawn', () => done(() => child.exitCode !== null || child.signalCode !== null));
     child.once('error', (cause) => {
       failed(new CodeBoxError('unavailable', 'The sandbox could not be started.', { cause, retryAfterSeconds: 5 }));

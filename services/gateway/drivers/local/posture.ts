@@ -40,7 +40,7 @@ export const readPosture = async ({
   return {
     cgroups,
     supportsNoNestedUsers,
-    limits: { cpus: limited, memoryMb: limited, pids: limited },
+    limits: limited ? { cpus: 'instance', memoryMb: 'instance', pids: 'instance' } : unlimited,
     weaknesses: [
       'Boxes share the kernel of the host: a bug in the kernel may let one out.',
       'Boxes can read the programs of this host: its /usr is theirs, read-only.',
@@ -50,6 +50,8 @@ export const readPosture = async ({
     ],
   };
 };
+
+const unlimited = { cpus: false, memoryMb: false, pids: false } as const;
 
 /** Runs `true` in a sandbox with everything that boxes need of bubblewrap. */
 const works = async (options: readonly string[], filter: string): Promise<boolean> => {

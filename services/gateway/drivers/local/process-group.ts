@@ -1,5 +1,5 @@
 import { CodeBoxError } from '#contract';
-import type { InstanceStats } from '../driver.ts';
+import type { InstanceUsage } from '../driver.ts';
 import type { Groups } from './groups.ts';
 import type { InstanceFolders } from './instance-folder.ts';
 import { isAlive, namespaceMembers, sumUsage } from './processes.ts';
@@ -47,10 +47,7 @@ export const createProcessGroups = (folders: InstanceFolders): Groups => {
     },
     remove: async () => {},
     list: async () => [],
-    async stats(id): Promise<InstanceStats> {
-      const usage = await sumUsage(await members(id));
-      return { ...usage, peakMemoryBytes: usage.memoryBytes, oomKills: 0 };
-    },
+    usage: async (id): Promise<InstanceUsage> => ({ at: new Date(), ...(await sumUsage(await members(id))) }),
   };
 };
 

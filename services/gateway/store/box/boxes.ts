@@ -28,7 +28,7 @@ import type { InstanceRow } from './instances.ts';
 
 export type BoxRow = typeof boxes.$inferSelect;
 
-/** How a box got its instance, how long that took, and the CPU time used until then, which is not its user's. */
+/** How a box got its instance, how long that took, and the CPU time used until then, which is not its user's; null when not known. */
 export interface Startup {
   kind: 'warm' | 'cold';
   ms: number;
@@ -127,7 +127,7 @@ export const createBoxStore = (db: Database) => {
         version: sql`${boxes.version} + 1`,
         startupKind: sql`${sql.placeholder('kind')}`,
         startupMs: sql`${sql.placeholder('ms')}`,
-        startupCpuMs: sql`${sql.placeholder('cpuMs')}`,
+        startupCpuMs: sql`coalesce(${sql.placeholder('cpuMs')}::integer, ${boxes.startupCpuMs})`,
         lastActiveAt: sql`now()`,
       })
       .where(
@@ -152,6 +152,14 @@ export const createBoxStore = (db: Database) => {
   const markReady = db.with(ready, ran).select().from(ready).prepare('box_ready');
 
   return {
+    /** What embodies a box had used so much CPU time when it was handed out: that is not its user's, what it had used before it rested is. */
+    async noteStartup(id: string, instance: string, cpuMs: number): Promise<void> {
+      await db
+        .update(boxes)
+        .set({ startupCpuMs: sql`${cpuMs}::integer - ${boxes.spentCpuMs}` })
+        .where(and(eq(boxes.id, id), isEmbodiedBy(instance)));
+    },
+
     /** Forgets a box that never got an instance. */
     async withdraw(id: string): Promise<void> {
       await db.delete(boxes).where(and(eq(boxes.id, id), eq(boxes.state, 'creating')));

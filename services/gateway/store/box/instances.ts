@@ -19,6 +19,14 @@ export const createInstanceStore = (db: Database) => ({
       .limit(limit);
   },
 
+  /** Those of these instances that are boxes. */
+  async runningAmong(ids: readonly string[]): Promise<InstanceRow[]> {
+    return await db
+      .select()
+      .from(instances)
+      .where(and(inArray(instances.id, [...ids]), eq(instances.state, 'running')));
+  },
+
   /**
    * Some of a site's instances that have to go; chosen by chance, so that one that will not go keeps nobody waiting. Whoever has
    * just ended a box still asks it how its runs went, and destroys it then.

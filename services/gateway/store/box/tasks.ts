@@ -249,7 +249,6 @@ export const createTaskStore = (db: Database) => {
       boxId: string,
       id: string,
       instance: { id: string; address: string },
-      startupCpuMs: number,
     ): Promise<BoxRow | undefined> {
       return await db.transaction(async (tx) => {
         const [row] = await tx
@@ -258,7 +257,8 @@ export const createTaskStore = (db: Database) => {
             ...over,
             state: 'ready',
             version: nextVersion,
-            startupCpuMs: sql`${startupCpuMs} - ${boxes.spentCpuMs}`,
+            // Until it is known what the new one had used by now.
+            startupCpuMs: sql`- ${boxes.spentCpuMs}`,
             restoredAt: sql`now()`,
             retryAt: null,
             lastActiveAt: sql`now()`,

@@ -75,6 +75,15 @@ export const createUsageStore = (db: Database) => ({
       .where(and(eq(instances.id, instanceId), eq(instances.meteredCpuMs, 0)));
   },
 
+  /** The CPU time of an instance as it was counted last. */
+  async lastCpuMs(instanceId: string): Promise<number> {
+    const [row] = await db
+      .select({ cpuMs: instances.meteredCpuMs })
+      .from(instances)
+      .where(eq(instances.id, instanceId));
+    return row?.cpuMs ?? 0;
+  },
+
   /**
    * Counts what the box of an instance has used since it was counted last: the time until now, or until its end, and the CPU time
    * that its host has seen. Whoever comes second adds nothing. An instance without a box is nobody's use.
