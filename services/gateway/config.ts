@@ -83,6 +83,7 @@ const environmentSchema = z.object({
   CODEBOX_ADMIN_KEY: z.string().min(16, 'must have at least 16 characters').max(512).optional(),
   CODEBOX_ADMIN_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   CODEBOX_ADMIN_HOST: z.string().min(1).default('127.0.0.1'),
+  CODEBOX_OPEN_REQUESTS: z.coerce.number().int().min(1).max(1_000_000).default(4096),
   CODEBOX_QUOTAS: z.string().default('').transform(readQuotas),
   CODEBOX_IDEMPOTENCY_KEYS: z.coerce.number().int().min(1).max(100_000_000).default(1_000_000),
   CODEBOX_IDEMPOTENCY_MB: z.coerce.number().min(1).max(1_000_000).default(64),
@@ -136,6 +137,8 @@ export interface Config {
   /** Where the admin API and the metrics listen; with the rest when undefined. */
   adminPort: number | undefined;
   adminHost: string;
+  /** The number of requests that a tenant may have open at once at this gateway. */
+  maxOpenRequests: number;
   /** Of new tenants. */
   defaultQuotas: Partial<Quotas>;
   /** What is kept of the Idempotency-Keys of one tenant. */
@@ -193,6 +196,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     adminKey: values.CODEBOX_ADMIN_KEY,
     adminPort: values.CODEBOX_ADMIN_PORT,
     adminHost: values.CODEBOX_ADMIN_HOST,
+    maxOpenRequests: values.CODEBOX_OPEN_REQUESTS,
     defaultQuotas: values.CODEBOX_QUOTAS,
     keptKeys: {
       maxKeys: values.CODEBOX_IDEMPOTENCY_KEYS,

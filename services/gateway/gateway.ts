@@ -111,6 +111,7 @@ const openHttp = (platform: Platform, boxes: Boxes, { stopping, leaving, dialect
     },
     adminKey: config.adminKey,
     adminPort: config.adminPort,
+    maxOpenRequests: config.maxOpenRequests,
     trustedProxies: config.trustedProxies,
     checkReady: async () => {
       const blobsAnswer = answersBlobs();

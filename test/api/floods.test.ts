@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Box } from '#contract';
 import { frames, isClosed, mostCpuMsOf, mostCpuMsOfKeys, mostMs } from './flood.ts';
 import { anyDriver, lean, type RunningGateway, startGateway } from './harness.ts';
@@ -8,7 +8,7 @@ describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => 
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    gateway = await startGateway(driver);
+    gateway = await startGateway(driver, { CODEBOX_OPEN_REQUESTS: '16' });
     box = await gateway.createBox(lean);
   });
   afterAll(() => gateway?.dispose());
@@ -33,4 +33,17 @@ describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => 
     await socket.json(({ type }) => type === 'ready');
     expect(await mostCpuMsOfKeys(gateway, socket)).toBeLessThan(mostMs);
   });
+
+  test('a tenant has a bounded number of requests open, and more when some of them end', async () => {
+    const end = new AbortController();
+    const follow = () => gateway.call(`/v1/boxes/${box.id}/stats?everySeconds=60`, stream(end.signal));
+    const open = await Promise.all(Array.from({ length: 16 }, follow));
+    expect(open.map(({ status }) => status)).toEqual(Array(16).fill(200));
+    const refused = await gateway.call('/v1/templates');
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '5']);
+    end.abort();
+    await vi.waitUntil(async () => (await gateway.call('/v1/templates')).status === 200, { timeout: 10_000 });
+  });
 });
+
+const stream = (signal: AbortSignal): RequestInit => ({ headers: { accept: 'application/x-ndjson' }, signal });

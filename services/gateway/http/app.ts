@@ -22,6 +22,7 @@ import { createAddressOf } from './admission/address.ts';
 import { createAdmission } from './admission/admission.ts';
 import { createFailures } from './admission/failures.ts';
 import { createKeyCheck } from './admission/key-check.ts';
+import { createOpenRequests } from './admission/open-requests.ts';
 import { createOpenSockets } from './admission/open-sockets.ts';
 import { createRequestRates } from './admission/request-rates.ts';
 import type { Endpoints } from './endpoint.ts';
@@ -105,6 +106,8 @@ export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
   /** Where the admin API and the metrics listen instead, when they do. */
   adminPort: number | undefined;
   trustedProxies: readonly string[];
+  /** The number of requests that a tenant may have open at once. */
+  maxOpenRequests: number;
   findKey: (id: string) => Promise<ValidKey | undefined>;
   store: Pick<Store, 'idempotency' | 'quotas'>;
   background: Background;
@@ -122,7 +125,15 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   const openSockets = createOpenSockets({ stopping, keys, rates, checkEveryMs: options.socketCheckMs });
   const addressOf = createAddressOf(options.trustedProxies);
   const redeemTicket = tickets.redeem;
-  const admission = createAdmission({ keys, failures: createFailures(), addressOf, rates, redeemTicket, adminKey });
+  const admission = createAdmission({
+    keys,
+    failures: createFailures(),
+    addressOf,
+    rates,
+    openRequests: createOpenRequests(options.maxOpenRequests),
+    redeemTicket,
+    adminKey,
+  });
   const access = createPortAccess({ keys, admission, rates, tickets, sessions: options.portSessions });
   const shell = createShell({
     ...options,

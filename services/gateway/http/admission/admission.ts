@@ -6,6 +6,7 @@ import type { Env } from '../env.ts';
 import type { AddressOf } from './address.ts';
 import type { Failures } from './failures.ts';
 import type { KeyCheck, KnownCaller } from './key-check.ts';
+import type { OpenRequests } from './open-requests.ts';
 import type { RequestRates } from './request-rates.ts';
 
 export interface AdmissionOptions {
@@ -13,6 +14,7 @@ export interface AdmissionOptions {
   failures: Failures;
   addressOf: AddressOf;
   rates: Pick<RequestRates, 'count'>;
+  openRequests: OpenRequests;
   /** Who made a single-use ticket for a box. */
   redeemTicket: (ticket: string, box: string) => Promise<Caller | undefined>;
   adminKey: string | undefined;
@@ -81,7 +83,8 @@ export const requireScope = (c: Context<Env>, scope: RouteScope): void => {
 };
 
 /** Who may come in. Each way either admits the request, answering its caller, or throws. */
-export const createAdmission = ({ keys, failures, addressOf, rates, redeemTicket, adminKey }: AdmissionOptions) => {
+export const createAdmission = (options: AdmissionOptions) => {
+  const { keys, failures, addressOf, rates, openRequests, redeemTicket, adminKey } = options;
   /** Throws `too_many_requests` for an address that has failed too often. */
   const refuseBlocked = (c: Context<Env>) => {
     const retryAfterSeconds = failures.waitSeconds(addressOf(c));
@@ -151,7 +154,11 @@ export const createAdmission = ({ keys, failures, addressOf, rates, redeemTicket
       if (scope === 'public') return;
       const shown = await credentialOf(c);
       if (shown && 'operatorKey' in shown) byOperatorKey(c, shown.operatorKey, needed(c));
-      else await rates.count(c, await recognize(c, shown, needed(c)));
+      else {
+        const caller = await recognize(c, shown, needed(c));
+        openRequests(c, caller.tenantId);
+        await rates.count(c, caller);
+      }
       if (scope !== undefined) requireScope(c, scope);
     },
   };

@@ -1,0 +1,21 @@
+import type { Context } from 'hono';
+import { CodeBoxError } from '#contract';
+import { createTally } from '../../../http/tally.ts';
+import type { Env } from '../env.ts';
+
+/**
+ * Counts the requests that each tenant has open at this gateway: streams, code that is waited for, uploads. Throws
+ * `too_many_requests` for one more than `mostPerTenant`, so that no tenant uses up the connections and the memory of the others.
+ */
+export const createOpenRequests = (mostPerTenant: number) => {
+  const open = createTally();
+  return (c: Context<Env>, tenant: string): void => {
+    if (open.of(tenant) >= mostPerTenant)
+      throw new CodeBoxError('too_many_requests', `${mostPerTenant} requests of this tenant are open.`, {
+        retryAfterSeconds: 5,
+      });
+    c.env?.outgoing?.once('close', open.add(tenant));
+  };
+};
+
+export type OpenRequests = ReturnType<typeof createOpenRequests>;
