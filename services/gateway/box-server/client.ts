@@ -23,6 +23,7 @@ import {
   volumeSchema,
 } from '#contract';
 import { type BoxCall, startBoxCall } from '../tracing/box-call.ts';
+import { checkApi, type Health, healthSchema } from './abilities.ts';
 import {
   answerDeadlineMs,
   type BoxServerFailure,
@@ -76,7 +77,6 @@ export interface InstallRequest {
   cpuLimitMs?: number;
 }
 
-const healthSchema = z.object({ status: z.literal('ok'), instance: z.string(), languages: z.array(z.string()) });
 const variablesSchema = z.object({
   items: z.array(variableSchema).max(1000),
   nextCursor: z.string().max(1024).nullable(),
@@ -233,11 +233,13 @@ export const createBoxServerClient = (
   return {
     agent,
 
-    /** Resolves once the box server can serve; throws `unavailable` until then, and when it is not that of this instance. */
-    health: async (signal: AbortSignal): Promise<void> => {
-      const { instance } = await read(healthSchema, 'health', signal);
+    /** Resolves once the box server can serve; throws `unavailable` until then and when it is not that of this instance, OtherApi. */
+    health: async (signal: AbortSignal): Promise<Health> => {
+      const { instance, api, abilities } = await read(healthSchema, 'health', signal);
       if (instance !== endpoint.instance)
         throw new CodeBoxError('unavailable', 'The box does not answer.', { cause: `it says that it is ${instance}` });
+      checkApi({ api });
+      return { api, abilities };
     },
 
     /**

@@ -1,3 +1,4 @@
+import { createAbilities } from './abilities.ts';
 import type { BoxServerFailure } from './answer.ts';
 import { type BoxServerClient, createBoxServerClient } from './client.ts';
 import { createTokens, type Endpoint } from './endpoint.ts';
@@ -46,12 +47,32 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
       }
       const endpoint = endpointOf(instance, address);
       const client = createBoxServerClient(endpoint, onFailure);
-      const tunnels = createTunnels(endpoint);
+      const { health, need, only } = createAbilities(client.health);
+      const tunnels = createTunnels(endpoint, () => need('ports'));
       const close = async () => {
         tunnels.close();
         await client.close();
       };
-      const connection = { ...client, jupyter: createJupyterClient(client.agent, endpoint), tunnels, close };
+      const offered: Partial<BoxServerClient> = {
+        health,
+        install: only('packages', client.install),
+        packages: only('packages', client.packages),
+        checkpoint: only('checkpoint', client.checkpoint),
+        restore: only('checkpoint', client.restore),
+        search: only('search', client.search),
+        watch: only('watch', client.watch),
+        stop: only('stop', client.stop),
+        terminals: only('terminals', client.terminals),
+        startTerminal: only('terminals', client.startTerminal),
+        attachTerminal: only('terminals', client.attachTerminal),
+      };
+      const connection = {
+        ...client,
+        ...offered,
+        jupyter: createJupyterClient(client.agent, endpoint),
+        tunnels,
+        close,
+      };
       open.set(instance, connection);
       const oldest = open.size > maxConnections ? open.keys().next().value : undefined;
       if (oldest !== undefined) drop(oldest);

@@ -58,7 +58,7 @@ const tooMany = () =>
  * The tunnels to one box. One is used again only for requests that may be repeated, because its server may end it at any
  * time. They end with the box, or by `close`.
  */
-export const createTunnels = (endpoint: Endpoint) => {
+export const createTunnels = (endpoint: Endpoint, allow: () => Promise<void> = async () => {}) => {
   const open = new Set<Socket>();
   let opening = 0;
 
@@ -75,6 +75,7 @@ export const createTunnels = (endpoint: Endpoint) => {
     if (open.size + opening >= maxTunnels && !dropIdle()) throw tooMany();
     opening += 1;
     try {
+      await allow();
       const socket = await openTunnel(endpoint, port);
       open.add(socket);
       // Whoever uses it learns of its end; one that nobody uses just goes.

@@ -22,7 +22,7 @@ def _spec(folder: Path, name: str, **metadata: object) -> None:
 def box(module_folder: Path) -> Iterator[Box]:
     kernels = module_folder / "kernels"
     _spec(kernels, "plain")
-    _spec(kernels, "full", codebox={"env": True})
+    _spec(kernels, "full", codebox={"env": True, "environment": True, "variables": True})
     _spec(kernels, "Not-A-Name")
     _spec(kernels, "bash")
     with start_box(module_folder, CODEBOX_KERNELS=str(kernels)) as running:
@@ -60,6 +60,25 @@ def test_a_kernel_that_cannot_be_given_an_environment_starts_anew_with_it(box: B
     assert result(events) == "'yes'"
     assert (events[-1]["executionCount"], events[-1]["stateLost"]) == (1, False)
     assert box.http.post("/codebox/bind", json={"env": {}}).status_code == 204
+
+
+def test_a_kernel_that_declares_it_keeps_its_variables_when_its_environment_changes(box: Box) -> None:
+    box.run("kept = 1", "full")
+    assert box.http.post("/codebox/bind", json={"env": {"BOUND": "later"}}).status_code == 204
+    events = box.run("import os; (kept, os.environ['BOUND'])", "full")
+    assert result(events) == "(1, 'later')"
+    assert box.http.post("/codebox/bind", json={"env": {}}).status_code == 204
+
+
+def test_a_kernel_that_declares_it_tells_its_variables_and_another_one_is_not_asked(box: Box) -> None:
+    for language in ("full", "plain"):
+        box.run("told = 42", language)
+    answers = {
+        context["language"]: box.http.get(f"/codebox/contexts/{context['id']}/variables")
+        for context in box.http.get("/codebox/contexts").json()["items"]
+    }
+    assert "told" in [item["name"] for item in answers["full"].json()["items"]]
+    assert (answers["plain"].status_code, answers["plain"].json()["code"]) == (400, "invalid_request")
 
 
 def test_an_unknown_language_is_refused_with_the_names_of_those_that_are_there(box: Box) -> None:

@@ -20,10 +20,12 @@ def _listening_inodes() -> set[str]:
     return inodes
 
 
-def test_health_names_the_languages(box: Box) -> None:
+def test_health_names_the_api_the_abilities_and_the_languages(box: Box) -> None:
     assert box.http.get("/codebox/health").json() == {
         "status": "ok",
         "instance": INSTANCE,
+        "api": 1,
+        "abilities": ["checkpoint", "packages", "ports", "search", "stop", "terminals", "watch"],
         "languages": ["python", "javascript", "typescript", "bash"],
     }
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hasCode } from '#contract';
+import { OtherApi } from '../../box-server/abilities.ts';
 import type { BoxConnection, BoxConnections } from '../../box-server/connections.ts';
 import type { Driver, Instance } from '../../drivers/driver.ts';
 import { InstanceFailed } from '../../drivers/instance-failed.ts';
@@ -20,7 +21,7 @@ const askEveryMs = 20;
 
 /**
  * Waits until an instance that was asked for runs and its box server answers. Throws InstanceFailed when it has ended or will never
- * run, or what `signal` was aborted with.
+ * run, OtherApi for a box server that this gateway does not work with, or what `signal` was aborted with.
  */
 export const waitUntilServing = async (
   { driver, connections }: ServingOptions,
@@ -49,7 +50,7 @@ const answersSoon = async (server: Pick<BoxConnection, 'health'>, signal: AbortS
       return true;
     } catch (error) {
       signal.throwIfAborted();
-      if (!hasCode(error, 'unavailable')) throw error;
+      if (!hasCode(error, 'unavailable') || error instanceof OtherApi) throw error;
     }
     await sleep(askEveryMs, undefined, { signal });
   }

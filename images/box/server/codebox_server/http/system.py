@@ -9,6 +9,11 @@ from codebox_server.errors import BoxError, from_os_error
 from codebox_server.files.upload import put_file
 from codebox_server.http.base import BoxHandler, env_field, optional_text, text_field
 
+# The version of the requests of gateways; it rises when a gateway of the version before would no longer be understood.
+API = 1
+# What another box server may lack: a gateway asks for these only where they are listed.
+ABILITIES = ["checkpoint", "packages", "ports", "search", "stop", "terminals", "watch"]
+
 _FAULTS_OF_A_PATH = ("conflict", "not_found", "invalid_request")
 
 
@@ -16,9 +21,10 @@ class HealthHandler(BoxHandler):
     """Responds once the server can serve."""
 
     async def get(self) -> None:
-        """`{"status":"ok","instance":"…","languages":[…]}`."""
+        """`{"status":"ok","instance":"…","api":1,"abilities":[…],"languages":[…]}`."""
         instance, languages = self.box.settings.instance, list(self.box.specs.find_kernel_specs())
-        self.send_json({"status": "ok", "instance": instance, "languages": languages})
+        answer = {"status": "ok", "instance": instance, "api": API, "abilities": ABILITIES, "languages": languages}
+        self.send_json(answer)
 
 
 class WarmHandler(BoxHandler):

@@ -40,19 +40,21 @@ class BoxKernelSpecManager(KernelSpecManager):
         return dict(self._folders)
 
     def takes_env(self, language: str) -> bool:
-        """Whether its kernel applies the environment of a single run; a spec of the image says so in its metadata."""
-        if language in _OWN:
-            return True
-        own = self.get_kernel_spec(language).metadata.get("codebox")
-        return isinstance(own, dict) and own.get("env") is True
+        """Whether its kernel applies the environment of a single run."""
+        return self._declares(language, "env")
 
     def lists_variables(self, language: str) -> bool:
         """Whether its kernel supports our request for variables."""
-        return language in _OWN
+        return self._declares(language, "variables")
 
     def takes_environment(self, language: str) -> bool:
         """Whether the environment of its kernel can be changed while it runs."""
-        return language in _OWN
+        return self._declares(language, "environment")
+
+    def _declares(self, language: str, ability: str) -> bool:
+        """Whether the spec of a language has this set to true in `metadata.codebox`."""
+        own = self.get_kernel_spec(language).metadata.get("codebox")
+        return isinstance(own, dict) and own.get(ability) is True
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         """Return the spec of a language; raises NoSuchKernel."""
