@@ -38,7 +38,9 @@ const install = () => {
     process.stdout.write('Installing the packages of package-lock.json …\n');
     const npm = process.env.npm_execpath;
     const [program, ...first] = npm ? [process.execPath, npm] : ['npm'];
-    const done = spawnSync(program, [...first, 'ci', '--no-audit', '--no-fund'], { cwd: project, stdio: 'inherit' });
+    // The page is built here, and the database is one of npm: NODE_ENV=production must not leave them out.
+    const wanted = ['--include=dev', '--no-audit', '--no-fund'];
+    const done = spawnSync(program, [...first, 'ci', ...wanted], { cwd: project, stdio: 'inherit' });
     if (done.status !== 0) fail('npm ci failed; its output above tells why.');
   }
   if (!existsSync(pinnedNode)) {

@@ -3,6 +3,8 @@
 # public default. Safe to run again; it changes nothing that is right already.
 #   CODEBOX_DATA_DIR  the data folder, the same path on the host and in the gateway's container
 #   /secrets          a volume: the database's password, once as it is and once in the database's URL
+#   /database         the volume of the database, a folder per major version of PostgreSQL
+#   CODEBOX_POSTGRES_MAJOR  the version that will serve
 set -eu
 
 make_password() {
@@ -35,5 +37,17 @@ share_data_folder() {
   fi
 }
 
+# A PostgreSQL does not read what another major version wrote: it would begin with an empty database beside it.
+refuse_other_database() {
+  [ -e "/database/$CODEBOX_POSTGRES_MAJOR" ] && return
+  for folder in /database/[0-9]*; do
+    [ -e "$folder" ] || continue
+    echo "The database was written by PostgreSQL ${folder##*/}, and this is $CODEBOX_POSTGRES_MAJOR." \
+      "Move it over as deploy/README.md says under Upgrade." >&2
+    exit 1
+  done
+}
+
+refuse_other_database
 make_password
 share_data_folder

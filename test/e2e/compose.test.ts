@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { GenericContainer, Wait } from 'testcontainers';
 import { afterAll, beforeAll, beforeEach, expect, onTestFailed, test } from 'vitest';
 import type { Box, Execution } from '#contract';
 import { projectFolder } from '../../scripts/project.ts';
@@ -201,6 +202,19 @@ test('a deleted box leaves nothing on the machine', async () => {
     left = await count();
   }
   expect(left).toEqual([]);
+});
+
+test('a database of another major version of PostgreSQL is not passed over for an empty one', async () => {
+  const { prepare } = (await readFile()).services;
+  let output = '';
+  const container = new GenericContainer(serviceImage)
+    .withEntrypoint(['sh', '-c', 'mkdir -p /database/17 && exec codebox-prepare'])
+    .withEnvironment(prepare?.environment ?? {})
+    .withNetworkMode('none')
+    .withWaitStrategy(Wait.forOneShotStartup())
+    .withLogConsumer((stream) => stream.on('data', (line) => (output += line)));
+  await expect(container.start()).rejects.toThrow();
+  expect(output).toContain('The database was written by PostgreSQL 17, and this is 18.');
 });
 
 test('taking it all down leaves nothing on the daemon', async () => {

