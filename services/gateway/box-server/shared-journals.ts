@@ -8,7 +8,7 @@ export type JournalPath = `executions/${string}` | `commands/${string}`;
 type OpenJournal = (journal: JournalPath, after: number, signal: AbortSignal) => Promise<AsyncIterable<unknown>>;
 
 /** To one box, for readers; what is asked of it otherwise has its own. */
-const maxConnections = 256;
+const maxConnections = 512;
 
 /**
  * The journals of a box for any number of readers: those of one journal share a connection. One that begins before what is kept of
