@@ -25,14 +25,22 @@ export const readMultipart = async (
   let queue = Promise.resolve();
   const failure = new AbortController();
   const stop = AbortSignal.any([failure.signal, signal]);
+  const parts = new Set<Readable>();
+  // The parser would leave the parts of a body that breaks off open, and end those of one that is too short as if they were whole.
+  parser.on('error', (error: Error) => {
+    for (const part of parts) part.destroy(error);
+  });
   parser.on('file', (_field, content, filename) => {
-    // A body that breaks off destroys its parts too; the parser fails with the same error, which is thrown.
+    parts.add(content);
+    // Whoever reads it gets the error, and the parser fails with the same one, which is thrown.
     content.on('error', () => {});
     const path = newPathSchema.safeParse(filename ?? '', { error: wording });
     if (!path.success) content.resume();
     queue = queue.then(async () => {
       if (!path.success) throw badPart(written, path.error.issues[0]?.message ?? 'is not a path');
+      if (content.errored) throw content.errored;
       await write(path.data, content);
+      parts.delete(content);
       written += 1;
     });
     queue.catch((error) => failure.abort(error));
