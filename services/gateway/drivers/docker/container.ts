@@ -97,9 +97,10 @@ const isolation = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] =>
 /**
  * gVisor runs each of a box's tasks on threads of the host, needs some for itself, and dies when it gets none. A task that ends holds
  * its threads for a while: a program that starts others without end had 19 of them for each that it may have. So the host allows many
- * more than the box, whose own limit is that of its user.
+ * more than the box, whose own limit is that of its user, but no more than some boxes together could take from all others.
  */
-const hostTasks = ({ limits, gvisor }: ContainerSpec): number => (gvisor ? limits.pids * 24 + 1024 : limits.pids);
+const hostTasks = ({ limits: { pids }, gvisor }: ContainerSpec): number =>
+  gvisor ? Math.max(pids * 2 + 128, Math.min(pids * 24 + 1024, 4096)) : pids;
 
 const resources = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] => ({
   Memory: spec.limits.memoryMb * MiB,

@@ -87,7 +87,7 @@ class _UserTasks:
         return sum(one.threads for one in map(entry, all_pids()) if one is not None)
 
     def look(self) -> None:
-        if self.count() >= self.most * 9 // 10:
+        if self.count() >= self.most - max(2, self.most // 32):
             self.seen_full += 1
 
 
