@@ -16,6 +16,8 @@ interface DaemonEvent {
 }
 
 const retryMs = 1000;
+/** Some daemons report no event for an image that BuildKit has built. */
+const trustMs = 60_000;
 const filters: NonNullable<GetEventsOptions['filters']> = {
   type: ['container', 'image'],
   event: ['die', 'tag', 'untag', 'delete', 'load', 'pull', 'import'],
@@ -27,7 +29,7 @@ const filters: NonNullable<GetEventsOptions['filters']> = {
  */
 export const followEvents = ({ daemon, deployment, onEnd }: EventsOptions) => {
   const stop = new AbortController();
-  const images = new Map<string, string | undefined>();
+  const images = new Map<string, { id: string | undefined; until: number }>();
   let isListening = false;
   /** Counts what makes images unknown again. */
   let changes = 0;
@@ -67,10 +69,11 @@ export const followEvents = ({ daemon, deployment, onEnd }: EventsOptions) => {
   return {
     /** The id of the image that a name means now; asked for only when that is not known. */
     async imageId(name: string, ask: () => Promise<string | undefined>): Promise<string | undefined> {
-      if (isListening && images.has(name)) return images.get(name);
+      const known = images.get(name);
+      if (isListening && known && known.until > performance.now()) return known.id;
       const before = changes;
       const id = await ask();
-      if (isListening && before === changes) images.set(name, id);
+      if (isListening && before === changes) images.set(name, { id, until: performance.now() + trustMs });
       return id;
     },
     [Symbol.dispose]: () => stop.abort(),
