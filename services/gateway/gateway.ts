@@ -1,4 +1,5 @@
 import { createBlobProbe } from '../blobs/probe.ts';
+import type { ConfigurationError } from '../configuration-error.ts';
 import { type HttpServer, listen } from '../http/server.ts';
 import { onceThere } from '../postgres/away.ts';
 import { createActivity } from './boxes/life/activity.ts';
@@ -29,6 +30,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const { id, log, store, metrics, driver, background } = platform;
 
   const activity = createActivity(store.boxes.touch);
+  const displaced = Promise.withResolvers<ConfigurationError>();
   const beatMs = Math.min(config.sweepMs, maxBeatMs);
   const heartbeat = createHeartbeat({
     gateway: { id, site: driver.site, place: driver.place },
@@ -38,6 +40,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     activity,
     background,
     everyMs: beatMs,
+    onDisplaced: displaced.resolve,
   });
   // It stops after the work behind the requests: until then this gateway lives.
   stack.defer(heartbeat.stop);
@@ -60,6 +63,8 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     store,
     driver,
     log,
+    /** Resolves with why when another place has taken the site over: this gateway has to be disposed of then. */
+    displaced: displaced.promise,
     /** Sweeps what an earlier life left, then listens. Resolves with the port. */
     async start(): Promise<number> {
       await onceThere(heartbeat.start);

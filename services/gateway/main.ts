@@ -23,6 +23,11 @@ process.on('SIGINT', stop);
 // Started by a supervisor it goes with that, however that ends.
 process.once('disconnect', () => stop('disconnect'));
 
+void gateway.displaced.then(async (error) => {
+  await gateway[Symbol.asyncDispose]();
+  giveUpIfWrong(error);
+});
+
 const keyFile = await onceThere(() => ensureDevKey(gateway.store.keys, config.dataDir));
 const port = await gateway.start().catch(async (error: unknown) => {
   await gateway[Symbol.asyncDispose]();

@@ -5,6 +5,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createReuse } from '../../services/gateway/boxes/life/reuse.ts';
 import { createLeases, Unfinished } from '../../services/gateway/boxes/rest/leases.ts';
+import { createHeartbeat } from '../../services/gateway/boxes/upkeep/heartbeat.ts';
 import { createPurges } from '../../services/gateway/boxes/upkeep/purges.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
@@ -280,6 +281,7 @@ test('a place bears the name of a site until nothing of it is left, or it is sai
   await admin.query("insert into instances (id, driver, state) values ('i_left', 'yard', 'running')");
   expect(await store.gateways.enter(b)).toEqual({ by: 'instances', place: 'aaaa' });
   expect(await store.gateways.enter(b, 'cccc')).toEqual({ by: 'instances', place: 'aaaa' });
+  expect(await store.gateways.enter({ ...a, site: 'garden' }, 'any')).toEqual({ by: 'former', site: 'yard' });
   expect(await store.gateways.bears(a)).toBe(true);
   expect(await store.gateways.enter(b, 'aaaa')).toBeUndefined();
   expect([await store.gateways.bears(a), await store.gateways.bears(b)]).toEqual([false, true]);
@@ -287,4 +289,24 @@ test('a place bears the name of a site until nothing of it is left, or it is sai
   await store.instances.forget('i_left');
   expect(await store.gateways.enter(a)).toBeUndefined();
   await store.gateways.leave('gw_a');
+});
+
+test('a gateway whose site another place has taken over is told so, and does not come to life again', async () => {
+  const here = { id: 'gw_here', site: 'shore', place: 'aaaa' };
+  const displaced = Promise.withResolvers<Error>();
+  const heartbeat = createHeartbeat({
+    gateway: here,
+    replaced: undefined,
+    gateways: store.gateways,
+    activity: { flush: async () => {} },
+    background: createBackground(() => {}),
+    everyMs: 20,
+    onDisplaced: displaced.resolve,
+  });
+  await heartbeat.start();
+  await admin.query("update sites set place = 'bbbb' where name = 'shore'");
+  expect((await displaced.promise).message).toContain('has taken the site shore over');
+  await heartbeat.stop();
+  const { rows } = await admin.query("select id from gateways where site = 'shore'");
+  expect(rows).toEqual([]);
 });

@@ -1,4 +1,4 @@
-import { and, eq, lt, type SQL, sql } from 'drizzle-orm';
+import { and, eq, exists, lt, ne, or, type SQL, sql } from 'drizzle-orm';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
@@ -34,11 +34,11 @@ export interface Serving {
   place: string;
 }
 
-/** Why a place cannot take the name of a site over: what is left of the place that bears it. */
-export interface Occupied {
-  by: 'gateways' | 'instances';
-  place: string;
-}
+/**
+ * Why a place cannot have the name of a site: what is left of the place that bears it, or what this place itself has left under the
+ * name of another site.
+ */
+export type Occupied = { by: 'gateways' | 'instances'; place: string } | { by: 'former'; site: string };
 
 /** Which gateways live. */
 export const createGatewayStore = (db: Database) => ({
@@ -50,6 +50,26 @@ export const createGatewayStore = (db: Database) => ({
   async enter({ id, site, place }: Serving, replaced?: string): Promise<Occupied | undefined> {
     return await db.transaction(async (tx) => {
       await tx.insert(sites).values({ name: site, place }).onConflictDoNothing();
+      const former = await tx
+        .select({ name: sites.name })
+        .from(sites)
+        .where(
+          and(
+            eq(sites.place, place),
+            ne(sites.name, site),
+            or(
+              exists(tx.select().from(instances).where(eq(instances.site, sites.name))),
+              exists(
+                tx
+                  .select()
+                  .from(gateways)
+                  .where(and(eq(gateways.site, sites.name), sql`${gateways.aliveUntil} > now()`)),
+              ),
+            ),
+          ),
+        )
+        .limit(1);
+      if (former[0]) return { by: 'former', site: former[0].name };
       const [bearer] = await tx.select().from(sites).where(eq(sites.name, site)).for('update');
       if (bearer && bearer.place !== place) {
         const living = await tx
@@ -63,7 +83,12 @@ export const createGatewayStore = (db: Database) => ({
         if (left.length > 0 && !isReplaced) return { by: 'instances', place: bearer.place };
         await tx.update(sites).set({ place }).where(eq(sites.name, site));
       }
-      await tx.insert(gateways).values({ id, site, place, aliveUntil: sql`now() + ${lease}` });
+      // A statement whose answer was lost is sent again.
+      const aliveUntil = sql`now() + ${lease}`;
+      await tx
+        .insert(gateways)
+        .values({ id, site, place, aliveUntil })
+        .onConflictDoUpdate({ target: gateways.id, set: { aliveUntil } });
       return undefined;
     });
   },

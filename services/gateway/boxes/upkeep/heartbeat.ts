@@ -8,10 +8,12 @@ export interface HeartbeatOptions {
   gateway: Serving;
   /** The place that this one has replaced, if any; `any` for whichever that is. */
   replaced: string | undefined;
-  gateways: Pick<GatewayStore, 'enter' | 'renew' | 'leave'>;
+  gateways: Pick<GatewayStore, 'enter' | 'bears' | 'renew' | 'leave'>;
   activity: Pick<Activity, 'flush'>;
   background: Pick<Background, 'attempt' | 'oneAtATime'>;
   everyMs: number;
+  /** Called once when another place bears the name of the site: this gateway must not touch its boxes any more. */
+  onDisplaced: (error: ConfigurationError) => void;
 }
 
 /** Tells the other gateways that this one lives, and which boxes are in use through it; apart from sweeps, which may take long. */
@@ -21,10 +23,19 @@ export const createHeartbeat = (options: HeartbeatOptions) => {
   let isStopped = false;
 
   const flush = background.oneAtATime('write activity', activity.flush);
+  const renew = async () => {
+    if (await gateways.bears(gateway)) return await gateways.renew(gateway);
+    isStopped = true;
+    options.onDisplaced(
+      new ConfigurationError(
+        `Another host or data folder has taken the site ${gateway.site} over: this gateway stops.`,
+      ),
+    );
+  };
   const beat = async () => {
     // A sign of life waits for nothing else.
     flush();
-    await background.attempt('give a sign of life', () => gateways.renew(gateway));
+    await background.attempt('give a sign of life', renew);
     schedule();
   };
   const schedule = () => {
@@ -48,8 +59,13 @@ export const createHeartbeat = (options: HeartbeatOptions) => {
   };
 };
 
-const occupiedError = (site: string, { by, place }: Occupied): ConfigurationError => {
+const occupiedError = (site: string, occupied: Occupied): ConfigurationError => {
+  if (occupied.by === 'former')
+    return new ConfigurationError(
+      `Boxes or gateways of the site ${occupied.site} are left in this data folder: set CODEBOX_SITE=${occupied.site}, or CODEBOX_DATA_DIR to a folder of its own for the site ${site}.`,
+    );
   const own = 'set CODEBOX_SITE to a name of its own for this one';
+  const { by, place } = occupied;
   if (by === 'gateways')
     return new ConfigurationError(
       `Gateways of another host or data folder serve the site ${site} of this database: ${own}.`,

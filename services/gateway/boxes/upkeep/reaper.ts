@@ -175,8 +175,6 @@ export const createReaper = (options: ReaperOptions) => {
   };
 
   const reconcile = async () => {
-    if (!(await store.gateways.bears(driver)))
-      throw new Error(`another place has taken the site ${driver.site} over: this gateway leaves its boxes alone`);
     // The driver first: a row is written before its instance is made and goes after it, so what is seen here without one
     // is an orphan, however young.
     const made = await driver.list(AbortSignal.timeout(60_000));
@@ -199,6 +197,12 @@ export const createReaper = (options: ReaperOptions) => {
     if (!isWritten) awayAt = performance.now();
     // Other gateways have the time to write what they could not either, or boxes in use there would look idle.
     const isKnown = performance.now() - awayAt > graceMs;
+    let isOurs = true;
+    await background.attempt('look whose site it is', async () => {
+      isOurs = await store.gateways.bears(driver);
+    });
+    // Another place has taken it over while this gateway stood still: its boxes are not here, and not lost.
+    if (!isOurs) return;
     if (isKnown) await background.attempt('reap boxes', reapOverdue);
     if (isKnown) rests.sweep();
     await background.attempt('end boxes past their CPU time', endOverspent);
