@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Box } from '#contract';
 import { frames, isClosed, mostCpuMsOf, mostCpuMsOfKeys, mostMs } from './flood.ts';
-import { anyDriver, lean, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, eventually, lean, type RunningGateway, startGateway } from './harness.ts';
 import { connect } from './websocket.ts';
 
 describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => {
@@ -32,9 +32,13 @@ describe.each(anyDriver)('floods over WebSockets on the %s driver', (driver) => 
     const socket = await connect(gateway, `/v1/boxes/${box.id}/terminal`);
     await socket.json(({ type }) => type === 'ready');
     expect(await mostCpuMsOfKeys(gateway, socket)).toBeLessThan(mostMs);
+    socket.ws.close();
+    await socket.closed;
   });
 
   test('a tenant has a bounded number of requests open, and more when some of them end', async () => {
+    // Those of the tests before are counted down when their connections are gone.
+    await eventually(async () => !/^codebox_open_sockets.* [1-9]/m.test(await (await gateway.call('/metrics')).text()));
     const end = new AbortController();
     const follow = () => gateway.call(`/v1/boxes/${box.id}/stats?everySeconds=60`, stream(end.signal));
     const open = await Promise.all(Array.from({ length: 16 }, follow));

@@ -17,7 +17,10 @@ export const createOpenRequests = () => {
     const owner = key === undefined ? `${tenant} ${user}` : tenant;
     if (open.of(owner) >= maxPerOwner)
       throw new CodeBoxError('too_many_requests', `${maxPerOwner} requests are open.`, { retryAfterSeconds: 5 });
-    c.env?.outgoing?.once('close', open.add(owner));
+    const { incoming, outgoing, upgrade } = c.env ?? {};
+    // The response of an upgraded request never ends; its socket does.
+    const connection = upgrade ? incoming?.socket : outgoing;
+    if (connection && !connection.destroyed) connection.once('close', open.add(owner));
     await next();
   };
 };

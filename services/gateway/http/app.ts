@@ -125,16 +125,18 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   const openSockets = createOpenSockets({ stopping, keys, rates, checkEveryMs: options.socketCheckMs });
   const addressOf = createAddressOf(options.trustedProxies);
   const redeemTicket = tickets.redeem;
+  const openRequests = createOpenRequests(options.maxOpenRequests);
   const admission = createAdmission({
     keys,
     failures: createFailures(),
     addressOf,
     rates,
-    openRequests: createOpenRequests(options.maxOpenRequests),
+    openRequests,
     redeemTicket,
     adminKey,
   });
-  const access = createPortAccess({ keys, admission, rates, tickets, sessions: options.portSessions });
+  const sessions = options.portSessions;
+  const access = createPortAccess({ keys, admission, rates, openRequests, tickets, sessions });
   const shell = createShell({
     ...options,
     passPorts: (claimOf) =>

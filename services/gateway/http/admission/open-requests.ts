@@ -14,7 +14,10 @@ export const createOpenRequests = (mostPerTenant: number) => {
       throw new CodeBoxError('too_many_requests', `${mostPerTenant} requests of this tenant are open.`, {
         retryAfterSeconds: 5,
       });
-    c.env?.outgoing?.once('close', open.add(tenant));
+    const { incoming, outgoing, upgrade } = c.env ?? {};
+    // The response of an upgraded request never ends; its socket does.
+    const connection = upgrade ? incoming?.socket : outgoing;
+    if (connection && !connection.destroyed) connection.once('close', open.add(tenant));
   };
 };
 

@@ -7,6 +7,7 @@ import type { Tickets } from '../../boxes/reach/tickets.ts';
 import { type Admission, admit, keyNeeded, requireScope } from '../admission/admission.ts';
 import { keyId } from '../admission/auth.ts';
 import type { KeyCheck, KnownCaller } from '../admission/key-check.ts';
+import type { OpenRequests } from '../admission/open-requests.ts';
 import type { RequestRates } from '../admission/request-rates.ts';
 import type { Env } from '../env.ts';
 import { ownCookie, ownCookies } from './cookie.ts';
@@ -17,6 +18,7 @@ export interface PortAccessOptions {
   keys: Pick<KeyCheck, 'still'>;
   admission: Pick<Admission, 'byKey' | 'byTicket'>;
   rates: Pick<RequestRates, 'count'>;
+  openRequests: OpenRequests;
   tickets: Pick<Tickets, 'redeem'>;
   sessions: PortSessions;
 }
@@ -44,7 +46,7 @@ export const splitTicket = (target: Target): { target: Target; ticket: string | 
  * a page becomes a session. Throws the 401s of the gateway, and `forbidden` for what another page makes a browser ask,
  * or a key without the scope `run`.
  */
-export const createPortAccess = ({ keys, admission, rates, tickets, sessions }: PortAccessOptions) => {
+export const createPortAccess = ({ keys, admission, rates, openRequests, tickets, sessions }: PortAccessOptions) => {
   const callerOfSession = async (
     incoming: IncomingMessage,
     { box, port }: Target,
@@ -88,6 +90,7 @@ export const createPortAccess = ({ keys, admission, rates, tickets, sessions }: 
     ): Promise<Access> {
       const { way, caller } = await recognize(c, incoming, target, ticket);
       requireScope(c, 'run');
+      openRequests(c, caller.tenantId);
       await rates.count(c, caller);
       return way;
     },
