@@ -35,6 +35,7 @@ test('a box whose files are kept hibernates, also when its instance cannot be en
     DATABASE_URL: postgres.url,
     CODEBOX_PORT: '0',
     CODEBOX_SWEEP_SECONDS: '0.1',
+    CODEBOX_MAX_BOXES: '4',
     CODEBOX_WARM_BOXES: '0',
   });
   const gateway = stack.use(await createGateway(config, { driver: stuck, log: pino({ level: 'silent' }) }));
