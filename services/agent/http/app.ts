@@ -7,7 +7,7 @@ import { addDialects, type DialectParts } from '../dialects/dialects.ts';
 import type { Catalog } from '../models/catalog.ts';
 import { createEndpoints, type Endpoints } from './endpoints.ts';
 import type { Env } from './env.ts';
-import { createOpenRequests } from './open-requests.ts';
+import { limitOpenRequests } from './open-requests.ts';
 import type { Owners } from './owner.ts';
 import { addCellRoutes } from './routes/cells.ts';
 import { addChatRoutes } from './routes/chats.ts';
@@ -41,7 +41,7 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
   app.use(options.metrics.middleware);
   app.use(refuseManyHosts());
   app.use(refuseDotSegments());
-  const boundOpen = createOpenRequests();
+  const boundOpen = limitOpenRequests();
   for (const path of ['/v1/*', '/gpt-code-ui/*']) {
     app.use(path, async (c, next) => {
       if (isOpenToAll(c.req.path)) return await next();

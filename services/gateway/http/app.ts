@@ -1,5 +1,6 @@
 import type { Hono } from 'hono';
 import type { Logger } from 'pino';
+import { createOpenRequests } from '../../http/open-requests.ts';
 import type { Background } from '../../waiting/background.ts';
 import type { Lifecycle } from '../boxes/life/lifecycle.ts';
 import type { FileWatch } from '../boxes/reach/file-watch.ts';
@@ -22,7 +23,6 @@ import { createAddressOf } from './admission/address.ts';
 import { createAdmission } from './admission/admission.ts';
 import { createFailures } from './admission/failures.ts';
 import { createKeyCheck } from './admission/key-check.ts';
-import { createOpenRequests } from './admission/open-requests.ts';
 import { createOpenSockets } from './admission/open-sockets.ts';
 import { createRequestRates } from './admission/request-rates.ts';
 import type { Endpoints } from './endpoint.ts';

@@ -1,12 +1,12 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Context } from 'hono';
 import { CodeBoxError, type KeyScope } from '#contract';
+import type { OpenRequests } from '../../../http/open-requests.ts';
 import type { Caller } from '../../store/tenants/keys.ts';
 import type { Env } from '../env.ts';
 import type { AddressOf } from './address.ts';
 import type { Failures } from './failures.ts';
 import type { KeyCheck, KnownCaller } from './key-check.ts';
-import type { OpenRequests } from './open-requests.ts';
 import type { RequestRates } from './request-rates.ts';
 
 export interface AdmissionOptions {
