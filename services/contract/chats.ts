@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { executionEventSchema, runStatuses } from './events.ts';
-import { codeSchema, languageSchema, timeoutSecondsSchema } from './executions.ts';
-import { boxPathSchema } from './files.ts';
-import { pageSchema, queryInteger } from './page.ts';
-import { plainText, wellFormedText } from './text.ts';
+import { boxPathSchema } from './files/files.ts';
+import { executionEventSchema, runStatuses } from './runs/events.ts';
+import { codeSchema, languageSchema, timeoutSecondsSchema } from './runs/executions.ts';
+import { pageSchema, queryInteger } from './values/page.ts';
+import { plainText, wellFormedText } from './values/text.ts';
 
 /** Whether code that a model wrote waits for approval before it runs. */
 export const approvalSchema = z.enum(['never', 'always']).meta({
@@ -364,14 +364,14 @@ export type ChatEntry = z.infer<typeof chatEntrySchema>;
 
 export const chatFolderSchema = pageSchema('ChatFolder', chatEntrySchema);
 
-/** What a page has to know before it asks for anything. */
+/** What a page needs before its first request. */
 export const agentInfoSchema = z
   .object({
     name: z.literal('codebox-agent'),
     isOpen: z.boolean().meta({ description: 'Whether a browser may come without a key.' }),
     hasModel: z.boolean(),
     hint: z.string().nullable(),
-    languages: z.array(z.string()),
+    languages: z.array(z.string()).meta({ description: 'Empty while they are not known.' }),
   })
   .meta({ id: 'AgentInfo' });
 

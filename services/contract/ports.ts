@@ -1,4 +1,0 @@
-import { queryInteger } from './page.ts';
-
-/** A TCP port on which a program inside a box listens. */
-export const portSchema = queryInteger().min(1).max(65_535);
