@@ -90,6 +90,6 @@ export const createAzureBlobs = async ({ account, container, prefix }: AzurePlac
 
 const findCredential = async () => {
   const { DefaultAzureCredential } = await import('@azure/identity');
-  // Whom to trust with tokens is the operator's word; nothing in the public cloud has to be asked whether it is right.
+  // The operator configures the authority, so it is not validated against the public cloud.
   return new DefaultAzureCredential({ disableInstanceDiscovery: true });
 };

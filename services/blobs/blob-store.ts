@@ -20,7 +20,7 @@ export interface BlobStore {
   put(name: string, content: Readable, signal: AbortSignal): Promise<void>;
   /** Resolves with the bytes of a blob, to be read to the end or destroyed; throws `not_found` when there is none. */
   get(name: string, signal: AbortSignal): Promise<Readable>;
-  /** Whether there is such a blob; also false where the store refuses to say. */
+  /** Whether the blob exists; also false if the store refuses access. */
   has(name: string, signal: AbortSignal): Promise<boolean>;
   /** Idempotent. */
   delete(name: string, signal: AbortSignal): Promise<void>;

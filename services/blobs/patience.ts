@@ -26,4 +26,4 @@ export const createPatience = (ms: number): Patience => {
 };
 
 export const silentError = (cause?: unknown) =>
-  new CodeBoxError('unavailable', 'The store of blobs does not answer.', { cause, retryAfterSeconds: 10 });
+  new CodeBoxError('unavailable', 'The blob store does not respond.', { cause, retryAfterSeconds: 10 });

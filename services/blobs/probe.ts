@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { BlobStore } from './blob-store.ts';
 
 /** The deadline of one probe, and how long a caller waits for its result. */
-const answerMs = 2000;
+const responseMs = 2000;
 const patienceMs = 500;
 
 /**
@@ -10,34 +10,34 @@ const patienceMs = 500;
  * only one probe runs at a time; while that is late, the result is immediately false.
  */
 export const createBlobProbe = (blobs: Pick<BlobStore, 'has'>): (() => Promise<boolean>) => {
-  let asked: Promise<boolean> | undefined;
+  let pending: Promise<boolean> | undefined;
   let isLate = false;
 
-  const ask = async (): Promise<boolean> => {
+  const probe = async (): Promise<boolean> => {
     try {
-      await blobs.has('none/none', AbortSignal.timeout(answerMs));
+      await blobs.has('none/none', AbortSignal.timeout(responseMs));
       return true;
     } catch {
       return false;
     } finally {
-      asked = undefined;
+      pending = undefined;
       isLate = false;
     }
   };
 
   return async () => {
     if (isLate) return false;
-    asked ??= ask();
+    pending ??= probe();
     const over = new AbortController();
     const late = sleep(patienceMs, undefined, { signal: over.signal }).then(
       () => {
-        isLate = asked !== undefined;
+        isLate = pending !== undefined;
         return false;
       },
       () => false,
     );
     try {
-      return await Promise.race([asked, late]);
+      return await Promise.race([pending, late]);
     } finally {
       over.abort();
     }

@@ -11,7 +11,7 @@ export interface BlobsConfig {
   azureConnectionString: string | undefined;
 }
 
-/** The environment variables that say where blobs are kept. */
+/** The environment variables of the blob store. */
 export const blobsVariables = {
   CODEBOX_BLOBS: z.string().min(1).optional(),
   AWS_ACCESS_KEY_ID: z.string().min(1).optional(),
@@ -23,7 +23,7 @@ export const blobsVariables = {
 
 type BlobsVariables = z.output<z.ZodObject<typeof blobsVariables>>;
 
-/** What the variables say; blobs are kept in `folder` unless they say otherwise. */
+/** Returns the configured blob store, by default `folder`. */
 export const toBlobsConfig = (values: BlobsVariables, folder: string): BlobsConfig => ({
   place: values.CODEBOX_BLOBS ?? folder,
   s3: { credentials: toCredentials(values), region: values.AWS_REGION },

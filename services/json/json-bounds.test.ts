@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jsonExcess, largeJson } from './json-bounds.ts';
 
-/** Keys and values, with one more for each container that is empty. */
+/** Counts keys and values, plus one for each empty container. */
 const sizeOf = (value: unknown): number => {
   if (typeof value !== 'object' || value === null) return 1;
   const parts = Array.isArray(value) ? value : Object.entries(value).flat();
@@ -15,7 +15,7 @@ const sizeOf = (value: unknown): number => {
   );
 };
 
-test('keys and values are counted, whatever stands in texts', () => {
+test('keys and values are counted, whatever strings contain', () => {
   fc.assert(
     fc.property(fc.jsonValue(), fc.constantFrom(undefined, 2), (value, indent) => {
       const text = Buffer.from(JSON.stringify(value, null, indent));
@@ -26,7 +26,7 @@ test('keys and values are counted, whatever stands in texts', () => {
   );
 });
 
-test('texts of brackets are no levels, and levels side by side are not deep', () => {
+test('the nesting depth ignores brackets in strings and adjacent containers', () => {
   const deep = (levels: number) => Buffer.from(`${'[{"a":'.repeat(levels / 2)}1${'}]'.repeat(levels / 2)}`);
   expect(jsonExcess(deep(64), largeJson)).toBeUndefined();
   expect(jsonExcess(deep(66), largeJson)).toBe('is nested deeper than 64 levels');

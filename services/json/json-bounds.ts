@@ -1,28 +1,28 @@
-/** How much JSON is read at once: a request holds up all others for as long as it takes. */
+/** Limits for a JSON text that is parsed in one go: all other requests wait for as long as that takes. */
 export interface JsonBounds {
   bytes: number;
-  /** Keys and values in all. */
+  /** Keys and values in total. */
   values: number;
 }
 
 const maxValues = 4096;
 const largeBytes = 10 * 1024 * 1024;
-/** Of brackets within brackets. */
+/** The deepest nesting of brackets. */
 const maxLevels = 64;
 
-/** A body that only says what is to be done. */
+/** A body without code, input or files. */
 export const smallJson: JsonBounds = { bytes: 128 * 1024, values: maxValues };
-/** One with code, input or files in it. */
+/** A body with code, input or files. */
 export const largeJson: JsonBounds = { bytes: largeBytes, values: maxValues };
-/** One with many small things in it: a conversation, or a table. */
+/** A body with many small values: a conversation, or a table. */
 export const longJson: JsonBounds = { bytes: largeBytes, values: 131_072 };
-/** What a box tells in one piece: an event with all that it displays, or a page of files. A box sends no more. */
+/** One message of a box: an event with everything that it displays, or a page of files. A box sends no more. */
 export const boxJson: JsonBounds = { bytes: 32 * 1024 * 1024, values: 524_288 };
 
 const [quote, backslash, comma, colon] = [...'"\\,:'].map((character) => character.charCodeAt(0));
 const [openBrace, openBracket, closeBrace, closeBracket] = [...'{[}]'].map((character) => character.charCodeAt(0));
 
-/** What is too much in a JSON text, as it follows a pointer. Found without building any of it; undefined when nothing is. */
+/** The limit that a JSON text exceeds, worded to follow a pointer; undefined when it exceeds none. Nothing is parsed for it. */
 export const jsonExcess = (text: Uint8Array, { values }: JsonBounds): string | undefined => {
   let count = 1;
   let levels = 0;

@@ -28,7 +28,7 @@ const reachable = async (folder: string): Promise<string> => {
   return link;
 };
 
-/** The address of the PostgreSQL in a folder: it is the same whoever starts the server, and however often. */
+/** The address of the PostgreSQL in a folder, which is the same at every start and for every process. */
 export interface Address {
   socketFolder: string;
   url: string;

@@ -78,8 +78,8 @@ const migrateUnderLock = async (url: string, migrations: Migrations): Promise<vo
 };
 
 /**
- * Throws when a database has noted only migrations of before the first one that is left. That one bears the time of the last of
- * those which it replaces, so that drizzle passes it over wherever all of them have run.
+ * Throws when a database has recorded only migrations from before the first existing one. The first one has the time of the last
+ * migration that it replaces, so drizzle skips it in databases that ran all of those.
  */
 const refuseOlder = async (client: pg.Client, { folder, notedIn = 'drizzle' }: Migrations): Promise<void> => {
   const notes = `${notedIn}.__drizzle_migrations`;

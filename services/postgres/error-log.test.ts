@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
 import { errorSerializers } from './error-log.ts';
 
-test('the log says which query failed and why, but none of its values', () => {
+test('the log contains the failed query and the reason, but none of its values', () => {
   const lines: string[] = [];
   const log = pino({ serializers: errorSerializers }, { write: (line) => void lines.push(line) });
   const refused = Object.assign(new pg.DatabaseError('null value in column "id"', 1, 'error'), {

@@ -4,7 +4,7 @@ import { stdSerializers } from 'pino';
 
 const maxDepth = 8;
 
-/** A copy that says what failed, without the values that it failed with. */
+/** Returns a copy of the error without parameter values. */
 const withoutValues = (error: unknown, depth = 0): unknown => {
   if (!(error instanceof Error) || depth > maxDepth) return error;
   const cause = withoutValues(error.cause, depth + 1);

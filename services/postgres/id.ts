@@ -15,10 +15,19 @@ export const idOf = (prefix: string, name: string): string =>
 const toId = (prefix: string, bytes: Uint8Array): string => {
   let bits = 0n;
   for (const byte of bytes) bits = (bits << 8n) | BigInt(byte);
-  let text = '';
+  return idOfNumber(prefix, bits);
+};
+
+/** The id that has a number of at most 128 bits; the inverse of `numberOf`. */
+export const idOfNumber = (prefix: string, number: bigint): string => {
+  let [bits, text] = [number, ''];
   for (let i = 0; i < 26; i++) {
     text = alphabet[Number(bits & 31n)] + text;
     bits >>= 5n;
   }
   return `${prefix}-${text}`;
 };
+
+/** The 128 bits of an id as a number. */
+export const numberOf = (id: string): bigint =>
+  [...id.slice(-26)].reduce((bits, digit) => (bits << 5n) | BigInt(alphabet.indexOf(digit)), 0n);

@@ -13,7 +13,7 @@ const betweenStatementsMs = 10_000;
 const maxClients = 16;
 
 const away = (cause: unknown): CodeBoxError =>
-  new CodeBoxError('unavailable', 'The database does not answer.', { cause, retryAfterSeconds: 2 });
+  new CodeBoxError('unavailable', 'The database does not respond.', { cause, retryAfterSeconds: 2 });
 
 export interface PoolOptions {
   /** Called for connections that break while they are idle. */

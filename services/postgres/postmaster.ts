@@ -53,7 +53,7 @@ export const launchPostmaster = async ({
 const quoted = (path: string): string => `"${path.replaceAll('"', '""')}"`;
 
 /**
- * Returns the process id of the server that runs on a data folder, whoever started it. The pid file of a server that
+ * Returns the process id of the server that runs on a data folder, whichever process started it. The pid file of a server that
  * has ended is removed when its process id was reused, or the process is a zombie: PostgreSQL would take it for a
  * living server and not start.
  */
@@ -93,21 +93,24 @@ const commandLine = async (pid: number): Promise<string | undefined> =>
 /** Stops it and waits until it has written everything. */
 export const stopPostmaster = async (pid: number, data: string): Promise<void> => {
   if (!(await isPostmaster(pid, data))) return;
-  process.kill(pid, 'SIGINT');
+  // All its users may stop it at the same moment.
+  signalTo(pid, 'SIGINT');
   const deadline = performance.now() + stopDeadlineMs;
   while (await isPostmaster(pid, data)) {
     if (performance.now() > deadline) {
-      process.kill(pid, 'SIGQUIT');
+      signalTo(pid, 'SIGQUIT');
       return;
     }
     await sleep(20);
   }
 };
 
-const isAlive = (pid: number): boolean => {
+const isAlive = (pid: number): boolean => signalTo(pid, 0);
+
+/** Returns false if there is no such process any more. */
+const signalTo = (pid: number, signal: NodeJS.Signals | 0): boolean => {
   try {
-    process.kill(pid, 0);
-    return true;
+    return process.kill(pid, signal);
   } catch {
     return false;
   }

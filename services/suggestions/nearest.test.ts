@@ -26,14 +26,14 @@ test.each([
   expect(nearest(given, known)).toBe(name);
 });
 
-test('what something is called elsewhere comes before its spelling, where it is known here', () => {
+test('a known synonym takes precedence over similar spelling', () => {
   const synonyms = new Map([['script', ['code', 'command']]]);
   expect(nearest('script', keys, synonyms)).toBe('code');
   expect(nearest('Script', ['command'], synonyms)).toBe('command');
   expect(nearest('script', limits, synonyms)).toBeUndefined();
 });
 
-test('edits are counted alike both ways, none for the same text and never more than the longer has characters', () => {
+test('the edit distance is symmetric, zero only for equal texts, and bounded by the longer length', () => {
   const text = fc.string({ unit: 'binary', maxLength: 20 });
   fc.assert(
     fc.property(text, text, (one, other) => {

@@ -30,7 +30,7 @@ describe('the other end of a WebSocket', () => {
   };
 
   test('is disconnected when it does not reply to pings, and stays otherwise', async () => {
-    // Longer than a busy machine keeps this process, in which both ends are, from reading.
+    // Longer than a busy machine delays this process, which runs both ends.
     const pingMs = 500;
     const alive = await connect({ pingMs });
     const silent = await connect({ pingMs }, { autoPong: false });
@@ -49,7 +49,7 @@ describe('the other end of a WebSocket', () => {
     })();
     await sleep(100);
     const waiting = sent;
-    // What the kernel takes and the high-water mark, far from what was to be sent.
+    // Only the kernel buffers and the high-water mark are filled, far less than the total.
     expect(waiting).toBeLessThan(500);
     await flood;
     const closed = once(client, 'close');
@@ -108,7 +108,7 @@ describe('the other end of a WebSocket', () => {
     while (!peer.closed.aborted) await sleep(10);
   });
 
-  test('messages that come at once are handled in pieces, in order, with all else in between', async () => {
+  test('messages that arrive at once are handled in batches, in order, with other work in between', async () => {
     const pieces: number[] = [0];
     const seen: number[] = [];
     const connected = await Promise.all(Array.from({ length: 4 }, () => connect({})));

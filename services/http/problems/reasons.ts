@@ -1,0 +1,37 @@
+import type { ErrorCode, ErrorReason } from '#contract';
+
+/** The reasons of codes that have several: the code, and the text on its page. */
+export const problemReasons: Record<ErrorReason, { code: ErrorCode; meaning: string }> = {
+  code_running: { code: 'conflict', meaning: 'Code is running in the box and would be lost.' },
+  box_hibernated: { code: 'conflict', meaning: 'The box is hibernated: it has files, but no memory and no processes.' },
+  box_changing: {
+    code: 'conflict',
+    meaning: 'The box is being created, paused, hibernated, resumed or ended. Retry after `Retry-After`.',
+  },
+  task_called_off: { code: 'conflict', meaning: 'The box was used or changed while it was being put to rest.' },
+  key_in_use: { code: 'conflict', meaning: 'A request with the same `Idempotency-Key` is still in progress.' },
+  effect_unknown: {
+    code: 'conflict',
+    meaning: 'A request with the same `Idempotency-Key` failed, and whether it had an effect is unknown.',
+  },
+  answer_not_kept: {
+    code: 'conflict',
+    meaning: 'A request with the same `Idempotency-Key` was done, but its response is no longer stored.',
+  },
+  not_waiting: { code: 'conflict', meaning: 'The run has ended, or is not waiting for input.' },
+  context_busy: { code: 'conflict', meaning: 'The context is running code.' },
+  protocol: {
+    code: 'unavailable',
+    meaning: 'The box sent an invalid response. A retry does not help; create a new box.',
+  },
+  node_silent: {
+    code: 'unavailable',
+    meaning: 'The node of the box is silent, and whether the box still runs is unknown. Retry after `Retry-After`.',
+  },
+};
+
+/** The reasons of one code, in the order of the table. */
+export const reasonsOf = (code: ErrorCode): { reason: string; meaning: string }[] =>
+  Object.entries(problemReasons)
+    .filter(([, of]) => of.code === code)
+    .map(([reason, { meaning }]) => ({ reason, meaning }));

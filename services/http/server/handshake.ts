@@ -1,0 +1,51 @@
+import type { Context } from 'hono';
+import { WebSocketServer } from 'ws';
+import { CodeBoxError } from '#contract';
+import { createPeer, type Peer } from '../../websockets/peer.ts';
+import type { HttpEnv } from '../env.ts';
+
+const keyPattern = /^[+/0-9A-Za-z]{22}==$/;
+const version = '13';
+
+/**
+ * Throws `upgrade_required` unless the request can become a WebSocket; call it before anything is done for the request.
+ */
+export const expectHandshake = <E extends HttpEnv>(c: Context<E>): void => {
+  if (!c.env?.upgrade)
+    throw new CodeBoxError('upgrade_required', 'This path is a WebSocket: send Upgrade: websocket and its key.');
+  const faults = [
+    ...(keyPattern.test(c.req.header('sec-websocket-key') ?? '') ? [] : [{ name: 'Key', detail: 'is not a nonce' }]),
+    ...(c.req.header('sec-websocket-version') === version ? [] : [{ name: 'Version', detail: `must be ${version}` }]),
+  ].map(({ name, detail }) => ({ pointer: `/headers/Sec-WebSocket-${name}`, detail }));
+  if (faults.length > 0)
+    throw new CodeBoxError('invalid_request', 'This is not a WebSocket handshake.', { errors: faults });
+};
+
+/**
+ * Completes the handshake, after `expectHandshake`. `serve` receives the client before this returns; throws when the
+ * client has left meanwhile. A message longer than `maxMessageBytes` ends the connection with 1009. Nothing is
+ * compressed.
+ */
+export const acceptPeer = <E extends HttpEnv>(
+  c: Context<E>,
+  maxMessageBytes: number,
+  serve: (peer: Peer) => void,
+): Response => {
+  const { upgrade, incoming } = c.env ?? {};
+  if (!upgrade || !incoming) throw new CodeBoxError('upgrade_required', 'This path is a WebSocket.');
+  const { socket, head } = upgrade.take();
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: maxMessageBytes,
+  });
+  let isServed = false;
+  server.handleUpgrade(incoming, socket, head, (ws) => {
+    serve(createPeer(ws));
+    isServed = true;
+  });
+  if (!isServed) throw new CodeBoxError('invalid_request', 'The client left during the handshake.');
+  // Nobody receives this response: the handshake is complete.
+  return c.body(null);
+};

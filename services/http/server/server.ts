@@ -1,0 +1,72 @@
+import type { Server } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { serve } from '@hono/node-server';
+import { ConfigurationError } from '../../configuration-error.ts';
+import type { HttpEnv } from '../env.ts';
+import { type HttpApp, isWebSocketRequest, serveUpgrades } from './upgrade.ts';
+
+export interface HttpServer {
+  port: number;
+  /** Accepts no new connections, lets requests end for `graceMs`, then cuts the rest. */
+  close(graceMs: number): Promise<void>;
+}
+
+const headersTimeoutMs = 10_000;
+const maxConnections = 10_000;
+/** Unread data takes memory of the process. */
+const unreadMs = 60_000;
+
+/**
+ * Serves the application on `host:port` (port 0 picks a free one). A reader that reads nothing for `unreadMs` while
+ * data waits for it is disconnected. Throws a ConfigurationError when the address is in use.
+ */
+export const listen = async (
+  app: HttpApp,
+  host: string,
+  port: number,
+  timeouts = { unreadMs },
+): Promise<HttpServer> => {
+  const server = await new Promise<Server>((listening, failed) => {
+    const created = serve(
+      {
+        fetch: (request, env) => app.fetch(request, env as HttpEnv['Bindings']),
+        hostname: host,
+        port,
+        serverOptions: {
+          headersTimeout: headersTimeoutMs,
+          // A large upload may take its time; bodies have deadlines of their own.
+          requestTimeout: 0,
+          connectionsCheckingInterval: 5000,
+          shouldUpgradeCallback: isWebSocketRequest,
+        },
+      },
+      () => listening(created as Server),
+    );
+    created.once('error', (error: NodeJS.ErrnoException) => {
+      const inUse = `Port ${port} of ${host} is in use: stop what listens there, or configure another port.`;
+      failed(error.code === 'EADDRINUSE' ? new ConfigurationError(inUse) : error);
+    });
+  });
+  server.maxConnections = maxConnections;
+  server.on('request', ({ socket }, response) => {
+    // Fires when nothing has moved on the connection; waiting for a response may take long.
+    response.setTimeout(timeouts.unreadMs, () => {
+      if (socket.writableLength > 0) socket.destroy();
+    });
+  });
+  const cutUpgraded = serveUpgrades(server, app);
+  const address = server.address();
+  return {
+    port: typeof address === 'object' && address ? address.port : port,
+    async close(graceMs) {
+      const closed = new Promise<void>((done) => server.close(() => done()));
+      server.closeIdleConnections();
+      const timer = new AbortController();
+      await Promise.race([closed, sleep(graceMs, undefined, { signal: timer.signal }).catch(() => {})]);
+      timer.abort();
+      server.closeAllConnections();
+      cutUpgraded();
+      await closed;
+    },
+  };
+};
