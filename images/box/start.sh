@@ -1,7 +1,7 @@
 #!/bin/sh
-# Starts the box server. matplotlib needs a folder that it can write, so it gets its own copy of the prebuilt font list.
+# Starts the box server. matplotlib needs a writable folder, so it gets a copy of the prebuilt font list.
 set -eu
-# The login id of audit records can be set once, by anybody: set here, code of the box cannot choose another one.
+# Any process may set the login uid of audit records, but only once: it is set here, so that code in the box cannot set it.
 { echo "$(id -u)" > /proc/self/loginuid; } 2> /dev/null || true
 runtime=${CODEBOX_RUNTIME_DIR:-/tmp/.codebox}
 mkdir -p -m 0700 "$runtime"

@@ -1,5 +1,4 @@
-"""The Jupyter Server application, configured for a box: one address, one token, and only the services that a box needs.
-"""
+"""The Jupyter Server application of a box: one address, one token, and only the services that a box needs."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from traitlets.config import Config
 
 from codebox_server.bounds import CLOSE_SECONDS
 from codebox_server.box import create_box
-from codebox_server.http.identity import gate
+from codebox_server.http.gate import gate
 from codebox_server.http.routes import routes
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.specs import BoxKernelSpecManager
@@ -40,7 +39,7 @@ class BoxServerApp(ServerApp):
     """Stock Jupyter Server without its info files and its banner, with our routes in front."""
 
     # Only what clients of kernels and files need; other services cost start-up time and widen the attack surface.
-    default_services = ("api", "config", "contents", "kernels", "kernelspecs", "sessions")
+    default_services = ("api", "config", "contents", "kernels", "kernelspecs", "sessions")  # type: ignore[assignment]
 
     def write_server_info_file(self) -> None:
         """Do nothing: nobody looks for this server by file."""
@@ -48,7 +47,7 @@ class BoxServerApp(ServerApp):
     def remove_server_info_file(self) -> None:
         """Do nothing: no file was written."""
 
-    def load_config_file(self, suppress_errors: bool = True) -> None:
+    def load_config_file(self, suppress_errors: bool = True) -> None:  # type: ignore[override]
         """Do nothing: code of the box must not configure the server by a file in its home."""
 
     async def cleanup_kernels(self) -> None:
@@ -63,15 +62,9 @@ class BoxServerApp(ServerApp):
 def _config(settings: Settings) -> Config:
     config = Config()
     server = config.ServerApp
-    endpoint = settings.endpoint
-    if endpoint.socket:
-        server.sock = endpoint.socket
-        # The gateway may run as another user; the folder of the socket and the token are the boundary.
-        server.sock_mode = "0666"
-    else:
-        server.ip, server.port, server.port_retries = endpoint.host, endpoint.port, 0
-        # Host names do not protect this server, and it is addressed by IP.
-        server.allow_remote_access = True
+    server.sock = settings.socket
+    # The gateway may run as another user; the folder of the socket and the token are the boundary.
+    server.sock_mode = "0666"
     server.root_dir = str(settings.data)
     server.allow_root = True
     server.open_browser = False
@@ -109,7 +102,7 @@ def create_app(settings: Settings) -> BoxServerApp:
     app.web_app.wildcard_router.rules[:0] = [app.web_app.wildcard_router.process_rule(rule) for rule in routes(box)]
     # In front of every route, including those of extensions.
     router = app.web_app.default_router
-    router.rules[:0] = [router.process_rule(rule) for rule in gate(settings.instance, settings.token)]
+    router.rules.insert(0, router.process_rule(gate(settings.token)))
     os.chdir(settings.data)
     # Run after the server listens: nobody waits for these.
     app.io_loop.add_callback(box.start_forks)

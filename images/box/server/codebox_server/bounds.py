@@ -37,8 +37,18 @@ JOURNAL_RUNS = 2_000
 RECEIVED_IDS = 20_000
 REFUSED_IDS = 1_000
 
+# The wait for a network policy: how long it may take, and the failed attempts in a row that prove it.
+BLOCKED_SECONDS = 30
+BLOCKED_TRIES = 3
+BLOCKED_TRY_SECONDS = 0.3
+BLOCKED_PAUSE_SECONDS = 0.1
+
+# TLS in front of the server: how long a handshake may take, and what one connection buffers in each direction.
+TLS_HANDSHAKE_SECONDS = 10
+TLS_BUFFER_BYTES = 64 * KIB
+
 # Output of a kernel that the box server may not have received yet, kept in case the kernel dies.
-LAST_WORDS_BYTES = 4 * MIB
+FINAL_OUTPUT_BYTES = 4 * MIB
 
 # ZeroMQ itself refuses larger messages of a kernel.
 KERNEL_MESSAGE_BYTES = 64 * MIB
@@ -142,11 +152,11 @@ CROWD_SHARE = 0.25
 # How long a request waits for room for its process.
 ROOM_SECONDS = 2.0
 # Processes that a run left behind are watched while they multiply or come and go, if there are this many.
-BREEDING_MIN = 2
-BREEDING_LOOK_SECONDS = 0.02
-BREEDING_PAUSES = 3
-BREEDING_PAUSES_FLEETING = 10
-BREEDING_LOOKS = 50
+LEFTOVER_MIN = 2
+LEFTOVER_LOOK_SECONDS = 0.02
+LEFTOVER_PAUSES = 3
+LEFTOVER_PAUSES_FLEETING = 10
+LEFTOVER_LOOKS = 50
 
 # Requests.
 JSON_BODY_BYTES = 16 * MIB

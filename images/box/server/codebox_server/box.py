@@ -25,8 +25,8 @@ from codebox_server.runs.contexts import Contexts
 from codebox_server.runs.crowd import Crowd
 from codebox_server.runs.executions import Executions
 from codebox_server.runs.journal import Journals
+from codebox_server.runs.mass_kill import kill_all, user_processes
 from codebox_server.runs.probe import Probe
-from codebox_server.runs.standstill import kill_all, strangers
 from codebox_server.settings import Settings
 from codebox_server.system.cgroup import Cgroup
 from codebox_server.system.memory import memory_limit
@@ -118,8 +118,8 @@ class Box:
         self.executions.stop_all("cpu_limit", fields)
         self.commands.stop_all("cpu_limit", fields)
         callers = self.contexts.processes() | self.commands.processes()
-        kill_all(lambda: strangers(callers))
-        self.contexts.end_burning()
+        kill_all(lambda: user_processes(callers))
+        self.contexts.end_runaways()
         await asyncio.gather(*(terminal.end() for terminal in self.terminals.list()))
 
 

@@ -15,12 +15,11 @@ from codebox_server.packages.sources import Sources, read_sources, user_site
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """The address of this server: the path of a Unix socket, or a host and a port."""
+class Address:
+    """An IP address and a port."""
 
-    socket: str = ""
-    host: str = ""
-    port: int = 0
+    host: str
+    port: int
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,11 @@ class Settings:
     `sources` are the package sources.
     """
 
-    endpoint: Endpoint
+    # The path of the Unix socket of this server, and where gateways reach it by TLS if they cannot reach the socket.
+    socket: str
+    tls: Address | None
+    # An address that must be out of reach before this server listens; None where nothing has to be waited for.
+    await_blocked: Address | None
     # The id of this instance, and the token that every request has to carry.
     instance: str
     token: str
@@ -67,21 +70,33 @@ _SOCKET_SUFFIX = 56
 _SOCKET_PATH_BYTES = 107
 
 
-def _read_endpoint(text: str) -> Endpoint:
-    kind, _, rest = text.partition(":")
-    if kind == "unix" and rest.startswith("/"):
-        return Endpoint(socket=rest)
-    host, _, port = rest.rpartition(":")
+def _read_tls(rest: str) -> Address | None:
+    address = _read_address(rest)
+    # Tunnels of a caller lead to the loopback interface, and must not lead to this server.
+    if address is not None and (ip_address(address.host).is_loopback or ip_address(address.host).is_unspecified):
+        raise SystemExit(f"CODEBOX_LISTEN has to name one address that is not a loopback address: {rest}")
+    return address
+
+
+def _read_address(text: str) -> Address | None:
+    """Return None for text that is not `address:port`; brackets around the address are allowed."""
+    host, _, port = text.rpartition(":")
     try:
         address = ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:
-        address = None
-    if kind != "tcp" or address is None or not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise SystemExit(f"CODEBOX_LISTEN has to be unix:/path or tcp:address:port: {text}")
-    # Tunnels of a caller lead to the loopback interface, and must not lead to this server.
-    if address.is_loopback or address.is_unspecified:
-        raise SystemExit(f"CODEBOX_LISTEN has to name one address that is not a loopback address: {text}")
-    return Endpoint(host=str(address), port=int(port))
+        return None
+    if not port.isdecimal() or not 0 < int(port) < 65_536:
+        return None
+    return Address(host=str(address), port=int(port))
+
+
+def _read_blocked(text: str | None) -> Address | None:
+    if not text:
+        return None
+    address = _read_address(text)
+    if address is None:
+        raise SystemExit(f"CODEBOX_AWAIT_BLOCKED has to be address:port: {text}")
+    return address
 
 
 def _required(env: Mapping[str, str], name: str) -> str:
@@ -93,13 +108,21 @@ def _required(env: Mapping[str, str], name: str) -> str:
 
 def read_settings(env: Mapping[str, str]) -> Settings:
     """Read settings from CODEBOX_INSTANCE, _TOKEN, _LISTEN, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS and so on."""
+    # Hidden, so that `rm -rf /tmp/*` in a cell does not delete the kernels' sockets.
+    runtime = Path(env.get("CODEBOX_RUNTIME_DIR") or "/tmp/.codebox")
+    listen = env.get("CODEBOX_LISTEN") or "unix:/run/codebox/box.sock"
+    kind, _, rest = listen.partition(":")
+    tls = _read_tls(rest) if kind == "tls" else None
+    if tls is None and not (kind == "unix" and rest.startswith("/")):
+        raise SystemExit(f"CODEBOX_LISTEN has to be unix:/path or tls:address:port: {listen}")
     return Settings(
-        endpoint=_read_endpoint(env.get("CODEBOX_LISTEN") or "unix:/run/codebox/box.sock"),
+        socket=rest if tls is None else str(runtime / "box.sock"),
+        tls=tls,
+        await_blocked=_read_blocked(env.get("CODEBOX_AWAIT_BLOCKED")),
         instance=_required(env, "CODEBOX_INSTANCE"),
         token=_required(env, "CODEBOX_TOKEN"),
         root=Path(env.get("CODEBOX_ROOT") or "/mnt"),
-        # Hidden, so that `rm -rf /tmp/*` in a cell does not delete the kernels' sockets.
-        runtime=Path(env.get("CODEBOX_RUNTIME_DIR") or "/tmp/.codebox"),
+        runtime=runtime,
         cgroup=Path(env.get("CODEBOX_CGROUP") or "/sys/fs/cgroup"),
         log_level=(env.get("CODEBOX_LOG_LEVEL") or "WARN").upper(),
         polls=env.get("CODEBOX_WATCH") == "polling",

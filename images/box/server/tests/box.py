@@ -9,24 +9,27 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
-# A user of each process of tests, as boxes have: a bound on the processes of a user, and `kill -1`, reach no other's.
+# Each process that runs tests has a user of its own, as boxes do: limits on the processes of a user and `kill -1` then
+# affect no other tests.
 UID = 100_000 + os.getpid() % 1_000_000
 PACKAGE = Path(__file__).parent.parent
 START_SECONDS = 60
 INSTANCE, TOKEN = "i-test", "the-token-of-this-box"
-# What every request written by hand begins with, after its first line.
+# The headers of requests that tests write by hand.
 HEAD = f"Host: localhost\r\nX-CodeBox-Token: {TOKEN}\r\n"
+
+T = TypeVar("T")
 
 
 class Box:
-    """Speaks the internal API over the Unix socket."""
+    """Sends requests to a running server, over its Unix socket or over TCP."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes], url: str | None = None) -> None:
         self.folder = folder
@@ -40,14 +43,15 @@ class Box:
     def client(self) -> httpx.Client:
         """A client that sends the token, over TCP where the server has a `url`."""
         return httpx.Client(
-            transport=httpx.HTTPTransport(uds=None if self.url else self.socket),
+            # Without `verify` it does not load the certificates, which takes 30 ms.
+            transport=httpx.HTTPTransport(uds=None if self.url else self.socket, verify=False),
             base_url=self.url or "http://localhost",
             headers={"X-CodeBox-Token": TOKEN},
             timeout=120,
         )
 
     def start(self, code: str, language: str = "python", timeout_ms: int = 30_000, **fields: Any) -> Run:
-        """Begin an execution in a thread of its own."""
+        """Start an execution; a thread reads its events."""
         body = {"code": code, "language": language, "timeoutMs": timeout_ms, **fields}
         return Run(self, "executions", uuid.uuid4().hex, body)
 
@@ -56,17 +60,37 @@ class Box:
         return self.start(code, language, **fields).wait()
 
     def command(self, command: str | None = None, **fields: Any) -> Run:
+        """Start a command; a thread reads its events."""
         body = {**({"command": command} if command is not None else {}), **fields}
         return Run(self, "commands", uuid.uuid4().hex, body)
 
     def context(self, language: str = "python") -> str:
-        """A new context through the stock API."""
-        answer = self.http.post("/api/kernels", json={"name": language})
-        assert answer.status_code == 201, answer.text
-        return answer.json()["id"]
+        """Create a context through the stock API and return its id."""
+        response = self.http.post("/api/kernels", json={"name": language})
+        assert response.status_code == 201, response.text
+        return response.json()["id"]
+
+    def remove_contexts(self) -> None:
+        """Delete all contexts, including the default ones, which the next run creates again."""
+        for kernel in self.http.get("/api/kernels").json():
+            assert self.http.delete(f"/api/kernels/{kernel['id']}").status_code == 204
+
+    def fork_server(self) -> int | None:
+        """Return the process id of the fork server, if it runs. Forked kernels have its command line but another score."""
+        for pid in children(self.process.pid):
+            with suppress(OSError):
+                if Path(f"/proc/{pid}/oom_score_adj").read_text().strip() == "900":
+                    return pid
+        return None
+
+    def await_fork_server(self) -> int:
+        """Wait until the fork server has loaded its libraries, and return its process id."""
+        pid = eventually(self.fork_server, 120)
+        assert self.http.post("/codebox/warm", json={"languages": ["python"]}).status_code == 204
+        return pid
 
     def pids(self) -> list[int]:
-        """The server and everything it has started that is still its descendant."""
+        """Return the process ids of the server and its descendants."""
         found = [self.process.pid]
         for pid in found:
             found += children(pid)
@@ -74,7 +98,7 @@ class Box:
 
 
 class Run:
-    """An execution or command that a thread reads."""
+    """An execution or command whose events a thread reads."""
 
     def __init__(self, box: Box, kind: str, run_id: str, body: dict[str, Any]) -> None:
         self.box, self.id, self.path = box, run_id, f"/codebox/{kind}/{run_id}"
@@ -88,12 +112,12 @@ class Run:
 
     def _read(self, body: dict[str, Any]) -> None:
         try:
-            with self.box.client() as client, client.stream("PUT", self.path, json=body) as answer:
-                self.status = answer.status_code
-                if answer.status_code != 200:
-                    self.error = json.loads(answer.read())
+            with self.box.client() as client, client.stream("PUT", self.path, json=body) as response:
+                self.status = response.status_code
+                if response.status_code != 200:
+                    self.error = json.loads(response.read())
                     return
-                for line in answer.iter_lines():
+                for line in response.iter_lines():
                     if line:
                         with self._changed:
                             self.events.append(json.loads(line))
@@ -106,7 +130,7 @@ class Run:
                 self._changed.notify_all()
 
     def until(self, kind: str, seconds: float = 60) -> dict[str, Any]:
-        """The first event of a kind, waited for."""
+        """Wait for the first event of a kind and return it."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended or any(e["type"] == kind for e in self.events), seconds)
         for event in self.events:
@@ -115,11 +139,12 @@ class Run:
         raise AssertionError(f"no {kind} in {self.events} {self.error}")
 
     def join(self, seconds: float = 120) -> None:
-        """Wait until the stream has ended, however it did."""
+        """Wait until the stream has ended, for whatever reason."""
         self._thread.join(seconds)
         assert not self._thread.is_alive(), f"still running: {self.events[-3:]}"
 
     def wait(self, seconds: float = 120) -> list[dict[str, Any]]:
+        """Wait for the `done` event and return all events."""
         self.join(seconds)
         assert self.status == 200, self.error
         assert [event["seq"] for event in self.events] == list(range(1, len(self.events) + 1))
@@ -148,6 +173,12 @@ def result(events: list[dict[str, Any]]) -> str:
     return of(events, "result")[0]["mime"]["text/plain"]
 
 
+def refusal(response: httpx.Response) -> tuple[int, str, str | None]:
+    """Return status, code and pointer of an error response."""
+    body = response.json()
+    return response.status_code, body["code"], body.get("pointer")
+
+
 def children(pid: int) -> list[int]:
     found: list[int] = []
     try:
@@ -158,17 +189,33 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def eventually(check: Any, seconds: float = 30) -> None:
-    """Wait until a condition holds."""
+def eventually(check: Callable[[], T | None], seconds: float = 30) -> T:
+    """Wait until a condition holds, and return its value."""
     end = time.monotonic() + seconds
-    while not check():
+    while not (found := check()):
         assert time.monotonic() < end, "did not happen"
         time.sleep(0.02)
+    return found
+
+
+def control_group(folder: Path, counters: dict[str, str]) -> Path:
+    """Create the files of a fake control group, which code of the box can write to, and return its folder."""
+    group = folder / "cgroup"
+    group.mkdir(mode=0o755)
+    for name, text in {"pids.current": "5\n", "pids.max": "1000\n", **counters}.items():
+        (group / name).write_text(text)
+        (group / name).chmod(0o666)
+    return group
 
 
 @contextmanager
-def start_box(folder: Path, url: str | None = None, **env: str) -> Iterator[Box]:
-    """Start a server in a folder and end it; `url` tells where `CODEBOX_LISTEN` lets it listen on TCP."""
+def start_box(folder: Path, url: str | None = None, *, forks: bool = True, **env: str) -> Iterator[Box]:
+    """Run a server in a folder. `url` is its address when `CODEBOX_LISTEN` makes it listen on TCP.
+
+    Without `forks` it has too little memory for a fork server, whose start costs more than that of a few kernels.
+    """
+    if not forks:
+        env["CODEBOX_CGROUP"] = str(control_group(folder, {"memory.max": f"{256 << 20}\n"}))
     for name in ("root", "run"):
         (folder / name).mkdir()
         os.chmod(folder / name, 0o777)

@@ -1,4 +1,4 @@
-"""Calls about files that several tests make."""
+"""Requests about files that several test modules need."""
 
 import os
 from pathlib import Path
@@ -10,24 +10,18 @@ FILES = "/codebox/files/"
 
 
 def do(box: Box, **fields: object) -> httpx.Response:
-    """Asks for an operation."""
+    """Request a file operation."""
     return box.http.post("/codebox/files", json=fields)
 
 
-def refusal(answer: httpx.Response) -> tuple[int, str, str | None]:
-    """Status, code and pointer."""
-    body = answer.json()
-    return answer.status_code, body["code"], body.get("pointer")
-
-
 def put(box: Box, path: str, content: bytes = b"x") -> str:
-    """Writes a file; gives its ETag."""
-    answer = box.http.put(FILES + path, content=content)
-    assert answer.status_code in (200, 201), answer.text
-    return answer.headers["etag"]
+    """Upload a file and return its ETag."""
+    response = box.http.put(FILES + path, content=content)
+    assert response.status_code in (200, 201), response.text
+    return response.headers["etag"]
 
 
 def own(path: Path) -> None:
-    """Files that a test makes as root belong to the box."""
+    """Give a file that a test created as root to the user of the box."""
     if os.getuid() == 0:
         os.chown(path, UID, UID, follow_symlinks=False)

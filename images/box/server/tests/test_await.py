@@ -1,38 +1,30 @@
-"""Code that waits: top-level `await` and what event loops do, in forked and started kernels, and in Node."""
+"""Top-level `await` and event loops, in forked and newly started Python kernels and in Node."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from box import Box, eventually, of, result, text
+from box import Box, of, result, text
 
 FORKED = 'b"fork-server" in open("/proc/self/cmdline", "rb").read()'
 
 
-def forked(box: Box) -> str | None:
-    """A new context whose kernel was forked, once the fork server can do that."""
-    context = box.context()
-    if result(box.run(FORKED, context=context)) == "True":
-        return context
-    box.http.delete(f"/api/kernels/{context}")
-    return None
-
-
 @pytest.fixture(scope="module", params=["forked", "started"])
 def context(box: Box, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A Python context. In a folder with a module that hides a library of the fork server, a kernel is started."""
+    """A Python context. A module that shadows a preloaded library prevents a fork in its folder."""
     if request.param == "forked":
-        made: list[str | None] = []
-        eventually(lambda: made.append(forked(box)) or made[-1] is not None, 120)
-        yield str(made[-1])
+        box.await_fork_server()
+        forked = box.context()
+        assert result(box.run(FORKED, context=forked)) == "True"
+        yield forked
         return
     own = box.data / "own"
     own.mkdir()
     (own / "pandas.py").write_text("")
-    made_one = box.http.post("/api/kernels", json={"name": "python", "path": "own"}).json()["id"]
-    assert result(box.run(FORKED, context=made_one)) == "False"
-    yield made_one
+    started = box.http.post("/api/kernels", json={"name": "python", "path": "own"}).json()["id"]
+    assert result(box.run(FORKED, context=started)) == "False"
+    yield started
 
 
 def test_a_cell_awaits_and_keeps_its_variables(box: Box, context: str) -> None:
@@ -65,7 +57,7 @@ def test_asyncio_works_in_cells(box: Box, context: str, code: str, value: str) -
     assert (result(events), events[-1]["status"]) == (value, "ok")
 
 
-def test_an_error_behind_an_await_is_told_with_its_traceback(box: Box, context: str) -> None:
+def test_an_error_behind_an_await_is_reported_with_its_traceback(box: Box, context: str) -> None:
     events = box.run(
         "async def fail():\n  await asyncio.sleep(0)\n  1 / 0\nimport asyncio\nawait fail()", context=context
     )
@@ -75,14 +67,14 @@ def test_an_error_behind_an_await_is_told_with_its_traceback(box: Box, context: 
 
 
 @pytest.mark.parametrize("raised", ["KeyboardInterrupt", "SystemExit"])
-def test_a_task_that_would_end_the_process_ends_alone(box: Box, context: str, raised: str) -> None:
+def test_an_exit_raised_in_a_task_ends_only_the_task(box: Box, context: str, raised: str) -> None:
     box.run("import asyncio\nkept = 4", context=context)
     events = box.run(f"async def leave(): raise {raised}\nawait asyncio.gather(leave())", context=context)
     assert (of(events, "error")[0]["name"], events[-1]["status"], events[-1]["stateLost"]) == (raised, "error", False)
     assert result(box.run("await asyncio.sleep(0, kept)", context=context)) == "4"
 
 
-def test_a_task_outlives_the_cell_that_began_it(box: Box, context: str) -> None:
+def test_a_task_outlives_the_cell_that_started_it(box: Box, context: str) -> None:
     begin = "import asyncio\ngate = asyncio.Event()\nasync def wait(): await gate.wait(); return 'done'\ntask = asyncio.create_task(wait())"
     assert box.run(begin, context=context)[-1]["status"] == "ok"
     assert result(box.run("task.done()", context=context)) == "False"
@@ -100,7 +92,7 @@ def test_a_task_outlives_the_cell_that_began_it(box: Box, context: str) -> None:
         "import nest_asyncio2 as nest_asyncio\nnest_asyncio.apply()\nasyncio.run(asyncio.sleep(600))",
     ],
 )
-def test_a_time_limit_in_an_await_keeps_the_variables(box: Box, context: str, code: str) -> None:
+def test_a_time_limit_during_an_await_keeps_the_variables(box: Box, context: str, code: str) -> None:
     box.run("import asyncio, time\nkept = 5", context=context)
     done = box.run(code, context=context, timeoutMs=300)[-1]
     assert (done["status"], done["cause"]["stage"], done["stateLost"]) == ("timeout", "interrupt", False)
@@ -117,7 +109,7 @@ def test_an_interrupt_of_an_await_keeps_the_variables(box: Box, context: str) ->
     assert result(box.run("await asyncio.sleep(0, kept)", context=context)) == "7"
 
 
-def test_a_loop_in_a_loop_runs_where_it_is_allowed(box: Box, context: str) -> None:
+def test_a_nested_event_loop_runs_once_nest_asyncio_is_applied(box: Box, context: str) -> None:
     code = "import asyncio\nimport nest_asyncio2 as nest_asyncio\nnest_asyncio.apply()\nasync def one():\n  await asyncio.sleep(0.01)\n  return 1\n"
     events = box.run(
         code + "asyncio.run(one()), asyncio.get_event_loop().run_until_complete(one()), await one()", context=context
@@ -125,7 +117,7 @@ def test_a_loop_in_a_loop_runs_where_it_is_allowed(box: Box, context: str) -> No
     assert result(events) == "(1, 1, 1)"
 
 
-def test_times_of_an_await_are_told(box: Box, context: str) -> None:
+def test_the_time_magic_measures_an_await(box: Box, context: str) -> None:
     cell = box.run("%%time\nimport asyncio  # é\nx = await asyncio.sleep(0.01, 8)\nprint(x)\nx + 1", context=context)
     assert text(cell).startswith("8\nCPU times: user ")
     assert (text(cell).count("Wall time: "), result(cell), cell[-1]["status"]) == (1, "9", "ok")
@@ -141,7 +133,7 @@ def test_times_of_an_await_are_told(box: Box, context: str) -> None:
     assert (done["status"], done["stateLost"], result(box.run("x", context=context))) == ("timeout", False, "3")
 
 
-def test_a_client_of_http_awaits_its_answers(box: Box, context: str) -> None:
+def test_an_asynchronous_http_client_works_in_a_cell(box: Box, context: str) -> None:
     code = """
 import asyncio, httpx
 async def serve(reader, writer):
@@ -152,20 +144,20 @@ async def serve(reader, writer):
 async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
     port = server.sockets[0].getsockname()[1]
     async with httpx.AsyncClient(trust_env=False) as client:
-        answers = await asyncio.gather(*(client.get(f"http://127.0.0.1:{port}") for _ in range(3)))
-[answer.text for answer in answers]
+        responses = await asyncio.gather(*(client.get(f"http://127.0.0.1:{port}") for _ in range(3)))
+[response.text for response in responses]
 """
     assert result(box.run(code, context=context)) == "['hi', 'hi', 'hi']"
 
 
-def test_a_process_is_driven_over_its_pipes_from_several_cells(box: Box, context: str) -> None:
+def test_a_subprocess_is_used_through_its_pipes_from_several_cells(box: Box, context: str) -> None:
     begin = """
 import asyncio
 class Driver:
     async def __aenter__(self):
         self.process = await asyncio.create_subprocess_exec("cat", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
         return self
-    async def ask(self, line):
+    async def echo(self, line):
         self.process.stdin.write(line.encode() + b"\\n")
         await self.process.stdin.drain()
         return (await self.process.stdout.readline()).decode().strip()
@@ -173,10 +165,10 @@ class Driver:
         self.process.stdin.close()
         return await self.process.wait()
 driver = await Driver().__aenter__()
-async with Driver() as other: print(await other.ask("one"))
+async with Driver() as other: print(await other.echo("one"))
 """
     assert text(box.run(begin, context=context)) == "one\n"
-    assert result(box.run("await driver.ask('two')", context=context)) == "'two'"
+    assert result(box.run("await driver.echo('two')", context=context)) == "'two'"
     assert result(box.run("await driver.__aexit__()", context=context)) == "0"
 
 

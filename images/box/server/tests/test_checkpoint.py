@@ -1,15 +1,17 @@
-"""The volume of a box, put aside and put back."""
+"""Checkpoint and restore of the volume of a box."""
 
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
-from box import Box
+import pytest
+from box import Box, start_box
 
 CHECKPOINT = "/codebox/checkpoint"
 
-# What makes a tree that is hard to pack, in the box, as its own user.
+# Creates a tree that is hard to pack, as the user of the box.
 TREE = r"""
 import os, socket
 os.chdir("/proc/self/cwd")
@@ -31,8 +33,15 @@ home = os.environ["HOME"]; os.makedirs(home + "/.local/x", exist_ok=True); open(
 """
 
 
+@pytest.fixture(scope="module")
+def volume_box(module_folder: Path) -> Iterator[Box]:
+    """A server whose whole volume these tests replace."""
+    with start_box(module_folder, forks=False) as running:
+        yield running
+
+
 def _tree(root: Path) -> dict[bytes, tuple[object, ...]]:
-    """Everything below: kind, mode, times, links, and a hash of the content."""
+    """Return mode, time, links and a hash of the content of everything below a folder."""
     found: dict[bytes, tuple[object, ...]] = {}
     for folder, folders, files in os.walk(os.fsencode(root)):
         for name in [*folders, *files]:
@@ -59,41 +68,41 @@ def _volume(box: Box) -> dict[bytes, tuple[object, ...]]:
     return {**_tree(box.data), **_tree(box.data.parent / "home")}
 
 
-def test_a_volume_comes_back_byte_for_byte(fresh_box: Box) -> None:
-    fresh_box.http.post("/codebox/bind", json={"env": {"TOKEN": "a'b\nc"}})
-    made = fresh_box.run(TREE)
+def test_a_volume_is_restored_byte_for_byte(volume_box: Box) -> None:
+    volume_box.http.post("/codebox/bind", json={"env": {"TOKEN": "a'b\nc"}})
+    made = volume_box.run(TREE)
     assert made[-1]["status"] == "ok", made
-    before = _volume(fresh_box)
+    before = _volume(volume_box)
     assert len(before) > 250
-    packed = fresh_box.http.get(CHECKPOINT).content
+    packed = volume_box.http.get(CHECKPOINT).content
     assert len(packed) < 5_000_000, "holes are not packed"
-    assert _volume(fresh_box) == before, "packing changes nothing"
+    assert _volume(volume_box) == before, "packing changes nothing"
     spoil = "import shutil, os\nos.chmod('closed', 0o700)\nfor n in os.listdir('.'):\n"
     spoil += "  shutil.rmtree(n) if os.path.isdir(n) else os.unlink(n)\nopen('stray', 'w').close()"
-    assert fresh_box.run(spoil)[-1]["status"] == "ok"
-    fresh_box.http.post("/codebox/bind", json={"env": {}})
-    answer = fresh_box.http.put(CHECKPOINT, content=packed)
-    assert answer.status_code == 204, answer.text
-    assert _volume(fresh_box) == before
-    assert (fresh_box.data / "sparse").stat().st_blocks < 1000
-    told = fresh_box.command('printf %s "$TOKEN"; cat odd/run').wait()
-    assert "".join(event.get("text", "") for event in told) == "a'b\nc#!/bin/sh\n"
+    assert volume_box.run(spoil)[-1]["status"] == "ok"
+    volume_box.http.post("/codebox/bind", json={"env": {}})
+    response = volume_box.http.put(CHECKPOINT, content=packed)
+    assert response.status_code == 204, response.text
+    assert _volume(volume_box) == before
+    assert (volume_box.data / "sparse").stat().st_blocks < 1000
+    printed = volume_box.command('printf %s "$TOKEN"; cat odd/run').wait()
+    assert "".join(event.get("text", "") for event in printed) == "a'b\nc#!/bin/sh\n"
 
 
-def test_what_is_cut_or_foreign_is_refused(fresh_box: Box) -> None:
-    packed = fresh_box.http.get(CHECKPOINT).content
+def test_a_truncated_or_foreign_checkpoint_is_refused(volume_box: Box) -> None:
+    packed = volume_box.http.get(CHECKPOINT).content
     for broken in (b"", b"CODEBOX1", b"x" * 100, packed[:-20], b"CODEBOX1ffffffff" + packed[16:]):
-        assert fresh_box.http.put(CHECKPOINT, content=broken).status_code == 400
-    assert fresh_box.http.put(CHECKPOINT, content=b"y" * 80_000_000).status_code == 400
-    assert fresh_box.http.put(CHECKPOINT, content=packed).status_code == 204
+        assert volume_box.http.put(CHECKPOINT, content=broken).status_code == 400
+    assert volume_box.http.put(CHECKPOINT, content=iter([b"y" * 1_000_000] * 80)).status_code == 400
+    assert volume_box.http.put(CHECKPOINT, content=packed).status_code == 204
 
 
-def test_a_reader_that_leaves_ends_the_packing(fresh_box: Box) -> None:
-    fresh_box.run("import os\nfor n in range(40): open(f'f{n}', 'wb').write(os.urandom(2_000_000))")
-    with fresh_box.http.stream("GET", CHECKPOINT) as answer:
-        next(answer.iter_raw())
-    # As many as may work at once: had one stayed, there would be no room in the end.
+def test_a_disconnect_ends_the_packing(volume_box: Box) -> None:
+    volume_box.run("import os\nfor n in range(12): open(f'f{n}', 'wb').write(os.urandom(2_000_000))")
+    with volume_box.http.stream("GET", CHECKPOINT) as response:
+        next(response.iter_raw())
+    # More often than there may be jobs at once: if one remained each time, the last request would be refused.
     for _ in range(9):
-        with fresh_box.http.stream("GET", CHECKPOINT) as answer:
-            next(answer.iter_raw())
-    assert fresh_box.http.get(CHECKPOINT).status_code == 200
+        with volume_box.http.stream("GET", CHECKPOINT) as response:
+            next(response.iter_raw())
+    assert volume_box.http.get(CHECKPOINT).status_code == 200

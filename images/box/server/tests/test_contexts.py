@@ -1,25 +1,26 @@
-"""Contexts are Jupyter kernels, whoever made them."""
+"""Contexts are Jupyter kernels, whether they were created through our API or Jupyter's."""
 
 import json
 import threading
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 import websocket
-from box import TOKEN, Box, of, result
+from box import TOKEN, Box, eventually, of, result
 
 
-def _contexts(box: Box) -> dict[str, dict]:
+def _contexts(box: Box) -> dict[str, dict[str, Any]]:
     return {item["id"]: item for item in box.http.get("/codebox/contexts").json()["items"]}
 
 
-def test_the_default_context_is_made_once_however_many_ask(fresh_box: Box) -> None:
-    runs = [fresh_box.start("1") for _ in range(10)]
+def test_concurrent_runs_share_one_default_context(empty_box: Box) -> None:
+    runs = [empty_box.start("1") for _ in range(10)]
     ids = {run.wait()[0]["context"] for run in runs}
     assert len(ids) == 1
-    assert len(fresh_box.http.get("/api/kernels").json()) == 1
-    context = _contexts(fresh_box)[ids.pop()]
+    assert len(empty_box.http.get("/api/kernels").json()) == 1
+    context = _contexts(empty_box)[ids.pop()]
     assert context["default"] is True
     assert context["language"] == "python"
     assert context["state"] == "idle"
@@ -27,14 +28,14 @@ def test_the_default_context_is_made_once_however_many_ask(fresh_box: Box) -> No
     assert context["lastActivityAt"].endswith("Z")
 
 
-def test_each_language_has_its_own_default(fresh_box: Box) -> None:
-    first = fresh_box.run("1")[0]["context"]
-    second = fresh_box.run("echo", "bash")[0]["context"]
+def test_each_language_has_its_own_default(empty_box: Box) -> None:
+    first = empty_box.run("1")[0]["context"]
+    second = empty_box.run("echo", "bash")[0]["context"]
     assert first != second
-    assert {c["language"] for c in _contexts(fresh_box).values() if c["default"]} == {"python", "bash"}
+    assert {c["language"] for c in _contexts(empty_box).values() if c["default"]} == {"python", "bash"}
 
 
-def test_a_kernel_made_through_jupyter_is_a_context(box: Box) -> None:
+def test_a_kernel_created_through_jupyter_is_a_context(box: Box) -> None:
     context = box.context()
     assert _contexts(box)[context]["default"] is False
     box.run("x = 1", context=context)
@@ -43,26 +44,25 @@ def test_a_kernel_made_through_jupyter_is_a_context(box: Box) -> None:
     assert names[context] == "python"
 
 
-def test_kernel_specs_are_named_as_the_languages(box: Box) -> None:
+def test_kernel_specs_are_named_after_the_languages(box: Box) -> None:
     specs = box.http.get("/api/kernelspecs").json()
     assert set(specs["kernelspecs"]) == {"python", "javascript", "typescript", "bash"}
     assert specs["default"] == "python"
     assert box.http.post("/api/kernels", json={"name": "python3"}).json()["name"] == "python"
 
 
-def test_the_language_of_a_context_wins(box: Box) -> None:
+def test_a_run_has_the_language_of_its_context(box: Box) -> None:
     context = box.context("bash")
     events = box.run("echo $((1+1))", context=context)
     assert events[0]["language"] == "bash"
 
 
-def test_deleting_a_context_ends_what_runs_and_waits_in_it(box: Box) -> None:
+def test_deleting_a_context_ends_its_running_and_queued_runs(box: Box) -> None:
     context = box.context()
     first = box.start("import time; time.sleep(100)", context=context)
     first.until("started")
     second = box.start("1", context=context)
-    while second.get().get("state") != "queued":
-        pass
+    eventually(lambda: second.get().get("state") == "queued")
     assert box.http.delete(f"/api/kernels/{context}").status_code == 204
     for run in (first, second):
         done = run.wait()[-1]
@@ -76,13 +76,13 @@ def test_deleting_a_context_ends_what_runs_and_waits_in_it(box: Box) -> None:
     )
 
 
-def test_a_deleted_default_is_made_anew(fresh_box: Box) -> None:
-    first = fresh_box.run("1")[0]["context"]
-    fresh_box.http.delete(f"/api/kernels/{first}")
-    assert fresh_box.run("1")[0]["context"] != first
+def test_a_deleted_default_context_is_created_again(box: Box) -> None:
+    first = box.run("1")[0]["context"]
+    box.http.delete(f"/api/kernels/{first}")
+    assert box.run("1")[0]["context"] != first
 
 
-def test_restarting_a_context_ends_what_runs_in_it_and_clears_its_variables(box: Box) -> None:
+def test_restarting_a_context_ends_its_run_and_clears_its_variables(box: Box) -> None:
     context = box.context()
     box.run("x = 1", context=context)
     run = box.start("import time; time.sleep(100)", context=context)
@@ -93,7 +93,7 @@ def test_restarting_a_context_ends_what_runs_in_it_and_clears_its_variables(box:
     assert result(box.run("'x' in globals()", context=context)) == "False"
 
 
-def test_an_interrupt_through_jupyter_counts_as_asked_for(box: Box) -> None:
+def test_an_interrupt_through_jupyter_ends_the_run_as_interrupted(box: Box) -> None:
     context = box.context()
     run = box.start("import time; time.sleep(100)", context=context)
     run.until("started")
@@ -135,7 +135,7 @@ def _execute(channel: websocket.WebSocket, code: str) -> str:
             return received["content"]["data"]["text/plain"]
 
 
-def test_a_stock_websocket_sees_the_same_variables(box: Box) -> None:
+def test_a_stock_websocket_shares_the_variables(box: Box) -> None:
     context = box.context()
     box.run("x = 41", context=context)
     channel = _socket(box, f"/api/kernels/{context}/channels?session_id=s")
@@ -144,13 +144,12 @@ def test_a_stock_websocket_sees_the_same_variables(box: Box) -> None:
     channel.close()
 
 
-def test_a_run_of_a_stock_client_does_not_eat_the_time_of_ours(box: Box) -> None:
+def test_time_spent_by_a_stock_client_does_not_count_against_the_time_limit(box: Box) -> None:
     context = box.context()
     channel = _socket(box, f"/api/kernels/{context}/channels?session_id=s")
     thread = threading.Thread(target=_execute, args=(channel, "import time; time.sleep(1.5); 1"))
     thread.start()
-    while _contexts(box)[context]["state"] != "busy":
-        pass
+    eventually(lambda: _contexts(box)[context]["state"] == "busy")
     done = box.start("2", timeout_ms=700, context=context).wait()[-1]
     thread.join()
     channel.close()
@@ -169,7 +168,7 @@ def test_stock_terminals_work(box: Box) -> None:
     assert box.http.delete(f"/api/terminals/{name}").status_code == 204
 
 
-def test_a_websocket_client_that_does_not_read_is_cut_off(box: Box) -> None:
+def test_a_websocket_client_that_does_not_read_is_disconnected(box: Box) -> None:
     context = box.context()
     channel = _socket(box, f"/api/kernels/{context}/channels?session_id=slow")
     before = _resident(box)
@@ -184,11 +183,13 @@ def test_a_websocket_client_that_does_not_read_is_cut_off(box: Box) -> None:
             channel.recv()
 
 
-def test_a_box_has_a_bound_on_its_contexts(fresh_box: Box) -> None:
-    made = [fresh_box.http.post("/api/kernels", json={"name": "bash"}).status_code for _ in range(18)]
+def test_the_number_of_contexts_is_bounded(empty_box: Box) -> None:
+    empty_box.await_fork_server()
+    empty_box.remove_contexts()
+    made = [empty_box.http.post("/api/kernels", json={"name": "python"}).status_code for _ in range(18)]
     assert made == [201] * 16 + [429] * 2
-    answer = fresh_box.http.put("/codebox/executions/x", json={"code": "1", "timeoutMs": 1000})
-    assert (answer.status_code, answer.json()["code"]) == (429, "too_many_requests")
+    response = empty_box.http.put("/codebox/executions/x", json={"code": "1", "timeoutMs": 1000})
+    assert (response.status_code, response.json()["code"]) == (429, "too_many_requests")
 
 
 def _resident(box: Box) -> int:

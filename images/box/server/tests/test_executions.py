@@ -1,12 +1,13 @@
-"""Running code: events, their order, what is told at the end, and reading it again."""
+"""Executions: their events and results, input, and reading events again."""
 
 import json
 import threading
 import time
 import uuid
+from typing import Any
 
 import pytest
-from box import Box, of, result, text
+from box import Box, of, refusal, result, text
 
 
 def test_a_result_arrives_between_started_and_done(box: Box) -> None:
@@ -24,7 +25,7 @@ def test_a_result_arrives_between_started_and_done(box: Box) -> None:
     assert done["queuedMs"] >= 0
 
 
-def test_variables_stay_between_executions(box: Box) -> None:
+def test_variables_persist_between_executions(box: Box) -> None:
     box.run("kept = 41")
     assert result(box.run("kept + 1")) == "42"
 
@@ -38,7 +39,7 @@ def test_an_error_has_name_value_and_traceback(box: Box) -> None:
     assert "cause" not in events[-1]
 
 
-def test_a_keyboard_interrupt_of_the_code_itself_is_an_ordinary_error(box: Box) -> None:
+def test_a_keyboard_interrupt_raised_by_the_code_is_an_ordinary_error(box: Box) -> None:
     assert box.run("raise KeyboardInterrupt")[-1]["status"] == "error"
 
 
@@ -58,7 +59,7 @@ def test_the_first_print_arrives_while_the_code_runs(box: Box) -> None:
     run.wait()
 
 
-def test_raw_writes_of_the_process_and_its_children_are_complete_and_in_place(box: Box) -> None:
+def test_raw_writes_of_the_process_and_its_children_are_complete_and_in_order(box: Box) -> None:
     code = "import os, subprocess\nprint('1')\nos.system('echo 2')\nprint('3')\nos.write(1, b'4\\n')\n"
     code += "subprocess.run(['sh', '-c', 'echo err >&2; head -c 1000000 /dev/zero | tr \"\\\\0\" x'])\nprint('5')"
     for _ in range(3):
@@ -76,7 +77,7 @@ def test_output_of_forked_children_arrives(box: Box) -> None:
     assert "[1, 2]" in output
 
 
-def test_figures_and_tables_need_no_ceremony(box: Box) -> None:
+def test_figures_and_tables_are_displayed_without_further_code(box: Box) -> None:
     events = box.run("import matplotlib.pyplot as plt\nplt.plot([1, 2]);")
     assert "image/png" in of(events, "display")[0]["mime"]
     events = box.run("import pandas as pd\npd.DataFrame({'a': [1]})")
@@ -91,11 +92,11 @@ def test_a_display_can_be_updated_and_cleared(box: Box) -> None:
     assert of(events, "clear")[0]["wait"] is False
 
 
-def test_text_that_utf8_cannot_hold_is_replaced(box: Box) -> None:
+def test_text_that_utf8_cannot_encode_is_replaced(box: Box) -> None:
     assert text(box.run("print('a\\ud800b\\U0001F600')")) == "a\ufffdb\U0001f600\n"
 
 
-def test_changed_files_are_told(box: Box) -> None:
+def test_changed_files_are_reported(box: Box) -> None:
     for name in ("old", "gone"):
         box.http.put(f"/codebox/files/{name}", content=b"1")
     code = "import os\nos.makedirs('d/__pycache__')\nopen('d/new','w').write('1')\nopen('d/__pycache__/x','w').write('1')\n"
@@ -103,7 +104,7 @@ def test_changed_files_are_told(box: Box) -> None:
     assert box.run(code)[-1]["files"] == {"created": ["d/new"], "modified": ["old"], "deleted": ["gone"]}
 
 
-def test_the_scan_says_when_it_is_not_complete(box: Box) -> None:
+def test_an_incomplete_scan_is_reported_as_such(box: Box) -> None:
     code = "for i in range(10_050): open(f'f{i}', 'w').close()"
     files = box.run(code)[-1]["files"]
     assert files["complete"] is False
@@ -126,7 +127,7 @@ def test_cpu_and_memory_of_a_run_are_measured(box: Box) -> None:
     assert done["peakMemoryBytes"] > 200_000_000
 
 
-def test_environment_of_a_run_is_undone(box: Box) -> None:
+def test_the_environment_of_a_run_is_undone(box: Box) -> None:
     code = "import os; print(os.environ.get('ONE'), os.environ.get('HOME'))"
     home = str(box.folder / "root" / "home")
     assert text(box.run(code, env={"ONE": "'\n\"", "HOME": "/x"})) == "'\n\" /x\n"
@@ -135,7 +136,7 @@ def test_environment_of_a_run_is_undone(box: Box) -> None:
     assert text(box.run(code)) == f"None {home}\n"
 
 
-def test_input_is_asked_and_answered(box: Box) -> None:
+def test_input_requests_and_receives_text(box: Box) -> None:
     run = box.start("name = input('who? ')\nprint('hi', name)")
     request = run.until("input_request")
     assert (request["prompt"], request["password"]) == ("who? ", False)
@@ -150,7 +151,7 @@ def test_input_is_asked_and_answered(box: Box) -> None:
     assert result(run.wait()) == "'secret'"
 
 
-def test_the_begin_is_told_before_what_the_code_asks(box: Box) -> None:
+def test_started_precedes_an_input_request_that_overtook_it(box: Box) -> None:
     late = """import time
 kernel = get_ipython().kernel
 publish = kernel._publish_execute_input
@@ -169,23 +170,23 @@ kernel._publish_execute_input = late"""
     box.http.delete(f"/api/kernels/{context}")
 
 
-def test_input_that_was_not_asked_for_is_refused(box: Box) -> None:
+def test_unrequested_input_is_refused(box: Box) -> None:
     run = box.start("import time; time.sleep(1)")
     run.until("started")
     assert run.post("input", text="x").status_code == 409
     run.wait()
 
 
-def test_time_waited_for_input_counts(box: Box) -> None:
+def test_the_wait_for_input_counts_against_the_time_limit(box: Box) -> None:
     done = box.start("input()", timeout_ms=600).wait()[-1]
     assert done["status"] == "timeout"
 
 
-def test_a_reader_that_goes_away_changes_nothing(box: Box) -> None:
+def test_a_disconnect_does_not_end_the_execution(box: Box) -> None:
     run_id = uuid.uuid4().hex
     body = {"code": "import time\nprint('a')\ntime.sleep(0.5)\nprint('b')", "timeoutMs": 20_000}
-    with box.client() as client, client.stream("PUT", f"/codebox/executions/{run_id}", json=body) as answer:
-        assert next(answer.iter_lines())
+    with box.client() as client, client.stream("PUT", f"/codebox/executions/{run_id}", json=body) as response:
+        assert next(response.iter_lines())
     lines = box.http.get(f"/codebox/executions/{run_id}/events").text.splitlines()
     events = [json.loads(line) for line in lines if line]
     assert text(events) == "a\nb\n"
@@ -198,55 +199,55 @@ def test_events_can_be_read_again_from_any_point(box: Box) -> None:
     for after in (0, 3, len(events), len(events) + 10):
         lines = box.http.get(f"{run.path}/events", params={"after": after}).text.splitlines()
         assert [json.loads(line) for line in lines] == events[after:]
-    answer = run.get()
-    assert answer["state"] == "done"
-    assert answer["lastSeq"] == len(events)
-    assert answer["done"] == events[-1]
+    response = run.get()
+    assert response["state"] == "done"
+    assert response["lastSeq"] == len(events)
+    assert response["done"] == events[-1]
     assert box.http.get(f"{run.path}/events", params={"after": "x"}).status_code == 400
 
 
 def test_an_idle_stream_gets_a_blank_line_within_ten_seconds(box: Box) -> None:
     run_id = uuid.uuid4().hex
     body = {"code": "import time; time.sleep(11)", "timeoutMs": 20_000}
-    with box.client() as client, client.stream("PUT", f"/codebox/executions/{run_id}", json=body) as answer:
-        lines = list(answer.iter_lines())
+    with box.client() as client, client.stream("PUT", f"/codebox/executions/{run_id}", json=body) as response:
+        lines = list(response.iter_lines())
     assert lines[1] == ""
     assert json.loads(lines[-1])["status"] == "ok"
 
 
-def test_a_waiting_run_is_accepted_before_it_has_anything_to_say(box: Box) -> None:
+def test_a_queued_run_is_accepted_before_its_first_event(box: Box) -> None:
     busy = box.start("import time; time.sleep(30)")
     busy.until("started")
     body = {"code": "1", "timeoutMs": 20_000}
     path = f"/codebox/executions/{uuid.uuid4().hex}"
-    # The heartbeat would bring the head after 10 s, the end of the busy run after 30 s.
-    with box.client() as client, client.stream("PUT", path, json=body, timeout=9) as answer:
-        assert answer.status_code == 200
+    # Otherwise the head would come with the heartbeat after 10 s, or with the end of the busy run after 30 s.
+    with box.client() as client, client.stream("PUT", path, json=body, timeout=9) as response:
+        assert response.status_code == 200
         busy.interrupt()
-        assert json.loads(list(answer.iter_lines())[-1])["status"] == "ok"
+        assert json.loads(list(response.iter_lines())[-1])["status"] == "ok"
 
 
 def test_an_id_is_used_once(box: Box) -> None:
     run = box.start("1")
     run.wait()
-    answer = box.http.put(run.path, json={"code": "1", "timeoutMs": 1000})
-    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
-    answers: list[int] = []
+    response = box.http.put(run.path, json={"code": "1", "timeoutMs": 1000})
+    assert (response.status_code, response.json()["code"]) == (409, "conflict")
+    responses: list[int] = []
     path = f"/codebox/executions/{uuid.uuid4().hex}"
 
     def put() -> None:
         with box.client() as client:
-            answers.append(client.put(path, json={"code": "print('once')", "timeoutMs": 5000}).status_code)
+            responses.append(client.put(path, json={"code": "print('once')", "timeoutMs": 5000}).status_code)
 
     threads = [threading.Thread(target=put) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(answers) == [200] + [409] * 7
+    assert sorted(responses) == [200] + [409] * 7
 
 
-def test_what_never_came_can_be_refused_for_good_and_what_came_cannot(box: Box) -> None:
+def test_only_an_execution_that_was_never_received_can_be_refused(box: Box) -> None:
     run = box.start("1")
     run.until("started")
     assert box.http.delete(run.path).status_code == 409
@@ -256,13 +257,13 @@ def test_what_never_came_can_be_refused_for_good_and_what_came_cannot(box: Box) 
     late = box.http.put(path, json={"code": "open('late', 'w')", "timeoutMs": 1000})
     assert (late.status_code, late.json()["code"]) == (409, "conflict")
     assert result(box.run("import os; os.path.exists('late')")) == "False"
-    turned_away = f"/codebox/executions/{uuid.uuid4().hex}"
-    asked = {"code": "1", "timeoutMs": 1000, "context": uuid.uuid4().hex}
-    assert box.http.put(turned_away, json=asked).status_code == 404
-    assert box.http.delete(turned_away).status_code == 204
+    refused = f"/codebox/executions/{uuid.uuid4().hex}"
+    body = {"code": "1", "timeoutMs": 1000, "context": uuid.uuid4().hex}
+    assert box.http.put(refused, json=body).status_code == 404
+    assert box.http.delete(refused).status_code == 204
 
 
-def test_output_after_the_end_of_a_run_is_dropped_and_ends_nothing(box: Box) -> None:
+def test_late_output_of_a_thread_is_dropped_and_does_not_end_a_later_run(box: Box) -> None:
     code = (
         "import threading, time\ndef late():\n  time.sleep(0.2)\n  print('late')\nthreading.Thread(target=late).start()"
     )
@@ -290,15 +291,15 @@ def test_output_after_the_end_of_a_run_is_dropped_and_ends_nothing(box: Box) -> 
         ({"code": "1", "timeoutMs": 1000, "extra": 1}, "/extra"),
     ],
 )
-def test_a_bad_request_is_refused_with_its_pointer(box: Box, body: dict, pointer: str) -> None:
-    answer = box.http.put(f"/codebox/executions/{uuid.uuid4().hex}", json=body)
-    assert (answer.status_code, answer.json()["code"], answer.json()["pointer"]) == (400, "invalid_request", pointer)
+def test_a_bad_request_is_refused_with_its_pointer(box: Box, body: dict[str, Any], pointer: str) -> None:
+    response = box.http.put(f"/codebox/executions/{uuid.uuid4().hex}", json=body)
+    assert refusal(response) == (400, "invalid_request", pointer)
 
 
-def test_what_is_not_there_is_404(box: Box) -> None:
+def test_unknown_executions_contexts_and_paths_are_404(box: Box) -> None:
     assert box.http.get("/codebox/executions/none").json()["code"] == "not_found"
     assert box.http.get("/codebox/executions/none/events").status_code == 404
     assert box.http.post("/codebox/executions/none/interrupt").status_code == 404
-    answer = box.http.put("/codebox/executions/new", json={"code": "1", "timeoutMs": 1000, "context": "none"})
-    assert (answer.status_code, answer.json()["pointer"]) == (404, "/context")
+    response = box.http.put("/codebox/executions/new", json={"code": "1", "timeoutMs": 1000, "context": "none"})
+    assert (response.status_code, response.json()["pointer"]) == (404, "/context")
     assert box.http.get("/codebox/nothing").status_code == 404

@@ -1,4 +1,4 @@
-"""Fetching a URL into a file."""
+"""Downloads of URLs into files."""
 
 import http.server
 import os
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import httpx
 import pytest
-from box import Box, eventually
-from file_calls import FILES, do, put, refusal
+from box import Box, eventually, refusal
+from file_calls import FILES, do, put
 
 from codebox_server.errors import BoxError
 from codebox_server.files.jobs import fetch as fetching
 
 
 class Origin(http.server.BaseHTTPRequestHandler):
-    """What boxes fetch from."""
+    """A server that fails in one way per path."""
 
     seen: list[dict[str, str]] = []
 
@@ -26,13 +26,13 @@ class Origin(http.server.BaseHTTPRequestHandler):
         self.seen.append({name.lower(): value for name, value in self.headers.items()})
         path = self.path.split("?")[0]
         if path == "/file":
-            self._answer(200, b"payload")
+            self._respond(200, b"payload")
         elif path == "/loop":
-            self._answer(302, b"", Location="/loop?" + self.path)
+            self._respond(302, b"", Location="/loop?" + self.path)
         elif path == "/away":
-            self._answer(302, b"", Location=f"http://localhost:{self.server.server_address[1]}/file")
+            self._respond(302, b"", Location=f"http://localhost:{self.connection.getsockname()[1]}/file")
         elif path == "/scheme":
-            self._answer(302, b"", Location="file:///etc/passwd")
+            self._respond(302, b"", Location="file:///etc/passwd")
         elif path == "/short":
             self.send_response(200)
             self.send_header("Content-Length", "1000")
@@ -47,7 +47,7 @@ class Origin(http.server.BaseHTTPRequestHandler):
             except OSError:
                 return
         elif path == "/reset":
-            # Closed with a reset instead of an answer.
+            # Reset the connection instead of responding.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             os.close(self.connection.detach())
         elif path == "/close":
@@ -55,9 +55,9 @@ class Origin(http.server.BaseHTTPRequestHandler):
         elif path == "/silent":
             threading.Event().wait(20)
         else:
-            self._answer(404, b"no")
+            self._respond(404, b"no")
 
-    def _answer(self, status: int, body: bytes, **headers: str) -> None:
+    def _respond(self, status: int, body: bytes, **headers: str) -> None:
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -78,9 +78,9 @@ def origin() -> Iterator[str]:
     server.shutdown()
 
 
-def test_a_url_becomes_a_file(box: Box, origin: str) -> None:
-    answer = do(box, op="fetch", url=origin + "/file", path="in/f", headers={"X-Mine": "secret"})
-    assert (answer.status_code, answer.json()["path"], answer.json()["sizeBytes"]) == (201, "in/f", 7)
+def test_a_url_is_saved_as_a_file(box: Box, origin: str) -> None:
+    response = do(box, op="fetch", url=origin + "/file", path="in/f", headers={"X-Mine": "secret"})
+    assert (response.status_code, response.json()["path"], response.json()["sizeBytes"]) == (201, "in/f", 7)
     assert Origin.seen[-1]["x-mine"] == "secret"
     assert do(box, op="fetch", url=origin + "/away", path="in/g", headers={"X-Mine": "secret"}).status_code == 201
     assert "x-mine" not in Origin.seen[-1]
@@ -88,15 +88,15 @@ def test_a_url_becomes_a_file(box: Box, origin: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/none", "/loop", "/scheme", "/short", "/reset", "/close"])
-def test_a_url_that_fails_is_told_and_changes_nothing(box: Box, origin: str, path: str) -> None:
+def test_a_failed_fetch_is_reported_and_changes_nothing(box: Box, origin: str, path: str) -> None:
     put(box, "f", b"old")
-    answer = do(box, op="fetch", url=origin + path, path="f")
-    assert refusal(answer) == (400, "invalid_request", "/url"), answer.text
+    response = do(box, op="fetch", url=origin + path, path="f")
+    assert refusal(response) == (400, "invalid_request", "/url"), response.text
     assert box.http.get(FILES + "f").content == b"old"
     assert os.listdir(box.upload) == []
 
 
-def test_a_server_that_takes_the_request_and_says_nothing_is_told(
+def test_a_server_that_accepts_the_request_and_stays_silent_is_reported(
     origin: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "TRANSFER_STALL_SECONDS", 0.5)
@@ -105,7 +105,7 @@ def test_a_server_that_takes_the_request_and_says_nothing_is_told(
     assert (refused.value.code, refused.value.pointer) == ("invalid_request", "/url")
 
 
-def test_a_fetch_has_bounds(box: Box, origin: str) -> None:
+def test_a_fetch_is_bounded_in_size_and_time(box: Box, origin: str) -> None:
     assert refusal(do(box, op="fetch", url=origin + "/endless", path="f", maxBytes=1000)) == (
         413,
         "too_large",
@@ -119,7 +119,7 @@ def test_a_fetch_has_bounds(box: Box, origin: str) -> None:
     assert os.listdir(box.data) == []
 
 
-def test_a_fetch_whose_client_leaves_leaves_nothing(box: Box, origin: str) -> None:
+def test_a_disconnect_during_a_fetch_leaves_nothing_behind(box: Box, origin: str) -> None:
     with pytest.raises(httpx.TimeoutException), box.client() as client:
         client.post("/codebox/files", json={"op": "fetch", "url": origin + "/endless", "path": "f"}, timeout=1)
     eventually(lambda: os.listdir(box.upload) == [])

@@ -1,4 +1,4 @@
-"""Bytes in and out of the working folder."""
+"""Uploads, downloads and listings of the working folder."""
 
 import os
 import socket
@@ -10,24 +10,24 @@ from box import HEAD, Box, eventually
 from file_calls import FILES, own
 
 
-def test_a_file_comes_back_as_it_went_in(box: Box) -> None:
+def test_an_uploaded_file_is_downloaded_unchanged(box: Box) -> None:
     body = bytes(range(256)) * 5
-    answer = box.http.put(FILES + "a/b c/é.bin", content=body)
-    assert answer.status_code == 201
-    entry = answer.json()
+    response = box.http.put(FILES + "a/b c/é.bin", content=body)
+    assert response.status_code == 201
+    entry = response.json()
     assert entry["path"] == "a/b c/é.bin"
     assert (entry["name"], entry["type"], entry["sizeBytes"]) == ("é.bin", "file", len(body))
     assert entry["modifiedAt"].endswith("Z")
     got = box.http.get(FILES + "a/b c/é.bin")
     assert got.content == body
-    assert got.headers["etag"] == entry["etag"] == answer.headers["etag"]
+    assert got.headers["etag"] == entry["etag"] == response.headers["etag"]
     assert "last-modified" in got.headers
     assert box.http.put(FILES + "a/b c/é.bin", content=b"").status_code == 200
     assert box.http.get(FILES + "a/b c/é.bin").content == b""
 
 
 @pytest.mark.parametrize("size", [0, 1, 256 * 1024, 256 * 1024 + 1, 9_000_001])
-def test_files_of_every_size_pass_both_ways(box: Box, size: int) -> None:
+def test_files_of_every_size_are_uploaded_and_downloaded(box: Box, size: int) -> None:
     body = os.urandom(size)
     box.http.put(FILES + "f", content=body)
     got = box.http.get(FILES + "f")
@@ -37,7 +37,7 @@ def test_files_of_every_size_pass_both_ways(box: Box, size: int) -> None:
     assert (head.status_code, head.content, int(head.headers["content-length"])) == (200, b"", size)
 
 
-def test_a_chunked_body_is_taken(box: Box) -> None:
+def test_a_chunked_body_is_accepted(box: Box) -> None:
     assert box.http.put(FILES + "f", content=iter([b"a" * 70_000, b"b"])).status_code == 201
     assert box.http.get(FILES + "f").content == b"a" * 70_000 + b"b"
 
@@ -86,7 +86,7 @@ def test_preconditions_guard_a_write(box: Box) -> None:
     assert box.http.get(FILES + "f").content == b"2"
 
 
-def test_of_two_that_create_at_once_one_wins(box: Box) -> None:
+def test_one_of_several_concurrent_creations_succeeds(box: Box) -> None:
     codes: list[int] = []
 
     def put(body: bytes) -> None:
@@ -118,7 +118,7 @@ def test_a_folder_is_listed_in_pages(box: Box) -> None:
     assert box.http.get(FILES + "d", params={"cursor": "?"}).status_code == 400
 
 
-def test_folders_are_made_and_removed(box: Box) -> None:
+def test_folders_are_created_and_removed(box: Box) -> None:
     assert box.http.post("/codebox/files", json={"op": "mkdir", "path": "x/y"}).status_code == 201
     assert box.http.post("/codebox/files", json={"op": "mkdir", "path": "x/y"}).status_code == 200
     assert box.http.post("/codebox/files", json={"op": "rmdir", "path": "x"}).json()["pointer"] == "/op"
@@ -166,19 +166,19 @@ def test_a_path_that_leaves_the_folder_or_is_malformed_is_refused(box: Box, path
 
 
 def _raw(box: Box, method: str, path: str) -> int:
-    """A request whose path no library touches."""
+    """Send a request with this exact path, which libraries would normalise, and return the status line."""
     with socket.socket(socket.AF_UNIX) as channel:
         channel.connect(box.socket)
         channel.sendall(f"{method} {path} HTTP/1.1\r\n{HEAD}Content-Length: 0\r\n\r\n".encode())
         return int(channel.recv(1000).split()[1])
 
 
-def test_names_that_only_look_like_a_way_out_are_names(box: Box) -> None:
+def test_names_that_only_resemble_dot_segments_are_accepted(box: Box) -> None:
     for path in ("...", "..a", "a%252f..%252fb", "\uff0e\uff0e"):
         assert box.http.put(FILES + path, content=b"1").status_code == 201
 
 
-def test_what_is_not_a_file_or_folder_is_refused_and_never_waited_for(box: Box) -> None:
+def test_a_special_file_is_refused_without_waiting(box: Box) -> None:
     os.mkfifo(box.data / "fifo")
     own(box.data / "fifo")
     with socket.socket(socket.AF_UNIX) as server:
@@ -202,7 +202,7 @@ def test_a_write_replaces_a_link_and_a_delete_removes_it_alone(box: Box) -> None
     assert box.http.get(FILES + "l1").content == b"new"
 
 
-def test_an_upload_that_breaks_off_leaves_nothing_and_changes_nothing(box: Box) -> None:
+def test_an_aborted_upload_leaves_and_changes_nothing(box: Box) -> None:
     box.http.put(FILES + "f", content=b"old")
     for target in ("f", "new"):
         channel = socket.socket(socket.AF_UNIX)
@@ -216,7 +216,7 @@ def test_an_upload_that_breaks_off_leaves_nothing_and_changes_nothing(box: Box) 
     assert box.http.get(FILES + "new").status_code == 404
 
 
-def test_a_file_appears_only_when_it_is_whole(box: Box) -> None:
+def test_a_file_appears_only_when_its_upload_is_complete(box: Box) -> None:
     channel = socket.socket(socket.AF_UNIX)
     channel.connect(box.socket)
     channel.sendall(f"PUT {FILES}f HTTP/1.1\r\n{HEAD}Content-Length: 10\r\n\r\n12345".encode())
@@ -238,21 +238,21 @@ def test_a_reader_that_stops_does_not_disturb_others(box: Box) -> None:
         assert box.http.get("/codebox/health").status_code == 200
 
 
-def test_a_refused_upload_is_answered_when_its_body_has_come(box: Box) -> None:
+def test_a_refused_upload_gets_its_response_after_the_body(box: Box) -> None:
     box.http.put(FILES + "f", content=b"1")
     for _ in range(5):
-        answer = box.http.put(FILES + "f", content=b"x" * 20_000_000, headers={"If-None-Match": "*"})
-        assert (answer.status_code, answer.json()["code"]) == (412, "precondition_failed")
+        response = box.http.put(FILES + "f", content=b"x" * 20_000_000, headers={"If-None-Match": "*"})
+        assert (response.status_code, response.json()["code"]) == (412, "precondition_failed")
     assert box.http.get(FILES + "f").content == b"1"
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(box: Box) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing_behind(box: Box) -> None:
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(box.upload)]).returncode == 0
     assert mounted, "this test mounts a small file system and needs root"
     try:
         os.chmod(box.upload, 0o777)
-        answer = box.http.put(FILES + "big", content=b"x" * 5_000_000)
-        assert (answer.status_code, answer.json()["code"]) == (507, "disk_full")
+        response = box.http.put(FILES + "big", content=b"x" * 5_000_000)
+        assert (response.status_code, response.json()["code"]) == (507, "disk_full")
         assert os.listdir(box.upload) == []
     finally:
         subprocess.run(["umount", str(box.upload)], check=True)
@@ -284,7 +284,7 @@ def test_a_tree_is_listed_in_pages_of_every_size(box: Box) -> None:
     assert box.http.get(FILES + "t", params={"depth": 65}).status_code == 400
 
 
-def test_conditions_by_date_hold(box: Box) -> None:
+def test_conditions_by_date_are_respected(box: Box) -> None:
     box.http.put(FILES + "f", content=b"0123456789")
     os.utime(box.data / "f", (1_000_000_000, 1_000_000_000))
     same, earlier = "Sun, 09 Sep 2001 01:46:40 GMT", "Sun, 09 Sep 2001 01:46:39 GMT"
@@ -313,7 +313,7 @@ def test_conditions_by_date_hold(box: Box) -> None:
     assert box.http.delete(FILES + "f", headers={"If-Unmodified-Since": same}).status_code == 204
 
 
-def test_of_two_that_replace_the_same_version_one_wins(box: Box) -> None:
+def test_one_of_several_concurrent_replacements_succeeds(box: Box) -> None:
     tag = box.http.put(FILES + "f", content=b"0").headers["etag"]
     codes: list[int] = []
 

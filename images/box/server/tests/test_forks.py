@@ -1,41 +1,22 @@
-"""Kernels that are forked are like kernels that are started, and need nothing of the fork server afterwards."""
+"""Forked kernels behave like newly started ones and do not depend on the fork server afterwards."""
 
 from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from box import Box, children, eventually, of, result, start_box, text
+from box import Box, eventually, of, result, text
 
 FORKED = 'b"fork-server" in open("/proc/self/cmdline", "rb").read()'
 LOADED = 'import sys; "matplotlib.pyplot" in sys.modules and "PIL.PngImagePlugin" in sys.modules'
 
 
-def loaded(box: Box) -> bool:
-    """Whether a new context has the libraries."""
-    context = box.context()
-    events = box.run(LOADED, context=context)
-    box.http.delete(f"/api/kernels/{context}")
-    if result(events) == "True":
-        return True
-    # Each fork puts off what is still to be loaded.
-    time.sleep(1)
-    return False
-
-
-def fork_server(box: Box) -> int:
-    """The process that has the command line of the fork server and was not forked from it, which is the oldest."""
-    found = [pid for pid in children(box.process.pid) if b"fork-server" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    return min(found, key=lambda pid: int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]))
-
-
 @pytest.fixture(scope="module")
 def ready(box: Box) -> Box:
-    eventually(lambda: loaded(box), 120)
+    box.await_fork_server()
     return box
 
 
@@ -51,7 +32,7 @@ def test_python_kernels_are_forked_with_the_libraries_loaded(ready: Box, context
     assert result(ready.run(LOADED, context=context)) == "True"
 
 
-def test_a_forked_kernel_looks_like_a_started_one(ready: Box, context: str) -> None:
+def test_a_forked_kernel_looks_like_a_newly_started_one(ready: Box, context: str) -> None:
     code = """
 import gc, multiprocessing, os, signal, sys, threading, __main__
 facts = {
@@ -92,7 +73,7 @@ def test_each_kernel_draws_its_own_random_numbers(ready: Box) -> None:
     assert all(len(set(column)) == 3 for column in zip(*drawn, strict=True))
 
 
-def test_the_end_of_a_forked_kernel_is_told_exactly(ready: Box, context: str) -> None:
+def test_the_exit_status_of_a_forked_kernel_is_exact(ready: Box, context: str) -> None:
     assert result(ready.run(FORKED, context=context)) == "True"
     killed = ready.run("import os; os.kill(os.getpid(), 9)", context=context)[-1]
     assert killed["cause"]["signal"] == "SIGKILL"
@@ -101,7 +82,7 @@ def test_the_end_of_a_forked_kernel_is_told_exactly(ready: Box, context: str) ->
     assert result(ready.run(FORKED, context=context)) == "True"
 
 
-def test_what_a_forked_kernel_leaves_open_is_written_at_its_end(ready: Box, context: str) -> None:
+def test_a_forked_kernel_closes_files_and_runs_exit_handlers_at_its_end(ready: Box, context: str) -> None:
     code = """
 import atexit, threading, time
 file = open("open.txt", "w"); file.write("text"); cycle = [file]; cycle.append(cycle)
@@ -119,20 +100,7 @@ def test_a_figure_needs_no_show_in_a_forked_kernel(ready: Box, context: str) -> 
     assert "image/png" in of(events, "display")[0]["mime"]
 
 
-def test_a_package_that_came_after_the_fork_server_is_found(ready: Box, context: str) -> None:
-    install = """
-import os, site
-folder = site.getusersitepackages(); os.makedirs(folder, exist_ok=True)
-open(f"{folder}/latecomer.py", "w").write("value = 7")
-site.ENABLE_USER_SITE
-"""
-    if result(ready.run(install, context=context)) == "True":
-        other = ready.context()
-        assert result(ready.run("import latecomer; latecomer.value", context=other)) == "7"
-        ready.http.delete(f"/api/kernels/{other}")
-
-
-def test_modules_of_the_working_folder_that_hide_a_library_win(ready: Box) -> None:
+def test_a_module_in_the_working_folder_shadows_a_preloaded_library(ready: Box) -> None:
     (ready.data / "own").mkdir()
     (ready.data / "own" / "pandas.py").write_text("mine = 1")
     made = ready.http.post("/api/kernels", json={"name": "python", "path": "own"}).json()["id"]
@@ -140,55 +108,43 @@ def test_modules_of_the_working_folder_that_hide_a_library_win(ready: Box) -> No
     ready.http.delete(f"/api/kernels/{made}")
 
 
-def test_kernels_outlive_the_fork_server_which_comes_back(fresh_box: Box) -> None:
-    eventually(lambda: loaded(fresh_box), 120)
-    old = fresh_box.context()
-    fresh_box.run("kept = 5", context=old)
-    server = fork_server(fresh_box)
+def test_kernels_outlive_the_fork_server_and_it_is_restarted(box: Box) -> None:
+    server = box.await_fork_server()
+    old = box.context()
+    box.run("kept = 5", context=old)
     os.kill(server, signal.SIGKILL)
-    assert result(fresh_box.run("kept", context=old)) == "5"
-    assert result(fresh_box.run("1 + 1", context=fresh_box.context())) == "2"
-    killed = fresh_box.run("import os; os.kill(os.getpid(), 9)", context=old)[-1]
+    assert result(box.run("kept", context=old)) == "5"
+    assert result(box.run("1 + 1", context=box.context())) == "2"
+    killed = box.run("import os; os.kill(os.getpid(), 9)", context=old)[-1]
     assert killed["cause"]["signal"] == "SIGKILL"
-    eventually(lambda: loaded(fresh_box), 120)
-    assert fork_server(fresh_box) != server
+    assert box.await_fork_server() != server
+    assert result(box.run(FORKED, context=box.context())) == "True"
 
 
-def test_a_fork_server_that_hangs_costs_a_deadline_and_nothing_else(fresh_box: Box) -> None:
-    eventually(lambda: loaded(fresh_box), 120)
-    os.kill(fork_server(fresh_box), signal.SIGSTOP)
-    assert result(fresh_box.run(FORKED, context=fresh_box.context())) == "False"
+def test_a_hanging_fork_server_only_delays_the_next_kernel(box: Box) -> None:
+    os.kill(box.await_fork_server(), signal.SIGSTOP)
+    assert result(box.run(FORKED, context=box.context())) == "False"
 
 
-def test_a_newborn_that_takes_too_long_is_ended(fresh_box: Box) -> None:
-    eventually(lambda: loaded(fresh_box), 120)
-    startup = fresh_box.folder / "run" / "ipython" / "profile_default" / "startup"
-    startup.mkdir(parents=True, exist_ok=True)
-    (startup / "slow.py").write_text(f"""
+def test_a_forked_kernel_that_starts_too_slowly_is_killed(box: Box) -> None:
+    box.await_fork_server()
+    slow = box.folder / "run" / "ipython" / "profile_default" / "startup" / "slow.py"
+    slow.parent.mkdir(parents=True, exist_ok=True)
+    slow.write_text(f"""
 import os, time
 if {FORKED}:
-    open("newborn", "w").write(str(os.getpid()))
+    open("kernel", "w").write(str(os.getpid()))
     time.sleep(100)
 """)
+    try:
+        assert result(box.run(FORKED, context=box.context())) == "False"
+    finally:
+        slow.unlink()
+    kernel = int((box.data / "kernel").read_text())
+    eventually(lambda: not Path(f"/proc/{kernel}").exists())
+
+
+def test_a_box_with_little_memory_has_no_fork_server(fresh_box: Box) -> None:
+    assert fresh_box.http.post("/codebox/warm", json={"languages": ["python"]}).status_code == 204
     assert result(fresh_box.run(FORKED, context=fresh_box.context())) == "False"
-    newborn = int((fresh_box.data / "newborn").read_text())
-    eventually(lambda: not Path(f"/proc/{newborn}").exists())
-
-
-def test_a_variable_that_only_counts_at_the_start_counts(fresh_box: Box) -> None:
-    fresh_box.http.post("/codebox/bind", json={"env": {"PYTHONHASHSEED": "0", "GREETING": "hello"}})
-    events = fresh_box.run("import os; print(os.environ['GREETING']); hash('a')")
-    other = fresh_box.run("hash('a')", context=fresh_box.context())
-    assert text(events) == "hello\n"
-    assert result(events) == result(other)
-
-
-def test_a_box_with_little_memory_has_no_fork_server(folder: Path) -> None:
-    group = folder / "cgroup"
-    group.mkdir(mode=0o755)
-    (group / "memory.max").write_text(str(256 * 1024 * 1024))
-    with start_box(folder, CODEBOX_CGROUP=str(group)) as box:
-        assert result(box.run(FORKED)) == "False"
-        assert not [
-            pid for pid in children(box.process.pid) if b"fork-server" in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
+    assert fresh_box.fork_server() is None

@@ -1,4 +1,4 @@
-"""Kernels that are late with their first answer, or never give one."""
+"""Kernels that respond late after their start, or never."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ START_SECONDS = 6
 
 
 def _stopped(box: Box) -> tuple[str, int]:
-    """A context whose kernel has been stopped before it could answer, and the process of that kernel."""
+    """Return a context whose kernel was stopped before its first response, and the process id of that kernel."""
     before = set(box.pids())
     context = box.context("bash")
     kernel = min(set(box.pids()) - before)
@@ -19,8 +19,8 @@ def _stopped(box: Box) -> tuple[str, int]:
     return context, kernel
 
 
-def test_a_kernel_that_answers_late_is_used_and_one_that_never_does_is_renewed(folder: Path) -> None:
-    with start_box(folder, CODEBOX_KERNEL_START_SECONDS=str(START_SECONDS)) as box:
+def test_a_late_kernel_is_used_and_a_silent_one_is_replaced(folder: Path) -> None:
+    with start_box(folder, forks=False, CODEBOX_KERNEL_START_SECONDS=str(START_SECONDS)) as box:
         late, kernel = _stopped(box)
         silent, _ = _stopped(box)
         renewed = box.start("echo $PPID", "bash", context=silent)
@@ -32,8 +32,8 @@ def test_a_kernel_that_answers_late_is_used_and_one_that_never_does_is_renewed(f
         assert box.run("true", "bash", context=silent)[-1]["status"] == "ok"
 
 
-def test_a_kernel_that_cannot_start_is_told_as_that_and_tried_again_by_the_next_run(folder: Path) -> None:
-    with start_box(folder, CODEBOX_KERNEL_START_SECONDS="3") as box:
+def test_a_kernel_that_cannot_start_ends_the_run_and_the_next_run_tries_again(folder: Path) -> None:
+    with start_box(folder, forks=False, CODEBOX_KERNEL_START_SECONDS="3") as box:
         startup = "from IPython.paths import locate_profile; locate_profile() + '/startup/late.py'"
         path = Path(result(box.run(startup)).strip("'"))
         path.write_text("import time; time.sleep(1000)")

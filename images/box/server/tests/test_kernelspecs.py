@@ -1,4 +1,4 @@
-"""Languages that an image brings as kernel specs."""
+"""Languages that an image adds as kernel specs."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from box import PACKAGE, Box, result, start_box
 
 
 def _spec(folder: Path, name: str, **metadata: object) -> None:
-    """A kernel that is Python's under another name."""
+    """Create a spec that runs the Python kernel under another name."""
     (folder / name).mkdir(parents=True)
     launch = str(PACKAGE / "codebox_server" / "kernels" / "launch.py")
     argv = [sys.executable, "-P", launch, "python", "{connection_file}"]
@@ -25,11 +25,11 @@ def box(module_folder: Path) -> Iterator[Box]:
     _spec(kernels, "full", codebox={"env": True, "environment": True, "variables": True})
     _spec(kernels, "Not-A-Name")
     _spec(kernels, "bash")
-    with start_box(module_folder, CODEBOX_KERNELS=str(kernels)) as running:
+    with start_box(module_folder, forks=False, CODEBOX_KERNELS=str(kernels)) as running:
         yield running
 
 
-def test_the_languages_of_the_image_stand_beside_our_own(box: Box) -> None:
+def test_languages_of_the_image_are_listed_besides_the_built_in_ones(box: Box) -> None:
     languages = box.http.get("/codebox/health").json()["languages"]
     assert sorted(languages) == ["bash", "full", "javascript", "plain", "python", "typescript"]
     assert sorted(box.http.get("/api/kernelspecs").json()["kernelspecs"]) == sorted(languages)
@@ -42,18 +42,18 @@ def test_a_language_of_the_image_runs_in_a_context_of_its_own(box: Box) -> None:
     assert (context["language"], context["default"]) == ("plain", True)
 
 
-def test_a_language_of_the_package_cannot_be_replaced(box: Box) -> None:
+def test_a_built_in_language_cannot_be_replaced(box: Box) -> None:
     assert [event["text"] for event in box.run("echo $((6*7))", "bash") if event["type"] == "stdout"] == ["42\n"]
 
 
-def test_the_environment_of_a_run_is_refused_where_the_kernel_does_not_take_it(box: Box) -> None:
+def test_the_environment_of_a_run_is_refused_where_the_kernel_does_not_support_it(box: Box) -> None:
     refused = box.start("1", "plain", env={"A": "b"})
-    refused._thread.join(30)
+    refused.join()
     assert (refused.status, refused.error["pointer"]) == (400, "/env")
     assert result(box.run("import os; os.environ['A']", "full", env={"A": "b"})) == "'b'"
 
 
-def test_a_kernel_that_cannot_be_given_an_environment_starts_anew_with_it(box: Box) -> None:
+def test_binding_restarts_a_kernel_that_cannot_change_its_environment(box: Box) -> None:
     assert box.http.post("/codebox/warm", json={"languages": ["plain"]}).status_code == 204
     assert box.http.post("/codebox/bind", json={"env": {"BOUND": "yes"}}).status_code == 204
     events = box.run("import os; os.environ['BOUND']", "plain")
@@ -62,7 +62,7 @@ def test_a_kernel_that_cannot_be_given_an_environment_starts_anew_with_it(box: B
     assert box.http.post("/codebox/bind", json={"env": {}}).status_code == 204
 
 
-def test_a_kernel_that_declares_it_keeps_its_variables_when_its_environment_changes(box: Box) -> None:
+def test_binding_keeps_the_variables_of_a_kernel_that_can_change_its_environment(box: Box) -> None:
     box.run("kept = 1", "full")
     assert box.http.post("/codebox/bind", json={"env": {"BOUND": "later"}}).status_code == 204
     events = box.run("import os; (kept, os.environ['BOUND'])", "full")
@@ -70,19 +70,19 @@ def test_a_kernel_that_declares_it_keeps_its_variables_when_its_environment_chan
     assert box.http.post("/codebox/bind", json={"env": {}}).status_code == 204
 
 
-def test_a_kernel_that_declares_it_tells_its_variables_and_another_one_is_not_asked(box: Box) -> None:
+def test_variables_are_listed_only_where_the_kernel_declares_it(box: Box) -> None:
     for language in ("full", "plain"):
-        box.run("told = 42", language)
-    answers = {
+        box.run("listed = 42", language)
+    responses = {
         context["language"]: box.http.get(f"/codebox/contexts/{context['id']}/variables")
         for context in box.http.get("/codebox/contexts").json()["items"]
     }
-    assert "told" in [item["name"] for item in answers["full"].json()["items"]]
-    assert (answers["plain"].status_code, answers["plain"].json()["code"]) == (400, "invalid_request")
+    assert "listed" in [item["name"] for item in responses["full"].json()["items"]]
+    assert (responses["plain"].status_code, responses["plain"].json()["code"]) == (400, "invalid_request")
 
 
-def test_an_unknown_language_is_refused_with_the_names_of_those_that_are_there(box: Box) -> None:
+def test_an_unknown_language_is_refused_with_the_known_names(box: Box) -> None:
     refused = box.start("1", "cobol")
-    refused._thread.join(30)
+    refused.join()
     assert (refused.status, refused.error["pointer"]) == (400, "/language")
     assert "plain" in refused.error["detail"]

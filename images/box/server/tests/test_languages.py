@@ -18,7 +18,7 @@ def test_bash_keeps_stdout_and_stderr_apart(box: Box) -> None:
     assert (text(events), text(events, "stderr")) == ("out\n", "err\n")
 
 
-def test_bash_takes_heredocs_loops_and_quotes(box: Box) -> None:
+def test_bash_runs_heredocs_loops_and_quotes(box: Box) -> None:
     code = "cat <<'EOF'\n$a \"b\" 'c'\nEOF\nfor i in 1 2; do\n  echo $i\ndone\necho 'it'\"'\"'s' !x"
     assert text(box.run(code, "bash")) == "$a \"b\" 'c'\n1\n2\nit's !x\n"
 
@@ -38,7 +38,7 @@ def test_commands_in_bash_have_no_stdin(box: Box) -> None:
     assert text(box.run('cat; read x; echo "<$x>"', "bash")) == "<>\n"
 
 
-def test_an_interrupted_bash_keeps_its_variables(box: Box) -> None:
+def test_an_interrupted_shell_keeps_its_variables(box: Box) -> None:
     for code in ("kept=1; while :; do :; done", "kept=1; sleep 100; echo no"):
         run = box.start(code, "bash")
         run.until("started")
@@ -50,7 +50,7 @@ def test_an_interrupted_bash_keeps_its_variables(box: Box) -> None:
         assert text(box.run("echo $kept", "bash")) == "1\n"
 
 
-def test_a_bash_that_traps_the_interrupt_is_killed_and_comes_back(box: Box) -> None:
+def test_a_shell_that_traps_the_interrupt_is_killed_and_replaced(box: Box) -> None:
     context = box.context("bash")
     run = box.start("trap '' INT; while :; do sleep 0.1; done", timeout_ms=300, context=context)
     done = run.wait()[-1]
@@ -58,7 +58,7 @@ def test_a_bash_that_traps_the_interrupt_is_killed_and_comes_back(box: Box) -> N
     assert text(box.run("echo back", context=context)) == "back\n"
 
 
-def test_exit_in_bash_loses_the_shell_and_says_so(box: Box) -> None:
+def test_exit_in_bash_reports_the_loss_of_the_shell(box: Box) -> None:
     context = box.context("bash")
     box.run("x=1", context=context)
     events = box.run("exit 3", context=context)
@@ -69,7 +69,7 @@ def test_exit_in_bash_loses_the_shell_and_says_so(box: Box) -> None:
     assert (text(events), events[-1]["stateLost"]) == ("<>\n", False)
 
 
-def test_a_killed_bash_is_told_as_killed(box: Box) -> None:
+def test_a_killed_shell_is_reported_as_killed(box: Box) -> None:
     done = box.run("kill -9 $$", "bash")[-1]
     assert (done["status"], done["cause"]["signal"], done["stateLost"]) == ("killed", "SIGKILL", True)
 
@@ -81,7 +81,7 @@ def test_the_environment_of_a_bash_run_is_undone(box: Box) -> None:
     assert text(box.run('echo "$A $B <${C-unset}>"', "bash")) == "1 2 <unset>\n"
 
 
-def test_a_background_job_of_bash_goes_on(box: Box) -> None:
+def test_a_background_job_of_bash_continues_after_its_cell(box: Box) -> None:
     assert text(box.run("(sleep 0.3; echo made > made) & echo now", "bash")) == "now\n"
     assert text(box.run("sleep 0.6; cat made", "bash")) == "made\n"
 
@@ -91,7 +91,7 @@ def test_a_long_bash_cell_runs(box: Box) -> None:
     assert text(box.run(code, "bash")) == "19999\n"
 
 
-def test_javascript_results_are_shown_as_node_shows_them(box: Box) -> None:
+def test_javascript_results_are_formatted_as_in_node(box: Box) -> None:
     assert result(box.run("1 + 1", "javascript")) == "2"
     assert (
         result(box.run("({a: [1, 'x'], b: new Map([[1, 2]])})", "javascript"))
@@ -158,7 +158,7 @@ def test_output_of_javascript_children_arrives(box: Box) -> None:
     assert (text(events), text(events, "stderr")) == ("out\n", "err\n")
 
 
-def test_javascript_values_can_show_themselves(box: Box) -> None:
+def test_javascript_values_can_provide_their_own_display(box: Box) -> None:
     code = "({[Symbol.for('Jupyter.display')]: async () => ({'text/html': '<i>', 'text/plain': 'i'})})"
     assert of(box.run(code, "javascript"), "result")[0]["mime"] == {"text/html": "<i>", "text/plain": "i"}
     events = box.run("display({[Symbol.for('Jupyter.display')]: () => ({'a/b': 'c'})}, {id: 'one'})", "javascript")
@@ -175,8 +175,8 @@ def test_a_javascript_error_has_name_message_and_its_own_stack(box: Box) -> None
     assert of(box.run("await Promise.reject(new RangeError('r'))", "javascript"), "error")[0]["name"] == "RangeError"
 
 
-def assert_kept_or_told(done: dict[str, Any], after: list[dict[str, Any]], value: str) -> None:
-    """Terminating what runs may hit Node's own code, which ends it: then one of the two `done` events says so."""
+def assert_kept_or_reported(done: dict[str, Any], after: list[dict[str, Any]], value: str) -> None:
+    """The interrupt may hit Node's own code, which ends Node: then one of the two `done` events reports the loss."""
     if not (done["stateLost"] or after[-1]["stateLost"]):
         assert result(after) == value
 
@@ -190,9 +190,9 @@ def assert_kept_or_told(done: dict[str, Any], after: list[dict[str, Any]], value
         "setTimeout(() => { while (true) {} }, 10); await new Promise(() => {})",
     ],
 )
-def test_an_interrupted_javascript_keeps_its_variables_or_tells(box: Box, code: str) -> None:
+def test_interrupting_javascript_keeps_its_variables_or_reports_their_loss(box: Box, code: str) -> None:
     if box.run("globalThis.kept = 9", "javascript")[-1]["stateLost"]:
-        # An interrupt before may have hit Node's own code, which ends it only now.
+        # An earlier interrupt may have hit Node's own code, which ends Node only now.
         assert box.run("globalThis.kept = 9", "javascript")[-1]["status"] == "ok"
     run = box.start(code, "javascript")
     run.until("started")
@@ -200,28 +200,28 @@ def test_an_interrupted_javascript_keeps_its_variables_or_tells(box: Box, code: 
     run.interrupt()
     done = run.wait()[-1]
     assert (done["status"], done["cause"]["stage"]) == ("interrupted", "interrupt")
-    assert_kept_or_told(done, box.run("kept", "javascript"), "9")
+    assert_kept_or_reported(done, box.run("kept", "javascript"), "9")
 
 
-def test_an_interrupt_ends_the_child_that_javascript_waits_for(box: Box) -> None:
+def test_an_interrupt_ends_the_child_process_that_javascript_waits_for(box: Box) -> None:
     code = "globalThis.kept = 2; console.log('going'); require('child_process').execSync('sleep 100')"
     run = box.start(code, "javascript")
     run.until("stdout")
     run.interrupt()
     done = run.wait()[-1]
     assert done["status"] == "interrupted"
-    assert_kept_or_told(done, box.run("kept", "javascript"), "2")
+    assert_kept_or_reported(done, box.run("kept", "javascript"), "2")
 
 
-def test_a_javascript_timeout_keeps_its_variables_or_tells(box: Box) -> None:
+def test_a_javascript_timeout_keeps_the_variables_or_reports_their_loss(box: Box) -> None:
     box.run("globalThis.kept = 3", "javascript")
     done = box.start("for (;;) {}", "javascript", timeout_ms=300).wait()[-1]
     assert done["status"] == "timeout"
-    assert_kept_or_told(done, box.run("kept", "javascript"), "3")
+    assert_kept_or_reported(done, box.run("kept", "javascript"), "3")
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "message"),
     [
         ("({[Symbol.for('Jupyter.display')]: () => ({'a/b': 10n})})", "Do not know how to serialize a BigInt"),
         ("throw Object.defineProperty(new Error('x'), 'stack', {get() { throw new Error('y') }})", "y"),
@@ -231,10 +231,10 @@ def test_a_javascript_timeout_keeps_its_variables_or_tells(box: Box) -> None:
         ),
     ],
 )
-def test_what_javascript_cannot_show_ends_as_an_error(box: Box, code: str, told: str) -> None:
+def test_a_javascript_value_that_cannot_be_displayed_is_an_error(box: Box, code: str, message: str) -> None:
     box.run("globalThis.kept = 1", "javascript")
     events = box.run(code, "javascript", timeoutMs=20_000)
-    assert (of(events, "error")[0]["value"], events[-1]["status"]) == (told, "error")
+    assert (of(events, "error")[0]["value"], events[-1]["status"]) == (message, "error")
     assert result(box.run("kept", "javascript")) == "1"
 
 
@@ -246,7 +246,7 @@ def test_a_failed_callback_does_not_end_javascript(box: Box) -> None:
     assert result(box.run("k", "javascript")) == "1"
 
 
-def test_process_exit_loses_the_variables_and_says_so(box: Box) -> None:
+def test_process_exit_reports_the_loss_of_the_variables(box: Box) -> None:
     context = box.context("javascript")
     box.run("globalThis.x = 1", context=context)
     events = box.run("console.log('bye'); process.exit(4)", context=context)
@@ -263,11 +263,11 @@ def test_the_environment_of_a_javascript_run_is_undone(box: Box) -> None:
 
 def test_a_javascript_flood_is_interrupted(box: Box) -> None:
     done = box.run("for (;;) console.log('x'.repeat(1000))", "javascript")[-1]
-    # Node ends itself when its execution is terminated within its own code, and the loop is there most of the time.
+    # Node ends when the interrupt hits its own code, where this loop spends most of its time.
     assert done["status"] == "output_limit" or (done["status"], done["stateLost"]) == ("killed", True)
 
 
-def test_typescript_runs_without_its_types(box: Box) -> None:
+def test_typescript_runs_with_its_types_removed(box: Box) -> None:
     code = "enum Color { Red = 3 }\ninterface P { x: number }\nimport os from 'node:os'\nconst p: P = { x: Color.Red as number };"
     events = box.run(code + "\nconst id = <T,>(v: T): T => v; id<number>(p.x!)", "typescript")
     assert result(events) == "3"

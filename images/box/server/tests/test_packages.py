@@ -1,7 +1,8 @@
-"""Which package a failed import lacks, when code may be run again, and what is told of packages."""
+"""Hints for missing packages, automatic installation, and the list of packages."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from box import Box, of, start_box
@@ -20,7 +21,7 @@ def hints(tmp_path: Path) -> Hints:
 
 def python(hints: Hints, module: str, code: str = "") -> str | None:
     found = hints.of("python", code or f"import {module}", "ModuleNotFoundError", f"No module named '{module}'")
-    return found and found["package"]
+    return None if found is None else found["package"]
 
 
 @pytest.mark.parametrize(
@@ -34,22 +35,22 @@ def python(hints: Hints, module: str, code: str = "") -> str | None:
         ("polars", "polars"),
     ],
 )
-def test_a_missing_module_is_told_by_its_distribution(hints: Hints, module: str, package: str) -> None:
+def test_the_hint_for_a_missing_module_names_its_distribution(hints: Hints, module: str, package: str) -> None:
     assert python(hints, module) == package
 
 
-def test_a_shared_folder_is_told_by_what_is_imported_from_it(hints: Hints) -> None:
+def test_the_hint_for_a_shared_namespace_depends_on_the_imported_name(hints: Hints) -> None:
     assert python(hints, "google", "import os\nfrom google.protobuf import message") == "protobuf"
     assert python(hints, "google.cloud", "from google.cloud import storage") == "google-cloud-storage"
     assert python(hints, "google", "import google.unheard.of") is None
 
 
 @pytest.mark.parametrize("module", ["tkinter.foo", "_hidden", "os.nothing", "numpy.nothing", "numpy"])
-def test_what_no_package_brings_has_no_hint(hints: Hints, module: str) -> None:
+def test_modules_that_no_package_provides_have_no_hint(hints: Hints, module: str) -> None:
     assert python(hints, module) is None
 
 
-def test_the_own_files_of_a_program_have_no_hint(hints: Hints, tmp_path: Path) -> None:
+def test_modules_of_the_program_itself_have_no_hint(hints: Hints, tmp_path: Path) -> None:
     (tmp_path / "data/mine").mkdir(parents=True)
     (tmp_path / "data/tool.py").touch()
     assert python(hints, "mine.part") is None
@@ -73,13 +74,13 @@ def test_the_own_files_of_a_program_have_no_hint(hints: Hints, tmp_path: Path) -
         ("Cannot find module '../own'", None),
     ],
 )
-def test_a_missing_node_package_is_told(hints: Hints, value: str, package: str | None) -> None:
+def test_the_hint_for_a_missing_node_module_names_its_package(hints: Hints, value: str, package: str | None) -> None:
     found = hints.of("javascript", "", "Error", value)
     assert (found and found["package"]) == package
     assert hints.of("bash", "", "Error", value) is None
 
 
-def test_names_that_differ_are_known() -> None:
+def test_modules_named_unlike_their_distribution_are_known() -> None:
     assert len(DISTRIBUTIONS) >= 60
     assert all("." in name or name.lower() != DISTRIBUTIONS[name].lower() for name in DISTRIBUTIONS)
 
@@ -103,11 +104,11 @@ def cell(line: int) -> list[str]:
         ("!touch f\nimport x", 2, False),
     ],
 )
-def test_python_runs_again_only_after_imports(code: str, line: int, may: bool) -> None:
+def test_python_code_may_run_again_only_if_nothing_but_imports_ran(code: str, line: int, may: bool) -> None:
     assert may_run_again("python", code, "x", cell(line)) == may
 
 
-def test_a_failure_inside_another_module_is_not_run_again() -> None:
+def test_code_that_failed_inside_another_module_is_not_run_again() -> None:
     inside = [*cell(1), "File /mnt/data/mine.py:2\n----> 2 import x"]
     assert not may_run_again("python", "import mine", "x", inside)
     assert not may_run_again("python", "import x", "x", ["no frames"])
@@ -128,11 +129,11 @@ def test_a_failure_inside_another_module_is_not_run_again() -> None:
         ("import " + "a " * 100_000, False),
     ],
 )
-def test_javascript_runs_again_only_after_imports(code: str, may: bool) -> None:
+def test_javascript_code_may_run_again_only_if_nothing_but_imports_ran(code: str, may: bool) -> None:
     assert may_run_again("javascript", code, "x", []) == may
 
 
-def test_what_is_installed_is_read_from_folders(tmp_path: Path) -> None:
+def test_installed_packages_are_read_from_the_package_folders(tmp_path: Path) -> None:
     (tmp_path / "site/My_Thing-1.2.dist-info").mkdir(parents=True)
     (tmp_path / "site/old-0.1-py3.11.egg-info").mkdir()
     for name, version in (("left", '"1.0.0"'), ("@s/right", '"2.0.0"'), ("odd", "7")):
@@ -151,7 +152,7 @@ def test_what_is_installed_is_read_from_folders(tmp_path: Path) -> None:
     ]
 
 
-def test_packages_are_data_for_the_installers(tmp_path: Path) -> None:
+def test_packages_are_never_options_of_the_installers(tmp_path: Path) -> None:
     open_box = Sources(True, tmp_path / "none")
     assert open_box.argv("pip", ["a", "b[c]>=1"])[-3:] == ["--", "a", "b[c]>=1"]
     assert open_box.argv("npm", ["a@1"])[-2:] == ["--", "a@1"]
@@ -178,12 +179,12 @@ def test_packages_are_data_for_the_installers(tmp_path: Path) -> None:
         {"packages": ["a"], "options": []},
     ],
 )
-def test_a_bad_installation_is_refused(box: Box, body: dict) -> None:
-    answer = box.http.put("/codebox/packages/one", json=body)
-    assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")
+def test_a_bad_installation_is_refused(box: Box, body: dict[str, Any]) -> None:
+    response = box.http.put("/codebox/packages/one", json=body)
+    assert (response.status_code, response.json()["code"]) == (400, "invalid_request")
 
 
-def test_the_list_of_packages_has_pages(box: Box) -> None:
+def test_packages_are_listed_in_pages(box: Box) -> None:
     first = box.http.get("/codebox/packages", params={"limit": 2}).json()
     second = box.http.get("/codebox/packages", params={"limit": 2, "cursor": first["nextCursor"]}).json()
     names = [item["name"] for item in (*first["items"], *second["items"])]
@@ -193,7 +194,7 @@ def test_the_list_of_packages_has_pages(box: Box) -> None:
     assert box.http.get("/codebox/packages", params={"limit": "x"}).status_code == 400
 
 
-def test_an_error_tells_the_package_that_it_lacks(box: Box) -> None:
+def test_an_import_error_has_a_hint_for_the_missing_package(box: Box) -> None:
     error = of(box.run("import os\nimport skimage.io"), "error")[0]
     assert error["hint"] == {
         "code": "install_package",
@@ -210,9 +211,9 @@ def test_an_error_tells_the_package_that_it_lacks(box: Box) -> None:
     assert (error["hint"]["manager"], error["hint"]["package"]) == ("npm", "left-pad")
 
 
-def test_an_installation_that_fails_leaves_the_error_with_its_hint(fresh_box: Box) -> None:
-    # pip is not allowed to install into this environment, so it ends at once.
-    events = fresh_box.run("import skimage", autoInstall=True)
+def test_a_failed_installation_reports_the_error_with_its_hint(box: Box) -> None:
+    # pip refuses to install into this environment and ends at once.
+    events = box.run("import skimage", autoInstall=True)
     assert [event["type"] for event in events] == ["started", "install", "error", "done"]
     assert of(events, "install")[0]["exitCode"] != 0
     hint = of(events, "error")[0]["hint"]
@@ -221,14 +222,14 @@ def test_an_installation_that_fails_leaves_the_error_with_its_hint(fresh_box: Bo
     assert json.dumps(events).count("ModuleNotFoundError") >= 1
 
 
-def test_code_that_has_done_something_is_not_run_again(box: Box) -> None:
+def test_code_that_ran_more_than_imports_is_not_run_again(box: Box) -> None:
     events = box.run("open('a', 'a').write('x')\nimport skimage", autoInstall=True)
     assert (box.data / "a").read_text() == "x"
     assert [event["type"] for event in events] == ["started", "error", "done"]
     assert "more than imports had run" in events[1]["hint"]["detail"]
 
 
-def test_a_box_without_packages_says_so_and_does_not_advise_what_was_asked_for(folder: Path) -> None:
-    with start_box(folder, CODEBOX_NETWORK="none", CODEBOX_WHEELS="/nowhere") as box:
+def test_a_box_without_package_sources_reports_that_auto_install_cannot_work(folder: Path) -> None:
+    with start_box(folder, forks=False, CODEBOX_NETWORK="none", CODEBOX_WHEELS="/nowhere") as box:
         detail = of(box.run("import skimage", autoInstall=True), "error")[0]["hint"]["detail"]
         assert "autoInstall has nowhere to get it from" in detail

@@ -1,4 +1,4 @@
-"""The process itself: where it listens, what it leaves, what it needs."""
+"""The process of the server: its sockets, folders, environment, priorities and end."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from box import INSTANCE, PACKAGE, TOKEN, Box, eventually, result, text
+from box import INSTANCE, PACKAGE, TOKEN, Box, eventually, refusal, result, start_box, text
 
 
 def _listening_inodes() -> set[str]:
@@ -30,7 +30,7 @@ def test_health_names_the_api_the_abilities_and_the_languages(box: Box) -> None:
     }
 
 
-def test_nothing_listens_on_tcp_while_every_kernel_runs(box: Box) -> None:
+def test_no_process_listens_on_tcp_while_every_kernel_runs(box: Box) -> None:
     for language in ("python", "javascript", "typescript", "bash"):
         assert box.run("1", language)[-1]["status"] in ("ok", "error")
     listening = _listening_inodes()
@@ -42,33 +42,33 @@ def test_nothing_listens_on_tcp_while_every_kernel_runs(box: Box) -> None:
                 continue
 
 
-def test_socket_can_be_used_by_every_uid_that_reaches_its_folder(box: Box) -> None:
+def test_every_uid_can_connect_to_the_socket(box: Box) -> None:
     assert stat.S_IMODE(os.stat(box.socket).st_mode) == 0o666
 
 
-def test_kernels_sockets_are_private(box: Box) -> None:
+def test_sockets_of_kernels_are_private(box: Box) -> None:
     box.run("1")
     assert stat.S_IMODE(os.stat(box.folder / "run" / "k").st_mode) & 0o077 == 0
 
 
-def test_nothing_of_the_server_is_in_the_working_folder(box: Box) -> None:
+def test_the_server_leaves_nothing_in_the_working_folder(box: Box) -> None:
     for language in ("python", "javascript", "bash"):
         box.run("1", language)
     box.run("import matplotlib.pyplot as plt; plt.plot([1]); plt.show()")
     assert os.listdir(box.data) == []
 
 
-def test_code_runs_in_the_working_folder_with_the_home_of_the_box(box: Box) -> None:
+def test_code_runs_in_the_working_folder_and_has_the_home_of_the_box(box: Box) -> None:
     code = "import os, pathlib; print(os.getcwd(), pathlib.Path.home(), os.path.expanduser('~'))"
     root = box.folder / "root"
     assert text(box.run(code)).split() == [str(root / "data"), str(root / "home"), str(root / "home")]
 
 
-def test_a_uid_without_a_name_is_no_trouble(box: Box) -> None:
+def test_a_uid_without_a_passwd_entry_has_a_user_name(box: Box) -> None:
     assert result(box.run("import getpass; getpass.getuser()")) == "'box'"
 
 
-def test_files_in_the_working_folder_cannot_stand_in_for_modules_of_a_new_kernel(box: Box) -> None:
+def test_files_in_the_working_folder_cannot_shadow_modules_of_a_new_kernel(box: Box) -> None:
     for name in ("json.py", "zmq.py", "ipykernel.py", "codebox_server.py"):
         (box.data / name).write_text("raise RuntimeError('wrong module')")
     context = box.context()
@@ -80,7 +80,7 @@ def test_modules_in_the_working_folder_can_be_imported(box: Box) -> None:
     assert result(box.run("import mine; mine.x + 1", context=box.context())) == "42"
 
 
-def test_kernels_and_commands_go_before_the_server_when_memory_runs_out(box: Box) -> None:
+def test_the_oom_killer_prefers_kernels_and_commands_to_the_server(box: Box) -> None:
     code = "import subprocess; print(open('/proc/self/oom_score_adj').read(), end='')\n"
     code += "print(subprocess.run(['cat', '/proc/self/oom_score_adj'], capture_output=True, text=True).stdout)"
     assert text(box.run(code)).split() == ["1000", "1000"]
@@ -88,7 +88,7 @@ def test_kernels_and_commands_go_before_the_server_when_memory_runs_out(box: Box
     assert Path(f"/proc/{box.process.pid}/oom_score_adj").read_text() != "1000\n"
 
 
-def test_kernels_commands_and_what_they_start_get_the_cpu_after_the_server(box: Box) -> None:
+def test_kernels_commands_and_their_children_have_a_lower_priority_than_the_server(box: Box) -> None:
     server = os.getpriority(os.PRIO_PROCESS, box.process.pid)
     assert server <= 9
     code = "import os; {os.getpriority(os.PRIO_PROCESS, int(task)) for task in os.listdir('/proc/self/task')}"
@@ -97,35 +97,29 @@ def test_kernels_commands_and_what_they_start_get_the_cpu_after_the_server(box: 
     assert text(box.command("sleep 0.2; nice").wait()) == f"{server + 10}\n"
 
 
-def test_bound_environment_reaches_kernels_and_commands(fresh_box: Box) -> None:
-    before = fresh_box.context()
-    assert fresh_box.http.post("/codebox/bind", json={"env": {"TOKEN": "a b\n'c"}}).status_code == 204
-    assert text(fresh_box.command('printf %s "$TOKEN"').wait()) == "a b\n'c"
-    code = "import os; os.environ.get('TOKEN')"
-    assert result(fresh_box.run(code)) == repr("a b\n'c")
-    assert result(fresh_box.run(code, context=before)) == repr("a b\n'c")
-
-
-def test_bad_environment_is_refused_with_its_pointer(box: Box) -> None:
-    answer = box.http.post("/codebox/bind", json={"env": {"A": 1}})
-    assert (answer.status_code, answer.json()["code"], answer.json()["pointer"]) == (400, "invalid_request", "/env/A")
+def test_a_bad_environment_is_refused_with_its_pointer(box: Box) -> None:
+    response = box.http.post("/codebox/bind", json={"env": {"A": 1}})
+    assert refusal(response) == (400, "invalid_request", "/env/A")
     assert box.http.post("/codebox/bind", json={"env": {"A=B": "x"}}).status_code == 400
     assert box.http.post("/codebox/bind", json={"envs": {}}).json()["pointer"] == "/envs"
     assert box.http.post("/codebox/bind", content=b"{").status_code == 400
     assert box.http.post("/codebox/bind", content=b"[" * 100_000).status_code == 400
 
 
-def test_sigterm_ends_the_server_and_its_kernels(fresh_box: Box) -> None:
-    for language in ("python", "bash", "javascript"):
-        fresh_box.run("1", language)
-    pids = fresh_box.pids()
-    assert len(pids) >= 6
-    os.kill(fresh_box.process.pid, signal.SIGTERM)
-    fresh_box.process.wait(15)
-    eventually(lambda: not any(_alive(pid) for pid in pids))
+def test_sigterm_ends_the_server_its_kernels_and_the_fork_server(folder: Path) -> None:
+    with start_box(folder) as box:
+        for language in ("python", "bash", "javascript"):
+            box.run("1", language)
+        eventually(box.fork_server)
+        pids = box.pids()
+        assert len(pids) >= 7
+        os.kill(box.process.pid, signal.SIGTERM)
+        box.process.wait(15)
+        eventually(lambda: not any(_alive(pid) for pid in pids))
+        assert box.process.returncode == 128 + signal.SIGTERM
 
 
-def test_what_runs_at_sigterm_has_no_end_that_nobody_asked_for(fresh_box: Box) -> None:
+def test_a_run_that_sigterm_cuts_off_has_no_done_event(fresh_box: Box) -> None:
     run = fresh_box.start("print('on', flush=True)\nimport time; time.sleep(60)")
     run.until("stdout")
     os.kill(fresh_box.process.pid, signal.SIGTERM)

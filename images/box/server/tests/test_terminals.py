@@ -1,4 +1,4 @@
-"""Terminals: a real shell on a real terminal, whoever comes and goes."""
+"""Terminals: a real shell on a pseudo terminal, with clients that come and go."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from websocket import ABNF, WebSocket
 
 
 class Client:
-    """One WebSocket on a terminal."""
+    """A WebSocket of a terminal."""
 
     def __init__(self, box: Box, terminal_id: str, receive_buffer: int | None = None) -> None:
         self.stream = socket.socket(socket.AF_UNIX)
@@ -28,15 +28,15 @@ class Client:
         address = f"ws://localhost/codebox/terminals/{terminal_id}/socket"
         self.ws.connect(address, socket=self.stream, header={"X-CodeBox-Token": TOKEN})
         self.output = bytearray()
-        self.told: list[dict[str, Any]] = []
+        self.controls: list[dict[str, Any]] = []
 
     def receive(self) -> bool:
-        """Take one message; False when the server has closed."""
+        """Receive one message. Return False when the server has closed the connection."""
         opcode, data = self.ws.recv_data()
         if opcode == ABNF.OPCODE_CLOSE:
             return False
         if opcode == ABNF.OPCODE_TEXT:
-            self.told.append(json.loads(data))
+            self.controls.append(json.loads(data))
         else:
             self.output += data
         return True
@@ -48,20 +48,20 @@ class Client:
         part = part.encode() if isinstance(part, str) else part
         at = 0
         while self.output.find(part, at) < 0:
-            # Not all of it again with each message of a flood.
+            # Search only the new part, as there may be many messages.
             at = max(0, len(self.output) - len(part))
             assert self.receive(), self.output
         return self.output.decode(errors="replace")
 
     def ready(self) -> dict[str, Any]:
-        while not self.told:
+        while not self.controls:
             self.receive()
-        return self.told[0]
+        return self.controls[0]
 
     def end(self) -> dict[str, Any]:
         while self.receive():
             pass
-        return self.told[-1]
+        return self.controls[-1]
 
     def leave(self) -> None:
         self.ws.shutdown()
@@ -69,8 +69,8 @@ class Client:
 
 def start(box: Box, **fields: Any) -> str:
     terminal_id = uuid.uuid4().hex
-    answer = box.http.put(f"/codebox/terminals/{terminal_id}", json={"cols": 80, "rows": 24, **fields})
-    assert answer.status_code == 201, answer.text
+    response = box.http.put(f"/codebox/terminals/{terminal_id}", json={"cols": 80, "rows": 24, **fields})
+    assert response.status_code == 201, response.text
     return terminal_id
 
 
@@ -85,9 +85,14 @@ def listed(box: Box) -> list[str]:
     return [item["id"] for item in box.http.get("/codebox/terminals").json()["items"]]
 
 
-def test_a_shell_is_where_and_what_commands_are(box: Box, terminal: str) -> None:
+def test_a_shell_has_the_folder_and_environment_of_commands(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
-    assert client.ready() == {"type": "ready", "cols": 80, "rows": 24, "replayedBytes": client.told[0]["replayedBytes"]}
+    assert client.ready() == {
+        "type": "ready",
+        "cols": 80,
+        "rows": 24,
+        "replayedBytes": client.controls[0]["replayedBytes"],
+    }
     client.keys("echo [$PWD] [$HOME] [$TERM] [$(tty)] [$(cat /proc/self/oom_score_adj)]; which python3\r")
     seen = client.until("\n/")
     command = text(box.command("echo [$PWD] [$HOME]; which python3").wait())
@@ -98,7 +103,7 @@ def test_a_shell_is_where_and_what_commands_are(box: Box, terminal: str) -> None
     client.leave()
 
 
-def test_the_screen_has_a_size_that_programs_are_told_of(box: Box, terminal: str) -> None:
+def test_programs_are_notified_of_the_size_of_the_screen(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
     client.keys("(trap 'stty size; exit' WINCH; stty size; while :; do sleep 0.05; done)\r")
     client.until("24 80")
@@ -110,7 +115,7 @@ def test_the_screen_has_a_size_that_programs_are_told_of(box: Box, terminal: str
 
 def test_control_keys_work(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
-    # Said by the process that the key is to reach, which has the terminal by then.
+    # Printed by the process that is to receive the key, which owns the terminal by then.
     client.keys("bash -c \"echo re''ady; exec sleep 100\"\r")
     client.until("ready")
     client.keys(b"\x03")
@@ -119,7 +124,7 @@ def test_control_keys_work(box: Box, terminal: str) -> None:
     client.leave()
 
 
-def test_bytes_are_bytes_both_ways(box: Box, terminal: str) -> None:
+def test_bytes_pass_unchanged_both_ways(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
     data = "\u00e9\u4e16\U0001f600".encode()
     client.keys("stty raw -echo; echo re''ady; head -c 9 | od -An -tx1; printf '\\377\\376'; stty sane\r")
@@ -131,7 +136,7 @@ def test_bytes_are_bytes_both_ways(box: Box, terminal: str) -> None:
     client.leave()
 
 
-def test_who_comes_again_gets_the_end_of_the_screen_from_a_line_on(box: Box, terminal: str) -> None:
+def test_a_returning_client_gets_the_end_of_the_output_from_the_start_of_a_line(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
     client.keys("seq 100000; echo D''ONE\r")
     client.until("DONE")
@@ -149,7 +154,7 @@ def test_who_comes_again_gets_the_end_of_the_screen_from_a_line_on(box: Box, ter
     again.leave()
 
 
-def test_a_full_screen_program_draws_itself_for_who_comes_again(box: Box, terminal: str) -> None:
+def test_a_full_screen_program_redraws_for_a_returning_client(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
     script = "printf '\\033[?10'; sleep 0.2; printf '49h'; seq -s ' ' 60000; trap 'stty size; echo dra''wn' WINCH"
     client.keys(f"bash -c \"{script}; echo rea''dy; while :; do sleep 0.05; done\"\r")
@@ -162,7 +167,7 @@ def test_a_full_screen_program_draws_itself_for_who_comes_again(box: Box, termin
     again.leave()
 
 
-def test_several_clients_see_the_same(box: Box, terminal: str) -> None:
+def test_several_clients_share_a_terminal(box: Box, terminal: str) -> None:
     first, second = Client(box, terminal), Client(box, terminal)
     first.ready()
     second.ready()
@@ -175,7 +180,7 @@ def test_several_clients_see_the_same(box: Box, terminal: str) -> None:
     second.leave()
 
 
-def test_a_flood_nobody_reads_is_held_up_and_one_without_clients_costs_no_memory(box: Box, terminal: str) -> None:
+def test_unread_output_is_held_up_and_output_without_clients_costs_no_memory(box: Box, terminal: str) -> None:
     def memory() -> int:
         status = Path(f"/proc/{box.process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
@@ -208,7 +213,7 @@ def test_a_flood_nobody_reads_is_held_up_and_one_without_clients_costs_no_memory
     again.leave()
 
 
-def test_the_end_of_the_shell_is_told_and_it_is_forgotten(box: Box) -> None:
+def test_the_exit_of_the_shell_is_reported_and_removes_the_terminal(box: Box) -> None:
     terminal = start(box)
     client = Client(box, terminal)
     client.keys("echo last words; exit 7\r")
@@ -218,7 +223,7 @@ def test_the_end_of_the_shell_is_told_and_it_is_forgotten(box: Box) -> None:
     assert box.http.get(f"/codebox/terminals/{terminal}").status_code == 404
 
 
-def test_everything_ends_with_its_terminal(box: Box) -> None:
+def test_ending_a_terminal_ends_everything_it_started(box: Box) -> None:
     terminal = start(box)
     client = Client(box, terminal)
     client.keys("sleep 71 & nohup sleep 72 & setsid -f sleep 73; (trap '' HUP; sleep 74) & sleep 75\r")
@@ -240,37 +245,37 @@ def test_everything_ends_with_its_terminal(box: Box) -> None:
     assert box.http.delete(f"/codebox/terminals/{terminal}").status_code == 404
 
 
-def test_input_that_nothing_reads_is_bounded_and_said_so(box: Box, terminal: str) -> None:
+def test_unread_input_is_bounded_and_its_loss_is_reported(box: Box, terminal: str) -> None:
     client = Client(box, terminal)
     client.keys("stty raw -echo; echo re''ady; sleep 20\r")
     client.until("ready")
     client.ready()
     client.keys(b"x" * (3 * 1024 * 1024))
-    while client.told[-1]["type"] != "error":
+    while client.controls[-1]["type"] != "error":
         client.receive()
-    assert client.told[-1]["code"] == "too_many_requests"
+    assert client.controls[-1]["code"] == "too_many_requests"
     client.leave()
 
 
-def test_there_are_at_most_sixteen(fresh_box: Box) -> None:
-    box = fresh_box
-    for _ in range(16):
-        start(box)
-    answer = box.http.put(f"/codebox/terminals/{uuid.uuid4().hex}", json={"cols": 80, "rows": 24})
-    assert (answer.status_code, answer.json()["code"]) == (429, "too_many_requests")
-    assert len(listed(box)) == 16
+def test_the_number_of_terminals_is_bounded(box: Box) -> None:
+    terminals = [start(box) for _ in range(16)]
+    response = box.http.put(f"/codebox/terminals/{uuid.uuid4().hex}", json={"cols": 80, "rows": 24})
+    assert (response.status_code, response.json()["code"]) == (429, "too_many_requests")
+    assert sorted(listed(box)) == sorted(terminals)
     assert of(box.run("1 + 1"), "result")
+    for terminal in terminals:
+        box.http.delete(f"/codebox/terminals/{terminal}")
 
 
 @pytest.mark.parametrize(
     ("fields", "pointer"),
     [({"cols": 0}, "/cols"), ({"rows": 100_000}, "/rows"), ({"cwd": "none"}, "/cwd"), ({"x": 1}, "/x")],
 )
-def test_bad_input_is_refused(box: Box, fields: dict[str, Any], pointer: str) -> None:
-    answer = box.http.put(f"/codebox/terminals/{uuid.uuid4().hex}", json={"cols": 80, "rows": 24, **fields})
-    assert (answer.status_code, answer.json()["pointer"]) == (400, pointer)
+def test_a_bad_request_is_refused_with_its_pointer(box: Box, fields: dict[str, Any], pointer: str) -> None:
+    response = box.http.put(f"/codebox/terminals/{uuid.uuid4().hex}", json={"cols": 80, "rows": 24, **fields})
+    assert (response.status_code, response.json()["pointer"]) == (400, pointer)
 
 
-def test_a_socket_to_nothing_is_refused(box: Box) -> None:
-    answer = box.http.get("/codebox/terminals/none/socket", headers={"Upgrade": "websocket", "Connection": "Upgrade"})
-    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+def test_the_socket_of_an_unknown_terminal_is_404(box: Box) -> None:
+    response = box.http.get("/codebox/terminals/none/socket", headers={"Upgrade": "websocket", "Connection": "Upgrade"})
+    assert (response.status_code, response.json()["code"]) == (404, "not_found")

@@ -1,4 +1,4 @@
-"""Raw bytes to servers that listen inside the box, over the one socket it has."""
+"""Tunnels: raw bytes to servers inside the box over the socket of the box server."""
 
 import os
 import socket
@@ -14,7 +14,7 @@ Serve = Callable[[socket.socket], None]
 
 @contextmanager
 def listening(serve: Serve, host: str = "127.0.0.1") -> Iterator[int]:
-    """A server that gives each connection to `serve`; the box server of the tests has this machine's loopback."""
+    """Run a server that calls `serve` for each connection; the box server of the tests shares its loopback interface."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, 0), family=family) as server:
 
@@ -38,12 +38,12 @@ def echo(connection: socket.socket) -> None:
 
 
 def tunnel(box: Box, port: int | str, upgrade: str = "tunnel") -> tuple[int, socket.socket]:
-    """Asks for a tunnel; the status and the connection."""
+    """Request a tunnel. Return the status and the connection."""
     near = socket.socket(socket.AF_UNIX)
     near.settimeout(60)
     near.connect(box.socket)
-    ask = f"GET /codebox/tunnel/{port} HTTP/1.1\r\n{HEAD}Connection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n"
-    near.sendall(ask.encode())
+    request = f"GET /codebox/tunnel/{port} HTTP/1.1\r\n{HEAD}Connection: Upgrade\r\nUpgrade: {upgrade}\r\n\r\n"
+    near.sendall(request.encode())
     head = b""
     while not head.endswith(b"\r\n\r\n"):
         head += near.recv(1)
@@ -67,7 +67,7 @@ def test_a_tunnel_reaches_a_server_at_every_local_address(box: Box, host: str) -
         near.close()
 
 
-def test_megabytes_pass_both_ways_at_once_unchanged_and_half_close_is_passed_on(box: Box) -> None:
+def test_concurrent_transfers_are_unchanged_and_half_close_is_forwarded(box: Box) -> None:
     sent = os.urandom(8 * 1024 * 1024)
     with listening(echo) as port:
         _, near = tunnel(box, port)
@@ -80,7 +80,7 @@ def test_megabytes_pass_both_ways_at_once_unchanged_and_half_close_is_passed_on(
         assert read_all(near) == sent
 
 
-def test_who_speaks_first_is_heard(box: Box) -> None:
+def test_a_server_that_speaks_first_is_received(box: Box) -> None:
     def greet(connection: socket.socket) -> None:
         connection.sendall(b"welcome")
         connection.close()
@@ -89,7 +89,7 @@ def test_who_speaks_first_is_heard(box: Box) -> None:
         assert read_all(tunnel(box, port)[1]) == b"welcome"
 
 
-def test_the_server_learns_that_the_gateway_has_gone(box: Box) -> None:
+def test_the_server_is_notified_when_the_gateway_disconnects(box: Box) -> None:
     ended = threading.Event()
 
     def wait(connection: socket.socket) -> None:
@@ -103,7 +103,7 @@ def test_the_server_learns_that_the_gateway_has_gone(box: Box) -> None:
         assert ended.wait(20)
 
 
-def test_a_reader_that_stands_still_stops_the_writer(box: Box) -> None:
+def test_a_stalled_reader_stops_the_writer(box: Box) -> None:
     written = 0
 
     def flood(connection: socket.socket) -> None:
@@ -129,14 +129,14 @@ def test_a_reader_that_stands_still_stops_the_writer(box: Box) -> None:
         near.close()
 
 
-def test_nothing_listening_is_unreachable(box: Box) -> None:
+def test_a_port_without_a_server_is_unreachable(box: Box) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     assert tunnel(box, port)[0] == 502
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "99999"])
-def test_what_is_no_port_is_refused(box: Box, port: str) -> None:
+def test_an_invalid_port_is_refused(box: Box, port: str) -> None:
     assert tunnel(box, port)[0] == 400
 
 
@@ -144,7 +144,7 @@ def test_another_upgrade_is_refused(box: Box) -> None:
     assert tunnel(box, 80, "websocket")[0] == 400
 
 
-def test_64_tunnels_are_open_at_once_and_no_more_and_an_ended_one_makes_room(fresh_box: Box) -> None:
+def test_the_number_of_tunnels_is_bounded_and_a_closed_one_makes_room(fresh_box: Box) -> None:
     box = fresh_box
     with listening(echo) as port:
         held = [tunnel(box, port) for _ in range(64)]

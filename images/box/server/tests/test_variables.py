@@ -1,4 +1,4 @@
-"""What variables there are is told without a run, whatever their code does."""
+"""The list of variables, whatever the code of their values does."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from box import Box, of, result
 
 
 def variables(box: Box, context: str, **query: Any) -> dict[str, Any]:
-    answer = box.http.get(f"/codebox/contexts/{context}/variables", params=query)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    response = box.http.get(f"/codebox/contexts/{context}/variables", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 def by_name(box: Box, context: str) -> dict[str, dict[str, Any]]:
@@ -25,7 +25,7 @@ def context(box: Box) -> Any:
     box.http.delete(f"/api/kernels/{made}")
 
 
-def test_variables_are_told_with_type_size_and_preview(box: Box, context: str) -> None:
+def test_variables_are_listed_with_type_size_and_preview(box: Box, context: str) -> None:
     box.run(
         """
 import os, math, numpy as np, pandas as pd
@@ -69,13 +69,13 @@ _hidden = 1
     assert found["thing"]["type"] == "Thing"
 
 
-def test_it_is_no_run(box: Box, context: str) -> None:
+def test_listing_variables_counts_no_execution(box: Box, context: str) -> None:
     before = box.run("x = 1", context=context)[0]["executionCount"]
     by_name(box, context)
     assert box.run("x", context=context)[0]["executionCount"] == before + 1
 
 
-def test_values_with_hostile_code_are_bounded_and_leave_the_kernel_as_it_is(box: Box, context: str) -> None:
+def test_hostile_values_are_bounded_and_leave_the_kernel_unchanged(box: Box, context: str) -> None:
     box.run(
         """
 import os, sys, time
@@ -130,13 +130,13 @@ recursive = []; recursive.append(recursive)
 def test_a_busy_context_is_a_conflict(box: Box, context: str) -> None:
     run = box.start("import time\nprint(1, flush=True)\ntime.sleep(30)", context=context)
     run.until("stdout")
-    answer = box.http.get(f"/codebox/contexts/{context}/variables")
-    assert answer.status_code == 409 and answer.json()["code"] == "conflict"
+    response = box.http.get(f"/codebox/contexts/{context}/variables")
+    assert response.status_code == 409 and response.json()["code"] == "conflict"
     run.interrupt()
     run.wait()
 
 
-def test_pages_follow_each_other(box: Box, context: str) -> None:
+def test_variables_are_listed_in_pages(box: Box, context: str) -> None:
     box.run("for i in range(7): globals()[f'v{i}'] = i\ndel i", context=context)
     first = variables(box, context, limit=4)
     second = variables(box, context, limit=4, cursor=first["nextCursor"])
@@ -146,7 +146,7 @@ def test_pages_follow_each_other(box: Box, context: str) -> None:
         assert box.http.get(f"/codebox/contexts/{context}/variables", params=query).status_code == 400
 
 
-def test_variables_of_javascript(box: Box) -> None:
+def test_variables_of_javascript_are_listed(box: Box) -> None:
     context = box.context("javascript")
     code = """
 import path from 'node:path'
@@ -166,7 +166,7 @@ function twice(a) { return 2 * a }
     box.http.delete(f"/api/kernels/{context}")
 
 
-def test_variables_of_bash(box: Box) -> None:
+def test_variables_of_bash_are_listed(box: Box) -> None:
     context = box.context("bash")
     box.run(
         "name='two words'; list=(a 'b c' d); declare -A map=([k]=v); declare -i n=4; printf() { :; }",
@@ -184,7 +184,7 @@ def test_variables_of_bash(box: Box) -> None:
     box.http.delete(f"/api/kernels/{context}")
 
 
-def test_a_context_has_its_folder_and_environment_after_a_restart(box: Box) -> None:
+def test_a_context_keeps_its_folder_and_environment_after_a_restart(box: Box) -> None:
     (box.data / "sub").mkdir()
     made = box.http.post("/codebox/contexts", json={"language": "python", "cwd": "sub", "env": {"OWN": "1"}})
     assert made.status_code == 201 and made.json()["cwd"] == "sub"
@@ -198,8 +198,8 @@ def test_a_context_has_its_folder_and_environment_after_a_restart(box: Box) -> N
     box.http.delete(f"/api/kernels/{context}")
 
 
-def test_a_folder_that_cannot_be_is_refused_with_a_pointer(box: Box) -> None:
+def test_an_unusable_folder_is_refused_with_a_pointer(box: Box) -> None:
     (box.data / "file").write_text("")
     for cwd in ("missing", "file", "file/below", "a" * 300):
-        answer = box.http.post("/codebox/contexts", json={"language": "python", "cwd": cwd})
-        assert answer.status_code == 400 and answer.json()["pointer"] == "/cwd", answer.text
+        response = box.http.post("/codebox/contexts", json={"language": "python", "cwd": cwd})
+        assert response.status_code == 400 and response.json()["pointer"] == "/cwd", response.text

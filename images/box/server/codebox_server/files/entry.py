@@ -23,9 +23,8 @@ def etag(status: os.stat_result) -> str:
     return f'"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"'
 
 
-def named(path: str) -> dict[str, str]:
-    """Return `{path}`, with `encodedPath`, the form for requests, when the name is not UTF-8 and `path` needs U+FFFD.
-    """
+def path_fields(path: str) -> dict[str, str]:
+    """Return `{path}`. Where that is not UTF-8, it has U+FFFD, and `encodedPath` is the form for requests."""
     raw = os.fsencode(path)
     shown = raw.decode("utf-8", "replace")
     return {"path": shown} if shown == path else {"path": shown, "encodedPath": quote(raw)}
@@ -34,7 +33,7 @@ def named(path: str) -> dict[str, str]:
 def entry(path: str, status: os.stat_result) -> dict[str, Any]:
     """Return `{name,path,encodedPath?,type,sizeBytes,modifiedAt}`; `path` is relative to the working folder."""
     modified = datetime.datetime.fromtimestamp(max(0, status.st_mtime), datetime.UTC)
-    names = named(path)
+    names = path_fields(path)
     return {
         "name": os.path.basename(names["path"]),
         **names,

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +35,13 @@ class Workers:
             _check(await process.wait(), err)
         return json.loads(out) if out else {}
 
-    async def stream(self, job: str, fields: dict[str, Any]) -> AsyncIterator[bytes]:
+    async def stream(self, job: str, fields: dict[str, Any]) -> AsyncGenerator[bytes]:
         """Yield what a job writes, piece by piece. Raises the job's refusal before the first piece, or its later
         failure.
         """
         argv = [sys.executable, "-m", "codebox_server.files.jobs", job]
         async with self._started(argv, json.dumps(fields).encode()) as process:
+            assert process.stdout is not None
             errors = asyncio.ensure_future(_read(process.stderr))
             try:
                 while chunk := await process.stdout.read(READ_BATCH_BYTES):
@@ -146,9 +147,9 @@ def _check(code: int, err: bytes) -> None:
         raise BoxError("too_large", "the box has not enough memory for this")
     if code == REFUSED:
         with contextlib.suppress(ValueError):
-            said = json.loads(err)
-            if said.get("code") in STATUS:
-                raise BoxError(said["code"], said["detail"], said.get("pointer"))
+            refusal = json.loads(err)
+            if refusal.get("code") in STATUS:
+                raise BoxError(refusal["code"], refusal["detail"], refusal.get("pointer"))
     raise RuntimeError(f"a job ended with {code}: {err.decode(errors='replace')[-2000:]}")
 
 

@@ -24,9 +24,9 @@ def become_kernel(request: ForkRequest, descriptors: list[int]) -> None:
     """Run the kernel of a request until it ends.
 
     The first descriptor carries the go-ahead and the notice that the kernel is ready, the others are those of
-    LastWords.
+    FinalOutput.
     """
-    channel, *last_words = descriptors
+    channel, *output = descriptors
     os.setsid()
     # A closed channel means that the requester has given up.
     if os.read(channel, 1) != b"g":
@@ -47,7 +47,7 @@ def become_kernel(request: ForkRequest, descriptors: list[int]) -> None:
     from codebox_server.kernels.app import launch
 
     _, language, connection_file = sys.argv
-    launch(language, connection_file, last_words, on_ready=lambda: _report_ready(channel), parent=os.getppid())
+    launch(language, connection_file, output, on_ready=lambda: _report_ready(channel), parent=os.getppid())
     _leave()
 
 

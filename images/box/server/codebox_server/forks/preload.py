@@ -6,6 +6,7 @@ import importlib
 import os
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 
 _INLINE = "module://matplotlib_inline.backend_inline"
 
@@ -57,7 +58,7 @@ def steps() -> Iterator[Callable[[], None]]:
     # The value that a kernel sets before it runs code: matplotlib reads it on import.
     os.environ.setdefault("MPLBACKEND", _INLINE)
     for name in LIBRARIES:
-        yield lambda name=name: _load(name)
+        yield partial(_load, name)
     yield _draw
 
 

@@ -1,5 +1,4 @@
-"""Jupyter's provisioner of Python kernels: forks them where possible, and otherwise starts them as stock Jupyter does.
-"""
+"""Jupyter's provisioner of Python kernels: forks them where possible, and otherwise starts new processes."""
 
 from __future__ import annotations
 
@@ -9,11 +8,12 @@ import signal
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from jupyter_client.provisioning import KernelProvisionerFactory, LocalProvisioner
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from codebox_server.forks.client import ForkServer
 from codebox_server.forks.wire import ForkRequest
-from codebox_server.kernels.last_words import LastWords
+from codebox_server.kernels.final_output import FinalOutput
 from codebox_server.system.process import reap, watch_exit
 
 _NAME = "codebox-fork"
@@ -67,15 +67,16 @@ class ForkedProcess:
 class ForkProvisioner(LocalProvisioner):
     """Kernels on this machine whose end is noticed at once, together with their last output."""
 
-    last_words: LastWords | None = None
+    parent: Any
+    final_output: FinalOutput | None = None
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Fork the kernel, or start it."""
-        forks: ForkServer | None = getattr(self.parent.parent, "forks", None)
+        forks: ForkServer | None = self.parent.parent.forks
         cwd = str(kwargs.get("cwd") or os.getcwd())
         env = {**kwargs["env"], "JPY_PARENT_PID": str(os.getpid())}
-        words = self.last_words = _last_words()
-        descriptors = words.descriptors if words is not None else []
+        output = self.final_output = _final_output()
+        descriptors = output.descriptors if output is not None else []
         try:
             request: ForkRequest = {"argv": cmd, "cwd": cwd, "env": env}
             pid = await forks.fork(request, descriptors) if forks is not None else None
@@ -83,9 +84,9 @@ class ForkProvisioner(LocalProvisioner):
                 given = [",".join(map(str, descriptors))] if descriptors else []
                 return await super().launch_kernel([*cmd, *given], **kwargs, pass_fds=descriptors)
         finally:
-            if words is not None:
-                words.handed_over()
-        self.process = ForkedProcess(pid)
+            if output is not None:
+                output.handed_over()
+        self.process = ForkedProcess(pid)  # type: ignore[assignment]
         # It leads a session of its own.
         self.pid = self.pgid = pid
         self.cwd = cwd
@@ -103,9 +104,9 @@ class ForkProvisioner(LocalProvisioner):
         return await super().wait()
 
 
-def _last_words() -> LastWords | None:
+def _final_output() -> FinalOutput | None:
     try:
-        return LastWords()
+        return FinalOutput()
     except OSError:
         # No descriptors are left, or the host cannot share memory like this: the kernel works without.
         return None

@@ -75,9 +75,9 @@ def _fork(peer: socket.socket, descriptors: list[int]) -> bool:
     os.close(writing)
     for descriptor in descriptors:
         os.close(descriptor)
-    pid = os.read(reading, 32)
+    number = os.read(reading, 32)
     os.close(reading)
     # From here on the kernel is a child of the box server.
     os.waitpid(between, 0)
-    peer.sendall(encode({"pid": int(pid or 0)}) + b"\n")
+    peer.sendall(encode({"pid": int(number or 0)}) + b"\n")
     return False

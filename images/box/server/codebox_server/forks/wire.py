@@ -11,7 +11,7 @@ LENGTH = struct.Struct("!I")
 # The environment is the largest part of a request.
 REQUEST_BYTES = 4 * 1024 * 1024
 
-# A channel, and the descriptors of LastWords.
+# A channel, and the descriptors of FinalOutput.
 _DESCRIPTORS = 8
 
 # Variables that decide which code an interpreter loads at its start.

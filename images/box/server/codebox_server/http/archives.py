@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from tornado import iostream
-from tornado.web import RequestHandler
 
 from codebox_server.bounds import TRANSFER_STALL_SECONDS
 from codebox_server.errors import BoxError
 from codebox_server.files.workers import Workers
+from codebox_server.http.base import BoxHandler
 
 _TYPES = {"tar": "application/x-tar", "zip": "application/zip"}
 
 
-async def send_archive(handler: RequestHandler, workers: Workers, folder: str, kind: str) -> None:
+async def send_archive(handler: BoxHandler, workers: Workers, folder: str, kind: str) -> None:
     """Respond to GET or HEAD for a folder. If an archive cannot be finished, its connection is cut."""
     if kind not in _TYPES:
         raise BoxError("invalid_request", f"as has to be one of {', '.join(_TYPES)}", "/query/as")
@@ -27,17 +27,17 @@ async def send_archive(handler: RequestHandler, workers: Workers, folder: str, k
     await send_chunks(handler, workers.stream("archive", {"path": folder, "format": kind}))
 
 
-async def send_chunks(handler: RequestHandler, chunks: AsyncIterator[bytes]) -> None:
+async def send_chunks(handler: BoxHandler, chunks: AsyncGenerator[bytes]) -> None:
     """Respond with what a job writes. If the job cannot finish, its connection is cut."""
     try:
         # A refusal comes before the first byte.
         first = await anext(chunks, b"")
         await _send(handler, first, chunks)
     finally:
-        await chunks.aclose()  # type: ignore[attr-defined]
+        await chunks.aclose()
 
 
-async def _send(handler: RequestHandler, first: bytes, chunks: AsyncIterator[bytes]) -> None:
+async def _send(handler: BoxHandler, first: bytes, chunks: AsyncGenerator[bytes]) -> None:
     try:
         handler.write(first)
         async for chunk in chunks:
@@ -47,4 +47,4 @@ async def _send(handler: RequestHandler, first: bytes, chunks: AsyncIterator[byt
         handler.finish()
     except (iostream.StreamClosedError, TimeoutError, BoxError, RuntimeError, OSError):
         # The reader has gone or does not read, or the archive failed: the missing end of the body informs the reader.
-        handler.request.connection.stream.close()  # type: ignore[attr-defined]
+        handler.connection.stream.close()

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from tornado import iostream, web
+from tornado.http1connection import HTTP1Connection
 
 from codebox_server.bounds import ENV_BYTES, HEAD_SECONDS, JSON_BODY_BYTES, READ_BATCH_BYTES
 from codebox_server.box import Box
@@ -29,6 +30,13 @@ class BoxHandler(web.RequestHandler):
     def initialize(self, box: Box) -> None:
         """Called by Tornado with the composition."""
         self.box = box
+
+    @property
+    def connection(self) -> HTTP1Connection:
+        """The connection of the request."""
+        connection = self.request.connection
+        assert isinstance(connection, HTTP1Connection)
+        return connection
 
     def check_xsrf_cookie(self) -> None:
         """Do nothing: no browser reaches this socket."""

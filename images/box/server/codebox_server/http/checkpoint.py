@@ -35,7 +35,7 @@ class CheckpointHandler(BoxHandler):
         """Start to restore files while they arrive."""
         if self.request.method != "PUT":
             return
-        self.request.connection.set_max_body_size(_UNBOUNDED)  # type: ignore[attr-defined]
+        self.connection.set_max_body_size(_UNBOUNDED)
         # At most one chunk waits, so the sender is slowed to the speed of the disk.
         self._feed = asyncio.Queue(maxsize=1)
         fields = {"root": str(self.box.settings.root)}

@@ -87,8 +87,7 @@ async def _send_small(handler: RequestHandler, fd: int, start: int, end: int) ->
 
 
 async def _send_large(handler: RequestHandler, fd: int, start: int, end: int) -> None:
-    """Send the headers, take over the connection, and let the operating system copy. The connection closes afterwards.
-    """
+    """Send the headers, then let the operating system copy to the connection, which closes afterwards."""
     await handler.flush()
     stream = handler.detach()
     # Tornado's stream closes its own descriptor; the duplicate keeps the connection and belongs to us alone.

@@ -48,13 +48,13 @@ class ExecutionHandler(BoxHandler):
         execution = await self.box.executions.start(request, context_id)
         await self.send_events(execution.journal, 0)
 
-    def _language(self, asked: str, context_id: str | None) -> str:
+    def _language(self, requested: str, context_id: str | None) -> str:
         if context_id is not None:
             return self.box.contexts.get(context_id).language
         languages = self.box.specs.find_kernel_specs()
-        if asked not in languages:
+        if requested not in languages:
             raise BoxError("invalid_request", f"language has to be one of {', '.join(languages)}", "/language")
-        return asked
+        return requested
 
     async def delete(self, execution_id: str) -> None:
         """Ensure that it never runs: 204 when it was never received, 409 when it may have been."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from codebox_server.bounds import FETCH_HEADERS, FETCH_SECONDS_MAX
@@ -17,6 +17,8 @@ _FIELDS: dict[str, set[str]] = {
     "extract": {"path", "to", "format", "overwrite"},
     "fetch": {"url", "path", "headers", "timeoutSeconds", "maxBytes"},
 }
+# Returns the entry of the result, and the status of the response.
+_Operation = Callable[[dict[str, Any]], Coroutine[Any, Any, tuple[dict[str, Any], int]]]
 _FORMATS = ("zip", "tar", "tar.gz", "tar.bz2", "tar.xz")
 
 
@@ -32,14 +34,14 @@ class FileOperationsHandler(WorkHandler):
         for name in fields:
             if name != "op" and name not in _FIELDS[op]:
                 raise BoxError("invalid_request", f"unknown field of {op}", f"/{name}")
-        does: dict[str, Callable[[dict[str, Any]], Awaitable[tuple[dict[str, Any], int]]]] = {
+        operations: dict[str, _Operation] = {
             "mkdir": self._mkdir,
             "move": self._move,
             "copy": self._copy,
             "extract": self._extract,
             "fetch": self._fetch,
         }
-        outcome = await self.while_connected(does[op](fields))  # type: ignore[arg-type]
+        outcome = await self.while_connected(operations[op](fields))
         if outcome is not None:
             self.send_json(*outcome)
 

@@ -45,7 +45,7 @@ class FilesHandler(BoxHandler):
         """
         if self.request.method != "PUT":
             return
-        self.request.connection.set_max_body_size(_UNBOUNDED)  # type: ignore[attr-defined]
+        self.connection.set_max_body_size(_UNBOUNDED)
         try:
             self._begin_upload(self.path_args[0])
         except (BoxError, OSError) as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tornado.web import RequestHandler, URLSpec
+from tornado.routing import URLSpec
+from tornado.web import RequestHandler
 
 from codebox_server.box import Box
 from codebox_server.http import (

@@ -11,7 +11,7 @@ from codebox_server.http.base import BoxHandler, env_field, optional_text, text_
 
 # The version of the requests of gateways; it rises when a gateway of the version before would no longer be understood.
 API = 1
-# What another box server may lack: a gateway asks for these only where they are listed.
+# What another box server may lack: a gateway uses these only where they are listed.
 ABILITIES = ["checkpoint", "packages", "ports", "search", "stop", "terminals", "watch"]
 
 _FAULTS_OF_A_PATH = ("conflict", "not_found", "invalid_request")
@@ -23,8 +23,8 @@ class HealthHandler(BoxHandler):
     async def get(self) -> None:
         """`{"status":"ok","instance":"…","api":1,"abilities":[…],"languages":[…]}`."""
         instance, languages = self.box.settings.instance, list(self.box.specs.find_kernel_specs())
-        answer = {"status": "ok", "instance": instance, "api": API, "abilities": ABILITIES, "languages": languages}
-        self.send_json(answer)
+        health = {"status": "ok", "instance": instance, "api": API, "abilities": ABILITIES, "languages": languages}
+        self.send_json(health)
 
 
 class WarmHandler(BoxHandler):

@@ -84,8 +84,7 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
         self.sending = asyncio.ensure_future(self._send(replayed))
 
     async def on_message(self, message: str | bytes) -> None:
-        """Accept keystrokes, or `{type:"resize", cols, rows}`. The next message is read once this one is written.
-        """
+        """Accept input, or `{type:"resize", cols, rows}`. The next message is read once this one is written."""
         if isinstance(message, str):
             self._control(message)
             return
@@ -94,7 +93,7 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
         except TimeoutError:
             dropped = self.terminal.drop_input()
             detail = f"nothing in the terminal reads its input: {dropped} bytes were dropped"
-            await self._tell({"type": "error", "code": "too_many_requests", "detail": detail})
+            await self._send_control({"type": "error", "code": "too_many_requests", "detail": detail})
 
     def on_close(self) -> None:
         """Detach; the terminal continues without this client."""
@@ -122,12 +121,12 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
         terminal = self.terminal
         try:
             ready = {"type": "ready", "cols": terminal.cols, "rows": terminal.rows, "replayedBytes": replayed}
-            await self._tell(ready)
+            await self._send_control(ready)
             async for piece in terminal.output(self.reader):
                 await asyncio.wait_for(self.write_message(piece, binary=True), TRANSFER_STALL_SECONDS)
             if terminal.death is not None:
                 death = terminal.death
-                await self._tell({"type": "exit", "exitCode": death.exit_code, "signal": death.signal})
+                await self._send_control({"type": "exit", "exitCode": death.exit_code, "signal": death.signal})
             self.close(1000)
         except TimeoutError:
             self.close(1013, "the reader is too slow")
@@ -138,6 +137,6 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
             _log.exception("the socket of a terminal failed")
             self.close(1011)
 
-    async def _tell(self, what: dict[str, Any]) -> None:
+    async def _send_control(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(websocket.WebSocketClosedError):
-            await self.write_message(json.dumps(what))
+            await self.write_message(json.dumps(message))

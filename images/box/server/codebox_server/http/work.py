@@ -18,11 +18,11 @@ class WorkHandler(BoxHandler):
 
     async def while_connected(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of the work; None when the client has gone, so that there is nobody to respond to."""
-        self._work = asyncio.ensure_future(work)
+        task = self._work = asyncio.ensure_future(work)
         try:
-            return await self._work
+            return await task
         except asyncio.CancelledError:
-            if self._work.cancelled() and self._closed:
+            if task.cancelled() and self._closed:
                 return None
             raise
         finally:

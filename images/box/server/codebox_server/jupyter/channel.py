@@ -35,7 +35,7 @@ class KernelChannel:
         self._sockets: dict[str, zmq.Socket[bytes]] = {}
         self._welcome: asyncio.Future[None] = self._loop.create_future()
         self._info: asyncio.Future[None] = self._loop.create_future()
-        self._asked: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._pending: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self.closed = False
         self._manager = manager
         for name, kind in (("iopub", zmq.SUB), ("shell", zmq.DEALER), ("stdin", zmq.DEALER)):
@@ -84,23 +84,23 @@ class KernelChannel:
         return str(request["header"]["msg_id"])
 
     async def prove(self, code: str, seconds: float) -> bool:
-        """Whether code that prints nothing runs to its end; it does not count as an execution. Raises as `ask` does."""
+        """Whether code that prints nothing runs to its end; it does not count as an execution. Raises as `request`."""
         content = {"code": code, "silent": True, "store_history": False, "allow_stdin": False, "stop_on_error": False}
-        return (await self.ask("execute_request", content, seconds)).get("status") == "ok"
+        return (await self.request("execute_request", content, seconds)).get("status") == "ok"
 
-    async def ask(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
+    async def request(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Return the content of the reply to a request of our own. Raises TimeoutError, CancelledError when this is
         closed.
         """
-        request = self._session.msg(kind, content)
-        number = str(request["header"]["msg_id"])
-        reply = self._asked[number] = self._loop.create_future()
+        message = self._session.msg(kind, content)
+        number = str(message["header"]["msg_id"])
+        reply = self._pending[number] = self._loop.create_future()
         try:
-            self._send("shell", request)
+            self._send("shell", message)
             async with asyncio.timeout(seconds):
                 return await reply
         finally:
-            del self._asked[number]
+            del self._pending[number]
 
     def reply_input(self, text: str) -> None:
         """Reply to the pending input request of the kernel."""
@@ -120,7 +120,8 @@ class KernelChannel:
         if self.closed:
             return
         self.closed = True
-        for waiter in (self._welcome, self._info, *self._asked.values()):
+        waiters: list[asyncio.Future[Any]] = [self._welcome, self._info, *self._pending.values()]
+        for waiter in waiters:
             waiter.cancel()
         for socket in self._sockets.values():
             self._loop.remove_reader(socket.fileno())
@@ -140,7 +141,7 @@ class KernelChannel:
         listener = self._listeners[name]
         for _ in range(DRAIN_MESSAGES):
             # Checked first: an exception for "no message" costs more than this check.
-            if self.closed or not self._sockets[name].getsockopt(zmq.EVENTS) & zmq.POLLIN:
+            if self.closed or not int(self._sockets[name].getsockopt(zmq.EVENTS)) & zmq.POLLIN:
                 return
             frames = self._sockets[name].recv_multipart(zmq.NOBLOCK)
             message = parse(frames)
@@ -150,7 +151,7 @@ class KernelChannel:
                 _resolve(self._welcome)
             elif message.kind == "kernel_info_reply":
                 _resolve(self._info)
-            elif message.parent_id in self._asked:
+            elif message.parent_id in self._pending:
                 self._on_reply(name, message)
             else:
                 listener(message)
@@ -158,7 +159,7 @@ class KernelChannel:
         self._loop.call_soon(self._drain, name)
 
     def _on_reply(self, name: str, message: Message) -> None:
-        waiter = self._asked[message.parent_id]
+        waiter = self._pending[message.parent_id]
         # Its status comes on another channel and carries no information.
         if name == "shell" and not waiter.done():
             waiter.set_result(message.content())

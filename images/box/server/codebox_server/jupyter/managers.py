@@ -8,15 +8,16 @@ import subprocess
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager, ServerKernelManager
 from tornado import web
-from traitlets import Any as AnyTrait
 from traitlets import Unicode, default, observe
 
 from codebox_server.bounds import KERNEL_START_SECONDS
 from codebox_server.errors import BoxError
 from codebox_server.forks.client import ForkServer
 from codebox_server.forks.provisioner import register_provisioner
+from codebox_server.jupyter.specs import BoxKernelSpecManager
 from codebox_server.system.process import place_below
 
 
@@ -45,10 +46,13 @@ class KernelObserver(Protocol):
 class BoxKernelManager(ServerKernelManager):
     """One kernel: over ipc, in the working folder, with the bound environment, never restarted by a timer."""
 
+    parent: BoxMappingKernelManager
+    provisioner: LocalProvisioner | None
+
     transport = Unicode("ipc", config=True)
     # Plain attributes instead of the stock traits: they change with every run, and a checked assignment costs more than
     # the rest of the bookkeeping together.
-    execution_state: str | None = None  # type: ignore[assignment]
+    execution_state: str | None = None
     last_activity: datetime.datetime | None = None  # type: ignore[assignment]
 
     def __init__(self, **kwargs: Any) -> None:
@@ -81,6 +85,23 @@ class BoxKernelManager(ServerKernelManager):
             kwargs["stdout"] = kwargs["stderr"] = subprocess.DEVNULL
         return await super()._async_pre_start_kernel(**kwargs)
 
+    @property
+    def pid(self) -> int:
+        """The process id of the kernel."""
+        assert self.provisioner is not None and self.provisioner.pid is not None
+        return self.provisioner.pid
+
+    @property
+    def folder(self) -> str:
+        """The folder in which its process was started."""
+        assert self.provisioner is not None
+        return str(self.provisioner.cwd)
+
+    def was_reaped(self, returncode: int) -> None:
+        """Record how the process ended, as waiting for it is no longer possible."""
+        if self.provisioner is not None and self.provisioner.process is not None:
+            self.provisioner.process.returncode = returncode
+
     def wanted_environment(self) -> dict[str, str]:
         """Return the environment that a process started now would have."""
         return {**self.parent.kernel_env(), **(self._own_env or {})}
@@ -91,21 +112,22 @@ class BoxKernelManager(ServerKernelManager):
             await self.provisioner.wait()
 
     async def _async_post_start_kernel(self, **kwargs: Any) -> None:
-        place_below(self.provisioner.pid)
+        place_below(self.pid)
         await super()._async_post_start_kernel(**kwargs)
 
 
 class BoxMappingKernelManager(AsyncMappingKernelManager):
     """All kernels of the box. Stock REST and WebSocket work on it; an observer is notified of every change."""
 
-    observer = AnyTrait()
+    kernel_spec_manager: BoxKernelSpecManager
+    observer: KernelObserver
     last_kernel_activity: datetime.datetime | None = None  # type: ignore[assignment]
-    kernel_env: Callable[[], dict[str, str]] = AnyTrait()
-    kernel_logs = AnyTrait(False)
+    kernel_env: Callable[[], dict[str, str]]
+    kernel_logs = False
     # How long a kernel may take to respond for the first time.
-    kernel_start_seconds = AnyTrait(KERNEL_START_SECONDS)
+    kernel_start_seconds = KERNEL_START_SECONDS
     # Forks Python kernels; without it they are started as in stock Jupyter.
-    forks: ForkServer | None = AnyTrait(None)
+    forks: ForkServer | None = None
 
     def __init__(self, **kwargs: Any) -> None:
         register_provisioner()
@@ -126,7 +148,7 @@ class BoxMappingKernelManager(AsyncMappingKernelManager):
         """Do nothing, for the same reason."""
 
     async def _async_start_kernel(self, **kwargs: Any) -> str:
-        known = kwargs.get("kernel_id") in self
+        known = (kwargs.get("kernel_id") or "") in self
         if not known:
             try:
                 self.observer.kernel_starting()
@@ -137,15 +159,17 @@ class BoxMappingKernelManager(AsyncMappingKernelManager):
             self.observer.kernel_started(kernel_id)
         return kernel_id
 
-    start_kernel = _async_start_kernel
+    start_kernel = _async_start_kernel  # type: ignore[assignment]
 
-    async def _async_shutdown_kernel(self, kernel_id: str, now: bool = False, restart: bool = False) -> None:
+    async def _async_shutdown_kernel(
+        self, kernel_id: str, now: bool | None = False, restart: bool | None = False
+    ) -> None:
         self._check_kernel_id(kernel_id)
         if not restart:
             self.observer.kernel_removed(kernel_id)
         await super()._async_shutdown_kernel(kernel_id, now=now, restart=restart)
 
-    shutdown_kernel = _async_shutdown_kernel
+    shutdown_kernel = _async_shutdown_kernel  # type: ignore[assignment]
 
     async def _async_restart_kernel(self, kernel_id: str, now: bool = False) -> Any:
         self._check_kernel_id(kernel_id)
@@ -155,13 +179,19 @@ class BoxMappingKernelManager(AsyncMappingKernelManager):
         finally:
             self.observer.kernel_restarted(kernel_id)
 
-    restart_kernel = _async_restart_kernel
+    restart_kernel = _async_restart_kernel  # type: ignore[assignment]
 
     def interrupt_kernel(self, kernel_id: str) -> Any:
         """Interrupt on behalf of a stock client; returns a coroutine as the stock method does."""
         self._check_kernel_id(kernel_id)
         self.observer.kernel_interrupted(kernel_id)
         return super().interrupt_kernel(kernel_id)
+
+    def get_kernel(self, kernel_id: str) -> BoxKernelManager:
+        """Return the manager of a kernel; raises 404."""
+        kernel = super().get_kernel(kernel_id)
+        assert isinstance(kernel, BoxKernelManager)
+        return kernel
 
     def relative(self, folder: str) -> str:
         """Return a folder relative to the working folder, which is ""; a folder outside of it stays absolute."""
@@ -170,7 +200,7 @@ class BoxMappingKernelManager(AsyncMappingKernelManager):
 
     def folder_is_there(self, kernel_id: str) -> bool:
         """Whether the folder in which a kernel was started still exists, so that it can be restarted."""
-        return os.path.isdir(self.get_kernel(kernel_id).provisioner.cwd)
+        return os.path.isdir(self.get_kernel(kernel_id).folder)
 
     async def renew(self, kernel_id: str) -> None:
         """Kill what is left of the kernel's process and start a new one under the same id, without notifying the

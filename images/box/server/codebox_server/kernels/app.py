@@ -152,7 +152,7 @@ def launch(
 ) -> None:
     """Run the kernel of a language until it is shut down.
 
-    `descriptors` are those of the box server's LastWords, if any. `on_ready` is called when its sockets are bound.
+    `descriptors` are those of the box server's FinalOutput, if any. `on_ready` is called when its sockets are bound.
     The kernel ends with the process `parent`, by default the one that the environment named when ipykernel was
     loaded.
     """

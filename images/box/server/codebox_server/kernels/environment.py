@@ -1,5 +1,4 @@
-"""Our extension of the Jupyter protocol that changes the environment of a running kernel, silently and without a run.
-"""
+"""Our extension of the Jupyter protocol that changes the environment of a running kernel. It is not a run."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from ipykernel.iostream import OutStream
 
-from codebox_server.kernels.last_words import STREAMS, Notes
+from codebox_server.kernels.final_output import STREAMS, OutputRecorder
 
 _READ_BYTES = 64 * 1024
 # The most characters of one message, so that a huge print never becomes one huge message.
@@ -41,20 +41,24 @@ class _Buffer:
     """Output of both streams that was not sent yet, in the order of writing."""
 
     def __init__(self) -> None:
+        self.renew()
+
+    def renew(self) -> None:
+        """Start anew, without anything of an earlier process or of the time before `survive_with`."""
         self.lock = threading.RLock()
         self.segments: list[_Segment] = []
         self.size = 0
         self.scheduled = False
         self.pid = os.getpid()
-        self.notes: Notes | None = None
+        self.recorder: OutputRecorder | None = None
 
     def add(self, stream: BoxOutStream, parent: dict[str, Any], text: str) -> None:
         """Append a text."""
         if self.pid != os.getpid():
             # A forked child starts with a copy of the buffer, which its parent sends itself.
-            self.__init__()
+            self.renew()
         with self.lock:
-            until = self.notes.add(parent, stream.place, text) if self.notes is not None else 0
+            until = self.recorder.add(parent, stream.place, text) if self.recorder is not None else 0
             last = self.segments[-1] if self.segments else None
             if last is not None and last.stream is stream and (last.parent is parent or last.parent == parent):
                 last.texts.append(text)
@@ -76,22 +80,22 @@ _pipes: dict[str, tuple[int, int]] = {}
 
 
 def survive_with(descriptors: list[int]) -> None:
-    """Keep output where it outlives this process: in the `descriptors` of the box server's LastWords."""
+    """Keep output where it outlives this process: in the `descriptors` of the box server's FinalOutput."""
     memory, *ends = descriptors
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    _buffer.__init__()
-    _buffer.notes = Notes(memory)
+    _buffer.renew()
+    _buffer.recorder = OutputRecorder(memory)
     os.close(memory)
     _pipes.update(zip(STREAMS, zip(ends[::2], ends[1::2], strict=True), strict=True))
 
 
 def note_begin(parent: dict[str, Any], count: int) -> dict[str, Any]:
     """Record that a request begins to run as number `count`; return the metadata for the message that reports it."""
-    if _buffer.notes is None:
+    if _buffer.recorder is None:
         return {}
     with _buffer.lock:
-        return _metadata(_buffer.notes.begin(parent, count))
+        return _metadata(_buffer.recorder.begin(parent, count))
 
 
 def _metadata(until: int) -> dict[str, Any]:
@@ -141,9 +145,9 @@ class BoxOutStream(OutStream):
             self._store_part(text[start : start + _PART])
 
     def _store_part(self, text: str) -> None:
-        if _buffer.notes is not None and not _buffer.notes.has_room(len(text)):
+        if _buffer.recorder is not None and not _buffer.recorder.has_room(len(text)):
             super().flush()
-            _buffer.notes.await_room(len(text))
+            _buffer.recorder.await_room(len(text))
         _buffer.add(self, self.parent_header, text)
         if _buffer.size > _BUFFER:
             super().flush()
@@ -172,7 +176,8 @@ class BoxOutStream(OutStream):
 
     def _setup_stream_redirects(self, name: str) -> None:
         # As in stock ipykernel, but the pipe may be one that the box server shares.
-        reading, writing = _pipes.pop(name, None) or os.pipe()
+        shared = _pipes.pop(name, None)
+        reading, writing = os.pipe() if shared is None else shared
         self._fid = reading
         self._original_stdstream_fd = getattr(sys, name).fileno()
         self._original_stdstream_copy = os.dup(self._original_stdstream_fd)
@@ -186,6 +191,7 @@ class BoxOutStream(OutStream):
         """Forward data that any process writes to the raw descriptor."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         fd = self._fid
+        assert fd is not None
         poll = select.poll()
         poll.register(fd, select.POLLIN)
         while self._should_watch:

@@ -10,8 +10,7 @@ from codebox_server.bounds import ERROR_FIELD_BYTES, RICH_BYTES, TRACEBACK_BYTES
 
 
 def pack(message: Any) -> bytes:
-    """Encode a message as UTF-8 JSON. Lone surrogates become U+FFFD; data that the box server would drop is not sent.
-    """
+    """Encode a message as UTF-8 JSON. Lone surrogates become U+FFFD, and data beyond the limits becomes a note."""
     if isinstance(message, dict):
         if isinstance(message.get("data"), dict):
             message = _without_huge_data(message)

@@ -9,10 +9,13 @@ import sys
 from typing import Any
 
 from ipykernel.kernelbase import Kernel
+from jupyter_client.session import Session
 
 
 class RepliesMixin(Kernel):
     """Marks in the metadata of the reply failures that the code is not to blame for."""
+
+    session: Session
 
     async def execute_request(self, stream: Any, ident: Any, parent: Any) -> None:
         """As in stock ipykernel, where an exception would leave the request without a reply for ever."""

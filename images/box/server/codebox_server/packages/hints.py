@@ -22,8 +22,7 @@ _MANAGERS = {"python": "pip", "javascript": "npm", "typescript": "npm"}
 
 
 class Hints:
-    """Reads the errors of programs. `data` is the working folder: modules that are missing there are the program's own.
-    """
+    """Reads the errors of programs. `data` is the working folder, whose modules belong to the program itself."""
 
     def __init__(self, inventory: Inventory, data: Path) -> None:
         self._inventory = inventory

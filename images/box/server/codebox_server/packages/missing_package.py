@@ -51,7 +51,7 @@ class MissingPackages:
             return UNREACHABLE
         return None if may_run_again(language, code, missing.hint["module"], missing.traceback) else HAS_RUN
 
-    async def mend(self, missing: MissingPackage, stop: asyncio.Event) -> Installed:
+    async def install(self, missing: MissingPackage, stop: asyncio.Event) -> Installed:
         """Install the package; `stop` ends the installer."""
         manager, package = missing.hint["manager"], missing.hint["package"]
         try:

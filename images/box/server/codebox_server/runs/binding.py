@@ -43,7 +43,7 @@ async def change_environment(kernel: LiveKernel, takes: bool, idle: bool) -> Non
         await kernel.restart()
         return
     try:
-        reply = await kernel.ask(REQUEST, {"changes": changes}, ENVIRONMENT_SECONDS)
+        reply = await kernel.request(REQUEST, {"changes": changes}, ENVIRONMENT_SECONDS)
     except TimeoutError:
         raise BoxError("conflict", f"the kernel for {kernel.language} is busy") from None
     if reply is None:

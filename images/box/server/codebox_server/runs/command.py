@@ -129,8 +129,7 @@ class Command:
         self._timers.append(self._loop.call_later(KILL_AFTER_SECONDS, signal_group, self.pid, signal.SIGKILL))
 
     def write(self, data: bytes, eof: bool) -> None:
-        """Write to stdin. Raises conflict when the process has ended or its stdin is closed, 429 when it does not read.
-        """
+        """Write to stdin. Raises conflict when that is closed, too_many_requests when the process does not read."""
         if self._stdin is None or self._eof or self._death is not None:
             detail = "the command has ended, or its stdin is closed: openStdin keeps it open"
             raise BoxError("conflict", detail, reason="not_waiting")

@@ -68,7 +68,7 @@ class Commands:
     def get(self, command_id: str) -> Command:
         """Return a command by id. Raises not_found, also when it has been dropped."""
         command = self._journals.get(_key(command_id))
-        if command is None:
+        if not isinstance(command, Command):
             raise BoxError("not_found", "no such command")
         return command
 

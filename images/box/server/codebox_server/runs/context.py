@@ -18,9 +18,8 @@ from codebox_server.kernels.variables import REQUEST as VARIABLES
 from codebox_server.packages.missing_package import FAILED, MissingPackage, MissingPackages
 from codebox_server.runs.binding import change_environment, prove
 from codebox_server.runs.cpu_clock import CpuClock
+from codebox_server.runs.escalation import Escalation
 from codebox_server.runs.execution import Execution
-from codebox_server.runs.hearing import Hearing
-from codebox_server.runs.ladder import Ladder
 from codebox_server.runs.live_kernel import LiveKernel, now
 from codebox_server.runs.outcome import (
     Outcome,
@@ -36,6 +35,7 @@ from codebox_server.runs.outcome import (
     stopped,
 )
 from codebox_server.runs.probe import Events, Probe, Reading
+from codebox_server.runs.router import MessageRouter
 from codebox_server.runs.trouble import trouble
 
 _log = logging.getLogger(__name__)
@@ -54,13 +54,13 @@ class Context:
         # Set to end the installer that runs for an execution; None while there is none.
         self._installing: asyncio.Event | None = None
         self._kernel = LiveKernel(kernel_id, manager, self._on_message, self._on_exit)
-        self._hearing = Hearing(self._kernel, missing_packages, self._on_begin)
+        self._router = MessageRouter(self._kernel, missing_packages, self._on_begin)
         self.language = self._kernel.language
         self._created_at = now()
         self._queue: deque[Execution] = deque()
         self._running: Execution | None = None
         self._worker: asyncio.Task[None] | None = None
-        self._ladder = Ladder(self._interrupt, self._kernel.kill, self._kernel.hangs)
+        self._escalation = Escalation(self._interrupt, self._kernel.kill, self._kernel.hangs)
         # The variables were lost while nothing ran: the next execution reports it.
         self._unreported_loss = False
         # Why everything here ends from outside: restarted, context_deleted.
@@ -85,7 +85,7 @@ class Context:
         if not self._is_idle():
             raise BoxError("conflict", "the context is busy", reason="context_busy")
         try:
-            reply = await self._kernel.ask(VARIABLES, {"limit": limit, "after": after}, VARIABLES_SECONDS)
+            reply = await self._kernel.request(VARIABLES, {"limit": limit, "after": after}, VARIABLES_SECONDS)
         except TimeoutError:
             raise BoxError("conflict", "the kernel is busy", reason="context_busy") from None
         return reply or {}
@@ -94,9 +94,9 @@ class Context:
         """See `LiveKernel.processes`."""
         return self._kernel.processes()
 
-    def end_burning(self) -> None:
-        """See `LiveKernel.end_burning`."""
-        self._kernel.end_burning(self._worker is None)
+    def end_runaway(self) -> None:
+        """See `LiveKernel.end_runaway`."""
+        self._kernel.end_runaway(self._worker is None)
 
     async def prove(self) -> None:
         """See `binding.prove`."""
@@ -158,13 +158,13 @@ class Context:
             execution.settle()
 
     def stop(self, execution: Execution, reason: str, details: dict[str, Any] | None = None) -> None:
-        """Start to escalate for the running execution; the first reason counts."""
-        if execution is not self._running or execution.state != "running":
+        """Start to escalate for the running execution; the first reason counts. No effect once its code has ended."""
+        if execution is not self._running or execution.state != "running" or self._escalation.cancelled:
             return
         if execution.stop is None:
             execution.stop, execution.details = reason, details
         if not self._stop_installing():
-            self._ladder.start()
+            self._escalation.start()
 
     def _crowded(self, execution: Execution) -> None:
         if not execution.settled.done():
@@ -205,7 +205,7 @@ class Context:
             begun.descendants.close()
 
     async def _run_measured(self, execution: Execution, begun: Reading) -> None:
-        self._ladder = Ladder(self._interrupt, partial(self._kill, begun), self._kernel.hangs)
+        self._escalation = Escalation(self._interrupt, partial(self._kill, begun), self._kernel.hangs)
         execution.state = "running"
         execution.started_at = time.monotonic()
         request = execution.request
@@ -219,12 +219,12 @@ class Context:
         try:
             await execution.settled
             if execution.missing is not None:
-                await self._mend(execution, execution.missing)
+                await self._install_missing(execution, execution.missing)
             await self._await_exit(execution)
         finally:
             clock.cancel()
             cpu_clock.cancel()
-            self._ladder.cancel()
+            self._escalation.cancel()
         await self._conclude(execution, begun)
 
     async def _conclude(self, execution: Execution, begun: Reading) -> None:
@@ -242,17 +242,17 @@ class Context:
         self._kernel.loss_reported = self._kernel.death is not None
         self._finish(execution, outcome, measured)
 
-    async def _mend(self, execution: Execution, missing: MissingPackage) -> None:
+    async def _install_missing(self, execution: Execution, missing: MissingPackage) -> None:
         """Install the missing package and run the code again, once; the error is shown when that is impossible."""
         execution.repaired = True
-        if self._goes_on(execution):
+        if self._may_continue(execution):
             self._installing = asyncio.Event()
             try:
-                installed = await self._missing_packages.mend(missing, self._installing)
+                installed = await self._missing_packages.install(missing, self._installing)
             finally:
                 self._installing = None
             execution.output.announce("install", installed.to_json())
-            if installed.exit_code == 0 and self._goes_on(execution):
+            if installed.exit_code == 0 and self._may_continue(execution):
                 execution.missing = None
                 request = execution.request
                 execution.run_again(self._kernel.execute(request.code, request.env))
@@ -260,7 +260,7 @@ class Context:
                 return
         execution.show_missing(FAILED)
 
-    def _goes_on(self, execution: Execution) -> bool:
+    def _may_continue(self, execution: Execution) -> bool:
         return execution.stop is None and self._end is None and self._kernel.death is None
 
     def _stop_installing(self) -> bool:
@@ -271,8 +271,7 @@ class Context:
         return True
 
     async def _prepare(self, execution: Execution) -> Reading | Outcome:
-        """Wait until the kernel can take the request, and take the reading before it; return an outcome when it cannot.
-        """
+        """Wait until the kernel can accept the request. Return the reading before it, or the outcome without it."""
         for _ in range(KERNEL_ATTEMPTS):
             refusal = self._refusal(execution)
             if refusal is not None:
@@ -317,7 +316,7 @@ class Context:
         return outcome.because(trouble(self._probe, events, outcome.status == "error", blames_disk))
 
     def _verdict(self, execution: Execution, oom: dict[str, int] | None) -> Outcome:
-        death, stage = self._kernel.death, self._ladder.stage
+        death, stage = self._kernel.death, self._escalation.stage
         if self._end is not None:
             return ended_outside(self._end)
         if death is not None and oom is not None and stage != "restart":
@@ -345,14 +344,14 @@ class Context:
         if self._running is not None and self._running.begun:
             self._kernel.interrupt()
 
-    # --- what the kernel says ----------------------------------------------------------------------------------
+    # --- messages of the kernel --------------------------------------------------------------------------------
 
     def _on_exit(self) -> None:
         if self._running is not None and self._running.state == "running":
             self._running.settle()
 
     def _on_message(self, channel: str, message: Message) -> None:
-        self._hearing.hear(channel, message, self._running)
+        self._router.route(channel, message, self._running)
 
     def _on_begin(self, execution: Execution) -> None:
         if execution.stop is not None:

@@ -40,13 +40,13 @@ class Contexts:
         """Return the processes that hold the variables of all contexts."""
         return set().union(*(context.processes() for context in self._contexts.values()))
 
-    def end_burning(self) -> None:
+    def end_runaways(self) -> None:
         """End kernels that run no execution and have used CPU time before each of the last calls of this.
 
         The contexts stay; their next execution reports that the variables are lost.
         """
         for context in self._contexts.values():
-            context.end_burning()
+            context.end_runaway()
 
     def get(self, kernel_id: str) -> Context:
         """Return a context by its kernel id. Raises not_found."""
@@ -74,8 +74,7 @@ class Contexts:
         return kernel_id
 
     async def restart(self, kernel_id: str) -> dict[str, Any]:
-        """Replace the process of a context, in the same environment. Raises conflict when its folder no longer exists.
-        """
+        """Replace the process of a context, in the same environment. Raises conflict when its folder is gone."""
         self.get(kernel_id)
         if not self._manager.folder_is_there(kernel_id):
             raise BoxError("conflict", "the working folder of the context does not exist any more")

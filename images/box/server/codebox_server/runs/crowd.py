@@ -13,7 +13,7 @@ from typing import TypeVar
 from codebox_server.bounds import CROWD_LOOK_SECONDS, CROWD_LOOKS, CROWD_PATIENCE, CROWD_SHARE, ROOM_SECONDS
 from codebox_server.errors import BoxError, full
 from codebox_server.runs.descendants import Lineage
-from codebox_server.runs.standstill import kill_all, strangers
+from codebox_server.runs.mass_kill import kill_all, user_processes
 from codebox_server.system.cgroup import Cgroup, rose
 from codebox_server.system.process_table import Entry, entry
 
@@ -94,7 +94,7 @@ class Crowd:
 
     def _left(self) -> list[Entry]:
         """Return processes that belong to no active run."""
-        found = strangers(self._callers())
+        found = user_processes(self._callers())
         known = {one.pid for run in self._lineage.active for one in run.running()}
         return [one for one in found if one.pid not in known]
 

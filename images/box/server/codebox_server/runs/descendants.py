@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from codebox_server.bounds import PROCESSES_REPORTED
-from codebox_server.runs.standstill import Identity, find, is_ours, kill_all
+from codebox_server.runs.mass_kill import Identity, find, is_ours, kill_all
 from codebox_server.system.process_table import Entry, age_ms, all_pids, command_of
 
 

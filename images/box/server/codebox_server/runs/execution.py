@@ -12,7 +12,7 @@ from codebox_server.packages.missing_package import HAS_RUN, MissingPackage
 from codebox_server.runs.journal import Journal
 from codebox_server.runs.output import Output
 
-_NOT_MEASURED = {
+_NOT_MEASURED: dict[str, Any] = {
     "cpuMs": 0,
     "peakMemoryBytes": None,
     "processes": [],

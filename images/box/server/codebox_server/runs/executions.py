@@ -74,7 +74,7 @@ class Executions:
     def get(self, execution_id: str) -> Execution:
         """Return an execution by id. Raises not_found, also when it has been dropped."""
         execution = self._journals.get(_key(execution_id))
-        if execution is None:
+        if not isinstance(execution, Execution):
             raise BoxError("not_found", "no such execution")
         return execution
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol
 
 from codebox_server.bounds import JOURNAL_BYTES, JOURNAL_RUNS, LINGER_SECONDS, PING_SECONDS, READ_BATCH_BYTES
 
@@ -105,26 +105,32 @@ def _wake(waiters: set[asyncio.Future[bool]]) -> None:
         _resolve(waiter, True)
 
 
+class Run(Protocol):
+    """What has a journal: an execution or a command."""
+
+    journal: Journal
+
+
 class Journals:
-    """All runs of one kind by id, oldest first, sharing one memory limit with the other kind."""
+    """All runs by id, oldest first. Their journals share one limit on memory."""
 
     def __init__(self) -> None:
-        self._runs: OrderedDict[str, Any] = OrderedDict()
+        self._runs: OrderedDict[str, Run] = OrderedDict()
         self.size = 0
 
     def create(self) -> Journal:
         """Create an empty journal that counts towards the limit."""
         return Journal(self)
 
-    def add(self, key: str, run: Any) -> None:
-        """Keep a run (anything with a `journal`) under its key."""
+    def add(self, key: str, run: Run) -> None:
+        """Keep a run under its key."""
         self._runs[key] = run
 
-    def get(self, key: str) -> Any | None:
+    def get(self, key: str) -> Run | None:
         """Return the run of that key, None when unknown or dropped."""
         return self._runs.get(key)
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[Run]:
         """Return all known runs, oldest first."""
         return list(self._runs.values())
 
@@ -140,7 +146,7 @@ class Journals:
         return self.size > JOURNAL_BYTES
 
     def _forget(self) -> None:
-        running: list[tuple[str, Any]] = []
+        running: list[tuple[str, Run]] = []
         # From the oldest on, so that this takes as many steps as there are runs to drop or still running.
         while self._runs and (self.size > JOURNAL_BYTES or len(self._runs) + len(running) > JOURNAL_RUNS):
             key, run = self._runs.popitem(last=False)

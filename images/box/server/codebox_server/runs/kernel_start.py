@@ -20,7 +20,7 @@ class KernelStart:
     def __init__(self, channel: KernelChannel, pid: int, seconds: float, on_response: Callable[[], None]) -> None:
         self._pid = pid
         self._seconds = seconds
-        self._on_answer = on_response
+        self._on_response = on_response
         self._due_at = time.monotonic() + seconds
         self.responded = self.closed = False
         self._listening = asyncio.ensure_future(self._listen(channel))
@@ -52,4 +52,4 @@ class KernelStart:
     async def _listen(self, channel: KernelChannel) -> None:
         await channel.ready()
         self.responded = True
-        self._on_answer()
+        self._on_response()

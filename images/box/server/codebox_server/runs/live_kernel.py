@@ -14,16 +14,16 @@ from codebox_server.jupyter.channel import KernelChannel
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.environment import Changes, difference
-from codebox_server.kernels.last_words import LastWords
+from codebox_server.kernels.final_output import FinalOutput
 from codebox_server.runs.idle_cpu import IdleCpu
 from codebox_server.runs.kernel_start import KernelStart
 from codebox_server.runs.probe import is_wrapped
 from codebox_server.system.process import Death, children, reap, signal_group, stat_fields, watch_exit
 
 # Messages that a process sent before its end may still be on their way through the sockets.
-_LAST_WORDS_SECONDS = 0.02
+_FINAL_OUTPUT_SECONDS = 0.02
 
-_Answer = TypeVar("_Answer")
+_Reply = TypeVar("_Reply")
 
 
 def now() -> datetime.datetime:
@@ -32,8 +32,7 @@ def now() -> datetime.datetime:
 
 
 class LiveKernel:
-    """Follows one kernel id through its processes. `on_message(channel, message)` and `on_exit()` notify the context.
-    """
+    """Follows a kernel id through its processes; `on_message(channel, message)` and `on_exit()` notify the context."""
 
     def __init__(
         self,
@@ -44,9 +43,9 @@ class LiveKernel:
     ) -> None:
         self.id = kernel_id
         self._manager = manager
-        self._jupyter: Any = manager.get_kernel(kernel_id)
+        self._jupyter = manager.get_kernel(kernel_id)
         self._on_message = on_message
-        self._tell_exit = on_exit
+        self._notify_exit = on_exit
         self.language: str = self._jupyter.kernel_name
         self.death: Death | None = None
         # Whether an execution has reported that the variables were lost with the process.
@@ -59,8 +58,8 @@ class LiveKernel:
         # Held while a responding process is being ensured.
         self._ensuring = asyncio.Lock()
         # The last output of the process, and its last request from here.
-        self._last_words: LastWords | None = None
-        self._request = ""
+        self._final_output: FinalOutput | None = None
+        self._last_request = ""
         self._idle_cpu = IdleCpu()
         self._unwatch: Callable[[], None] = lambda: None
         self.open()
@@ -70,7 +69,7 @@ class LiveKernel:
         self.death, self.loss_reported = None, False
         self.exited = asyncio.Event()
         self.calm.set()
-        self._last_words = getattr(self._jupyter.provisioner, "last_words", None)
+        self._final_output = getattr(self._jupyter.provisioner, "final_output", None)
         self._unwatch = watch_exit(self.pid, self._on_exit)
         notify = self._on_message
         self._channel = KernelChannel(
@@ -81,7 +80,7 @@ class LiveKernel:
         )
         self._jupyter.execution_state = "starting"
         self.touch()
-        self._start = KernelStart(self._channel, self.pid, self._manager.kernel_start_seconds, self._on_answer)
+        self._start = KernelStart(self._channel, self.pid, self._manager.kernel_start_seconds, self._on_response)
 
     def close(self) -> None:
         """Stop listening; somebody else restarts or removes the kernel."""
@@ -120,18 +119,18 @@ class LiveKernel:
         self.kill()
         await asyncio.wait_for(self.exited.wait(), EXIT_AFTER_SECONDS)
 
-    async def await_calm(self, left: asyncio.Future[None]) -> None:
-        """Wait while another client's code runs in this kernel: that is a queue as well, and can be `left`."""
+    async def await_calm(self, ended: asyncio.Future[None]) -> None:
+        """Wait while another client's code runs in this kernel: that is a queue as well, which `ended` cuts short."""
         if self.calm.is_set():
             return
         calm = asyncio.ensure_future(self.calm.wait())
-        await asyncio.wait((calm, left), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((calm, ended), return_when=asyncio.FIRST_COMPLETED)
         calm.cancel()
 
     @property
     def pid(self) -> int:
         """The process id of the kernel."""
-        return int(self._jupyter.provisioner.pid)
+        return self._jupyter.pid
 
     def processes(self) -> set[int]:
         """Return the processes that hold the variables: the kernel, and the child in which it runs code, if any."""
@@ -147,8 +146,7 @@ class LiveKernel:
     @property
     def last_activity(self) -> datetime.datetime:
         """The time of the last activity."""
-        activity: datetime.datetime = self._jupyter.last_activity
-        return activity
+        return self._jupyter.last_activity or now()
 
     def touch(self) -> None:
         """Record activity."""
@@ -157,15 +155,15 @@ class LiveKernel:
     @property
     def folder(self) -> str:
         """The folder in which its process was started."""
-        return str(self._jupyter.provisioner.cwd)
+        return self._jupyter.folder
 
-    async def ask(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any] | None:
+    async def request(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any] | None:
         """Return the reply to a request of our own, None when the kernel ends meanwhile. Raises TimeoutError."""
-        return await self._hear(lambda channel: channel.ask(kind, content, seconds))
+        return await self._exchange(lambda channel: channel.request(kind, content, seconds))
 
     async def prove(self, code: str, seconds: float) -> bool:
         """Whether the kernel runs code that prints nothing and is not counted. Raises TimeoutError."""
-        return bool(await self._hear(lambda channel: channel.prove(code, seconds)))
+        return bool(await self._exchange(lambda channel: channel.prove(code, seconds)))
 
     async def restart(self) -> None:
         """Start a new process at once, without the last output of the old one. Raises as `ensure` does."""
@@ -181,22 +179,22 @@ class LiveKernel:
         kept = {name: value for name, value in self._jupyter.environment.items() if name not in changes}
         self._jupyter.environment = {**kept, **{name: value for name, value in changes.items() if value is not None}}
 
-    async def _hear(self, ask: Callable[[KernelChannel], Coroutine[Any, Any, _Answer]]) -> _Answer | None:
+    async def _exchange(self, send: Callable[[KernelChannel], Coroutine[Any, Any, _Reply]]) -> _Reply | None:
         if self.death is not None:
             return None
         await self.ensure()
         if self._channel is None:
             return None
-        asked = asyncio.ensure_future(ask(self._channel))
-        await asyncio.wait([asked])
+        exchange = asyncio.ensure_future(send(self._channel))
+        await asyncio.wait([exchange])
         # Cancelled when the channel is closed.
-        return None if asked.cancelled() else asked.result()
+        return None if exchange.cancelled() else exchange.result()
 
     def execute(self, code: str, env: dict[str, str]) -> str:
         """Send a request; return the message id that its outputs carry."""
         assert self._channel is not None
-        self._request = self._channel.execute(code, env)
-        return self._request
+        self._last_request = self._channel.execute(code, env)
+        return self._last_request
 
     def reply_input(self, text: str) -> None:
         """Reply to the input request of the running code."""
@@ -224,47 +222,44 @@ class LiveKernel:
         fields = stat_fields(self.pid)
         return fields is not None and fields[0] == b"D"
 
-    def end_burning(self, runs_nothing: bool) -> None:
+    def end_runaway(self, runs_nothing: bool) -> None:
         """Kill it when it `runs_nothing` and has used CPU time before each of the last calls of this."""
         if not runs_nothing or self._start.has_time or self.death is not None:
             self._idle_cpu.forget()
         elif self._idle_cpu.look(self.processes()):
             self.kill()
 
-    def _on_answer(self) -> None:
+    def _on_response(self) -> None:
         if self._jupyter.execution_state == "starting":
             self._jupyter.execution_state = "idle"
 
     def _close_channel(self) -> None:
         if self._channel is not None:
             self._channel.close()
-        if self._last_words is not None:
-            self._last_words.close()
-            self._last_words = None
+        if self._final_output is not None:
+            self._final_output.close()
+            self._final_output = None
         self._start.close()
 
     def _on_exit(self) -> None:
         self.death = reap(self.pid) or Death(-int(signal.SIGKILL))
-        process = self._jupyter.provisioner.process
-        if process is not None:
-            # The manager must not wait for a process that has been reaped.
-            process.returncode = self.death.returncode
+        self._jupyter.was_reaped(self.death.returncode)
         self._jupyter.execution_state = "dead"
         self.exited.set()
-        asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, self._after_exit, self._channel)
+        asyncio.get_running_loop().call_later(_FINAL_OUTPUT_SECONDS, self._after_exit, self._channel)
 
     def _after_exit(self, channel: KernelChannel | None) -> None:
         if channel is self._channel:
-            words = self._last_words.unheard(self._request) if self._last_words is not None else []
+            messages = self._final_output.unreceived(self._last_request) if self._final_output is not None else []
             self._close_channel()
-            for message in words:
+            for message in messages:
                 self._on_message("iopub", message)
             self.calm.set()
-            self._tell_exit()
+            self._notify_exit()
 
     def _on_iopub(self, message: Message) -> None:
-        if self._last_words is not None:
-            self._last_words.hear(message)
+        if self._final_output is not None:
+            self._final_output.mark_received(message)
         if message.kind == "status" and message.parent_kind == "execute_request":
             state = wire.text(message.content(), "execution_state")
             if state in ("busy", "idle"):

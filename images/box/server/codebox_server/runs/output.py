@@ -249,8 +249,7 @@ class Output:
 
 
 def _is_excessive(mime: dict[str, Any]) -> bool:
-    """Whether a bundle has more JSON than its reader accepts; counted without recursion, and only as far as necessary.
-    """
+    """Whether a bundle has more JSON than its reader accepts. Counts without recursion, as far as necessary."""
     if len(mime) > MIME_TYPES:
         return True
     values = 0

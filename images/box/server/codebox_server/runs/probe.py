@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from codebox_server.bounds import (
-    BREEDING_LOOK_SECONDS,
-    BREEDING_LOOKS,
-    BREEDING_MIN,
-    BREEDING_PAUSES,
-    BREEDING_PAUSES_FLEETING,
+    LEFTOVER_LOOK_SECONDS,
+    LEFTOVER_LOOKS,
+    LEFTOVER_MIN,
+    LEFTOVER_PAUSES,
+    LEFTOVER_PAUSES_FLEETING,
     SCAN_INLINE_ENTRIES,
     SWEEP_SECONDS,
     SWEEP_SECONDS_MAX,
@@ -109,9 +109,8 @@ class Probe:
         return cpu_ms(before.pids) - before.cpu_ms + before.descendants.cpu_ms()
 
     async def events(self, before: Counts, started: Descendants, cpu_spent: bool, died: bool) -> Events:
-        """Return what happened since. If a run has used up memory, processes or its CPU time, its leftovers are killed.
-        """
-        await self._await_brood(before, started)
+        """Return what happened since. Kills the leftovers of a run that used up memory, processes or its CPU time."""
+        await self._await_leftovers(before, started)
         now = self.counts()
         refused = rose(before.refused, now.refused)
         oom = self._cgroup.memory() if rose(before.oom_kills, now.oom_kills) else None
@@ -122,6 +121,7 @@ class Probe:
     async def measure(self, before: Reading, death: Death | None) -> dict[str, Any]:
         """Return fields of the `done` event. The peak of a kernel that died covers its whole life."""
         started = before.descendants
+        peak: int | None
         if death is None:
             cpu, peak = cpu_ms(before.pids) - before.cpu_ms, peak_bytes(before.pids)
         else:
@@ -146,20 +146,20 @@ class Probe:
         if self._cgroup.crowded():
             started.kill()
 
-    async def _await_brood(self, before: Counts, started: Descendants) -> None:
+    async def _await_leftovers(self, before: Counts, started: Descendants) -> None:
         """Wait while the leftovers of a run multiply, until the box refuses more."""
-        if len(started.running()) < BREEDING_MIN and not started.fleeting:
+        if len(started.running()) < LEFTOVER_MIN and not started.fleeting:
             return
         most, pauses = 0, 0
-        for _ in range(BREEDING_LOOKS):
+        for _ in range(LEFTOVER_LOOKS):
             count = len(started.running())
             pauses = 0 if count > most else pauses + 1
             most = max(most, count)
             # Other processes come and go too, such as those of a build in another run.
-            patience = BREEDING_PAUSES_FLEETING if started.fleeting else BREEDING_PAUSES
+            patience = LEFTOVER_PAUSES_FLEETING if started.fleeting else LEFTOVER_PAUSES
             if pauses >= patience or rose(before.refused, self.counts().refused):
                 return
-            await asyncio.sleep(BREEDING_LOOK_SECONDS)
+            await asyncio.sleep(LEFTOVER_LOOK_SECONDS)
 
     async def _is_crowded(self, started: Descendants) -> bool:
         """Whether the box stays crowded: killed processes need a moment to disappear, and an unseen one may have

@@ -40,7 +40,7 @@ class Cgroup:
         self._refusals = _first(root, _REFUSALS)
         self._pids = _first(root, _PIDS)
         self._most_pids = _first(root, _MOST_PIDS)
-        self._tasks = _UserTasks.limited() if self._pids is None else None
+        self._tasks = _UserTasks.limited() if _number(self._most_pids) is None else None
 
     def look(self) -> None:
         """Notice a full box where no counter does. To be called again and again."""
@@ -68,7 +68,7 @@ class Cgroup:
 
 
 class _UserTasks:
-    """The processes and threads of a box that shows no control groups, as with gVisor: its user has a limit of them.
+    """The processes and threads of a box whose control group has no limit of them, as with gVisor: its user has one.
 
     Nothing counts what the limit refuses, so each look at a box that is almost full stands for a refusal.
     """

@@ -53,7 +53,7 @@ def reap(pid: int) -> Death | None:
     return Death(os.waitstatus_to_exitcode(status), cpu_ms, usage.ru_maxrss * 1024)
 
 
-def watch_exit(pid: int, on_exit: Callable[[], None]) -> Callable[[], None]:
+def watch_exit(pid: int, on_exit: Callable[[], object]) -> Callable[[], None]:
     """Call `on_exit` once, in the event loop, when the process has ended. Returns a function that stops watching."""
     loop = asyncio.get_running_loop()
     try:
@@ -80,7 +80,7 @@ def watch_exit(pid: int, on_exit: Callable[[], None]) -> Callable[[], None]:
     return stop
 
 
-def _poll_exit(pid: int, on_exit: Callable[[], None]) -> Callable[[], None]:
+def _poll_exit(pid: int, on_exit: Callable[[], object]) -> Callable[[], None]:
     """The same where the host has no pidfd_open (old kernels, some sandboxes)."""
     loop = asyncio.get_running_loop()
     handle: asyncio.TimerHandle
@@ -102,8 +102,7 @@ def _ended(pid: int) -> bool:
 
 
 def read_small(path: str) -> bytes:
-    """Return the first 4 KiB of a file of the kernel. Raises OSError. It runs around every execution, so it is short.
-    """
+    """Return the first 4 KiB of a file of the kernel. Raises OSError. Used around every execution, so it is short."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(fd, 4096)

@@ -36,8 +36,7 @@ class Screen:
             self.start += surplus
 
     def lead_in(self, position: int) -> bytes:
-        """Return what a reader at a position needs first: the alternate screen, when its beginning is no longer kept.
-        """
+        """Return what a reader needs first: entering the alternate screen, when that is no longer kept."""
         return _ENTER if self.full_screen and self._entered_at < position else b""
 
     def read(self, position: int, limit: int) -> bytes:

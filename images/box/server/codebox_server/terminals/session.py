@@ -28,7 +28,7 @@ def members(session: int, terminal_id: str) -> list[int]:
 async def end_session(session: int, terminal_id: str) -> None:
     """Send SIGHUP, and kill what remains after 2 s. Waits until nothing is left, but only for some seconds."""
     begun = time.monotonic()
-    asked: set[int] = set()
+    hung_up: set[int] = set()
     while left := members(session, terminal_id):
         passed = time.monotonic() - begun
         if passed > _SESSION_END_SECONDS:
@@ -36,11 +36,11 @@ async def end_session(session: int, terminal_id: str) -> None:
         for pid in left:
             if passed >= KILL_AFTER_SECONDS:
                 _send(pid, signal.SIGKILL)
-            elif pid not in asked:
+            elif pid not in hung_up:
                 # A stopped process handles the signal once it continues.
                 _send(pid, signal.SIGHUP)
                 _send(pid, signal.SIGCONT)
-                asked.add(pid)
+                hung_up.add(pid)
         await asyncio.sleep(_POLL_SECONDS)
 
 

@@ -20,20 +20,30 @@ REFUSED = 3
 def _job(name: str) -> Callable[[dict[str, Any]], Any]:
     # Imported one by one: most jobs need little, and imports dominate the start of a process.
     if name == "archive":
-        from codebox_server.files.jobs.archive import archive as job
-    elif name == "extract":
-        from codebox_server.files.jobs.extract import extract as job
-    elif name == "fetch":
-        from codebox_server.files.jobs.fetch import fetch as job
-    elif name == "pack":
-        from codebox_server.files.jobs.pack import pack as job
-    elif name == "unpack":
-        from codebox_server.files.jobs.pack import unpack as job
-    elif name == "search":
-        from codebox_server.files.jobs.search import search as job
-    else:
-        raise SystemExit(f"unknown job {name}")
-    return job
+        from codebox_server.files.jobs.archive import archive
+
+        return archive
+    if name == "extract":
+        from codebox_server.files.jobs.extract import extract
+
+        return extract
+    if name == "fetch":
+        from codebox_server.files.jobs.fetch import fetch
+
+        return fetch
+    if name == "pack":
+        from codebox_server.files.jobs.pack import pack
+
+        return pack
+    if name == "unpack":
+        from codebox_server.files.jobs.pack import unpack
+
+        return unpack
+    if name == "search":
+        from codebox_server.files.jobs.search import search
+
+        return search
+    raise SystemExit(f"unknown job {name}")
 
 
 def main() -> None:

@@ -70,12 +70,13 @@ def _target(path: str) -> str | None:
 
 def _write_tar(root: str, out: IO[bytes]) -> None:
     # GNU's format has no limits on names and sizes, and keeps names that are not UTF-8 unchanged.
-    kind: dict[str, Any] = {"format": tarfile.GNU_FORMAT, "encoding": "utf-8", "errors": "surrogateescape"}
-    with tarfile.open(fileobj=out, mode="w|", bufsize=CHUNK_BYTES // 4, copybufsize=CHUNK_BYTES // 4, **kind) as tar:
+    options: dict[str, Any] = {"format": tarfile.GNU_FORMAT, "encoding": "utf-8", "errors": "surrogateescape"}
+    sizes: dict[str, Any] = {"bufsize": CHUNK_BYTES // 4, "copybufsize": CHUNK_BYTES // 4}
+    with tarfile.open(fileobj=out, mode="w|", **sizes, **options) as tar:
         for entry in walk(root):
             _add_to_tar(tar, entry)
             # tarfile keeps members for reading the archive back, which nobody does here.
-            tar.members.clear()
+            tar.members.clear()  # type: ignore[attr-defined]
 
 
 def _add_to_tar(tar: tarfile.TarFile, entry: Entry) -> None:
@@ -93,7 +94,7 @@ def _add_to_tar(tar: tarfile.TarFile, entry: Entry) -> None:
     elif (file := _open(entry.path)) is not None:
         with file:
             info.size = os.fstat(file.fileno()).st_size
-            tar.addfile(info, Exactly(file, info.size))  # type: ignore[arg-type]
+            tar.addfile(info, Exactly(file, info.size))
 
 
 def _write_zip(root: str, out: IO[bytes]) -> None:

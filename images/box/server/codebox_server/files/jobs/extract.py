@@ -10,13 +10,20 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from lzma import LZMAError
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 from codebox_server.bounds import CHUNK_BYTES, EXTRACT_ENTRIES, NAME_BYTES, PATH_BYTES
 from codebox_server.errors import BoxError
 from codebox_server.files.jobs.merge import merge
 
-_TAR_MODES = {None: "r:*", "tar": "r:", "tar.gz": "r:gz", "tar.bz2": "r:bz2", "tar.xz": "r:xz"}
+_TarMode = Literal["r:*", "r:", "r:gz", "r:bz2", "r:xz"]
+_TAR_MODES: dict[str | None, _TarMode] = {
+    None: "r:*",
+    "tar": "r:",
+    "tar.gz": "r:gz",
+    "tar.bz2": "r:bz2",
+    "tar.xz": "r:xz",
+}
 # The libraries trust most fields of an archive, so a broken one may raise any of these.
 _BROKEN = (
     tarfile.TarError,
@@ -81,26 +88,25 @@ def _members(path: str, kind: str | None) -> Iterator[Member]:
             yield from _tar_members(file, _TAR_MODES[kind])
 
 
-def _tar_members(file: IO[bytes], mode: str) -> Iterator[Member]:
-    with tarfile.open(fileobj=file, mode=mode, errors="surrogateescape") as tar:  # type: ignore[call-overload]
+def _tar_members(file: IO[bytes], mode: _TarMode) -> Iterator[Member]:
+    with tarfile.open(fileobj=file, mode=mode, errors="surrogateescape") as tar:
         for info in _headers(tar):
             # Links are created by path, so no list of earlier entries is needed.
-            tar.members.clear()
+            tar.members.clear()  # type: ignore[attr-defined]
             kind = _tar_kind(info)
             content = tar.extractfile(info) if kind == "file" else None
             yield Member(info.name, kind, info.mode, info.mtime, info.linkname, content)
         # Only the end of the compressed data proves that it is complete.
-        while tar.fileobj.read(CHUNK_BYTES // 4):  # type: ignore[union-attr]
+        while tar.fileobj.read(CHUNK_BYTES // 4):
             pass
 
 
 def _headers(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield all entries up to the end mark. `TarFile.next` mistakes a broken header for the end; this raises instead.
-    """
+    """Yield all entries. Raises on a broken header, which `TarFile.next` mistakes for the end."""
     info = tar.next()
     while info is not None:
         yield info
-        tar.fileobj.seek(tar.offset)  # type: ignore[union-attr]
+        tar.fileobj.seek(tar.offset)
         try:
             info = tar.tarinfo.fromtarfile(tar)
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
@@ -157,7 +163,7 @@ class _Extraction:
             if member.kind == "directory":
                 os.chmod(target, (member.mode & 0o777) | 0o700)
             elif member.kind == "file" and member.content is not None:
-                self._write(target, member)
+                self._write(target, member, member.content)
             elif member.kind == "hardlink":
                 os.link(os.path.join(self._root, *_segments(member, member.link)), target, follow_symlinks=False)
             elif member.kind == "symlink":
@@ -180,12 +186,12 @@ class _Extraction:
             if os.path.isabs(member.link) or not (real == root or real.startswith(root + "/")):
                 raise _refusal(member, "is a link that leads out of the target")
 
-    def _write(self, target: str, member: Member) -> None:
+    def _write(self, target: str, member: Member, content: IO[bytes]) -> None:
         if os.path.isfile(target):
             # Of two entries with the same path the later one wins, as in every other program.
             os.unlink(target)
         with open(target, "xb", buffering=0) as file:
-            while chunk := member.content.read(CHUNK_BYTES // 4):  # type: ignore[union-attr]
+            while chunk := content.read(CHUNK_BYTES // 4):
                 self.bytes += len(chunk)
                 view = memoryview(chunk)
                 while view:

@@ -7,7 +7,7 @@ import os
 import socket
 import urllib.error
 import urllib.request
-from email.message import Message
+from http.client import HTTPMessage
 from typing import IO, Any
 from urllib.parse import urlsplit
 
@@ -22,7 +22,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
     max_repeats = 2
 
     def redirect_request(
-        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> urllib.request.Request | None:
         if urlsplit(newurl).scheme not in ("http", "https"):
             raise _refusal("it redirects to an address that is neither http nor https")

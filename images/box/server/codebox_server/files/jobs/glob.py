@@ -114,8 +114,7 @@ class Glob:
 
 
 def compile_glob(pattern: str, case_sensitive: bool) -> Glob:
-    """Compile a glob that matches a whole path. Without `/` it matches the name alone, in any folder. Raises re.error.
-    """
+    """Compile a glob for whole paths; without `/` it matches the name alone, in any folder. Raises re.error."""
     return Glob(pattern if "/" in pattern else f"**/{pattern}", case_sensitive)
 
 

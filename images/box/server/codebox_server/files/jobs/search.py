@@ -23,7 +23,7 @@ from codebox_server.bounds import (
     SEARCH_SECONDS,
 )
 from codebox_server.errors import BoxError
-from codebox_server.files.entry import kind, named
+from codebox_server.files.entry import kind, path_fields
 from codebox_server.files.jobs.glob import Glob, compile_glob
 from codebox_server.files.jobs.lines import Hit, find_with_python, find_with_ripgrep
 from codebox_server.files.jobs.walk import Entry, walk
@@ -40,7 +40,7 @@ def search(fields: dict[str, Any]) -> dict[str, Any]:
     entries = _entries(fields, after, page)
     if fields.get("content") is None:
         for entry in entries:
-            if not page.add({**named(entry.name), "type": kind(entry.status.st_mode)}, entry.name, 0):
+            if not page.add({**path_fields(entry.name), "type": kind(entry.status.st_mode)}, entry.name, 0):
                 return page.result()
         page.passed()
     else:
@@ -71,7 +71,7 @@ class _Page:
         self._last = (path, line)
         return True
 
-    def looks_at(self, path: str) -> bool:
+    def begin(self, path: str) -> bool:
         """Called for each entry before it is examined; returns False when the page has taken too long and ends before
         this one.
         """
@@ -109,7 +109,7 @@ def _entries(fields: dict[str, Any], after: Position | None, page: _Page) -> Ite
             shown.split("/") < after[0] or (shown.split("/") == after[0] and after[1] in (0, 1 << 60))
         ):
             continue
-        if not page.looks_at(shown):
+        if not page.begin(shown):
             return
         if glob is not None and not glob.fullmatch(entry.name):
             continue
@@ -131,7 +131,7 @@ def _search_content(fields: dict[str, Any], entries: Iterator[Entry], after: Pos
             name = names[path]
             if after is not None and name.split("/") == after[0] and hit.line <= after[1]:
                 continue
-            if not page.add({**named(name), **hit._asdict()}, name, hit.line):
+            if not page.add({**path_fields(name), **hit._asdict()}, name, hit.line):
                 return
         page.passed()
     page.passed()
@@ -149,8 +149,8 @@ def _finder(pattern: str, case_sensitive: bool) -> Callable[[list[str]], Iterato
     trial = [ripgrep, "--no-config", case, "--quiet", f"--regexp={pattern}", "--", os.devnull]
     tried = subprocess.run(trial, capture_output=True, check=False)
     if tried.returncode not in (0, 1):
-        said = tried.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1].removeprefix("error: ")
-        raise BoxError("invalid_request", f"not a regular expression: {said}"[:300], "/query/content")
+        reason = tried.stderr.decode(errors="replace").strip().rsplit("\n", 1)[-1].removeprefix("error: ")
+        raise BoxError("invalid_request", f"not a regular expression: {reason}"[:300], "/query/content")
     return lambda paths: find_with_ripgrep([ripgrep, case, f"--regexp={pattern}"], paths, SEARCH_LINES_PER_FILE)
 
 

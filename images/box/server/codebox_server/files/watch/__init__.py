@@ -1,2 +1,1 @@
-"""Changes of the working folder as a numbered stream: notifications say where to look, and a scan finds what changed.
-"""
+"""Changes of the working folder as a numbered stream: notifications name folders, and a scan finds what changed."""

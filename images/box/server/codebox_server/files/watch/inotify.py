@@ -63,8 +63,7 @@ class Inotify:
 
 
 def open_inotify(trial_folder: str) -> Inotify | None:
-    """Return a queue that works; None where there is none: some sandboxes accept the calls but send no notifications.
-    """
+    """Return a queue; None where inotify does not work: some sandboxes accept the calls but send nothing."""
     try:
         queue = Inotify()
     except OSError:

@@ -56,7 +56,7 @@ class Difference:
     def __init__(self) -> None:
         self.missing: dict[str, Missing] = {}
         self._by_inode: dict[int, str] = {}
-        self.came: dict[str, Mark] = {}
+        self.appeared: dict[str, Mark] = {}
         self.written: set[str] = set()
         self.renames: list[tuple[str, str]] = []
 
@@ -171,7 +171,7 @@ class Tree:
                 self._names -= 1
                 difference.miss(path, Missing(old, folder.folders.pop(name, None), (folder, name) in moved))
             if new is not None and self._remember(folder, name, new):
-                difference.came[path] = new
+                difference.appeared[path] = new
 
     def _miss_moved(self, folder: Folder, moved: set[tuple[Folder, str]], difference: Difference) -> None:
         """Entries that left a folder before it disappeared itself may be found where they went."""
@@ -190,7 +190,7 @@ class Tree:
 
     def _place_folders(self, difference: Difference) -> None:
         """Place each new folder: as one that was elsewhere before, or as one whose contents are new too."""
-        for path, mark in list(difference.came.items()):
+        for path, mark in list(difference.appeared.items()):
             if mark.is_folder:
                 self._place(path, mark, difference)
 
@@ -204,7 +204,7 @@ class Tree:
             self._adopt(Folder(parent, name, mark.inode), difference)
             return
         folder = difference.missing.pop(source).folder
-        del difference.came[path]
+        del difference.appeared[path]
         difference.renames.append((source, path))
         if folder is not None:
             folder.parent, folder.name = parent, name
@@ -225,7 +225,7 @@ class Tree:
             if mark is None or not self._remember(folder, name, mark):
                 continue
             inside = folder.join(name)
-            difference.came[inside] = mark
+            difference.appeared[inside] = mark
             if mark.is_folder:
                 self._place(inside, mark, difference)
 
@@ -243,7 +243,8 @@ class Tree:
     def _drop(self, folder: Folder) -> None:
         self._folders -= 1
         self._names -= len(folder.marks)
-        if folder.watch is not None and self._inotify is not None and self._by_watch.pop(folder.watch, None):
+        if self._inotify is not None and folder.watch in self._by_watch:
+            del self._by_watch[folder.watch]
             self._inotify.remove(folder.watch)
         for inside in folder.folders.values():
             self._drop(inside)

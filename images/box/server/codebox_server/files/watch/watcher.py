@@ -112,29 +112,31 @@ class Watcher:
 
     def _report(self, tree: Tree, difference: Difference) -> list[Change]:
         """Return renames before the changes that depend on them, then removed, new and written entries."""
-        missing, came = difference.missing, difference.came
+        missing, appeared = difference.missing, difference.appeared
         renames = list(difference.renames)
-        for path, mark in list(came.items()):
+        for path, mark in list(appeared.items()):
             source = None if mark.is_folder else difference.find_source(mark, self._inotify is None)
             if source is not None and source != path:
-                del missing[source], came[path]
+                del missing[source], appeared[path]
                 # The rename implies that an entry at the target was replaced.
                 missing.pop(path, None)
                 renames.append((source, path))
-        written = difference.written | {path for path in came if path in missing and not missing[path].mark.is_folder}
+        written = difference.written | {
+            path for path in appeared if path in missing and not missing[path].mark.is_folder
+        }
         changes: list[Change] = []
         for source, path in renames:
-            changes += [self._change("create", above) for above in _parents(path) if came.pop(above, None)]
+            changes += [self._change("create", above) for above in _parents(path) if appeared.pop(above, None)]
             changes.append(self._change("rename", path, source))
         for path, item in reversed(missing.items()):
-            if path in written and path in came and not came[path].is_folder:
-                del came[path]
+            if path in written and path in appeared and not appeared[path].is_folder:
+                del appeared[path]
                 continue
             written.discard(path)
             if item.folder is not None:
                 changes += [Change("remove", inside) for inside in tree.below(item.folder, path)]
             changes.append(Change("remove", path))
-        changes += [self._change("create", path) for path in came]
+        changes += [self._change("create", path) for path in appeared]
         changes += [self._change("write", path) for path in sorted(written)]
         return changes
 
@@ -149,10 +151,10 @@ class Watcher:
     @staticmethod
     async def _readable(inotify: Inotify) -> None:
         loop = asyncio.get_running_loop()
-        ready: asyncio.Future[None] = loop.create_future()
-        loop.add_reader(inotify.fd, lambda: ready.done() or ready.set_result(None))
+        readable = asyncio.Event()
+        loop.add_reader(inotify.fd, readable.set)
         try:
-            await ready
+            await readable.wait()
         finally:
             loop.remove_reader(inotify.fd)
 

@@ -1,5 +1,5 @@
-# What the Bash kernel defines in its shell before the first cell. Descriptor 20 brings environment and code of a
-# cell as NUL-terminated texts, descriptor 21 takes the exit status of each cell, descriptor 22 what variables there are.
+# Sourced by the shell of the Bash kernel before the first cell. It reads the environment and code of cells as NUL-terminated
+# strings from descriptor 20, and writes the exit status of each cell to descriptor 21 and variables to descriptor 22.
 set +H +o history +m
 unset HISTFILE
 PS1= PS2= PS4='+ '
@@ -7,7 +7,7 @@ __codebox_last=0
 __codebox_names=() __codebox_values=() __codebox_code= __codebox_cell=0
 
 exit() {
-    # An interactive shell would announce its end on stderr.
+    # An interactive shell would print `exit` on stderr.
     builtin exit "$@" 2>/dev/null
 }
 
@@ -20,7 +20,7 @@ __codebox_begin() {
         IFS= builtin read -r -d '' -u 20 name
         IFS= builtin read -r -d '' -u 20 value
         __codebox_names+=("$name")
-        # A leading mark distinguishes a variable that was set from one that was not.
+        # A leading `=` marks a variable that was set.
         __codebox_values+=("${!name+=}${!name-}")
         builtin export "$name=$value"
     done
@@ -42,14 +42,14 @@ __codebox_end() {
     builtin printf '%s %s\n' "$__codebox_cell" "$__codebox_last" >&21
 }
 
-# Changes the environment permanently. A leading mark distinguishes a variable that has a value from one to remove.
+# Changes the environment permanently. Values have a leading `=`; an empty text removes the variable.
 __codebox_change() {
     builtin local __codebox_count __codebox_name __codebox_value
     IFS= builtin read -r -d '' -u 20 __codebox_count
     while ((__codebox_count-- > 0)); do
         IFS= builtin read -r -d '' -u 20 __codebox_name
         IFS= builtin read -r -d '' -u 20 __codebox_value
-        # Not a variable of the user's, as those that were there at the start.
+        # Like the initial variables, it is not listed as a variable of the user.
         __codebox_initial+=$__codebox_name$'\n'
         if [[ -n $__codebox_value ]]; then
             builtin export "$__codebox_name=${__codebox_value#=}"
@@ -61,8 +61,8 @@ __codebox_change() {
     return "$__codebox_last"
 }
 
-# Writes name, attributes, length and the beginning of the value of each variable that came after the start, each ended
-# by NUL, and one NUL at the end. In a process of its own: nothing of the shell changes.
+# Writes name, attributes, length and the start of the value of each variable that was defined since the start, each terminated
+# by NUL, and one NUL at the end. It runs in a subshell, so that the shell does not change.
 __codebox_variables() {
     (
         set +eux

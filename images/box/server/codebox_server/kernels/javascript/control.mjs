@@ -9,7 +9,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 const GRACE_MS = 20;
 const BUSY_TICKS = 5;
 const BLOCKED_MS = 1000;
-const { hears, handled } = workerData;
+const { inputFd, handled } = workerData;
 
 const session = new Session();
 session.connectToMainThread();
@@ -40,7 +40,7 @@ const interrupt = (message) => {
   }, GRACE_MS);
 };
 
-const lines = createInterface({ input: new Socket({ fd: hears, readable: true, writable: false }) });
+const lines = createInterface({ input: new Socket({ fd: inputFd, readable: true, writable: false }) });
 lines.on('line', (line) => {
   const message = JSON.parse(line);
   if (message.interrupt === undefined) parentPort.postMessage(message);

@@ -11,7 +11,7 @@ const isBundle = (value) => {
 
 const encode = (data) => (typeof data === 'string' ? data : Buffer.from(data).toString('base64'));
 
-/** MIME types to data: the value's own representation, otherwise what Node would print. */
+/** Returns data by MIME type: the value's own representation, otherwise its text as Node prints it. */
 export const bundleOf = async (value) => {
   if (value !== null && typeof value === 'object' && typeof value[SHOW] === 'function') return await value[SHOW]();
   return { 'text/plain': util.inspect(value, { colors: false }) };

@@ -12,7 +12,7 @@ import { bundleOf, createDisplay } from './display.mjs';
 import { rewriteImports } from './imports.mjs';
 import { createInspection } from './variables.mjs';
 
-const [hears, says] = process.argv.slice(2, 4).map(Number);
+const [inputFd, outputFd] = process.argv.slice(2, 4).map(Number);
 process.argv.length = 1;
 const handled = new Int32Array(new SharedArrayBuffer(4));
 const session = new inspector.Session();
@@ -22,12 +22,12 @@ let running = null;
 /** The number of the cell that asynchronous output comes from. */
 const cells = new AsyncLocalStorage();
 
-/** Encodes a message for the kernel. Throws when it cannot be JSON. */
+/** Encodes a message for the kernel. Throws if it cannot be represented as JSON. */
 const lineOf = (message) => Buffer.from(`${JSON.stringify(message)}\n`);
 
-/** Blocks while the kernel is behind. */
+/** Writes a line to the kernel; blocks while the kernel is behind. */
 const write = (line) => {
-  for (let at = 0; at < line.length; ) at += fs.writeSync(says, line, at);
+  for (let at = 0; at < line.length; ) at += fs.writeSync(outputFd, line, at);
 };
 
 const send = (message) => write(lineOf(message));
@@ -71,7 +71,7 @@ const defineGlobals = () => {
   }
 };
 
-/** A display that is still pending belongs to its cell. */
+/** Makes the running cell wait for a pending display. */
 const track = (promise) => {
   const cell = running;
   if (cell) cell.pending.push(promise);
@@ -85,7 +85,7 @@ Object.defineProperty(globalThis, Symbol.for('codebox.take'), {
   enumerable: false,
 });
 
-/** Returns the value behind a reply of the inspector. */
+/** Returns the value that an inspector reply refers to. */
 const revive = (remote) => {
   if (remote.objectId) {
     const functionDeclaration = 'function () { "use strict"; globalThis[Symbol.for("codebox.take")](this) }';
@@ -118,7 +118,7 @@ const describe = (thrown, details) => {
   return { name: String(thrown.name), value: String(thrown.message), traceback: lines };
 };
 
-/** The same for an error that may throw while it is described. */
+/** Like `describe`, for values whose own code may throw while they are described. */
 const describeAnyhow = (thrown) => {
   try {
     return describe(thrown);
@@ -204,12 +204,12 @@ for (const event of ['uncaughtException', 'unhandledRejection']) {
   process.on(event, (error) => process.stderr.write(`Uncaught ${describeAnyhow(error).traceback.join('\n')}\n`));
 }
 
-// An interrupt is sent to the whole process group, so that a child that a cell waits for ends; this process stays.
+// An interrupt is sent to the whole process group to end a child that a cell waits for; this process ignores the signal.
 process.on('SIGINT', () => {});
 
 defineGlobals();
 const variables = createInspection(session);
-const control = new Worker(new URL('./control.mjs', import.meta.url), { workerData: { hears, handled } });
+const control = new Worker(new URL('./control.mjs', import.meta.url), { workerData: { inputFd, handled } });
 control.on('message', (message) => {
   if (message.variables) return send({ variables: variables() });
   if (message.environment) return changeEnvironment(message.environment);

@@ -10,7 +10,7 @@ const EXPORT_LIST = /export\s*\{[^}]*\}\s*;?/y;
 const BEFORE_REGEX =
   /(?:^|[([{},;=:!&|?+\-*%~^<>]|\b(?:return|typeof|case|in|of|do|else|void|delete|throw|await|yield))$/;
 
-/** The position after a string or template that starts at `at`. Template expressions are skipped as a whole. */
+/** Returns the position after the string or template that starts at `at`, with its expressions. */
 const skipString = (code, at) => {
   const quote = code[at];
   let index = at + 1;
@@ -38,7 +38,7 @@ const skipHole = (code, at) => {
   return index;
 };
 
-/** The position after a comment that starts at `at`, or `at`. */
+/** Returns the position after the comment that starts at `at`, or `at` if there is none. */
 const skipBlank = (code, at) => {
   if (code.startsWith('//', at)) {
     const end = code.indexOf('\n', at);
@@ -86,7 +86,7 @@ const match = (expression, code, at) => {
   return expression.exec(code);
 };
 
-/** The replacement for the word at `at`, as [text, end]; null when it stays. */
+/** Returns the replacement for the word at `at` as [text, end]; null if it stays unchanged. */
 const replaceWord = (code, at, word, depth, before) => {
   if (before.endsWith('.') && !before.endsWith('...')) return null;
   if (word === 'import') {

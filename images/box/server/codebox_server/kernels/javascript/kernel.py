@@ -52,21 +52,21 @@ class JavaScriptKernel(ChildKernel):
 
     def start_child(self) -> subprocess.Popen[bytes]:
         """Start Node with one descriptor to read from and one to write to."""
-        hears, self._tell = os.pipe()
-        heard, says = os.pipe()
+        host_input, self._input = os.pipe()
+        output, host_output = os.pipe()
         self._cell = 0
         self._rest = bytearray()
         child = subprocess.Popen(
-            [node_executable(), *_FLAGS, _HOST, str(hears), str(says)],
+            [node_executable(), *_FLAGS, _HOST, str(host_input), str(host_output)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=(hears, says),
+            pass_fds=(host_input, host_output),
         )
-        os.close(hears)
-        os.close(says)
+        os.close(host_input)
+        os.close(host_output)
         assert child.stdout and child.stderr
-        self.watch(heard, self._on_data)
+        self.watch(output, self._on_data)
         for name, pipe in (("stdout", child.stdout), ("stderr", child.stderr)):
             self.watch_stream(os.dup(pipe.fileno()), name, _DEBUGGER_NOTICE)
             pipe.close()
@@ -82,11 +82,11 @@ class JavaScriptKernel(ChildKernel):
     async def _send(self, message: dict[str, Any]) -> None:
         data = json.dumps(message).encode() + b"\n"
         # A long text has to wait until Node reads it.
-        await asyncio.to_thread(write_all, self._tell, data) if len(data) > 32_768 else write_all(self._tell, data)
+        await asyncio.to_thread(write_all, self._input, data) if len(data) > 32_768 else write_all(self._input, data)
 
     def interrupt_child(self) -> None:
         """Notify the watching thread in Node, and interrupt children that the cell waits for."""
-        write_all(self._tell, json.dumps({"interrupt": self._cell}).encode() + b"\n")
+        write_all(self._input, json.dumps({"interrupt": self._cell}).encode() + b"\n")
         os.killpg(os.getpgid(0), signal.SIGINT)
 
     async def send_changes(self, changes: Changes) -> None:
@@ -95,11 +95,11 @@ class JavaScriptKernel(ChildKernel):
 
     def request_variables(self) -> None:
         """Request the variables; the main thread of Node replies when nothing keeps it busy."""
-        write_all(self._tell, b'{"variables":true}\n')
+        write_all(self._input, b'{"variables":true}\n')
 
     def close_child(self) -> None:
         """Close our end of its input."""
-        os.close(self._tell)
+        os.close(self._input)
 
     def _on_data(self, data: bytes) -> None:
         self._rest += data

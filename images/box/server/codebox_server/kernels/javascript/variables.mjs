@@ -6,11 +6,11 @@ const nameLength = 256;
 const maxVariables = 1000;
 const identifier = /^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u;
 
-/** Creates a function that lists `{name, type, preview, length?}` of the global variables defined since. */
+/** Returns a function that lists `{name, type, preview, length?}` of the global variables defined after this call. */
 export const createInspection = (session) => {
   const initial = new Set(Object.getOwnPropertyNames(globalThis));
 
-  const ask = (method, parameters) => {
+  const call = (method, parameters) => {
     let reply;
     session.post(method, { objectGroup: 'variables', silent: true, ...parameters }, (error, result) => {
       reply = error ? undefined : result;
@@ -18,7 +18,7 @@ export const createInspection = (session) => {
     return reply;
   };
   const evaluate = (expression) => {
-    const reply = ask('Runtime.evaluate', { expression, generatePreview: true, throwOnSideEffect: true });
+    const reply = call('Runtime.evaluate', { expression, generatePreview: true, throwOnSideEffect: true });
     return reply?.exceptionDetails ? undefined : reply?.result;
   };
 
@@ -33,7 +33,7 @@ export const createInspection = (session) => {
   };
 
   return () => {
-    const lexical = ask('Runtime.globalLexicalScopeNames', {})?.names ?? [];
+    const lexical = call('Runtime.globalLexicalScopeNames', {})?.names ?? [];
     const global = Object.getOwnPropertyNames(globalThis).filter((name) => !initial.has(name));
     const names = [...new Set([...lexical, ...global])].filter(
       (name) => name.length <= nameLength && identifier.test(name),

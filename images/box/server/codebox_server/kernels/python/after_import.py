@@ -16,7 +16,7 @@ def after_import(name: str, act: Action) -> None:
     """Call `act(module)` once, without importing the module. Exceptions of `act` do not reach the importer."""
     module = sys.modules.get(name)
     if module is None:
-        sys.meta_path.insert(0, _Watcher(name, act))  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Watcher(name, act))
     else:
         _attempt(act, module)
 
@@ -32,7 +32,7 @@ class _Watcher:
         """Return the module's own spec, with the action after its execution; None for every other module."""
         if name != self._name:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = find_spec(name)
         if spec is None or spec.loader is None:
             return spec

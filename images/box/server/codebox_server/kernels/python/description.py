@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import sys
 import types
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeGuard
 
 # Limits: characters of a preview, entries of a collection in it, and dimensions of a shape.
 _PREVIEW = 500
@@ -15,6 +16,7 @@ _NAME = 256
 _COUNT = 1 << 53
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+_BRACKETS: dict[type, str] = {list: "[]", tuple: "()", frozenset: "()"}
 
 
 def variable_names(namespace: dict[str, Any], hidden: dict[str, Any]) -> list[str]:
@@ -38,8 +40,7 @@ def type_name(value: Any) -> str:
 
 
 def describe(value: Any) -> dict[str, Any]:
-    """Return `preview`, and `shape`, `length` and `sizeBytes` if available. Runs code of the value; may never return.
-    """
+    """Return `{preview, shape?, length?, sizeBytes?}`. Runs code of the value, so it may never return."""
     details = {"shape": _shape(value), "length": _length(value), "sizeBytes": _size(value)}
     return {"preview": preview(value), **{name: fact for name, fact in details.items() if fact is not None}}
 
@@ -82,7 +83,7 @@ def _show(value: Any, depth: int) -> str:
 
 def _show_collection(value: Any, depth: int) -> str:
     kind = type(value)
-    brackets = {list: "[]", tuple: "()", frozenset: "()"}.get(kind, "{}")
+    brackets = _BRACKETS.get(kind, "{}")
     if depth > 2:
         return f"{brackets[0]}…{brackets[1]}"
     if kind is dict:
@@ -107,35 +108,35 @@ def _shape(value: Any) -> list[int] | None:
     shape = _attempt(lambda: value.shape)
     if type(shape) is not tuple or len(shape) > _DIMENSIONS or not all(_is_count(size) for size in shape):
         return None
-    return [int(size) for size in shape]
+    return list(shape)
 
 
 def _length(value: Any) -> int | None:
     length = _attempt(lambda: len(value)) if hasattr(type(value), "__len__") else None
-    return int(length) if _is_count(length) else None
+    return length if _is_count(length) else None
 
 
 def _size(value: Any) -> int | None:
     """Return the size of the value itself, without what it refers to; of a table or an array with its data."""
-    asks = (
+    reads = (
         lambda: value.nbytes,
         lambda: int(value.memory_usage(index=True).sum()),
         lambda: sys.getsizeof(value),
     )
-    for ask in asks:
-        size = _attempt(ask)
+    for read in reads:
+        size = _attempt(read)
         if _is_count(size):
-            return int(size)
+            return size
     return None
 
 
-def _is_count(number: Any) -> bool:
+def _is_count(number: Any) -> TypeGuard[int]:
     return type(number) is int and 0 <= number < _COUNT
 
 
-def _attempt(ask: Any) -> Any:
+def _attempt(read: Callable[[], Any]) -> Any:
     try:
-        return ask()
+        return read()
     except Exception:
         # The value has no size; the attribute may be anything, or its code fails.
         return None

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import Any
 
-from IPython.core.interactiveshell import InteractiveShell
+from ipykernel.zmqshell import ZMQInteractiveShell
 
 from codebox_server.kernels.python.charts.formatter import install as install_charts
 from codebox_server.kernels.python.origins import install as install_origins
@@ -15,7 +15,7 @@ from codebox_server.kernels.python.user_site import create_refresh
 from codebox_server.kernels.python.vega import install as install_vega
 
 
-def load(shell: InteractiveShell | None) -> None:
+def load(shell: ZMQInteractiveShell | None) -> None:
     """Hook into the shell; does nothing for kernels without one."""
     if shell is None:
         return

@@ -9,7 +9,6 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 from codebox_server.kernels.python.description import describe, type_name, unknown
@@ -24,8 +23,7 @@ _LINE_BYTES = 64 * 1024
 
 
 async def inspect(values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return name, type and description of each. If the code of a value fails, hangs or needs too much, only its type.
-    """
+    """Return name, type and description of each value; only its type when its code fails, hangs or needs too much."""
     found: dict[str, dict[str, Any]] = {}
     left = dict(values)
     deadline = time.monotonic() + _TOTAL_SECONDS
@@ -96,7 +94,7 @@ def _run_copy(values: dict[str, Any], writing: int) -> None:
     try:
         _be_quiet(writing)
         for name, value in values.items():
-            facts = _guard(lambda value=value: describe(value), value)
+            facts = _facts_of(value)
             data = json.dumps([name, facts]).encode() + b"\n"
             while data:
                 data = data[os.write(writing, data) :]
@@ -104,9 +102,9 @@ def _run_copy(values: dict[str, Any], writing: int) -> None:
         os._exit(0)
 
 
-def _guard(ask: Callable[[], dict[str, Any]], value: Any) -> dict[str, Any]:
+def _facts_of(value: Any) -> dict[str, Any]:
     try:
-        return ask()
+        return describe(value)
     except BaseException:
         # Whatever the code of the value raises, even an exit, only costs its preview.
         return {"preview": unknown(value)}

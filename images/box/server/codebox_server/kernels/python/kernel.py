@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
+from ipykernel.zmqshell import ZMQInteractiveShell
 
 from codebox_server.kernels.environment import EnvironmentMixin
 from codebox_server.kernels.outstream import note_begin
@@ -34,6 +35,7 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
     """IPython."""
 
     _supports_kernel_subshells = False
+    shell: ZMQInteractiveShell
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

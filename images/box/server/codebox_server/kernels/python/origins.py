@@ -8,13 +8,13 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from IPython.core.interactiveshell import InteractiveShell
+from ipykernel.zmqshell import ZMQInteractiveShell
 
 
-def install(shell: InteractiveShell) -> None:
+def install(shell: ZMQInteractiveShell) -> None:
     """Pass the request of a run on to its threads, and to pool threads that work for it."""
     kernel = shell.kernel
-    writers = (shell.displayhook, shell.display_pub, kernel._stdout, kernel._stderr)
+    writers: tuple[Any, ...] = (shell.displayhook, shell.display_pub, kernel._stdout, kernel._stderr)
     variables = (kernel._shell_parent, kernel._shell_parent_ident, *(writer._parent_header for writer in writers))
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
@@ -41,5 +41,5 @@ def install(shell: InteractiveShell) -> None:
     ) -> Future[Any]:
         return submit(pool, belonging(call), *args, **kwargs)
 
-    threading.Thread.start = start_belonging  # type: ignore[method-assign]
-    ThreadPoolExecutor.submit = submit_belonging  # type: ignore[method-assign]
+    threading.Thread.start = start_belonging  # type: ignore[assignment, method-assign]
+    ThreadPoolExecutor.submit = submit_belonging  # type: ignore[assignment, method-assign]

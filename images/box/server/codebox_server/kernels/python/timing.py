@@ -37,7 +37,7 @@ def install(shell: InteractiveShell) -> None:
         if isinstance(last, ast.Expr):
             parts.append((ast.Expression(last.value), "eval"))
         with shell.compile.extra_flags(ast.PyCF_ALLOW_TOP_LEVEL_AWAIT):
-            codes = [shell.compile(part, "<timed await>", mode) for part, mode in parts]
+            codes = [shell.compile(part, "<timed await>", mode) for part, mode in parts]  # type: ignore[arg-type]
         value = None
         (user, system), since = clock2(), time.perf_counter()
         try:
@@ -56,7 +56,7 @@ def install(shell: InteractiveShell) -> None:
             print(f"CPU times: {', '.join(times)}\nWall time: {_format_time(wall)}")
         return None if DisplayHook.semicolon_at_end_of_expression(code) else value
 
-    shell.time_await = time_await
+    shell.time_await = time_await  # type: ignore[attr-defined]
     shell.input_transformers_post.append(await_timed)
 
 

@@ -82,9 +82,9 @@ class AxesReader:
             owners.update({id(patch): container for patch in container.patches})
             if container.errorbar is not None:
                 self._take_errors(container.errorbar)
-        for container in self._errors:
-            if id(container) not in self._taken:
-                owners.update({id(part): container for part in errorbars.parts(container)})
+        for errors in self._errors:
+            if id(errors) not in self._taken:
+                owners.update({id(part): errors for part in errorbars.parts(errors)})
         found: list[Series] = []
         for artist in self._axes.get_children():
             if id(artist) in self._taken or not self._is_data(artist):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.category as mcategory
 import matplotlib.dates as mdates
@@ -66,8 +66,7 @@ class AxisReader:
             self.kind = "category"
 
     def split(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Split positions into the nearest category and the distance from it; on other axes the position itself and 0.
-        """
+        """Split positions into the nearest category and the distance from it; on other axes the distance is 0."""
         if self.kind != "category" or not self.labels or len(places) == 0:
             return places, np.zeros(len(places))
         near = _nearest(np.array(sorted(self.labels)), places)
@@ -123,7 +122,7 @@ def _rfc3339(times: np.ndarray) -> list[str | None]:
     micros = times.astype("datetime64[us]")
     fine = ~np.isnat(micros) & (micros >= _DATE_MIN) & (micros <= _DATE_MAX)
     parts = micros[fine].view(np.int64)
-    unit = "s" if not (parts % 1_000_000).any() else "ms" if not (parts % 1000).any() else "us"
+    unit: Literal["s", "ms", "us"] = "us" if (parts % 1000).any() else "ms" if (parts % 1_000_000).any() else "s"
     written = iter(np.datetime_as_string(micros[fine], unit=unit))
     return [f"{next(written)}Z" if ok else None for ok in fine.tolist()]
 
@@ -152,7 +151,7 @@ def _named_ticks(axis: Any) -> dict[float, str]:
         return {}
     if not isinstance(formatter, (mticker.FixedFormatter, mticker.FuncFormatter)):
         return {}
-    places = [float(place) for place in locator.locs][:_TICKS]
+    places = [float(place) for place in locator.locs][:_TICKS]  # type: ignore[attr-defined]
     named = {place: _cut(formatter(place, at)) for at, place in enumerate(places) if math.isfinite(place)}
     return {place: label for place, label in named.items() if label.strip()}
 

@@ -109,8 +109,7 @@ def _measure(container: BarContainer) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _middle(start: np.ndarray, width: np.ndarray) -> np.ndarray:
-    """Reconstruct the requested middle: of the numbers that result in this very start, the one with the fewest digits.
-    """
+    """Reconstruct the requested middle: of the numbers that result in this start, the one with the fewest digits."""
     middle = start + width / 2
     short = _short(middle)
     return np.where(np.abs(short - width / 2 - start) <= np.spacing(np.abs(start)), short, middle)

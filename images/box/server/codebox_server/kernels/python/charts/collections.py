@@ -15,7 +15,7 @@ from codebox_server.kernels.python.charts.series import Column, Series, number
 
 def read(artist: Any, axes: Any, x: AxisReader, y: AxisReader) -> list[Series] | None:
     """Return the series of a collection or image; None for another class or other coordinates."""
-    if isinstance(artist, PathCollection) and not len(artist.get_offsets()):
+    if isinstance(artist, PathCollection) and not np.size(artist.get_offsets()):
         # An entry of a legend.
         return []
     if isinstance(artist, PathCollection):
@@ -30,7 +30,7 @@ def read(artist: Any, axes: Any, x: AxisReader, y: AxisReader) -> list[Series] |
 
 
 def _scatter(points: PathCollection, x: AxisReader, y: AxisReader) -> Series:
-    offsets = np.ma.filled(np.ma.asarray(points.get_offsets(), dtype=float), np.nan).reshape(-1, 2)
+    offsets: np.ndarray = np.ma.filled(np.ma.asarray(points.get_offsets(), dtype=float), np.nan).reshape(-1, 2)
     count = len(offsets)
     columns = {"x": Column(offsets[:, 0], x), "y": Column(offsets[:, 1], y)}
     fields: dict[str, Any] = {"type": "scatter", **style(points), "marker": None}
@@ -50,12 +50,12 @@ def _scatter(points: PathCollection, x: AxisReader, y: AxisReader) -> Series:
     return Series(fields, columns)
 
 
-def _hex_all(shades: np.ndarray) -> np.ndarray:
+def _hex_all(shades: Any) -> np.ndarray:
     channels = np.rint(np.asarray(shades)[:, :3] * 255).astype(int).tolist()
     return np.array([f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in channels], dtype=object)
 
 
-def _areas(filled: FillBetweenPolyCollection, x: AxisReader, y: AxisReader) -> list[Series]:
+def _areas(filled: Any, x: AxisReader, y: AxisReader) -> list[Series]:
     """Return one series for each region: the outline runs along one edge and back along the other."""
     vertical = filled.t_direction == "x"
     along, across = (x, y) if vertical else (y, x)

@@ -16,7 +16,7 @@ _AXES = 100
 
 
 def read_figure(figure: Any) -> dict[str, Any]:
-    """Return the figure in the form of `services/contract/charts.ts`."""
+    """Return the figure in the form of `services/contract/runs/charts.ts`."""
     shown = [axes for axes in _all_axes(figure.axes) if axes.get_visible() and not hasattr(axes, "_colorbar")]
     readers = [AxesReader(axes) for axes in shown[:_AXES]]
     everything: list[Series] = [series for reader in readers for series in reader.series]

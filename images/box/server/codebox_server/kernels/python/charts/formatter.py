@@ -26,8 +26,7 @@ class ChartFormatter(BaseFormatter):
     _return_type = dict
 
     def lookup_by_type(self, typ: Any) -> Callable[[Any], dict[str, Any] | None]:
-        """As in stock IPython; but figures are not registered here, as selecting image formats would unregister them.
-        """
+        """As in stock IPython, but figures need no registration, as selecting image formats would remove it."""
         module = sys.modules.get("matplotlib.figure")
         if module is not None and isinstance(typ, type) and issubclass(typ, getattr(module, "Figure", ())):
             return _chart
@@ -38,6 +37,7 @@ def install(shell: InteractiveShell) -> None:
     """Let the shell show figures as data too, without importing matplotlib."""
     formatter = ChartFormatter(parent=shell.display_formatter)
     # After the PNG, as drawing it determines limits and ticks.
+    assert shell.display_formatter is not None
     shell.display_formatter.formatters[CHART_MIME] = formatter
     recording.begin()
 
@@ -48,6 +48,6 @@ def _chart(figure: Any) -> dict[str, Any] | None:
 
         return read_figure(figure)
     except Exception:
-        # The user asked for the PNG: it must not be lost because the figure cannot be read as data.
+        # The user requested the PNG, which must not be lost because the figure cannot be read as data.
         _log.debug("a figure could not be read as data", exc_info=True)
         return None

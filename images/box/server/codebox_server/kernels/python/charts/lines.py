@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from codebox_server.kernels.python.charts.axis import AxisReader
 from codebox_server.kernels.python.charts.series import Column, Series, text
 
-_DASHES = {"-": "solid", "--": "dashed", "-.": "dashdot", ":": "dotted"}
+_DASHES: dict[object, str] = {"-": "solid", "--": "dashed", "-.": "dashdot", ":": "dotted"}
 _STEPS = {"steps": "pre", "steps-pre": "pre", "steps-mid": "mid", "steps-post": "post"}
 
 

@@ -77,8 +77,7 @@ def text(value: Any) -> str | None:
 
 
 def thin(series: list[Series]) -> dict[str, int]:
-    """Choose rows so that all series together stay within the limits; return how much is dropped: `points`, `series`.
-    """
+    """Drop rows and series so that the rest stays within the limits; return how many: `{points, series}`."""
     left_out = {"points": 0, "series": max(0, len(series) - _SERIES)}
     del series[_SERIES:]
     costs = [one.length * sum(column.cost() for column in one.columns.values()) for one in series]

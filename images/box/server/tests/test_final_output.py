@@ -1,6 +1,8 @@
-"""What code has printed is shown, however its process ends right after."""
+"""Output is complete however the process of the code ends right afterwards."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from box import Box, of, text
@@ -13,8 +15,8 @@ ENDS = {
 }
 
 
-def shown(events: list[dict]) -> list[tuple[str, str]]:
-    """Stream and text of what was written, with what a stream wrote in a row in one piece."""
+def shown(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return streams and texts, with consecutive texts of a stream joined."""
     found: list[tuple[str, str]] = []
     for event in events:
         if event["type"] in ("stdout", "stderr"):
@@ -24,7 +26,7 @@ def shown(events: list[dict]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_the_last_words_of_a_kernel_are_shown_in_order(box: Box, end: str) -> None:
+def test_the_final_output_of_a_kernel_is_reported_in_order(box: Box, end: str) -> None:
     for _ in range(5):
         events = box.run(
             "import os, sys\nprint('one', 'ä€😀', '\\ud800')\nprint('two', file=sys.stderr)\nprint('three')\n"
@@ -36,7 +38,7 @@ def test_the_last_words_of_a_kernel_are_shown_in_order(box: Box, end: str) -> No
         assert shown(events) == [("stdout", "one ä€😀 \ufffd\n"), ("stderr", "two\n"), ("stdout", "three\n")]
 
 
-def test_what_came_before_the_last_words_is_not_shown_twice(box: Box) -> None:
+def test_no_output_is_reported_twice(box: Box) -> None:
     code = """
 import os, time
 for number in range(300):
@@ -52,20 +54,20 @@ def test_a_large_print_before_the_end_is_complete(box: Box) -> None:
     assert text(events) == "ä" * 3_500_000 + "end\n" and not of(events, "truncated")
 
 
-def test_what_was_written_past_python_is_shown_too(box: Box) -> None:
+def test_raw_writes_before_the_end_are_reported_too(box: Box) -> None:
     for _ in range(5):
         events = box.run("import os\nprint('first')\nos.write(1, b'raw\\n')\nos.write(2, b'error\\n')\nos._exit(0)")
         assert text(events) == "first\nraw\n" and text(events, "stderr") == "error\n"
 
 
-def test_much_output_in_small_pieces_outgrows_what_is_kept_and_is_complete(box: Box) -> None:
-    events = box.run("import os\nfor number in range(400_000): print('123456789')\nos._exit(0)", timeout_ms=60_000)
+def test_more_output_than_is_kept_is_complete(box: Box) -> None:
+    events = box.run("import os\nfor number in range(110_000): print('x' * 49)\nos._exit(0)", timeout_ms=60_000)
     dropped = sum(event["droppedBytes"] for event in of(events, "truncated"))
-    assert len(text(events)) + dropped == 4_000_000
+    assert len(text(events)) + dropped == 5_500_000
 
 
-def test_a_kernel_that_is_started_and_not_forked_has_last_words_too(box: Box) -> None:
-    # No fork would have this from its start.
+def test_a_kernel_that_is_started_instead_of_forked_keeps_its_final_output(box: Box) -> None:
+    # A forked kernel could not have this variable from its start.
     made = box.http.post("/codebox/contexts", json={"language": "python", "env": {"PYTHONHASHSEED": "1"}}).json()
     events = box.run(
         "import os, sys\nprint(len(sys.argv), 'fork-server' in open('/proc/self/cmdline').read())\nos._exit(0)",
@@ -74,7 +76,7 @@ def test_a_kernel_that_is_started_and_not_forked_has_last_words_too(box: Box) ->
     assert text(events) == "3 False\n"
 
 
-def test_what_a_child_of_the_kernel_prints_is_not_said_twice(box: Box) -> None:
+def test_output_of_a_forked_child_is_not_reported_twice(box: Box) -> None:
     code = """
 import os, sys, time
 print("before")
@@ -84,7 +86,7 @@ if child == 0:
     sys.stdout.flush()
     os._exit(0)
 os.waitpid(child, 0)
-# A thread of the kernel sends on what the child has written.
+# A thread of the kernel forwards the output of the child.
 time.sleep(0.5)
 print("after")
 os._exit(0)

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from codebox_server.bounds import LAST_WORDS_BYTES
+from codebox_server.bounds import FINAL_OUTPUT_BYTES
 from codebox_server.jupyter.message import Message
 
 STREAMS = ("stdout", "stderr")
@@ -49,11 +49,11 @@ _ROOM_SECONDS = 1.0
 _LOOK_SECONDS = 0.0005
 
 
-class Notes:
+class OutputRecorder:
     """The kernel's side. Not thread-safe, except for `await_room`. Every print passes here, so it is brief."""
 
     def __init__(self, descriptor: int) -> None:
-        self._memory = mmap.mmap(descriptor, LAST_WORDS_BYTES)
+        self._memory = mmap.mmap(descriptor, FINAL_OUTPUT_BYTES)
         self._memory[_START : _START + 1] = _END
         self._parent: dict[str, Any] | None = None
         self._total = 0
@@ -79,7 +79,7 @@ class Notes:
 
     def has_room(self, characters: int) -> bool:
         """Whether a text of this length fits without overwriting records that were not received."""
-        return self._fits(characters * _CHARACTER_BYTES) or self._is_heard()
+        return self._fits(characters * _CHARACTER_BYTES) or self._is_received()
 
     def await_room(self, characters: int) -> None:
         """Wait until there is room, but not for long: after that, older records are overwritten."""
@@ -98,19 +98,19 @@ class Notes:
     def _prepare(self, parent: dict[str, Any], size: int) -> None:
         """Make room, and record the request that the next text belongs to."""
         if self._at + size > self._look_at:
-            if self._is_heard() or not self._fits(size):
+            if self._is_received() or not self._fits(size):
                 self._memory[_START : _START + 1] = _END
                 _NUMBER.pack_into(self._memory, _BEFORE_AT, self._total)
                 self._at, self._parent = _START, None
-            self._look_at = min(self._at + size + _LOOK_BYTES, LAST_WORDS_BYTES - _OVERHEAD_BYTES)
+            self._look_at = min(self._at + size + _LOOK_BYTES, FINAL_OUTPUT_BYTES - _OVERHEAD_BYTES)
         if parent is not self._parent:
             self._parent = parent
             self._put(_PARENT, 0, request_of(parent).encode("utf-8", "replace"))
 
     def _fits(self, size: int) -> bool:
-        return self._at + size + _OVERHEAD_BYTES <= LAST_WORDS_BYTES
+        return self._at + size + _OVERHEAD_BYTES <= FINAL_OUTPUT_BYTES
 
-    def _is_heard(self) -> bool:
+    def _is_received(self) -> bool:
         return bool(_NUMBER.unpack_from(self._memory)[0] >= self._total)
 
 
@@ -120,15 +120,15 @@ def request_of(parent: dict[str, Any]) -> str:
     return number[:_REQUEST_CHARACTERS] if isinstance(number, str) else ""
 
 
-class LastWords:
+class FinalOutput:
     """The box server's side, for one process. Code of the box may have written anything to the memory."""
 
     def __init__(self) -> None:
         self._open: set[int] = set()
-        self._heard = 0
+        self._received = 0
         try:
-            self._memory = self._own(os.memfd_create("last-words"))
-            os.truncate(self._memory, LAST_WORDS_BYTES)
+            self._memory = self._own(os.memfd_create("final-output"))
+            os.truncate(self._memory, FINAL_OUTPUT_BYTES)
             pipes = [[self._own(end) for end in os.pipe()] for _ in STREAMS]
         except OSError:
             self.close()
@@ -144,28 +144,28 @@ class LastWords:
         for writer in self._writers:
             self._close(writer)
 
-    def hear(self, message: Message) -> None:
+    def mark_received(self, message: Message) -> None:
         """Record that a message of the kernel has arrived."""
         if b'"until"' not in message.raw_metadata or self._memory not in self._open:
             return
         own = message.metadata().get("codebox")
         until = own.get("until") if isinstance(own, dict) else None
-        if isinstance(until, int) and self._heard < until < 1 << 63:
-            self._heard = until
+        if isinstance(until, int) and self._received < until < 1 << 63:
+            self._received = until
             os.pwrite(self._memory, _NUMBER.pack(until), 0)
 
-    def unheard(self, request: str) -> list[Message]:
+    def unreceived(self, request: str) -> list[Message]:
         """Return the messages that did not arrive, once the process has ended. `request` is its last request."""
-        memory = os.pread(self._memory, LAST_WORDS_BYTES, 0)
-        said = list(_said(memory, self._heard)) if len(memory) == LAST_WORDS_BYTES else []
+        memory = os.pread(self._memory, FINAL_OUTPUT_BYTES, 0)
+        records = list(_unreceived(memory, self._received)) if len(memory) == FINAL_OUTPUT_BYTES else []
         messages = [
             _message(parent, kind, "".join(text for _, _, text in group))
-            for (parent, kind), group in groupby(said, key=lambda item: item[:2])
+            for (parent, kind), group in groupby(records, key=lambda item: item[:2])
         ]
         for kind, reader in enumerate(self._readers):
             # The pipe is empty, and some process still holds the other end.
             with contextlib.suppress(BlockingIOError):
-                data = os.read(reader, LAST_WORDS_BYTES)
+                data = os.read(reader, FINAL_OUTPUT_BYTES)
                 if data:
                     messages.append(_message(request, kind, data.decode("utf-8", "replace")))
         return messages
@@ -185,7 +185,7 @@ class LastWords:
             os.close(descriptor)
 
 
-def _said(memory: bytes, heard: int) -> Iterator[tuple[str, int, str]]:
+def _unreceived(memory: bytes, received: int) -> Iterator[tuple[str, int, str]]:
     """Yield request, kind and text of each record that was not received."""
     (position,) = _NUMBER.unpack_from(memory, _BEFORE_AT)
     parent = ""
@@ -194,9 +194,9 @@ def _said(memory: bytes, heard: int) -> Iterator[tuple[str, int, str]]:
         position += characters
         if kind == _PARENT:
             parent = text
-        elif position > heard:
+        elif position > received:
             # A text is sent in parts, some of which may have arrived.
-            yield parent, kind, text if kind == _BEGIN else text[heard - position :]
+            yield parent, kind, text if kind == _BEGIN else text[received - position :]
 
 
 def _records(memory: bytes) -> Iterator[tuple[int, int, bytes]]:

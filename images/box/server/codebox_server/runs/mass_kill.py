@@ -42,7 +42,7 @@ def _stop(look: Callable[[], list[Entry]], known: set[Identity]) -> set[Identity
     return stopped
 
 
-def strangers(callers: set[int]) -> list[Entry]:
+def user_processes(callers: set[int]) -> list[Entry]:
     """Return what runs and terminals have started, wherever it is now. `callers`: their own processes, which are left
     out.
 

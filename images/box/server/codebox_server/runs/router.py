@@ -15,7 +15,7 @@ from codebox_server.runs.live_kernel import LiveKernel
 from codebox_server.runs.translation import take_begin, take_error, take_output, take_question
 
 
-class Hearing:
+class MessageRouter:
     """Receives the messages of one kernel. `on_begin` is called when the code of a run begins."""
 
     def __init__(
@@ -27,7 +27,7 @@ class Hearing:
         # The executions that have begun, by their requests: output that outlives a run still carries its request.
         self._begun: OrderedDict[str, str] = OrderedDict()
 
-    def hear(self, channel: str, message: Message, running: Execution | None) -> None:
+    def route(self, channel: str, message: Message, running: Execution | None) -> None:
         """Handle a message that arrived while this execution, or none, is `running`."""
         mine = running is not None and running.message_id != "" and message.parent_id == running.message_id
         execution = running if mine else None

@@ -21,7 +21,7 @@ from codebox_server.bounds import (
 _log = logging.getLogger(__name__)
 
 
-class Ladder:
+class Escalation:
     """Escalates by itself once started, until `cancel`. `stage` is the last step taken: interrupt, restart, box."""
 
     def __init__(self, interrupt: Callable[[], None], kill: Callable[[], None], hangs: Callable[[], bool]) -> None:
@@ -31,10 +31,11 @@ class Ladder:
         self._killed_at = self._moved_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.stage: str | None = None
+        self.cancelled = False
 
     def start(self) -> None:
-        """Take the first step; later calls have no effect."""
-        if self.stage is not None:
+        """Take the first step; later calls, and calls after `cancel`, have no effect."""
+        if self.stage is not None or self.cancelled:
             return
         self.stage = "interrupt"
         self._interrupt()
@@ -42,6 +43,7 @@ class Ladder:
 
     def cancel(self) -> None:
         """Stop escalating: the run has ended."""
+        self.cancelled = True
         if self._timer is not None:
             self._timer.cancel()
 
@@ -51,8 +53,7 @@ class Ladder:
         self._look()
 
     def _look(self) -> None:
-        """Kill until it is gone. A process that only waits for the CPU has time; one that hangs in the host has little.
-        """
+        """Kill until the process is gone. One that hangs in the host has less time than one that waits for the CPU."""
         now = time.monotonic()
         if not self._hangs():
             self._moved_at = now
