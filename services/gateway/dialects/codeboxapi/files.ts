@@ -1,0 +1,39 @@
+import type { Context } from 'hono';
+import { CodeBoxError } from '#contract';
+import { readMultipart } from '../../../http/bodies/multipart.ts';
+import { openUpload } from '../../../http/bodies/uploads.ts';
+import type { BoxRef } from '../../boxes/box-ref.ts';
+import type { Files } from '../../boxes/reach/files.ts';
+import { sendFile } from '../../http/downloads.ts';
+import type { Env } from '../../http/env.ts';
+
+/** Writes the file of a form to the path that is its name. Returns the path. */
+export const receiveFile = async (c: Context<Env>, files: Files, ref: BoxRef): Promise<string> => {
+  using upload = openUpload(c);
+  const { body, signal } = upload;
+  let written = '';
+  const type = c.req.header('content-type') ?? '';
+  await readMultipart(
+    body,
+    type,
+    async (path, content) => {
+      await files.put(ref, path, content, { signal });
+      written = path;
+    },
+    signal,
+  );
+  return written;
+};
+
+/** Sends a file of a box. Throws `not_found` for a folder. */
+export const respondWithFile = async (
+  c: Context<Env>,
+  files: Files,
+  ref: BoxRef,
+  path: string,
+  headers: Record<string, string>,
+): Promise<Response> => {
+  const found = await files.open(ref, path);
+  if (found.kind === 'folder') throw new CodeBoxError('not_found', 'There is a folder at this path, not a file.');
+  return sendFile(c, found, { 'content-type': 'application/octet-stream', ...headers }, found.body);
+};

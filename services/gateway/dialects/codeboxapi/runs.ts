@@ -1,0 +1,157 @@
+import { CodeBoxError, packageSpecsSchema } from '#contract';
+import type { BoxRef } from '../../boxes/box-ref.ts';
+import { workingFolder } from '../../boxes/life/working-folder.ts';
+import type { RouteParts } from '../../http/app.ts';
+import type { RunEvent } from './outputs.ts';
+
+export interface RunRequest {
+  code: string;
+  kernel: 'ipython' | 'bash';
+  /** Relative to the working folder, or absolute. */
+  cwd?: string | null | undefined;
+  timeoutSeconds: number;
+}
+
+type Events = AsyncGenerator<RunEvent>;
+
+const language = 'python';
+/** What `install` and `list_packages` of the client run. */
+const installer = /^uv pip install (.+)$/;
+const lister = "uv pip list | tail -n +3 | cut -d ' ' -f 1";
+const longestLine = 65_536;
+const longestReason = 1500;
+const mostPackages = 1000;
+
+/**
+ * Runs code as the reference server does: cells share a kernel, while a shell command shares nothing with others. A run ends when its reader
+ * leaves, because nobody could read its output later.
+ */
+export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | 'contexts' | 'packages'>) => {
+  const { executions, commands, contexts, packages } = parts;
+
+  const startCell = async (ref: BoxRef, code: string, timeoutSeconds: number, leave: AbortSignal): Promise<Events> => {
+    const { row, events } = await executions.start(ref, { code, language, timeoutSeconds }, leave);
+    const interrupt = () => executions.interrupt(ref, row.id).catch(ignoreRefusal);
+    leave.addEventListener('abort', interrupt, { once: true });
+    return withoutInput(events, interrupt);
+  };
+
+  const startCommand = async (ref: BoxRef, request: RunRequest, leave: AbortSignal): Promise<Events> => {
+    const { code, cwd, timeoutSeconds } = request;
+    const ask = { command: code || ':', timeoutSeconds, ...(cwd && { cwd }) };
+    const { id, events } = await commands.start(ref, ask, leave);
+    leave.addEventListener('abort', () => commands.kill(ref, id).catch(ignoreRefusal), { once: true });
+    return inLines(events);
+  };
+
+  /** Runs a cell in another folder, and returns to the working folder afterwards. */
+  const startCellIn = async (ref: BoxRef, cwd: string, request: RunRequest, leave: AbortSignal): Promise<Events> => {
+    const { code, timeoutSeconds } = request;
+    const moved = await Array.fromAsync(await startCell(ref, goTo(cwd), timeoutSeconds, leave));
+    if (moved.some(({ type }) => type === 'error')) return replay(moved);
+    const events = await startCell(ref, code, timeoutSeconds, leave);
+    return followedBy(events, () => executions.start(ref, { code: goTo(''), language, detach: true }));
+  };
+
+  /** Replaces the kernel: variables are gone, files stay. */
+  const restart = async (ref: BoxRef): Promise<void> => {
+    const kernels = await contexts.list(ref);
+    const kernel = kernels.find((context) => context.default && context.language === language);
+    if (kernel) await contexts.restart(ref, kernel.id);
+  };
+
+  const startInstallation = async (ref: BoxRef, names: string[], leave: AbortSignal): Promise<Events> =>
+    replay((await packages.install(ref, { packages: names }, leave)).events);
+
+  const listPackages = async (ref: BoxRef): Promise<Events> => {
+    const { items } = await packages.list(ref, { manager: 'pip', limit: mostPackages });
+    const text = items.map(({ name }) => `${name}\n`).join('');
+    return replay([{ type: 'stdout', seq: 1, text }]);
+  };
+
+  return {
+    restart,
+
+    /** Installs packages. Throws `invalid_request` with the end of the installer's output when that fails. */
+    async install(ref: BoxRef, names: string[]): Promise<void> {
+      let output = '';
+      for await (const event of await startInstallation(ref, names, new AbortController().signal)) {
+        if ('text' in event) output = (output + event.text).slice(-longestReason);
+        if (event.type === 'done' && event.status !== 'ok')
+          throw new CodeBoxError('invalid_request', `The packages could not be installed: ${output.trim()}`);
+      }
+    },
+
+    /** Starts a run and returns its events. The calls of the client that are no code of its user reach the use cases for them. */
+    async start(ref: BoxRef, request: RunRequest, leave: AbortSignal): Promise<Events> {
+      const { code, kernel, cwd, timeoutSeconds } = request;
+      if (kernel === 'bash') {
+        if (code === lister) return await listPackages(ref);
+        const names = packageSpecsSchema.safeParse(installer.exec(code)?.[1]?.split(/\s+/));
+        return names.success
+          ? await startInstallation(ref, names.data, leave)
+          : await startCommand(ref, request, leave);
+      }
+      if (code.trim() === '%restart') {
+        await restart(ref);
+        return replay([]);
+      }
+      if (cwd) return await startCellIn(ref, cwd, request, leave);
+      const events = await startCell(ref, code, timeoutSeconds, leave);
+      return code.trim() === '%who' ? namesOnly(events) : events;
+    },
+  };
+};
+
+/** Ignores that a run had ended already. */
+const ignoreRefusal = (error: unknown): void => {
+  if (!(error instanceof CodeBoxError)) throw error;
+};
+
+/** The code that enters a folder; it leaves no name behind. A JSON string is a Python string too. */
+const goTo = (folder: string): string => {
+  const os = '__import__("os")';
+  return `${os}.chdir(${os}.path.join(${JSON.stringify(workingFolder)}, ${JSON.stringify(folder)}))`;
+};
+
+async function* replay(events: AsyncIterable<RunEvent> | readonly RunEvent[] = []): Events {
+  yield* events;
+}
+
+/** Interrupts a cell that asks for input. */
+async function* withoutInput(events: AsyncIterable<RunEvent> | undefined, interrupt: () => Promise<void>): Events {
+  for await (const event of events ?? []) {
+    yield event;
+    if (event.type === 'input_request') await interrupt();
+  }
+}
+
+/** Drops the remark that there are no variables, which the client would take for names. */
+async function* namesOnly(events: Events): Events {
+  for await (const event of events)
+    if (event.type !== 'stdout' || !event.text.startsWith('Interactive namespace is empty')) yield event;
+}
+
+async function* followedBy(events: Events, finish: () => Promise<unknown>): Events {
+  try {
+    yield* events;
+  } finally {
+    await finish();
+  }
+}
+
+/** Passes output on by whole lines, as pipes do, because callers count chunks. */
+async function* inLines(events: AsyncIterable<RunEvent> | undefined): Events {
+  let held = '';
+  for await (const event of events ?? []) {
+    if (event.type !== 'stdout') {
+      if (event.type === 'done' && held !== '') yield { type: 'stdout', seq: event.seq, text: held };
+      yield event;
+      continue;
+    }
+    const text = held + event.text;
+    const end = text.length > longestLine ? text.length : text.lastIndexOf('\n') + 1;
+    held = text.slice(end);
+    if (end > 0) yield { ...event, text: text.slice(0, end) };
+  }
+}

@@ -1,0 +1,44 @@
+import { CodeBoxError } from '#contract';
+import type { BoxRow } from '../../../boxes/life/directory.ts';
+import { toSandboxId } from '../address.ts';
+
+/** The version of E2B's daemon whose features are served. Clients refuse by themselves what needs a later one. */
+export const envdVersion = '0.5.7';
+
+/** The states of boxes, by those of sandboxes. */
+export const boxStates = {
+  running: ['creating', 'ready'],
+  paused: ['paused', 'hibernated'],
+} as const satisfies Record<string, readonly BoxRow['state'][]>;
+
+export const isPaused = ({ state }: Pick<BoxRow, 'state'>): boolean => boxStates.paused.some((one) => one === state);
+
+/** Whether a sandbox pauses itself when it is not used, instead of ending. */
+export const pausesItself = ({ onIdle }: Pick<BoxRow, 'onIdle'>): boolean => onIdle === 'hibernate';
+
+/** Throws `not_found` for a sandbox that has ended. */
+export const requireLiving = (row: BoxRow): BoxRow => {
+  if (row.endedAt === null) return row;
+  throw new CodeBoxError('not_found', `The sandbox ${toSandboxId(row.id)} was not found.`);
+};
+
+const endOf = (row: BoxRow): Date =>
+  pausesItself(row) && !isPaused(row) ? new Date(row.lastActiveAt.getTime() + row.idleSeconds * 1000) : row.expiresAt;
+
+/** Converts a box to a sandbox in a list. */
+export const toListed = (row: BoxRow) => ({
+  templateID: row.template,
+  alias: row.template,
+  sandboxID: toSandboxId(row.id),
+  clientID: 'codebox',
+  startedAt: row.createdAt.toISOString(),
+  endAt: endOf(row).toISOString(),
+  // A share of a CPU counts as one, because clients expect whole numbers.
+  cpuCount: Math.ceil(row.limits.cpus),
+  memoryMB: row.limits.memoryMb,
+  diskSizeMB: row.limits.diskMb,
+  metadata: row.metadata,
+  state: isPaused(row) ? ('paused' as const) : ('running' as const),
+  envdVersion,
+  volumeMounts: [],
+});

@@ -1,0 +1,249 @@
+import { z } from 'zod';
+import { CodeBoxError, hasCode, maxLifetimeSeconds } from '#contract';
+import type { BoxRef } from '../../../boxes/box-ref.ts';
+import type { BoxRow } from '../../../boxes/life/directory.ts';
+import type { RouteParts } from '../../../http/app.ts';
+import type { Endpoints, Input } from '../../../http/endpoint.ts';
+import { toSandboxId } from '../address.ts';
+import type { Tokens } from '../tokens.ts';
+import { readMetadata } from './metadata-filter.ts';
+import { newSandboxSchema, timeoutSchema, toCreateBox } from './new-sandbox.ts';
+import { boxStates, envdVersion, isPaused, pausesItself, requireLiving, toListed } from './sandbox.ts';
+
+const described = { tag: 'Sandboxes', responses: {} };
+const params = z.object({ box: z.string() });
+/** The timeout of a request that has none, and that of the first version of the path. */
+const [defaultSeconds, oldDefaultSeconds] = [300, 15];
+
+const states = z
+  .string()
+  .transform((text) => text.split(','))
+  .pipe(z.array(z.enum(['running', 'paused'])));
+const listSchema = z.object({
+  metadata: z.string().max(8192).optional(),
+  state: states.optional(),
+  template: z.string().max(64).optional(),
+  order: z.enum(['asc', 'desc']).optional(),
+  startedAfter: z.iso.datetime({ offset: true }).optional(),
+  limit: z.coerce.number().int().min(1).max(100).default(100),
+  nextToken: z.string().max(1024).optional(),
+});
+
+export interface SandboxesOptions {
+  tokens: Tokens;
+  /** The domain below which the ports of sandboxes have hosts. */
+  domain: string;
+}
+
+type In<B = unknown> = Input<{ box: string }, unknown, B>;
+
+/** E2B's calls on sandboxes. */
+export const addSandboxRoutes = (
+  { add }: Endpoints,
+  { creation, directory, endings, rest }: Pick<RouteParts, 'creation' | 'directory' | 'endings' | 'rest'>,
+  { tokens, domain }: SandboxesOptions,
+): void => {
+  const find = async (ref: BoxRef): Promise<BoxRow> => requireLiving(await directory.find(ref));
+
+  const access = ({ c, tenant }: Pick<In, 'c' | 'tenant'>, row: BoxRow) => {
+    const caller = { tenantId: tenant, keyId: c.get('keyId') };
+    const sandboxID = toSandboxId(row.id);
+    // Below `localhost` the port of the gateway is a part of every host.
+    const port = domain === 'localhost' ? (/:\d+$/.exec(c.req.header('host') ?? '')?.[0] ?? '') : '';
+    return {
+      envdAccessToken: tokens.issue('envd', caller, sandboxID),
+      trafficAccessToken: tokens.issue('traffic', caller, sandboxID),
+      domain: `${domain}${port}`,
+    };
+  };
+  const toSandbox = (input: Pick<In, 'c' | 'tenant'>, row: BoxRow) => ({
+    templateID: row.template,
+    alias: row.template,
+    sandboxID: toSandboxId(row.id),
+    clientID: 'codebox',
+    envdVersion,
+    ...access(input, row),
+  });
+
+  /** Moves the end of a sandbox, or the time after which it pauses itself. */
+  const setTimeout = async (ref: BoxRef, row: BoxRow, seconds: number, extendsOnly: boolean): Promise<BoxRow> => {
+    if (!pausesItself(row)) return await directory.endIn(ref, seconds, { extendsOnly });
+    await directory.update(ref, { idleSeconds: Math.max(1, seconds, extendsOnly ? row.idleSeconds : 0) });
+    return await directory.keepalive(ref);
+  };
+
+  for (const [version, seconds] of [
+    ['', oldDefaultSeconds],
+    ['/v2', defaultSeconds],
+  ] as const) {
+    add(
+      {
+        ...described,
+        method: 'post',
+        path: `${version}/sandboxes`,
+        scope: 'boxes:write',
+        summary: 'Create a sandbox',
+        body: newSandboxSchema,
+      },
+      async (input) => {
+        const { box } = await creation.create(input.tenant, toCreateBox(input.body, seconds));
+        return input.c.json(toSandbox(input, box), 201);
+      },
+    );
+
+    add(
+      {
+        ...described,
+        method: 'get',
+        path: `${version}/sandboxes`,
+        scope: 'boxes:read',
+        summary: 'List sandboxes',
+        query: listSchema,
+      },
+      async ({ c, tenant, query }) => {
+        // The first version of the path has running sandboxes only.
+        const { state = version === '' ? ['running' as const] : ['running' as const, 'paused' as const] } = query;
+        const { items, nextCursor } = await directory.list(tenant, {
+          limit: query.limit,
+          cursor: query.nextToken,
+          states: state.flatMap((one) => boxStates[one]),
+          template: query.template,
+          order: query.order,
+          createdAfter: query.startedAfter === undefined ? undefined : new Date(query.startedAfter),
+          metadata: query.metadata === undefined ? undefined : readMetadata(query.metadata),
+        });
+        if (nextCursor !== null) c.header('X-Next-Token', nextCursor);
+        return c.json(items.map(toListed));
+      },
+    );
+
+    add(
+      {
+        ...described,
+        method: 'post',
+        path: `${version}/sandboxes/{box}/connect`,
+        scope: 'boxes:write',
+        summary: 'Connect to a sandbox, and resume it if it is paused',
+        params,
+        body: z.object({ timeout: timeoutSchema.nullish() }),
+      },
+      async (input) => await connect(input, input.body.timeout ?? defaultSeconds, false),
+    );
+  }
+
+  const connect = async (input: In, seconds: number, isNeeded: boolean): Promise<Response> => {
+    const ref = { tenant: input.tenant, box: input.params.box };
+    const row = await find(ref);
+    if (!isPaused(row) && isNeeded) throw new CodeBoxError('conflict', 'The sandbox is not paused.');
+    if (isPaused(row)) await rest.resume(ref);
+    const now = await setTimeout(ref, row, seconds, !isPaused(row));
+    return input.c.json(toSandbox(input, now), isPaused(row) ? 201 : 200);
+  };
+
+  add(
+    {
+      ...described,
+      method: 'post',
+      path: '/sandboxes/{box}/resume',
+      scope: 'boxes:write',
+      summary: 'Resume a paused sandbox',
+      params,
+      body: z.object({ timeout: timeoutSchema.nullish() }),
+    },
+    async (input) => await connect(input, input.body.timeout ?? oldDefaultSeconds, true),
+  );
+
+  add(
+    {
+      ...described,
+      method: 'get',
+      path: '/sandboxes/{box}',
+      scope: 'boxes:read',
+      summary: 'Read a sandbox',
+      params,
+    },
+    async (input) => {
+      const row = await find({ tenant: input.tenant, box: input.params.box });
+      return input.c.json({
+        ...toListed(row),
+        ...access(input, row),
+        allowInternetAccess: row.network === 'internet',
+        lifecycle: { onTimeout: pausesItself(row) ? 'pause' : 'kill', autoResume: pausesItself(row) },
+      });
+    },
+  );
+
+  add(
+    {
+      ...described,
+      method: 'delete',
+      path: '/sandboxes/{box}',
+      scope: 'boxes:write',
+      summary: 'End a sandbox',
+      params,
+    },
+    async ({ c, tenant, params: { box } }) => {
+      await find({ tenant, box });
+      await endings.delete({ tenant, box });
+      return c.body(null, 204);
+    },
+  );
+
+  for (const { path, field, extendsOnly } of [
+    { path: 'timeout', field: 'timeout', extendsOnly: false },
+    { path: 'refreshes', field: 'duration', extendsOnly: true },
+  ] as const) {
+    add(
+      {
+        ...described,
+        method: 'post',
+        path: `/sandboxes/{box}/${path}`,
+        scope: 'boxes:write',
+        summary: 'Move the end of a sandbox',
+        params,
+        body: z.object({ timeout: timeoutSchema.nullish(), duration: timeoutSchema.nullish() }),
+      },
+      async ({ c, tenant, params: { box }, body }) => {
+        const ref = { tenant, box };
+        await setTimeout(ref, await find(ref), body[field] ?? oldDefaultSeconds, extendsOnly);
+        return c.body(null, 204);
+      },
+    );
+  }
+
+  add(
+    {
+      ...described,
+      method: 'post',
+      path: '/sandboxes/{box}/pause',
+      scope: 'boxes:write',
+      summary: 'Pause a sandbox: with its memory where boxes can be frozen, else with its files',
+      params,
+      body: z.object({ memory: z.boolean().nullish() }),
+    },
+    async ({ c, tenant, params: { box }, body }) => {
+      const ref = { tenant, box };
+      if (isPaused(await find(ref))) throw new CodeBoxError('conflict', 'The sandbox is already paused.');
+      await pause(ref, body.memory !== false);
+      // A paused sandbox has no timeout: it is kept for as long as a box can be.
+      await directory.endIn(ref, maxLifetimeSeconds);
+      return c.body(null, 204);
+    },
+  );
+
+  /** Clients understand a 409 as "already paused", so a sandbox that is busy is unavailable instead. */
+  const pause = async (ref: BoxRef, keepsMemory: boolean): Promise<void> => {
+    try {
+      const frozen = keepsMemory && (await rest.pause(ref).catch(orCannot));
+      if (!frozen) await rest.hibernate(ref);
+    } catch (cause) {
+      if (!hasCode(cause, 'conflict')) throw cause;
+      throw new CodeBoxError('unavailable', cause.message, { cause, retryAfterSeconds: 1 });
+    }
+  };
+};
+
+/** Returns undefined where boxes cannot be frozen; throws any other error. */
+const orCannot = (error: unknown): undefined => {
+  if (!hasCode(error, 'invalid_request')) throw error;
+};

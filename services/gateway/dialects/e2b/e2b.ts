@@ -1,0 +1,50 @@
+import type { Dialect } from '../../http/app.ts';
+import type { Seal } from '../../seal.ts';
+import { controlSurface } from './control/control.ts';
+import { addMetricsRoute } from './control/metrics.ts';
+import { addSandboxRoutes } from './control/sandboxes.ts';
+import { createDataSurface, createRunning } from './data.ts';
+import { addFileRoutes } from './envd/files.ts';
+import { addFilesystemRoutes } from './envd/filesystem.ts';
+import { addProcessRoutes } from './envd/process.ts';
+import { addWatchRoute } from './envd/watch.ts';
+import { addInterpreterRoutes } from './interpreter/interpreter.ts';
+import { createTokens } from './tokens.ts';
+
+export interface E2bOptions {
+  seal: Seal;
+  /** The domain below which the ports of sandboxes have hosts. */
+  portsDomain: string;
+}
+
+/** E2B's API: the control plane, and what is inside sandboxes, which comes first because it claims requests by their headers. */
+export const createE2b = ({ seal, portsDomain: domain }: E2bOptions): Dialect[] => {
+  const tokens = createTokens(seal);
+  return [
+    {
+      surface: createDataSurface({ tokens, domain }),
+      addRoutes(endpoints, parts) {
+        const running = createRunning(parts.directory, domain);
+        endpoints.add(
+          { method: 'get', path: '/health', scope: 'any', summary: 'Whether it runs', tag: 'Sandboxes', responses: {} },
+          async ({ c }) => {
+            await running.check(c);
+            return c.body(null, 204);
+          },
+        );
+        addFileRoutes(endpoints, parts, running);
+        addFilesystemRoutes(endpoints, parts, running);
+        addWatchRoute(endpoints, parts, running);
+        addProcessRoutes(endpoints, parts, running);
+        addInterpreterRoutes(endpoints, parts, running);
+      },
+    },
+    {
+      surface: controlSurface,
+      addRoutes(endpoints, parts) {
+        addSandboxRoutes(endpoints, parts, { tokens, domain });
+        addMetricsRoute(endpoints, parts);
+      },
+    },
+  ];
+};

@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import { CodeBoxError, type FileEntry, hasCode, maxFolderDepth } from '#contract';
+import type { FileHead } from '../../../boxes/reach/files.ts';
+import type { RouteParts } from '../../../http/app.ts';
+import type { Endpoints } from '../../../http/endpoint.ts';
+import type { Running } from '../data.ts';
+import { toBoxPath, toSandboxPath } from '../paths.ts';
+import { createUnaryCalls } from './unary.ts';
+
+const pathSchema = z.string().max(4096).default('').transform(toBoxPath);
+/** How many entries a listing returns, which has no pages. */
+const maxEntries = 10_000;
+const pageSize = 1000;
+
+const types: Record<FileEntry['type'], string> = {
+  file: 'FILE_TYPE_FILE',
+  directory: 'FILE_TYPE_DIRECTORY',
+  symlink: 'FILE_TYPE_SYMLINK',
+  other: 'FILE_TYPE_UNSPECIFIED',
+};
+
+/** Mode, owner and group are left out: boxes do not report them. */
+const toEntry = (entry: Pick<FileEntry, 'type' | 'path' | 'sizeBytes'> & { modifiedAt: string | undefined }) => ({
+  name: toSandboxPath(entry.path).split('/').at(-1),
+  type: types[entry.type],
+  path: toSandboxPath(entry.path),
+  size: String(entry.sizeBytes),
+  ...(entry.modifiedAt !== undefined && { modifiedTime: entry.modifiedAt }),
+});
+
+const ofHead = (path: string, { kind, lengthBytes, modifiedAt }: FileHead) =>
+  toEntry({
+    path,
+    type: kind === 'folder' ? 'directory' : 'file',
+    sizeBytes: kind === 'folder' ? 0 : (lengthBytes ?? 0),
+    modifiedAt: modifiedAt?.toISOString(),
+  });
+
+/** The calls on files of E2B's daemon. */
+export const addFilesystemRoutes = (
+  endpoints: Endpoints,
+  { files }: Pick<RouteParts, 'files'>,
+  running: Running,
+): void => {
+  const addCall = createUnaryCalls(endpoints, running, {
+    name: 'filesystem.Filesystem',
+    scope: 'files',
+    tag: 'Filesystem',
+  });
+  const never = () => AbortSignal.any([]);
+
+  addCall('Stat', 'Read the type and size of a file', z.object({ path: pathSchema }), async (ref, { path }) => ({
+    entry: ofHead(path, await files.stat(ref, path)),
+  }));
+
+  addCall(
+    'ListDir',
+    'List a folder',
+    z.object({ path: pathSchema, depth: z.int().min(0).default(1) }),
+    async (ref, { path, depth }) => {
+      const entries: FileEntry[] = [];
+      let cursor: string | undefined;
+      do {
+        const options = { depth: Math.min(Math.max(depth, 1), maxFolderDepth), limit: pageSize, cursor };
+        const page = await files.list(ref, path, options);
+        entries.push(...page.items);
+        cursor = page.nextCursor ?? undefined;
+      } while (cursor !== undefined && entries.length < maxEntries);
+      if (cursor !== undefined) throw new CodeBoxError('too_large', `The folder has over ${maxEntries} entries.`);
+      return { entries: entries.map(toEntry) };
+    },
+  );
+
+  addCall('MakeDir', 'Create a folder', z.object({ path: pathSchema }), async (ref, { path }) => {
+    if (path === '') throw new CodeBoxError('conflict', 'The folder exists.');
+    const { entry, isNew } = await files.operate(ref, { op: 'mkdir', path }, never());
+    if (!isNew) throw new CodeBoxError('conflict', 'The folder exists.');
+    return { entry: toEntry(entry) };
+  });
+
+  addCall(
+    'Move',
+    'Rename a file or a folder',
+    z.object({ source: pathSchema, destination: pathSchema }),
+    async (ref, { source: from, destination: to }) => {
+      const { entry } = await files.operate(ref, { op: 'move', from, to, overwrite: true }, never());
+      return { entry: toEntry(entry) };
+    },
+  );
+
+  addCall('Remove', 'Remove a file or a folder', z.object({ path: pathSchema }), async (ref, { path }) => {
+    if (path === '') throw new CodeBoxError('invalid_request', 'The home folder cannot be removed.');
+    await files.remove(ref, path).catch((error: unknown) => {
+      if (!hasCode(error, 'not_found')) throw error;
+    });
+    return {};
+  });
+};

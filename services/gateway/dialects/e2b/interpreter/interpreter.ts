@@ -1,0 +1,139 @@
+import { z } from 'zod';
+import { CodeBoxError, type Context as CodeContext, executionFields, hasCode } from '#contract';
+import { type StreamWire, streamAs } from '../../../../http/bodies/stream.ts';
+import { largeJson } from '../../../../json/json-bounds.ts';
+import type { RouteParts } from '../../../http/app.ts';
+import type { Endpoints } from '../../../http/endpoint.ts';
+import type { Running } from '../data.ts';
+import { home, toBoxPath } from '../paths.ts';
+import { toLines } from './lines.ts';
+
+const described = { tag: 'Code interpreter', responses: {} };
+const params = z.object({ context: z.string().max(64) });
+/** E2B has no time limit of its own: its client leaves when it has waited long enough, and that stops the code. */
+const timeoutSeconds = 3600;
+
+const executeSchema = z
+  .object({
+    code: executionFields.code,
+    context_id: z.string().max(64).nullish(),
+    language: executionFields.language.nullish(),
+    env_vars: executionFields.env.nullish(),
+  })
+  .refine((body) => typeof body.context_id !== 'string' || typeof body.language !== 'string', {
+    error: 'Only one of context_id or language can be provided',
+  });
+
+const wire: StreamWire<object> = {
+  type: 'application/x-ndjson',
+  encode: (line) => `${JSON.stringify(line)}\n`,
+  ping: '{"type":"keepalive"}\n',
+};
+
+/** E2B's code interpreter: code that runs in the kernels of a sandbox. */
+export const addInterpreterRoutes = (
+  { add }: Endpoints,
+  { executions, contexts, stopping }: Pick<RouteParts, 'executions' | 'contexts' | 'stopping'>,
+  running: Running,
+): void => {
+  add(
+    {
+      ...described,
+      method: 'post',
+      path: '/execute',
+      scope: 'run',
+      summary: 'Run code and stream its output',
+      body: executeSchema,
+      bounds: largeJson,
+    },
+    async ({ c, body }) => {
+      const ref = await running.of(c);
+      const leave = new AbortController();
+      const { code, context_id: context, language, env_vars: env } = body;
+      const ask = {
+        code,
+        timeoutSeconds,
+        ...(context && { context }),
+        ...(language && { language }),
+        ...(env && { env }),
+      };
+      const { row, events } = await executions.start(ref, ask, leave.signal).catch((error: unknown) => {
+        throw context && hasCode(error, 'not_found') ? noSuchContext(context) : error;
+      });
+      const interrupt = () => executions.interrupt(ref, row.id);
+      leave.signal.addEventListener('abort', () => {
+        // A stopping gateway cuts the stream too, but the client has not left.
+        if (!stopping.aborted) interrupt().catch((err: unknown) => c.get('log').info({ err }, 'could not stop code'));
+      });
+      if (!events) throw new Error('an execution that is followed has no events');
+      const lines = toLines(events, { interrupt, checkRunning: () => running.check(c) });
+      const onError = (err: unknown) =>
+        c.get('log')[leave.signal.aborted ? 'debug' : 'warn']({ err }, 'a stream broke');
+      return streamAs(c, wire, { events: lines, leave, stopping, onError });
+    },
+  );
+
+  add({ ...described, method: 'get', path: '/contexts', scope: 'run', summary: 'List contexts' }, async ({ c }) =>
+    c.json((await contexts.list(await running.of(c))).map(toContext)),
+  );
+
+  add(
+    {
+      ...described,
+      method: 'post',
+      path: '/contexts',
+      scope: 'run',
+      summary: 'Create a context',
+      body: z.object({ language: executionFields.language.nullish(), cwd: z.string().max(4096).nullish() }),
+    },
+    async ({ c, body: { language, cwd } }) => {
+      const folder = cwd ? toBoxPath(cwd) : '';
+      const ask = { ...(language && { language }), ...(folder !== '' && { cwd: folder }) };
+      return c.json(toContext(await contexts.create(await running.of(c), ask)));
+    },
+  );
+
+  add(
+    {
+      ...described,
+      method: 'delete',
+      path: '/contexts/{context}',
+      scope: 'run',
+      summary: 'End a context',
+      params,
+    },
+    async ({ c, params: { context } }) => {
+      await contexts.delete(await running.of(c), context).catch(orNoSuch(context));
+      return c.body(null, 200);
+    },
+  );
+
+  add(
+    {
+      ...described,
+      method: 'post',
+      path: '/contexts/{context}/restart',
+      scope: 'run',
+      summary: 'Restart a context: its variables are gone',
+      params,
+    },
+    async ({ c, params: { context } }) => {
+      await contexts.restart(await running.of(c), context).catch(orNoSuch(context));
+      return c.body(null, 200);
+    },
+  );
+};
+
+const noSuchContext = (id: string) => new CodeBoxError('not_found', `Context ${id} not found`);
+
+const orNoSuch =
+  (id: string) =>
+  (error: unknown): never => {
+    throw hasCode(error, 'not_found') ? noSuchContext(id) : error;
+  };
+
+const toContext = ({ id, language, cwd }: CodeContext) => ({
+  id,
+  language,
+  cwd: cwd === '' ? home : cwd.startsWith('/') ? cwd : `${home}/${cwd}`,
+});
