@@ -5,9 +5,9 @@ import type { MachineCapacity } from './drivers/driver.ts';
 import type { Capacity } from './store/supply/capacity.ts';
 
 /**
- * How many boxes there may be, and what they may use of memory together: as configured, else what the driver has for them and as many boxes of
- * the largest default size as that holds. Who configures more boxes than that means it: so many of the default size may be had then.
- * Throws a ConfigurationError when not even one could be.
+ * Returns the most boxes and memory for all boxes together: as configured, otherwise the memory of the driver and as many boxes of the
+ * largest default size as fit. When more boxes are configured than fit, the memory is raised to that number of default-sized boxes. Throws a
+ * ConfigurationError when not even one box would fit.
  */
 export const readCeiling = (
   { maxBoxes, maxMemoryMb }: Pick<Config, 'maxBoxes' | 'maxMemoryMb'>,
@@ -16,16 +16,16 @@ export const readCeiling = (
 ): Capacity => {
   const largestMb = Math.max(...[...templates].map(({ limits }) => limits.memoryMb));
   if (maxMemoryMb === undefined && maxBoxes === undefined && capacity === undefined)
-    throw new ConfigurationError('CODEBOX_MAX_MEMORY_MB: is needed, because this driver cannot say how much there is');
+    throw new ConfigurationError('CODEBOX_MAX_MEMORY_MB: is needed, because this driver cannot report its capacity');
   const memoryMb = maxMemoryMb ?? Math.max(capacity?.memoryMb ?? 0, (maxBoxes ?? 1) * largestMb);
   if (memoryMb < largestMb)
     throw new ConfigurationError(
-      `CODEBOX_MAX_MEMORY_MB: must be at least ${largestMb}, which a box of the largest template has`,
+      `CODEBOX_MAX_MEMORY_MB: must be at least ${largestMb}, the memory of one box of the largest template`,
     );
   return { instances: maxBoxes ?? Math.floor(memoryMb / largestMb), memoryMb };
 };
 
-/** The templates with no more memory to ask for than there may be at all. */
+/** Lowers the maximum memory of each template to the ceiling. */
 export const below = (ceiling: Capacity, templates: ReadonlyMap<string, Template>): Map<string, Template> =>
   new Map(
     [...templates].map(([name, template]) => {

@@ -4,6 +4,9 @@ import { z } from 'zod';
 import { type Quotas, quotaNames, quotasSchema } from '#contract';
 import { type BlobsConfig, blobsVariables, toBlobsConfig } from '../blobs/settings.ts';
 import { ConfigurationError } from '../configuration-error.ts';
+import { type DialectName, dialectNames } from './dialects/dialects.ts';
+import { type KubernetesSettings, kubernetesVariables, toKubernetesSettings } from './drivers/kubernetes/settings.ts';
+import { keyId } from './http/admission/auth.ts';
 import { type TracingSettings, toTracingSettings, tracingVariables } from './tracing/settings.ts';
 
 const flag = z
@@ -33,7 +36,18 @@ const readQuotas = (text: string, context: z.core.$RefinementCtx): Partial<Quota
   const given = Object.fromEntries(pairs.map((pair) => [pair?.[1] ?? '', Number(pair?.[2])]));
   const parsed = quotasSchema.partial().safeParse(given);
   if (parsed.success) return parsed.data as Partial<Quotas>;
-  context.addIssue(`must be such as boxes=5,requestsPerMinute=600, of ${quotaNames.join(', ')}`);
+  context.addIssue(`must be a list such as boxes=5,requestsPerMinute=600, with names from ${quotaNames.join(', ')}`);
+  return z.NEVER;
+};
+
+const isDialect = (name: string): name is DialectName => (dialectNames as string[]).includes(name);
+
+/** `codeboxapi,e2b` */
+const readDialects = (text: string, context: z.core.$RefinementCtx): readonly DialectName[] => {
+  const names = new Set(listOf(text));
+  const unknown = [...names].filter((name) => !isDialect(name));
+  if (unknown.length === 0) return [...names].filter(isDialect);
+  context.addIssue(`has no dialect ${unknown.join(', ')}; there are ${dialectNames.join(', ')}`);
   return z.NEVER;
 };
 
@@ -42,14 +56,14 @@ const environmentSchema = z.object({
   CODEBOX_PORT: z.coerce.number().int().min(0).max(65_535).default(8080),
   CODEBOX_DATA_DIR: z.string().min(1).default('.codebox'),
   DATABASE_URL: z.url({ protocol: /^postgres(ql)?$/ }).optional(),
-  CODEBOX_DRIVER: z.enum(['auto', 'docker', 'local']).default('auto'),
+  CODEBOX_DRIVER: z.enum(['auto', 'docker', 'local', 'kubernetes']).default('auto'),
   CODEBOX_SITE: z
     .string()
     .regex(/^[a-z0-9-]{1,40}$/, 'must be 1 to 40 lower-case letters, digits and hyphens')
     .optional(),
   CODEBOX_REPLACES: z
     .string()
-    .regex(/^[0-9a-f]{16}$/, 'must be the 16 digits that the refused gateway has printed')
+    .regex(/^[0-9a-f]{16}$/, 'must be the 16 hexadecimal digits that the refused gateway printed')
     .optional(),
   CODEBOX_RUNTIME: z
     .string()
@@ -75,11 +89,16 @@ const environmentSchema = z.object({
     .regex(/^(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/, 'must be a domain name')
     .default('localhost'),
   CODEBOX_PORTS_ANSWER_SECONDS: z.coerce.number().min(0.1).max(3600).default(60),
+  CODEBOX_DIALECTS: z.string().default('').transform(readDialects),
   CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   CODEBOX_PIP_INDEX_URL: webAddress.optional(),
   CODEBOX_NPM_REGISTRY: webAddress.optional(),
   CODEBOX_WHEELS_DIR: z.string().min(1).optional(),
   CODEBOX_CA_BUNDLE: z.string().min(1).optional(),
+  CODEBOX_FIRST_KEY: z
+    .string()
+    .refine((key) => keyId(key) !== undefined, 'must be cbx_, 12 letters and digits, _, and 43 of them')
+    .optional(),
   CODEBOX_ADMIN_KEY: z.string().min(16, 'must have at least 16 characters').max(512).optional(),
   CODEBOX_ADMIN_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   CODEBOX_ADMIN_HOST: z.string().min(1).default('127.0.0.1'),
@@ -93,73 +112,79 @@ const environmentSchema = z.object({
     .transform((text) => listOf(text))
     .refine((networks) => networks.every(isNetwork), 'must be addresses or networks such as 10.0.0.0/8'),
   CODEBOX_UNSAFE: flag,
+  ...kubernetesVariables,
   ...tracingVariables,
 });
 
-/** What the gateway was told, checked once. Every part gets only the fields that it uses. */
+/** The validated configuration. Every part of the gateway gets only the fields that it uses. */
 export interface Config {
   host: string;
   port: number;
   dataDir: string;
   databaseUrl: string | undefined;
-  driver: 'auto' | 'docker' | 'local';
-  /** The name of the place where boxes live; the name of the driver when undefined. */
+  driver: 'auto' | 'docker' | 'local' | 'kubernetes';
+  /** The name of the site where boxes run; the name of the driver when undefined. */
   site: string | undefined;
-  /** The place that bore that name before, and is no more. */
+  /** The former place of that site, which no longer exists. */
   replaces: string | undefined;
   runtime: string;
   boxImage: string;
   templatesFile: string | undefined;
   maxBoxes: number | undefined;
-  /** What they may use of memory together. */
+  /** The memory that all boxes may use together. */
   maxMemoryMb: number | undefined;
-  /** Warm instances of the built-in template. */
+  /** The number of warm instances of the built-in template. */
   warmBoxes: number;
-  /** How long a request may wait for room. */
+  /** How long a request may wait for capacity. */
   queueMs: number;
   startMs: number;
   stopMs: number;
   runGraceMs: number;
   silenceMs: number;
   sweepMs: number;
-  /** Where files of boxes at rest are kept. */
+  /** The store for files of hibernated boxes. */
   blobs: BlobsConfig;
   checkpointMs: number;
   portsDomain: string;
-  portsAnswerMs: number;
+  portResponseMs: number;
+  /** The dialects that are served beside `/v1`. */
+  dialects: readonly DialectName[];
   logLevel: string;
-  /** Where boxes get packages from; the folder of wheels is absolute. */
+  /** The package sources of boxes; the path of the wheels folder is absolute. */
   packages: { pipIndexUrl: string | undefined; npmRegistry: string | undefined; wheelsDir: string | undefined };
-  /** A PEM file with certificates that boxes trust beside the public ones. */
+  /** A PEM file with certificates that boxes trust in addition to the public ones. */
   caBundle: string | undefined;
-  /** Without it there is no admin API. */
+  /** The API key of the first tenant; one is made when undefined. */
+  firstKey: string | undefined;
+  /** The operator's key; without it there is no admin API. */
   adminKey: string | undefined;
-  /** Where the admin API and the metrics listen; with the rest when undefined. */
+  /** The port of the admin API and the metrics; undefined when they share the main port. */
   adminPort: number | undefined;
   adminHost: string;
   /** The number of requests that a tenant may have open at once at this gateway. */
   maxOpenRequests: number;
-  /** Of new tenants. */
+  /** The quotas of new tenants. */
   defaultQuotas: Partial<Quotas>;
-  /** What is kept of the Idempotency-Keys of one tenant. */
-  keptKeys: { maxKeys: number; maxAnswerBytes: number };
-  /** Addresses and networks whose X-Forwarded-For is believed. */
+  /** Bounds on the stored Idempotency-Keys of one tenant. */
+  keptKeys: { maxKeys: number; maxResponseBytes: number };
+  /** Addresses and networks whose X-Forwarded-For header is trusted. */
   trustedProxies: readonly string[];
   unsafe: boolean;
-  /** Absent when no traces are taken. */
+  kubernetes: KubernetesSettings;
+  /** Undefined when tracing is off. */
   tracing: TracingSettings | undefined;
 }
 
 /**
  * Reads the configuration from environment variables; an empty one counts as unset.
- * Throws a ConfigurationError that names every variable that is wrong, and how.
+ * Throws a ConfigurationError that names every invalid variable and what is wrong with it.
  */
 export const readConfig = (env: Record<string, string | undefined>): Config => {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== ''));
   const parsed = environmentSchema.safeParse(given);
   if (!parsed.success) {
     const faults = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-    throw new ConfigurationError(`The configuration is wrong.\n  ${faults.join('\n  ')}`);
+    throw new ConfigurationError(`The configuration is invalid.\n  ${faults.join('\n  ')}`);
   }
   const values = parsed.data;
   return {
@@ -185,7 +210,8 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     checkpointMs: values.CODEBOX_CHECKPOINT_SECONDS * 1000,
     sweepMs: values.CODEBOX_SWEEP_SECONDS * 1000,
     portsDomain: values.CODEBOX_PORTS_DOMAIN,
-    portsAnswerMs: values.CODEBOX_PORTS_ANSWER_SECONDS * 1000,
+    portResponseMs: values.CODEBOX_PORTS_ANSWER_SECONDS * 1000,
+    dialects: values.CODEBOX_DIALECTS,
     logLevel: values.CODEBOX_LOG_LEVEL,
     packages: {
       pipIndexUrl: values.CODEBOX_PIP_INDEX_URL,
@@ -193,6 +219,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
       wheelsDir: values.CODEBOX_WHEELS_DIR === undefined ? undefined : resolve(values.CODEBOX_WHEELS_DIR),
     },
     caBundle: values.CODEBOX_CA_BUNDLE,
+    firstKey: values.CODEBOX_FIRST_KEY,
     adminKey: values.CODEBOX_ADMIN_KEY,
     adminPort: values.CODEBOX_ADMIN_PORT,
     adminHost: values.CODEBOX_ADMIN_HOST,
@@ -200,10 +227,11 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     defaultQuotas: values.CODEBOX_QUOTAS,
     keptKeys: {
       maxKeys: values.CODEBOX_IDEMPOTENCY_KEYS,
-      maxAnswerBytes: values.CODEBOX_IDEMPOTENCY_MB * 1024 * 1024,
+      maxResponseBytes: values.CODEBOX_IDEMPOTENCY_MB * 1024 * 1024,
     },
     trustedProxies: values.CODEBOX_TRUSTED_PROXIES,
     unsafe: values.CODEBOX_UNSAFE,
+    kubernetes: toKubernetesSettings(values),
     tracing: toTracingSettings(values),
   };
 };

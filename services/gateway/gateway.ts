@@ -1,6 +1,6 @@
 import { createBlobProbe } from '../blobs/probe.ts';
 import type { ConfigurationError } from '../configuration-error.ts';
-import { type HttpServer, listen } from '../http/server.ts';
+import { type HttpServer, listen } from '../http/server/server.ts';
 import { onceThere } from '../postgres/away.ts';
 import { createActivity } from './boxes/life/activity.ts';
 import { createHeartbeat } from './boxes/upkeep/heartbeat.ts';
@@ -9,20 +9,21 @@ import { type Boxes, type BoxesOptions, openBoxes } from './composition/boxes.ts
 import { type Overrides, openPlatform, type Platform } from './composition/platform.ts';
 import { openUpkeep } from './composition/upkeep.ts';
 import type { Config } from './config.ts';
+import { dialectsOf } from './dialects/dialects.ts';
 import { createApp, type Dialect } from './http/app.ts';
 import { addUsageMetrics } from './http/metrics/usage-metrics.ts';
 
-/** The time of the stop that is left for responses to requests that cannot be waited for. */
+/** The last part of the stop, in which requests that still wait get their responses. */
 const leaveMs = 1000;
 const maxBeatMs = 3000;
-/** How late a heartbeat may come. */
+/** How late a heartbeat may be. */
 const beatLateMs = 2000;
-/** Open WebSockets are checked less often than boxes: every 15 s by default. */
+/** Sweeps between two checks of the open WebSockets: they are checked every 15 s by default. */
 const sweepsPerSocketCheck = 3;
 
 /**
- * Builds the whole gateway from its configuration; nothing listens until `start`. Disposing it stops in order: no new
- * requests, running ones get time, streams end with a reason, then the database is closed. Boxes stay.
+ * Builds the whole gateway from its configuration; it does not listen until `start`. Disposing of it stops it in order: no new requests
+ * are accepted, running ones get time to finish, streams end with a reason, then the database is closed. Boxes stay.
  */
 export const createGateway = async (config: Config, overrides: Overrides = {}) => {
   await using stack = new AsyncDisposableStack();
@@ -34,7 +35,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const beatMs = Math.min(config.sweepMs, maxBeatMs);
   const heartbeat = createHeartbeat({
     gateway: { id, site: driver.site, place: driver.place },
-    // A database of its own, in the data folder, has no other place.
+    // The embedded database is in the data folder, so no other place can use it.
     replaced: config.databaseUrl === undefined ? 'any' : config.replaces,
     gateways: store.gateways,
     activity,
@@ -42,9 +43,9 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     everyMs: beatMs,
     onDisplaced: displaced.resolve,
   });
-  // It stops after the work behind the requests: until then this gateway lives.
+  // Deferred first, so it stops last: the gateway has to count as alive until its background work is done.
   stack.defer(heartbeat.stop);
-  // The work behind the requests has what they left of the time to stop.
+  // Background work gets the time that the requests have left.
   let stopBy = Number.POSITIVE_INFINITY;
   stack.defer(() => background.drain(Math.max(0, Math.min(config.stopMs, stopBy - performance.now()))));
   addUsageMetrics(metrics.registry, createUsage({ driver, boxes: store.boxes }));
@@ -54,7 +55,9 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const options = { activity, lagMs: 2 * beatMs + beatLateMs, stopping: stopping.signal };
   const boxes = await openBoxes(platform, options);
   const reaper = openUpkeep(platform, boxes, options);
-  const app = openHttp(platform, boxes, { ...options, leaving: leaving.signal, dialects: overrides.dialects ?? [] });
+  const { portsDomain } = config;
+  const dialects = overrides.dialects ?? dialectsOf(config.dialects, { portsDomain, seal: platform.seal });
+  const app = openHttp(platform, boxes, { ...options, leaving: leaving.signal, dialects });
 
   const owned = stack.move();
   let servers: HttpServer[] = [];
@@ -63,9 +66,9 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
     store,
     driver,
     log,
-    /** Resolves with why when another place has taken the site over: this gateway has to be disposed of then. */
+    /** Resolves with the reason when another place has taken the site over: then this gateway has to be disposed of. */
     displaced: displaced.promise,
-    /** Sweeps what an earlier life left, then listens. Resolves with the port. */
+    /** Cleans up after earlier gateways, then listens. Resolves with the port. */
     async start(): Promise<number> {
       await onceThere(heartbeat.start);
       await onceThere(boxes.pool.start);
@@ -92,18 +95,17 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
 export type Gateway = Awaited<ReturnType<typeof createGateway>>;
 
 interface HttpOptions extends BoxesOptions {
-  /** Aborted shortly before connections that still wait for a response are cut. */
+  /** Aborted shortly before connections that still wait for a response are closed. */
   leaving: AbortSignal;
   dialects: readonly Dialect[];
 }
 
 const openHttp = (platform: Platform, boxes: Boxes, { stopping, leaving, dialects }: HttpOptions) => {
   const { config, store, driver } = platform;
-  const answersBlobs = createBlobProbe(boxes.blobs);
+  const probeBlobs = createBlobProbe(boxes.blobs);
   return createApp({
     ...platform,
     ...boxes,
-    rest: boxes.rests.rest,
     keptKeys: config.keptKeys,
     portsDomain: config.portsDomain,
     findKey: boxes.quotas.noting(store.keys.find),
@@ -119,12 +121,12 @@ const openHttp = (platform: Platform, boxes: Boxes, { stopping, leaving, dialect
     maxOpenRequests: config.maxOpenRequests,
     trustedProxies: config.trustedProxies,
     checkReady: async () => {
-      const blobsAnswer = answersBlobs();
+      const hasBlobs = probeBlobs();
       await store.keys.ping();
       await driver.ping(AbortSignal.timeout(5000));
-      return (await blobsAnswer)
+      return (await hasBlobs)
         ? {}
-        : { blobs: 'The blob store does not answer, or refuses: boxes cannot hibernate or come back.' };
+        : { blobs: 'The blob store does not respond or refuses requests: boxes cannot hibernate or be restored.' };
     },
     stopping,
     leaving,

@@ -1,7 +1,7 @@
 import { giveUpIfWrong } from '../configuration-error.ts';
 import { onceThere } from '../postgres/away.ts';
 import { readConfig } from './config.ts';
-import { ensureDevKey } from './dev-key.ts';
+import { ensureFirstKey } from './first-key.ts';
 import { createGateway } from './gateway.ts';
 
 const build = async () => {
@@ -14,13 +14,13 @@ let isStopping = false;
 const stop = async (signal: string) => {
   if (isStopping) return;
   isStopping = true;
-  gateway.log.info({ signal }, 'stopping; boxes stay and are there again at the next start');
+  gateway.log.info({ signal }, 'stopping; boxes keep running and are available after the next start');
   await gateway[Symbol.asyncDispose]();
   process.exit(0);
 };
 process.on('SIGTERM', stop);
 process.on('SIGINT', stop);
-// Started by a supervisor it goes with that, however that ends.
+// A gateway that was started by a supervisor stops with it.
 process.once('disconnect', () => stop('disconnect'));
 
 void gateway.displaced.then(async (error) => {
@@ -28,7 +28,7 @@ void gateway.displaced.then(async (error) => {
   giveUpIfWrong(error);
 });
 
-const keyFile = await onceThere(() => ensureDevKey(gateway.store.keys, config.dataDir));
+const keyFile = await onceThere(() => ensureFirstKey(gateway.store.keys, config));
 const port = await gateway.start().catch(async (error: unknown) => {
   await gateway[Symbol.asyncDispose]();
   return giveUpIfWrong(error);
@@ -36,7 +36,7 @@ const port = await gateway.start().catch(async (error: unknown) => {
 const url = `http://localhost:${port}`;
 gateway.log.info({ url, driver: gateway.driver.kind, dataDir: config.dataDir }, 'serving');
 if (keyFile) {
-  // The line works as pasted and still keeps the key out of whatever collects this output.
+  // The command works as pasted, and the key itself does not appear in logs that collect this output.
   process.stdout.write(`
 CodeBox serves at ${url}   (${gateway.driver.kind} driver, docs at ${url}/docs)
 The key of the first tenant is in ${keyFile}

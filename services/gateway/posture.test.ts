@@ -14,14 +14,14 @@ test('limits that are not enforced keep a gateway on loopback', () => {
   expect(unmetIsolation({ host: '0.0.0.0' }, weak, closed).join()).toContain('memoryMb');
 });
 
-test('a template whose network cannot be had is refused, not served without', () => {
+test('a template whose network is unavailable is refused', () => {
   const open = [{ name: 'web', network: 'internet' as const }];
   expect(unmetIsolation({ host: '127.0.0.1' }, { networks: ['none'], limits: all }, open).join()).toContain('web');
 });
 
-test('only CODEBOX_UNSAFE goes on, and every sentence is said aloud', () => {
-  const said: string[] = [];
+test('only CODEBOX_UNSAFE starts an unsafe gateway, with a warning for every weakness', () => {
+  const warnings: string[] = [];
   expect(() => requireIsolation(['no limits'], false, () => {})).toThrow(/no limits[\s\S]*CODEBOX_UNSAFE/);
-  requireIsolation(['no limits'], true, (text) => said.push(text));
-  expect(said).toEqual(['UNSAFE: no limits']);
+  requireIsolation(['no limits'], true, (text) => warnings.push(text));
+  expect(warnings).toEqual(['UNSAFE: no limits']);
 });

@@ -6,8 +6,8 @@ import type { Capabilities } from './drivers/driver.ts';
 const loopback = new Set(['127.0.0.1', '::1', 'localhost']);
 
 /**
- * What was asked for but cannot be applied here, in plain sentences; empty when the gateway may serve. Limits that are not
- * enforced are tolerated only while nobody but this machine can reach the gateway.
+ * Returns a sentence for each part of the configured isolation that cannot be applied here; none when the gateway may serve. Limits that
+ * are not enforced are tolerated only while the gateway listens on loopback.
  */
 export const unmetIsolation = (
   { host }: Pick<Config, 'host'>,
@@ -18,18 +18,16 @@ export const unmetIsolation = (
   return [
     ...[...templates]
       .filter((template) => !networks.includes(template.network))
-      .map(
-        ({ name, network }) => `Template ${name} asks for network ${network}, which this driver does not offer here.`,
-      ),
+      .map(({ name, network }) => `Template ${name} needs network ${network}, which this driver does not offer here.`),
     ...(missing.length > 0 && !loopback.has(host)
-      ? [`Limits on ${missing.join(', ')} are not enforced here, and ${host} is open to others.`]
+      ? [`Limits on ${missing.join(', ')} are not enforced here, and ${host} is reachable from other machines.`]
       : []),
   ];
 };
 
-/** Lets a gateway start only with the isolation that was asked for; `CODEBOX_UNSAFE=1` is the one way round. */
+/** Throws a ConfigurationError unless all isolation is in force; with `CODEBOX_UNSAFE=1` it only warns. */
 export const requireIsolation = (unmet: string[], isUnsafe: boolean, warn: (text: string) => void): void => {
   if (unmet.length === 0) return;
-  if (!isUnsafe) throw new ConfigurationError(`${unmet.join('\n')}\nCODEBOX_UNSAFE=1 serves all the same.`);
+  if (!isUnsafe) throw new ConfigurationError(`${unmet.join('\n')}\nSet CODEBOX_UNSAFE=1 to serve anyway.`);
   for (const text of unmet) warn(`UNSAFE: ${text}`);
 };

@@ -8,17 +8,18 @@ import { type BoxConnection, type BoxConnections, createBoxConnections } from '.
 let folder: string;
 let server: Server;
 let connections: BoxConnections;
-/** What the box server says of itself, and what it was asked. */
-let says: Record<string, unknown> = {};
-let asked: string[] = [];
+/** What the box server reports about itself, and the paths of the requests to it. */
+let reported: Record<string, unknown> = {};
+let requests: string[] = [];
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'codebox-abilities-'));
   server = createServer((request, response) => {
     const path = request.url?.replace('/codebox/', '') ?? '';
-    asked.push(path);
+    requests.push(path);
     response.setHeader('content-type', 'application/json');
-    if (path === 'health') response.end(JSON.stringify({ status: 'ok', instance: 'i-1', ...says }));
+    if (path === 'health')
+      response.end(JSON.stringify({ status: 'ok', instance: 'i-1', languages: ['python'], ...reported }));
     else response.end('{"items":[],"nextCursor":null,"truncated":false}');
   });
   await new Promise<void>((listening) => server.listen(join(folder, 'box.sock'), listening));
@@ -32,9 +33,9 @@ afterAll(async () => {
 });
 
 const address = () => `unix:${join(folder, 'box.sock')}`;
-/** A box that has just been met. */
-const meet = (said: Record<string, unknown>) => {
-  [says, asked] = [said, []];
+/** Connects to a box anew, with what its server reports. */
+const connectAnew = (report: Record<string, unknown>) => {
+  [reported, requests] = [report, []];
   connections.drop('i-1');
   return connections.to('i-1', address());
 };
@@ -42,34 +43,50 @@ const meet = (said: Record<string, unknown>) => {
 const throughTunnel = (box: BoxConnection) =>
   new Promise((_, failed) => box.tunnels.request(80, {}, false).once('error', failed).end());
 
-test('what a box server does not list is refused in words, and it is not asked for it', async () => {
-  const box = meet({ api: 1, abilities: ['search'] });
+test('an ability that the box server does not list is refused without a request to it', async () => {
+  const box = connectAnew({ api: 1, abilities: ['search'] });
   const { signal } = new AbortController();
   const calls = [box.checkpoint(signal), box.watch('?path=', signal), box.terminals(), throughTunnel(box)];
   for (const call of await Promise.allSettled(calls))
     expect(call).toMatchObject({ status: 'rejected', reason: { code: 'conflict' } });
   await expect(box.terminals()).rejects.toThrow(
-    'This box cannot open terminals: the box server of its image does not offer that.',
+    'This box cannot open terminals: the box server of its image does not support it.',
   );
-  expect(new Set(asked)).toEqual(new Set(['health']));
+  expect(new Set(requests)).toEqual(new Set(['health']));
 });
 
-test('what it lists is asked for, and of a server that lists nothing everything', async () => {
-  for (const said of [{ api: 1, abilities: ['terminals'] }, {}]) {
-    const box = meet(said);
+test('a listed ability is used, and of a server without a list every ability', async () => {
+  for (const report of [{ api: 1, abilities: ['terminals'] }, {}]) {
+    const box = connectAnew(report);
     expect([await box.terminals(), await box.terminals()]).toEqual([[], []]);
-    expect(asked).toEqual(['health', 'terminals', 'terminals']);
+    expect(requests).toEqual(['health', 'terminals', 'terminals']);
   }
 });
 
+test('the languages of a box are read once, however often they are used', async () => {
+  const box = connectAnew({ languages: ['sql', 'python'] });
+  expect([await box.languages(), await box.languages()]).toEqual([
+    ['sql', 'python'],
+    ['sql', 'python'],
+  ]);
+  expect(requests).toEqual(['health']);
+});
+
+test.each([[['not a name']], [[]], [Array.from({ length: 101 }, (_, index) => `l${index}`)], ['python'], [undefined]])(
+  'a box server whose languages make no sense is not used: %j',
+  async (languages) => {
+    await expect(connectAnew({ languages }).languages()).rejects.toMatchObject({ code: 'unavailable' });
+  },
+);
+
 test.each([
   [2, 'update this gateway'],
-  [0, 'build the image anew'],
-])('an instance with a box server of API %i is refused, with what to do about it', async (api, mend) => {
-  const health = meet({ api, abilities: [] }).health(AbortSignal.timeout(30_000));
+  [0, 'rebuild the image'],
+])('an instance with a box server of API %i is refused with the remedy', async (api, remedy) => {
+  const health = connectAnew({ api, abilities: [] }).health(AbortSignal.timeout(30_000));
   await expect(health).rejects.toMatchObject({
     code: 'unavailable',
-    message: `The image of the box brings a box server of API ${api}, and this gateway needs 1: ${mend}.`,
+    message: `The image of the box has a box server with API version ${api}, but this gateway needs 1: ${remedy}.`,
   });
-  expect(asked).toEqual(['health']);
+  expect(requests).toEqual(['health']);
 });

@@ -1,39 +1,40 @@
 import { z } from 'zod';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, languageNameSchema } from '#contract';
 
-/** The versions of the box server's API that this gateway works with. */
+/** The versions of the box server's API that this gateway supports. */
 const [oldestApi, newestApi] = [1, 1];
 const healthMs = 5000;
 
-/** What a box server may lack: a gateway asks for these only where they are listed, and for all others of every box server. */
+/** Optional abilities of box servers: a gateway uses them only where they are listed. Every box server has all others. */
 const abilities = {
-  checkpoint: 'keep its files',
+  checkpoint: 'save its files',
   packages: 'install packages',
   ports: 'be reached at its ports',
   search: 'search its files',
-  stop: 'end all that runs in it',
+  stop: 'stop everything that runs in it',
   terminals: 'open terminals',
   watch: 'watch its files',
 } as const;
 export type Ability = keyof typeof abilities;
 
-/** What a box server says of itself. One of the version before says neither its API nor its abilities, of which it has all. */
+/** What a box server reports about itself. One of the previous version reports no API version and no abilities, and has all of them. */
 export const healthSchema = z.object({
   status: z.literal('ok'),
   instance: z.string(),
   api: z.int().default(1),
   abilities: z.array(z.string()).max(100).optional(),
+  languages: z.array(languageNameSchema).min(1).max(100),
 });
-export type Health = Pick<z.infer<typeof healthSchema>, 'api' | 'abilities'>;
+export type Health = Pick<z.infer<typeof healthSchema>, 'api' | 'abilities' | 'languages'>;
 
-/** A box server of another version, with which asking again is of no use: `unavailable` to callers. */
+/** The error for a box server with another API version, which no retry can resolve: `unavailable` to callers. */
 export class OtherApi extends CodeBoxError {
   constructor(api: number) {
     const own = oldestApi === newestApi ? `${newestApi}` : `${oldestApi} to ${newestApi}`;
-    const mend = api > newestApi ? 'update this gateway' : 'build the image anew';
+    const remedy = api > newestApi ? 'update this gateway' : 'rebuild the image';
     super(
       'unavailable',
-      `The image of the box brings a box server of API ${api}, and this gateway needs ${own}: ${mend}.`,
+      `The image of the box has a box server with API version ${api}, but this gateway needs ${own}: ${remedy}.`,
       {
         retryAfterSeconds: 60,
       },
@@ -41,38 +42,41 @@ export class OtherApi extends CodeBoxError {
   }
 }
 
-/** Throws OtherApi for a version that this gateway does not work with. */
+/** Throws OtherApi for a version that this gateway does not support. */
 export const checkApi = ({ api }: Pick<Health, 'api'>): void => {
   if (api < oldestApi || api > newestApi) throw new OtherApi(api);
 };
 
-/** What one box server can do; it is asked once. `health` throws `unavailable` when it does not answer. */
+/** The abilities and languages of one box server, read once. Calls throw `unavailable` when the box server does not respond. */
 export const createAbilities = (health: (signal: AbortSignal) => Promise<Health>) => {
   let known: Health | undefined;
-  const ask = async (signal: AbortSignal): Promise<Health> => {
+  const read = async (signal: AbortSignal): Promise<Health> => {
     known = await health(signal);
     return known;
   };
+  const readOnce = async (): Promise<Health> => known ?? (await read(AbortSignal.timeout(healthMs)));
 
-  /** Throws `conflict` for what the box server does not offer. */
+  /** Throws `conflict` for an ability that the box server does not have. */
   const need = async (ability: Ability): Promise<void> => {
-    const { abilities: offered } = known ?? (await ask(AbortSignal.timeout(healthMs)));
+    const { abilities: offered } = await readOnce();
     if (offered === undefined || offered.includes(ability)) return;
     throw new CodeBoxError(
       'conflict',
-      `This box cannot ${abilities[ability]}: the box server of its image does not offer that.`,
+      `This box cannot ${abilities[ability]}: the box server of its image does not support it.`,
     );
   };
 
   return {
-    health: ask,
+    health: read,
     need,
-    /** The same call, made only where the box server offers it. */
+    /** Returns the languages that the box runs, the built-in ones last. */
+    languages: async (): Promise<readonly string[]> => (await readOnce()).languages,
+    /** Wraps a call so that it needs the ability. */
     only:
-      <A extends unknown[], R>(ability: Ability, call: (...asked: A) => Promise<R>) =>
-      async (...asked: A): Promise<R> => {
+      <A extends unknown[], R>(ability: Ability, call: (...args: A) => Promise<R>) =>
+      async (...args: A): Promise<R> => {
         await need(ability);
-        return await call(...asked);
+        return await call(...args);
       },
   };
 };

@@ -4,29 +4,29 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { folderSchema } from '#contract';
-import { readAnswer } from './answer.ts';
 import { type BoxServerClient, createBoxServerClient } from './client.ts';
+import { readResponse } from './protocol/response.ts';
 
 let folder: string;
 let server: Server;
 let client: BoxServerClient;
-let left = 0;
+let closed = 0;
 const deadlineMs = 1000;
 
-/** A byte now and then, so that silence never ends it. */
-const drip = (answer: ServerResponse) => {
-  const timer = setInterval(() => answer.write(' '), 200);
-  answer.once('close', () => {
+/** Sends a byte now and then, so that the idle timeout never ends the response. */
+const drip = (response: ServerResponse) => {
+  const timer = setInterval(() => response.write(' '), 200);
+  response.once('close', () => {
     clearInterval(timer);
-    left += 1;
+    closed += 1;
   });
 };
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'codebox-client-'));
-  server = createServer((request, answer) => {
-    answer.writeHead(request.url?.endsWith('/refused') ? 404 : 200);
-    drip(answer);
+  server = createServer((request, response) => {
+    response.writeHead(request.url?.endsWith('/refused') ? 404 : 200);
+    drip(response);
   });
   const path = join(folder, 'box.sock');
   await new Promise<void>((listening) => server.listen(path, listening));
@@ -39,9 +39,9 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-test('a box that drips the answer to a file call is given up', async () => {
-  const listing = async () => readAnswer(folderSchema, (await client.file('GET', 'folder', {})).body, deadlineMs);
+test('a box that trickles the response to a file call times out', async () => {
+  const listing = async () => readResponse(folderSchema, (await client.file('GET', 'folder', {})).body, deadlineMs);
   const results = await Promise.allSettled([client.file('GET', 'refused', {}), listing()]);
   for (const result of results) expect(result).toMatchObject({ reason: { code: 'unavailable' } });
-  await expect.poll(() => left).toBe(2);
+  await expect.poll(() => closed).toBe(2);
 });

@@ -24,29 +24,29 @@ import {
 } from '#contract';
 import { type BoxCall, startBoxCall } from '../tracing/box-call.ts';
 import { checkApi, type Health, healthSchema } from './abilities.ts';
+import { createSharedJournals, type JournalPath } from './journals/shared-journals.ts';
+import { readLines } from './protocol/lines.ts';
 import {
-  answerDeadlineMs,
   type BoxServerFailure,
   failureOf,
-  parseAnswer,
-  readAnswer,
+  parseResponse,
   readBounded,
   readRefusal,
+  readResponse,
+  responseDeadlineMs,
   translate,
-} from './answer.ts';
-import { type Endpoint, tokenHeader } from './endpoint.ts';
-import { readLines } from './lines.ts';
-import { createSharedJournals, type JournalPath } from './shared-journals.ts';
-import { connectToBox } from './socket.ts';
-import { attachTerminal, type ScreenSize } from './terminal-socket.ts';
+} from './protocol/response.ts';
+import { type Endpoint, tokenHeader } from './transport/endpoint.ts';
+import { connectToBox } from './transport/socket.ts';
+import { attachTerminal, type ScreenSize } from './transport/terminal-socket.ts';
 
-/** The body of a stream has a heartbeat every 10 s, so silence means a broken box. */
+/** Streams have a heartbeat every 10 s, so longer silence means a broken box. */
 const silenceDeadlineMs = 40_000;
-/** Before the first byte of its files a box looks at each of them. */
+/** The deadline for the first byte of an archive: the box examines all files before it sends any. */
 const packMs = 60_000;
 const maxCalls = 32;
 const maxStreams = 512;
-/** How much is read of a body that nobody wants any more, before its connection is cut. */
+/** How much of an unwanted body is read before its connection is closed. */
 const leftoverBytes = 1024;
 
 export interface CodeRequest {
@@ -112,8 +112,8 @@ export type BoxTerminal = z.infer<typeof boxTerminalSchema>;
 export type BoxCommand = z.infer<typeof commandSchema>;
 export type BoxExecution = z.infer<typeof executionSchema>;
 
-/** An answer whose body is still to be read: `body` must be read to its end or destroyed. */
-export interface RawAnswer {
+/** A response whose body has not been read: `body` must be read to its end or destroyed. */
+export interface RawResponse {
   status: number;
   headers: Record<string, string | string[] | undefined>;
   body: Readable;
@@ -121,25 +121,25 @@ export interface RawAnswer {
 
 type RequestOptions = Partial<Omit<Dispatcher.RequestOptions, 'headers'>> & { headers?: Record<string, string> };
 
-interface StreamedAnswer extends RawAnswer {
+interface StreamedResponse extends RawResponse {
   body: Dispatcher.ResponseData['body'];
 }
 
-/** Content that goes along in JSON. */
+/** A small file that is sent within JSON. */
 export interface SmallFile {
   path: string;
   base64: string;
 }
 
 /**
- * The client of one box server. Everything it answers is hostile input: sizes are capped and shapes are checked here, and
- * nothing a box says decides about tenancy, limits or time. Throws CodeBoxError: what the box server refused, or `unavailable`.
- * `onFailure` is told of each call that was not answered as it should be; one for `health` may be early.
+ * The client of one box server. Every response is hostile input: sizes are bounded and schemas are checked here, and no decision about
+ * tenancy, limits or time depends on what a box reports. Throws CodeBoxError: the refusal of the box server, or `unavailable`. Each failed
+ * call is reported to `onFailure`, except for `health`, which may be called before the box server is up.
  */
 export const createBoxServerClient = (
   endpoint: Endpoint,
   onFailure: (failure: BoxServerFailure) => void = () => {},
-  answerMs = answerDeadlineMs,
+  deadlineMs = responseDeadlineMs,
 ) => {
   const agentOptions: Agent.Options = {
     connect: (_options, done) => {
@@ -148,14 +148,14 @@ export const createBoxServerClient = (
         (error: Error) => done(error, null),
       );
     },
-    headersTimeout: answerMs,
+    headersTimeout: deadlineMs,
     bodyTimeout: silenceDeadlineMs,
     keepAliveTimeout: 60_000,
   };
-  // Apart from each other: streams may stay for hours, and must not keep a short call waiting for a connection.
+  // Separate pools: streams may stay open for hours and must not make a short call wait for a connection.
   const agent = new Agent({ ...agentOptions, connections: maxCalls });
   const streams = new Agent({ ...agentOptions, connections: maxStreams });
-  // Bounded by who shares them, so that nobody waits for one; and apart, so that no reader keeps code from being started.
+  // The shared journals bound the connections of readers, so the pool need not. It is separate so that readers never delay new code.
   const readers = new Agent({ ...agentOptions, connections: null });
 
   const failed = (error: unknown, path: string): CodeBoxError => {
@@ -169,22 +169,22 @@ export const createBoxServerClient = (
     path: string,
     options: RequestOptions,
     traced: BoxCall | undefined,
-    passes?: number,
-  ): Promise<StreamedAnswer> => {
+    acceptedStatus?: number,
+  ): Promise<StreamedResponse> => {
     try {
-      const answer = await via.request({
+      const response = await via.request({
         origin: 'http://localhost',
         path: `/codebox/${path}`,
         method: 'GET',
         ...options,
         headers: { ...options.headers, ...traced?.headers, [tokenHeader]: endpoint.token },
       });
-      traced?.answered(answer.statusCode, answer.headers);
-      // Whoever reads the body learns of its errors; one that is left half read must not end the process.
-      answer.body.on('error', () => {});
-      if (answer.statusCode >= 400 && answer.statusCode !== passes)
-        throw await readRefusal(answer.statusCode, answer.body, answerMs);
-      return { status: answer.statusCode, headers: answer.headers, body: answer.body };
+      traced?.responded(response.statusCode, response.headers);
+      // Readers of the body get its errors anyway; without a listener, one that is left half read would end the process.
+      response.body.on('error', () => {});
+      if (response.statusCode >= 400 && response.statusCode !== acceptedStatus)
+        throw await readRefusal(response.statusCode, response.body, deadlineMs);
+      return { status: response.statusCode, headers: response.headers, body: response.body };
     } catch (error) {
       const failure = failed(error, path);
       traced?.end(failure.code);
@@ -192,39 +192,39 @@ export const createBoxServerClient = (
     }
   };
 
-  /** A call whose answer the caller reads. */
-  const ask = async (via: Agent, path: string, options: RequestOptions, passes?: number): Promise<StreamedAnswer> => {
-    // A box that starts is asked for its health again and again.
+  /** Makes a call whose response the caller reads. */
+  const request = async (via: Agent, path: string, options: RequestOptions, acceptedStatus?: number) => {
+    // `health` is not traced: it is called repeatedly while a box starts.
     const traced = path === 'health' ? undefined : startBoxCall(options.method ?? 'GET', path);
-    const answer = await send(via, path, options, traced, passes);
+    const response = await send(via, path, options, traced, acceptedStatus);
     traced?.end();
-    return answer;
+    return response;
   };
 
-  /** A call that is answered with events. */
+  /** Makes a call whose response is a stream of events. */
   const open = async (path: string, options: RequestOptions, via = streams): Promise<AsyncGenerator<unknown>> => {
     const traced = startBoxCall(options.method ?? 'GET', path);
     return readEvents(await send(via, path, options, traced), (error) => failed(error, path), traced);
   };
 
-  /** A short call, its answer read whole: over within 20 s, however slowly the box drips. */
+  /** Makes a short call and reads the whole response, within 20 s, however slowly the box sends it. */
   const call = async (
     path: string,
     method: Dispatcher.HttpMethod = 'GET',
     body?: unknown,
     signal?: AbortSignal,
   ): Promise<string> => {
-    const deadline = AbortSignal.timeout(answerMs);
-    const answer = await ask(agent, path, {
+    const deadline = AbortSignal.timeout(deadlineMs);
+    const response = await request(agent, path, {
       method,
       signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
       ...(body !== undefined && asJson(body)),
     });
-    return await readBounded(answer.body, answerMs).catch((error: unknown) => Promise.reject(failed(error, path)));
+    return await readBounded(response.body, deadlineMs).catch((error: unknown) => Promise.reject(failed(error, path)));
   };
 
   const read = async <T>(schema: z.ZodType<T>, path: string, signal?: AbortSignal): Promise<T> =>
-    parseAnswer(schema, await call(path, 'GET', undefined, signal));
+    parseResponse(schema, await call(path, 'GET', undefined, signal));
 
   const journals = createSharedJournals((journal, after, signal) =>
     open(`${journal}/events?after=${after}`, { signal }, readers),
@@ -233,58 +233,59 @@ export const createBoxServerClient = (
   return {
     agent,
 
-    /** Resolves once the box server can serve; throws `unavailable` until then and when it is not that of this instance, OtherApi. */
+    /** Resolves when the box server is ready. Throws `unavailable` until then and for another instance, and OtherApi. */
     health: async (signal: AbortSignal): Promise<Health> => {
-      const { instance, api, abilities } = await read(healthSchema, 'health', signal);
+      const { instance, api, ...offered } = await read(healthSchema, 'health', signal);
       if (instance !== endpoint.instance)
-        throw new CodeBoxError('unavailable', 'The box does not answer.', { cause: `it says that it is ${instance}` });
+        throw new CodeBoxError('unavailable', 'The box does not respond.', { cause: `its server is of ${instance}` });
       checkApi({ api });
-      return { api, abilities };
+      return { api, ...offered };
     },
 
     /**
-     * Has a kernel of each language that has proved that it works, with its usual libraries loaded; its owner sees no trace of
-     * that. Idempotent. The caller has the deadline: it may take some seconds.
+     * Starts and checks a kernel of each language, with its usual libraries loaded, without a trace that its owner could see. Idempotent.
+     * The caller sets the deadline: it may take some seconds.
      */
     warm: async (languages: readonly string[], signal: AbortSignal): Promise<void> => {
       await readBounded(
-        (await ask(streams, 'warm', { method: 'POST', ...asJson({ languages }), headersTimeout: 0, signal })).body,
+        (await request(streams, 'warm', { method: 'POST', ...asJson({ languages }), headersTimeout: 0, signal })).body,
       );
     },
 
     /**
-     * Sets the environment of everything that runs in the box, kernels that live already included, and what network it has, and
-     * writes small files. To be called after the driver has bound another network. Idempotent; `conflict` when a kernel is busy,
-     * `invalid_request` for a file that cannot be.
+     * Sets the environment of everything in the box, running kernels included, and the name of its network, and writes small files. Call it
+     * after the driver has bound another network. Idempotent. Throws `conflict` while a kernel is busy, and `invalid_request` for a file
+     * that cannot be written.
      */
-    bind: (own: { env: Environment; network?: string; files?: readonly SmallFile[] }) => call('bind', 'POST', own),
+    bind: (binding: { env: Environment; network?: string; files?: readonly SmallFile[] }) =>
+      call('bind', 'POST', binding),
 
     /**
-     * Ends all that runs in the box, with the cause `cpu_limit` and what is told of it: runs, those that wait too, commands, terminals
-     * and what they have left running. Files stay; kernels too, unless that takes a new one. Idempotent.
+     * Stops everything that runs in the box, with the cause `cpu_limit` and this explanation: runs, including queued ones, commands,
+     * terminals and processes that they have left. Files stay, and so do kernels unless one has to be replaced. Idempotent.
      */
-    stop: (told: { detail: string; quota: QuotaMet }, signal: AbortSignal) => call('stop', 'POST', told, signal),
+    stop: (cause: { detail: string; quota: QuotaMet }, signal: AbortSignal) => call('stop', 'POST', cause, signal),
 
-    /** What only the box can tell of its use. */
+    /** Reads the statistics that only the box has. */
     stats: (signal: AbortSignal) => read(statsSchema, 'stats', signal),
 
     contexts: async () => (await read(contextsSchema, 'contexts')).items,
-    createContext: async (body: CreateContext) => parseAnswer(contextSchema, await call('contexts', 'POST', body)),
-    restartContext: async (id: string) => parseAnswer(contextSchema, await call(`contexts/${id}/restart`, 'POST')),
+    createContext: async (body: CreateContext) => parseResponse(contextSchema, await call('contexts', 'POST', body)),
+    restartContext: async (id: string) => parseResponse(contextSchema, await call(`contexts/${id}/restart`, 'POST')),
 
-    /** A page of the variables of a context; `conflict` while something runs there. */
+    /** Reads a page of the variables of a context. Throws `conflict` while code runs in it. */
     variables: (id: string, { limit, cursor = '' }: PageQuery) =>
       read(variablesSchema, `contexts/${id}/variables?${new URLSearchParams({ limit: String(limit), cursor })}`),
 
-    /** Runs code; the events come until `done`. Leaving the stream does not stop the run. */
+    /** Runs code and streams its events to `done`. Leaving the stream does not stop the run. */
     execute: async (id: string, body: CodeRequest, leave: AbortSignal) =>
       open(`executions/${id}`, { method: 'PUT', ...asJson(body), signal: leave }),
 
-    /** Runs a command, in the same way. */
+    /** Runs a command in the same way. */
     command: async (id: string, body: CommandRequest, leave?: AbortSignal) =>
       open(`commands/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
 
-    /** Installs packages as a command of that id. */
+    /** Installs packages, as a command with this id. */
     install: async (id: string, body: InstallRequest, leave?: AbortSignal) =>
       open(`packages/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
 
@@ -293,22 +294,22 @@ export const createBoxServerClient = (
       return read(packagePageSchema, `packages?${query}`);
     },
 
-    /** The events after `after`, then what follows, to `done`. */
+    /** Streams the events after `after`, then live events, to `done`. */
     events: journals.events,
 
-    /** Has an execution that has not come to the box never run, whenever it comes; `conflict` when it may have run. */
+    /** Makes the box refuse an execution that it has not received yet. Throws `conflict` when it may have run. */
     refuseExecution: (id: string) => call(`executions/${id}`, 'DELETE'),
     readExecution: (id: string) => read(executionSchema, `executions/${id}`),
-    /** What runs and what waits, the oldest first. */
+    /** Lists running and queued executions, the oldest first. */
     unfinishedExecutions: async (signal: AbortSignal) => (await read(executionsSchema, 'executions', signal)).items,
     readCommand: (id: string) => read(commandSchema, `commands/${id}`),
-    /** Those that run and those that the box still remembers. */
+    /** Lists running commands and those that the box still remembers. */
     commands: async (signal?: AbortSignal) => (await read(commandsSchema, 'commands', signal)).items,
     killCommand: (id: string) => call(`commands/${id}`, 'DELETE'),
     interrupt: (id: string) => call(`executions/${id}/interrupt`, 'POST'),
     input: (journal: JournalPath, body: unknown) => call(`${journal}/input`, 'POST', body),
 
-    /** One call of the file interface; the caller reads the body, also that of a 416. `path` is percent-encoded. */
+    /** Makes one request for files; the caller reads the body, including that of a 416. `path` is percent-encoded. */
     file: (
       method: Dispatcher.HttpMethod,
       path: string,
@@ -316,41 +317,42 @@ export const createBoxServerClient = (
       body?: Readable,
       signal?: AbortSignal,
     ) =>
-      ask(
+      request(
         streams,
         `files/${path}`,
         {
           method,
           headers,
-          // A body that pauses is the caller's business, which has its own deadline; a large folder is counted first.
-          headersTimeout: body ? 0 : /[?&]as=/.test(path) ? packMs : answerMs,
+          // An upload may pause, so the caller sets its deadline. Before an archive the box examines the whole folder.
+          headersTimeout: body ? 0 : /[?&]as=/.test(path) ? packMs : deadlineMs,
           ...(body && { body }),
           ...(signal && { signal }),
         },
         416,
       ),
 
-    /** What is found by name or content; the box ends a search by itself within 16 s. */
+    /** Searches files by name or content; the box ends a search within 16 s. */
     search: async (search: string, leave: AbortSignal) =>
-      parseAnswer(searchPageSchema, await call(`files:search${search}`, 'GET', undefined, leave)),
+      parseResponse(searchPageSchema, await call(`files:search${search}`, 'GET', undefined, leave)),
 
-    /** The changes of files, as long as somebody reads. */
+    /** Streams changes of files until the caller leaves. */
     watch: async (search: string, leave: AbortSignal) => open(`files:watch${search}`, { signal: leave }),
 
-    /** Makes, moves, copies, extracts or fetches; `isNew` tells whether something was made. The caller has the deadline. */
+    /** Performs one file operation; `isNew` is true when an entry was created. The caller sets the deadline. */
     operateOnFiles: async (operation: FileOperation, signal: AbortSignal) => {
-      const answer = await ask(streams, 'files', { method: 'POST', ...asJson(operation), headersTimeout: 0, signal });
-      return { entry: await readAnswer(fileEntrySchema, answer.body), isNew: answer.status === 201 };
+      const options = { method: 'POST', ...asJson(operation), headersTimeout: 0, signal } as const;
+      const response = await request(streams, 'files', options);
+      return { entry: await readResponse(fileEntrySchema, response.body), isNew: response.status === 201 };
     },
 
-    /** The whole volume as a stream that only `restore` understands. A cut one is an error of the body. */
+    /** Streams the whole volume, in a format for `restore`. A truncated stream is an error of the body. */
     checkpoint: (signal: AbortSignal) => send(streams, 'checkpoint', { signal, headersTimeout: packMs }, undefined),
 
-    /** Replaces the volume, and the bound environment, by such a stream. The caller has the deadline. */
+    /** Replaces the volume and the bound environment by such a stream. The caller sets the deadline. */
     restore: async (content: Readable, signal: AbortSignal) => {
       const options = { method: 'PUT', body: content, headersTimeout: 0, signal } as const;
-      const answer = await send(streams, 'checkpoint', options, undefined);
-      await readBounded(answer.body);
+      const response = await send(streams, 'checkpoint', options, undefined);
+      await readBounded(response.body);
     },
 
     terminals: async () => (await read(terminalsSchema, 'terminals')).items,
@@ -367,25 +369,25 @@ export const createBoxServerClient = (
 export type BoxServerClient = ReturnType<typeof createBoxServerClient>;
 
 async function* readEvents(
-  { body }: StreamedAnswer,
+  { body }: StreamedResponse,
   failed: (error: unknown) => CodeBoxError,
   traced: BoxCall | undefined,
 ): AsyncGenerator<unknown> {
   let failure: CodeBoxError | undefined;
   try {
     const lines = readLines(body.iterator({ destroyOnReturn: false }));
-    yield* traced ? tell(lines, traced) : lines;
+    yield* traced ? traceEvents(lines, traced) : lines;
   } catch (error) {
     failure = failed(error);
     throw failure;
   } finally {
     traced?.end(failure?.code);
-    // After the last event only the end of the body is left: read, it leaves the connection to the next request.
+    // After the last event only the end of the body is left; reading it frees the connection for the next request.
     body.dump({ limit: leftoverBytes }).catch(() => {});
   }
 }
 
-async function* tell(lines: AsyncGenerator<unknown>, traced: BoxCall): AsyncGenerator<unknown> {
+async function* traceEvents(lines: AsyncGenerator<unknown>, traced: BoxCall): AsyncGenerator<unknown> {
   for await (const line of lines) {
     traced.event(line);
     yield line;

@@ -1,26 +1,28 @@
 import { createAbilities } from './abilities.ts';
-import type { BoxServerFailure } from './answer.ts';
 import { type BoxServerClient, createBoxServerClient } from './client.ts';
-import { createTokens, type Endpoint } from './endpoint.ts';
 import { createJupyterClient, type JupyterClient } from './jupyter.ts';
-import { createTunnels, type Tunnels } from './tunnel.ts';
+import type { BoxServerFailure } from './protocol/response.ts';
+import { createTokens, type Endpoint } from './transport/endpoint.ts';
+import { createTunnels, type Tunnels } from './transport/tunnel.ts';
 
 export interface BoxConnection extends BoxServerClient {
   jupyter: JupyterClient;
   tunnels: Tunnels;
+  /** Returns the languages that the box runs. They are read once, so this rarely takes a request. */
+  languages: () => Promise<readonly string[]>;
 }
 
-/** More than the most boxes that a deployment may have, so that none in use is closed. */
+/** At least the most boxes that a deployment may have, so that no connection in use is closed. */
 const maxConnections = 10_000;
 
 export interface BoxConnectionsOptions {
-  /** The deployment's, of which the tokens of its instances are made. */
+  /** The secret of the deployment, from which the tokens of its instances are derived. */
   secret: string;
-  /** Reports each call that a box did not answer as it should. */
+  /** Called for each failed call. */
   onFailure?: (failure: BoxServerFailure) => void;
 }
 
-/** The clients of the boxes in use, by instance; the longest unused one is closed when there are too many. */
+/** The clients of the boxes in use, by instance. When there are too many, the least recently used one is closed. */
 export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOptions) => {
   const open = new Map<string, BoxConnection>();
   const tokenOf = createTokens(secret);
@@ -29,12 +31,12 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
   const drop = (instance: string) => {
     const connection = open.get(instance);
     open.delete(instance);
-    // Its requests fail with `unavailable`, which is true: the box is gone or was not used for long.
+    // Pending requests fail with `unavailable`: the box is gone or was not used for long.
     void connection?.close();
   };
 
   return {
-    /** What an instance is started with, so that it answers nobody else. */
+    /** Returns the token with which an instance is started, and which it requires in every request. */
     tokenOf,
     endpointOf,
 
@@ -47,7 +49,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
       }
       const endpoint = endpointOf(instance, address);
       const client = createBoxServerClient(endpoint, onFailure);
-      const { health, need, only } = createAbilities(client.health);
+      const { health, languages, need, only } = createAbilities(client.health);
       const tunnels = createTunnels(endpoint, () => need('ports'));
       const close = async () => {
         tunnels.close();
@@ -71,6 +73,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
         ...offered,
         jupyter: createJupyterClient(client.agent, endpoint),
         tunnels,
+        languages,
         close,
       };
       open.set(instance, connection);

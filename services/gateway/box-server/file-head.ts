@@ -1,41 +1,41 @@
-import { brokenProtocol } from './broken-protocol.ts';
-import type { RawAnswer } from './client.ts';
+import type { RawResponse } from './client.ts';
+import { brokenProtocol } from './protocol/broken-protocol.ts';
 
-/** The part of a file that was asked for: its first and last byte, from 0, and the size of the whole file. */
+/** The requested part of a file: its first and last byte, from 0, and the size of the whole file. */
 interface ByteRange {
   first: number;
   last: number;
   sizeBytes: number;
 }
 
-/** What a box says of a file, a folder or an archive before its bytes. */
+/** The metadata of a file, a folder or an archive that precedes its content. */
 export interface FileHead {
   kind: 'file' | 'folder' | 'archive';
-  /** Of the bytes that follow, so of the range where there is one; undefined when only their end tells. */
+  /** The length of the content that follows (that of the range, if there is one); undefined when it is not known in advance. */
   lengthBytes: number | undefined;
   etag: string | undefined;
-  /** To the second. */
+  /** With a precision of one second. */
   modifiedAt: Date | undefined;
-  /** Whether a part of it can be asked for. */
+  /** Whether range requests are supported. */
   hasRanges: boolean;
-  /** The part that follows; undefined for all of it. */
+  /** The part that follows; undefined for the whole file. */
   range: ByteRange | undefined;
-  /** Whether the reader has it already, by the conditions. Then no bytes follow. */
+  /** Whether the conditions of the request match the version that the reader has. Then no content follows. */
   isUnchanged: boolean;
 }
 
 const kinds: Record<string, FileHead['kind']> = { directory: 'folder', archive: 'archive' };
 const wholeNumber = /^\d{1,15}$/;
 
-/** The head of an answer to a read. Throws `unavailable` with the reason `protocol` for what a box server never says. */
-export const readFileHead = ({ status, headers }: RawAnswer): FileHead => {
+/** Reads the head of the response to a file read. Throws `unavailable` with the reason `protocol` for an invalid head. */
+export const readFileHead = ({ status, headers }: RawResponse): FileHead => {
   const one = (name: string): string | undefined => {
     const value = headers[name];
     return typeof value === 'string' ? value : undefined;
   };
   const range = status === 206 ? readRange(one('content-range')) : undefined;
   if (status !== 200 && status !== 304 && range === undefined)
-    throw brokenProtocol('The box sent an unexpected answer.');
+    throw brokenProtocol('The box sent an invalid response.');
   const length = one('content-length');
   const modifiedAt = new Date(one('last-modified') ?? Number.NaN);
   return {
@@ -54,8 +54,8 @@ const readRange = (text: string | undefined): ByteRange | undefined => {
   return size === undefined ? undefined : { first: Number(first), last: Number(last), sizeBytes: Number(size) };
 };
 
-/** The size of a file that has not the bytes that were asked for; undefined when the box does not say. */
-export const readRefusedSize = ({ headers }: RawAnswer): number | undefined => {
+/** Reads the size of a file from the response to an unsatisfiable range; undefined when the box does not give it. */
+export const readRefusedSize = ({ headers }: RawResponse): number | undefined => {
   const [, size] = /^bytes \*\/(\d{1,15})$/.exec(String(headers['content-range'])) ?? [];
   return size === undefined ? undefined : Number(size);
 };

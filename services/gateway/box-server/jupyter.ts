@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { KernelAPI, KernelSpecAPI, ServerConnection } from '@jupyterlab/services';
+import { KernelAPI, ServerConnection } from '@jupyterlab/services';
 import {
   type Dispatcher,
   Headers as UndiciHeaders,
@@ -8,12 +8,12 @@ import {
   fetch as undiciFetch,
 } from 'undici';
 import { CodeBoxError } from '#contract';
-import { readBounded } from './answer.ts';
-import { type Endpoint, tokenHeader } from './endpoint.ts';
+import { readBounded } from './protocol/response.ts';
+import { type Endpoint, tokenHeader } from './transport/endpoint.ts';
 
 /**
- * The stock Jupyter side of a box server, through Jupyter's own client: kernels and kernelspecs. A kernel is a context.
- * Throws `not_found` for a kernel that is not there and `unavailable` when the box does not answer.
+ * The standard Jupyter API of a box server, through Jupyter's own client: kernels. A kernel is a context. Throws
+ * `not_found` for a kernel that does not exist and `unavailable` when the box does not respond.
  */
 export const createJupyterClient = (agent: Dispatcher, { token }: Pick<Endpoint, 'token'>) => {
   const settings = ServerConnection.makeSettings({
@@ -21,15 +21,15 @@ export const createJupyterClient = (agent: Dispatcher, { token }: Pick<Endpoint,
     wsUrl: 'ws://localhost/',
     token: '',
     init: { headers: { [tokenHeader]: token } },
-    // One implementation for all three: a Request of Node's own fetch is foreign to undici's.
+    // All three from undici: its fetch does not accept a Request of Node's built-in fetch.
     Request: UndiciRequest as unknown as typeof Request,
     Headers: UndiciHeaders as unknown as typeof Headers,
     fetch: boundedFetch(agent) as unknown as typeof fetch,
   });
 
-  const call = async <T>(what: Promise<T>): Promise<T> => {
+  const call = async <T>(request: Promise<T>): Promise<T> => {
     try {
-      return await what;
+      return await request;
     } catch (cause) {
       if (cause instanceof ServerConnection.ResponseError && cause.response.status === 404) {
         throw new CodeBoxError('not_found', 'There is no such context.', { cause });
@@ -40,16 +40,11 @@ export const createJupyterClient = (agent: Dispatcher, { token }: Pick<Endpoint,
       if (cause instanceof ServerConnection.ResponseError && cause.response.status === 400) {
         throw new CodeBoxError('invalid_request', 'The box refused the context.', { cause });
       }
-      throw new CodeBoxError('unavailable', 'The box could not do that.', { cause, retryAfterSeconds: 1 });
+      throw new CodeBoxError('unavailable', 'The box could not handle the request.', { cause, retryAfterSeconds: 1 });
     }
   };
 
   return {
-    /** The languages that the box can run: the names of its kernelspecs. */
-    async languages(): Promise<string[]> {
-      return Object.keys((await call(KernelSpecAPI.getSpecs(settings))).kernelspecs).sort();
-    },
-
     async shutdown(id: string): Promise<void> {
       await call(KernelAPI.shutdownKernel(id, settings));
     },
@@ -60,7 +55,7 @@ export type JupyterClient = ReturnType<typeof createJupyterClient>;
 
 const deadlineMs = 60_000;
 
-/** A fetch through the box's socket that reads each answer whole and within bounds: who answers there is not trusted. */
+/** A fetch through the socket of the box that reads each response whole and within bounds: the box is not trusted. */
 const boundedFetch =
   (dispatcher: Dispatcher) =>
   async (input: Parameters<typeof undiciFetch>[0], init?: Parameters<typeof undiciFetch>[1]) => {

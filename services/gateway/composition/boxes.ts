@@ -1,11 +1,12 @@
 import { openBlobs } from '../../blobs/open-blobs.ts';
-import type { BoxRef } from '../boxes/box-ref.ts';
+import { createCreation } from '../boxes/creation/creation.ts';
 import { createAccess } from '../boxes/life/access.ts';
 import type { Activity } from '../boxes/life/activity.ts';
 import { createBoxUsage } from '../boxes/life/box-usage.ts';
 import { createCpuBudget } from '../boxes/life/cpu-budget.ts';
-import { createLastWords } from '../boxes/life/last-words.ts';
-import { createLifecycle } from '../boxes/life/lifecycle.ts';
+import { createDirectory } from '../boxes/life/directory.ts';
+import { createEndings } from '../boxes/life/endings.ts';
+import { createFinalResults } from '../boxes/life/final-results.ts';
 import { createRecorder } from '../boxes/life/recorder.ts';
 import { createFileWatch } from '../boxes/reach/file-watch.ts';
 import { createFiles } from '../boxes/reach/files.ts';
@@ -20,25 +21,24 @@ import { createExecutions } from '../boxes/runs/executions.ts';
 import { createFollowing } from '../boxes/runs/following.ts';
 import { createPackages } from '../boxes/runs/packages.ts';
 import { createRun } from '../boxes/runs/run.ts';
-import { createSupply } from '../boxes/supply/supply.ts';
 import type { Template } from '../boxes/supply/templates.ts';
-import { createIdleness } from '../boxes/upkeep/idleness.ts';
-import { createRests } from '../boxes/upkeep/rests.ts';
 import { createMeter } from '../boxes/usage/meter.ts';
 import { createQuotas } from '../boxes/usage/quotas.ts';
 import { createPoolMetrics } from '../http/metrics/pool-metrics.ts';
 import type { Platform } from './platform.ts';
+import { openRest } from './rest.ts';
+import { openSupply } from './supply.ts';
 
 export interface BoxesOptions {
   activity: Activity;
-  /** How late the use of a box by another gateway may be written. */
+  /** How late another gateway may write the use of a box. */
   lagMs: number;
   /** Aborted when the gateway begins to stop. */
   stopping: AbortSignal;
 }
 
 /** Builds what callers do with boxes. Nothing here runs by itself. */
-export const openBoxes = async (platform: Platform, { activity, lagMs, stopping }: BoxesOptions) => {
+export const openBoxes = async (platform: Platform, { activity, stopping }: BoxesOptions) => {
   const { config, log, store, metrics, driver, connections, background, templates, ceiling } = platform;
   const recorder = createRecorder({
     executions: store.executions,
@@ -56,93 +56,78 @@ export const openBoxes = async (platform: Platform, { activity, lagMs, stopping 
     countWaiting: () => store.waiting.count(driver.site),
   });
   warnOfSmallCeiling(platform);
-  const supply = createSupply({
+  const supply = openSupply(platform, meter, poolMetrics);
+  const { catalog, allocation, instances } = supply;
+  const directory = createDirectory({ driver, boxes: store.boxes, connections });
+  const finalResults = createFinalResults({ store, connections, recorder });
+  const endings = createEndings({ driver, store, directory, instances, finalResults });
+  const blobs = await openBlobs(config.blobs, platform.deploymentId);
+  const flush = async () => {
+    await recorder.flush();
+    await activity.flush();
+  };
+  const { rest, ...resting } = openRest(platform, { blobs, supply, directory, endings, quotas, flush });
+  const { wake } = rest;
+  const access = createAccess({ directory, boxes: store.boxes, activity, wake });
+  const creation = createCreation({
     driver,
-    store,
-    connections,
-    background,
-    meter,
-    templates,
-    ceiling,
-    startMs: config.startMs,
-    dataDir: config.dataDir,
-    waitMs: config.queueMs,
-    onBreaker: ({ template, isOpen, pauseMs, error: err }) => {
-      poolMetrics.breaker.set({ template }, isOpen ? 1 : 0);
-      if (isOpen) log.error({ template, pauseMs, err }, 'a warm instance could not be made');
-      else log.info({ template }, 'warm instances can be made again');
-    },
-    onUnfit: (err) => {
-      poolMetrics.unfit.inc();
-      log.warn({ err }, 'a warm instance was not fit for a box');
-    },
-  });
-  // Using a box wakes it, and waking it is work on boxes: the one circle at run time.
-  const wake = (ref: BoxRef) => rests.rest.wake(ref);
-  const lifecycle = createLifecycle({
-    driver,
-    store,
-    access: createAccess({ site: driver.site, store, connections, activity, wake }),
-    wake,
+    boxes: store.boxes,
+    directory,
+    endings,
     activity,
-    templates,
-    allocation: supply.allocation,
-    instances: supply.instances,
+    catalog,
+    allocation,
+    instances,
     startMs: config.startMs,
     waitMs: config.queueMs,
-    lastWords: createLastWords({ store, connections, recorder }),
     quotas,
+    wake,
     onClaim: poolMetrics.claimed,
   });
-  const usage = createBoxUsage({ driver, lifecycle });
-  const budget = createCpuBudget(usage, quotas);
+  const usage = createBoxUsage({ driver, endings });
+  const budget = createCpuBudget({ usage, metered: store.usage, quotas });
   const graceMs = config.runGraceMs;
-  const commands = createCommands({ lifecycle, activity, background, budget, stopping, graceMs });
-  const idleness = createIdleness({ site: driver.site, boxes: store.boxes, connections, commands, lagMs });
-  const blobs = await openBlobs(config.blobs, platform.deploymentId);
-  const rests = createRests({
-    driver,
+  const commands = createCommands({ access, endings, activity, background, budget, stopping, graceMs });
+  const following = createFollowing({ store, directory, endings, activity, background, recorder, graceMs });
+  const executions = createExecutions({
     store,
-    blobs,
-    connections,
-    lifecycle,
+    directory,
+    access,
+    catalog,
+    activity,
     background,
+    recorder,
+    budget,
+    following,
     quotas,
-    idleness,
-    flush: async () => {
-      await recorder.flush();
-      await activity.flush();
-    },
-    lagMs,
-    checkpointMs: config.checkpointMs,
-    onDone: (task, ms) => metrics.rests.observe({ task }, ms / 1000),
   });
-  const following = createFollowing({ store, lifecycle, activity, background, recorder, graceMs });
-  const executions = createExecutions({ store, lifecycle, activity, background, recorder, budget, following, quotas });
-  const files = createFiles({ lifecycle, activity });
+  const files = createFiles({ access, activity });
   return {
     ...supply,
+    ...resting,
     recorder,
     meter,
     quotas,
-    lifecycle,
+    directory,
+    endings,
+    access,
+    creation,
+    rest,
     budget,
-    idleness,
     blobs,
-    rests,
     following,
     executions,
     commands,
     files,
-    contexts: createContexts(lifecycle, budget),
-    fileWatch: createFileWatch({ lifecycle, activity }),
-    terminals: createTerminals({ lifecycle, activity, quotas }),
-    tickets: createTickets({ tickets: store.tickets, lifecycle }),
-    packages: createPackages({ lifecycle, commands, budget }),
-    ports: createPorts({ lifecycle, activity, answerMs: config.portsAnswerMs }),
+    contexts: createContexts({ access, catalog, budget }),
+    fileWatch: createFileWatch({ access, endings, activity }),
+    terminals: createTerminals({ access, endings, activity, quotas }),
+    tickets: createTickets({ tickets: store.tickets, access }),
+    packages: createPackages({ access, commands, budget }),
+    ports: createPorts({ access, activity, responseMs: config.portResponseMs }),
     portSessions: createPortSessions(store.portSessions),
-    stats: createStats({ usage, lifecycle }),
-    run: createRun({ lifecycle, executions, commands, files, background }),
+    stats: createStats({ usage, directory }),
+    run: createRun({ creation, endings, catalog, executions, commands, files, background }),
   };
 };
 

@@ -1,24 +1,45 @@
+import { ConfigurationError } from '../../configuration-error.ts';
 import { idOf } from '../../postgres/id.ts';
 import type { Config } from '../config.ts';
-import { createDockerDriver } from '../drivers/docker/driver.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { readCertificates } from '../drivers/host/host-certificates.ts';
-import { createLocalDriver } from '../drivers/local/driver.ts';
 
-/** The configured driver; `auto` takes Docker where a daemon answers, else local processes. */
+/** Creates the configured driver. `auto` chooses Docker where a daemon responds, else local processes. */
 export const chooseDriver = async (
   config: Config,
   deployment: string,
-  onDaemon?: (state: 'open' | 'closed', cause?: unknown) => void,
+  onBackend?: (state: 'open' | 'closed', cause?: unknown) => void,
 ): Promise<Driver> => {
   const { dataDir, site, runtime, packages } = config;
-  // Sites that share a host each list and sweep their own instances only.
+  // Each site on a shared host lists and sweeps only its own instances.
   const labelOf = (kind: string) =>
     site === undefined || site === kind ? deployment : idOf('dep', `${deployment}/${site}`);
   const named = site === undefined ? {} : { site };
+  if (config.driver === 'kubernetes') {
+    const filesOfHost = [
+      ['CODEBOX_WHEELS_DIR', packages.wheelsDir, 'CODEBOX_KUBERNETES_WHEELS'],
+      ['CODEBOX_CA_BUNDLE', config.caBundle, 'CODEBOX_KUBERNETES_CA_BUNDLE'],
+    ];
+    for (const [name, value, instead] of filesOfHost)
+      if (value !== undefined)
+        throw new ConfigurationError(`${name}: the kubernetes driver takes no files of this host; use ${instead}`);
+    const { createKubernetesDriver } = await import('../drivers/kubernetes/driver.ts');
+    return await createKubernetesDriver({
+      deployment: labelOf('kubernetes'),
+      ...named,
+      settings: config.kubernetes,
+      packages,
+      ...(onBackend && { onBackend }),
+    });
+  }
   const certificates = config.caBundle === undefined ? [] : await readCertificates(config.caBundle);
-  const local = () => createLocalDriver({ dataDir, deployment: labelOf('local'), ...named, packages, certificates });
+  // Each driver is loaded when it is chosen: the libraries of the others are most of what a gateway would load.
+  const local = async () => {
+    const { createLocalDriver } = await import('../drivers/local/driver.ts');
+    return await createLocalDriver({ dataDir, deployment: labelOf('local'), ...named, packages, certificates });
+  };
   if (config.driver === 'local') return await local();
+  const { createDockerDriver } = await import('../drivers/docker/driver.ts');
   try {
     return await createDockerDriver({
       dataDir,
@@ -27,7 +48,7 @@ export const chooseDriver = async (
       runtime,
       packages,
       certificates,
-      ...(onDaemon && { onDaemon }),
+      ...(onBackend && { onBackend }),
     });
   } catch (noDocker) {
     if (config.driver === 'docker') throw noDocker;

@@ -1,10 +1,12 @@
 import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
+import { ConfigurationError } from '../../configuration-error.ts';
 import { onceThere } from '../../postgres/away.ts';
 import { startEmbeddedPostgres } from '../../postgres/embedded.ts';
 import { errorSerializers } from '../../postgres/error-log.ts';
 import { newId } from '../../postgres/id.ts';
 import { type Background, createBackground } from '../../waiting/background.ts';
+import { createNotice, type Notice } from '../../waiting/notice.ts';
 import { type BoxConnections, createBoxConnections } from '../box-server/connections.ts';
 import { readTemplates, type Template } from '../boxes/supply/templates.ts';
 import { below, readCeiling } from '../ceiling.ts';
@@ -14,44 +16,46 @@ import { observeDriver } from '../drivers/observed-driver.ts';
 import type { Dialect } from '../http/app.ts';
 import { createMetrics, type Metrics } from '../http/metrics/metrics.ts';
 import { requireIsolation, unmetIsolation } from '../posture.ts';
+import { createSeal, type Seal } from '../seal.ts';
 import { openStore, type Store } from '../store/store.ts';
 import type { Capacity } from '../store/supply/capacity.ts';
 import { traceFields } from '../tracing/span.ts';
 import { chooseDriver } from './choose-driver.ts';
 
-/** Parts that a caller brings instead of those that the configuration names. */
+/** Parts that replace those of the configuration. */
 export interface Overrides {
   log?: Logger;
   driver?: Driver;
-  /** Wires that are served beside `/v1`. */
+  /** The dialects that are served beside `/v1`. */
   dialects?: readonly Dialect[];
 }
 
-/** What everything else of a gateway stands on. */
+/** The parts that everything else in a gateway uses. */
 export interface Platform {
   config: Config;
-  /** Of this gateway: a new one at each start. What an earlier life of it left unfinished is nobody's. */
+  /** The id of this gateway, new at each start: unfinished work of an earlier process may be taken over by any gateway. */
   id: string;
-  /** Of all gateways of this database. */
+  /** The id that all gateways of this database share. */
   deploymentId: string;
   log: Logger;
   store: Store;
   metrics: Metrics;
   driver: Driver;
   connections: BoxConnections;
+  seal: Seal;
   background: Background;
   templates: Map<string, Template>;
   ceiling: Capacity;
-  /** Calls the listener each time that the driver's backend responds again after a silence. */
-  onDriverBack: (listener: () => void) => void;
+  /** Published each time that the driver's backend responds again after a silence. */
+  driverBack: Pick<Notice, 'subscribe'>;
 }
 
-/** How long the driver may take to say how much room there is. */
+/** How long the driver may take to report its capacity. */
 const capacityMs = 10_000;
 
 /**
- * Opens the database, the driver and the connections to boxes, as the configuration names them; what has to be closed again goes
- * onto the stack. Throws a `ConfigurationError` when the isolation that was asked for cannot be had.
+ * Opens the configured database, driver and connections to boxes, and puts what has to be closed onto the stack. Throws a
+ * `ConfigurationError` when the required isolation is not available.
  */
 export const openPlatform = async (
   config: Config,
@@ -73,22 +77,24 @@ export const openPlatform = async (
   const metrics = createMetrics({
     countBoxes: store.boxes.countByState,
     database: { ping: store.keys.ping, connections: store.connections },
-    languages: [...given.values()].flatMap((template) => template.languages),
+    languages: [...given.values()].flatMap(({ language, programs }) => [language, ...Object.keys(programs)]),
   });
 
-  const listeners: (() => void)[] = [];
-  const onDaemon = (state: 'open' | 'closed', err: unknown) => {
+  const driverBack = createNotice();
+  const onBackend = (state: 'open' | 'closed', err: unknown) => {
     metrics.driverUp.set(state === 'open' ? 0 : 1);
-    if (state === 'open') return log.error({ err }, 'the Docker daemon does not answer: boxes cannot be made or ended');
-    log.warn('the Docker daemon answers again');
-    for (const listener of listeners) listener();
+    if (state === 'open')
+      return log.error({ err }, 'the backend of the driver does not respond: boxes cannot be created or ended');
+    log.warn('the backend of the driver responds again');
+    driverBack.publish();
   };
-  const chosen = overrides.driver ?? (await chooseDriver(config, deployment.id, onDaemon));
+  const chosen = overrides.driver ?? (await chooseDriver(config, deployment.id, onBackend));
   const driver = observeDriver(chosen, ({ call, outcome, seconds }) =>
     metrics.driverCalls.observe({ driver: chosen.kind, call, outcome }, seconds),
   );
   const ceiling = readCeiling(config, given.values(), await driver.capacity(AbortSignal.timeout(capacityMs)));
   const templates = below(ceiling, given);
+  checkPlacements(driver, templates.values());
   const unmet = unmetIsolation(config, driver.capabilities, templates.values());
   requireIsolation(unmet, config.unsafe, (text) => log.warn(text));
   for (const weakness of driver.capabilities.weaknesses) log.warn({ driver: driver.kind }, weakness);
@@ -107,14 +113,25 @@ export const openPlatform = async (
     metrics,
     driver,
     connections,
+    seal: createSeal(deployment.secret),
     background: createBackground((what, err) => log.error({ err }, `could not ${what}`)),
     templates,
     ceiling,
-    onDriverBack: (listener) => void listeners.push(listener),
+    driverBack,
   };
 };
 
-/** The configured database, or one of the gateway's own in the data folder. */
+/** Throws a ConfigurationError for a template whose placement is wrong, or that has one where the driver places no boxes. */
+const checkPlacements = (driver: Driver, templates: Iterable<Template>): void => {
+  for (const { name, placement } of templates) {
+    if (placement === undefined) continue;
+    if (!driver.checkPlacement)
+      throw new ConfigurationError(`Template ${name} has a placement, which the ${driver.kind} driver does not know.`);
+    driver.checkPlacement(placement);
+  }
+};
+
+/** Opens the configured database, or an embedded one in the data folder. */
 const openDatabase = async (config: Config, gateway: string, log: Logger, stack: AsyncDisposableStack) => {
   const onRestart = (event: string, err: unknown) =>
     log.warn({ err, event }, 'the embedded PostgreSQL ended by itself');

@@ -1,8 +1,10 @@
 import { givenUpMs } from '../boxes/supply/starts.ts';
 import { createCpuQuota } from '../boxes/upkeep/cpu-quota.ts';
+import { createIdleness } from '../boxes/upkeep/idleness.ts';
 import { createPulse } from '../boxes/upkeep/pulse.ts';
 import { createPurges } from '../boxes/upkeep/purges.ts';
 import { createReaper } from '../boxes/upkeep/reaper.ts';
+import { createRestSweeper } from '../boxes/upkeep/rest-sweeper.ts';
 import { createSettlement } from '../boxes/upkeep/settlement.ts';
 import type { Boxes, BoxesOptions } from './boxes.ts';
 import type { Platform } from './platform.ts';
@@ -10,40 +12,70 @@ import type { Platform } from './platform.ts';
 /** Builds what ends, counts and tends boxes by itself, from the start of the reaper on. */
 export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }: BoxesOptions) => {
   const { config, id, store, metrics, driver, connections, background } = platform;
-  const { lifecycle, instances, pool, following, recorder, rests, budget, meter, idleness } = boxes;
+  const { directory, endings, creation, instances, pool, following, recorder, rest, budget, meter, commands } = boxes;
+  const { site } = driver;
+  const idleness = createIdleness({ site, boxes: store.boxes, connections, commands, lagMs });
   const reaper = createReaper({
     driver,
     store,
-    lifecycle,
+    creation,
+    endings,
     instances,
     pool,
-    settlement: createSettlement({ gateway: id, site: driver.site, store, lifecycle, following, background, recorder }),
+    settlement: createSettlement({
+      gateway: id,
+      site,
+      store,
+      directory,
+      endings,
+      following,
+      background,
+      recorder,
+    }),
     activity,
     background,
     budget,
     cpuQuota: createCpuQuota({
       driver,
-      lifecycle,
+      endings,
       quotas: store.quotas,
       executions: store.executions,
       connections,
-      rest: rests.rest,
+      rest,
       recorder,
       background,
       lagMs,
     }),
     meter,
     purges: createPurges({ store, background }),
-    pulse: createPulse({ driver, boxes: store.boxes, lifecycle, connections, background, silenceMs: config.silenceMs }),
+    pulse: createPulse({
+      driver,
+      boxes: store.boxes,
+      directory,
+      endings,
+      connections,
+      background,
+      silenceMs: config.silenceMs,
+    }),
     idleness,
     sweepMs: config.sweepMs,
     lagMs,
-    rests: rests.sweeper,
+    rest: createRestSweeper({
+      site,
+      store,
+      hibernation: boxes.hibernation,
+      checkpoints: boxes.checkpoints,
+      background,
+      idleness,
+      lagMs,
+      checkpointMs: config.checkpointMs,
+    }),
     givenUpMs: givenUpMs(config.startMs),
     onReap: (cause) => metrics.reaps.inc({ cause }),
     onOrphan: (kind) => metrics.leaks.inc({ kind }),
+    onSweep: (ms) => metrics.sweeps.observe(ms / 1000),
   });
-  // What happened while the driver was silent is looked at at once.
-  platform.onDriverBack(reaper.hasten);
+  // What happened while the driver did not respond is reconciled at once.
+  platform.driverBack.subscribe(reaper.reconcileNext);
   return reaper;
 };

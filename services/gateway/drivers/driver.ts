@@ -1,159 +1,173 @@
 /**
- * THE port between the gateway and whatever embodies a box. A driver makes, describes and destroys instances; it never
- * sees code, files or processes: those go to the box server at the instance's address.
+ * The port between the gateway and the backend that runs boxes. A driver creates, describes and destroys instances; it never handles code,
+ * files or processes: those go to the box server at the address of the instance.
  */
 
-/** What an instance may use. Enforced by the kernel, not by the box. */
+/** The resource limits of an instance, enforced by the kernel, not by the box. */
 export interface Limits {
   /** CPUs, fractions allowed; at least 0.1. */
   cpus: number;
-  /** Memory including page cache and tmpfs, in MiB. No swap on top. */
+  /** Memory including page cache and tmpfs, in MiB, without additional swap. */
   memoryMb: number;
-  /** The box's volume at `/mnt`, in MiB. */
+  /** The volume of the box at `/mnt`, in MiB. */
   diskMb: number;
   /** Processes and threads. */
   pids: number;
 }
 
-/** Limits that an instance may be given anew while it runs. */
+/** Limits that can be changed while an instance runs. */
 export type BindableLimits = Omit<Limits, 'diskMb'>;
 
 /** `none`: loopback only. `internet`: public addresses only, never the host, the gateway or another box. */
 export type NetworkPolicy = 'none' | 'internet';
 
+/** Where a template's instances run, in the terms of the driver, which alone reads it. */
+export type Placement = Readonly<Record<string, unknown>>;
+
 export interface InstanceSpec {
-  /** Chosen by the caller: `[a-z0-9-]{1,40}`, unique per deployment, never used again. */
+  /** Chosen by the caller: `[a-z0-9-]{1,40}`, unique per deployment, never reused. */
   id: string;
-  /** What its box server answers to alone: `CODEBOX_TOKEN` of its environment. */
+  /** The token that its box server requires in every request; passed as `CODEBOX_TOKEN` in its environment. */
   token: string;
   /** The template's image: an image reference for docker, ignored by drivers whose `capabilities.images` is false. */
   image: string;
   limits: Limits;
   network: NetworkPolicy;
-  /** Whether `bind` may give it another network. It takes longer to start then, so only what nobody waits for should. */
+  /** The name of the template, for people who look at the backend; without effect. */
+  template?: string;
+  /** Valid according to `checkPlacement`. */
+  placement?: Placement;
+  /** Whether `bind` may change its network. It then takes longer to start, so this suits instances that no caller waits for. */
   takesNetwork?: boolean;
 }
 
-/** What a running instance is to be from now on; what is left out stays as it is. */
+/** A change of a running instance; omitted fields stay unchanged. */
 export interface Binding {
   limits?: Partial<BindableLimits>;
   network?: NetworkPolicy;
 }
 
 /**
- * Why an instance does not run: it cannot be placed, its image cannot be had, it was killed for memory, its host ended it for want of
- * something or for a more important one, its host is gone for good, or it ended by itself.
+ * Why an instance does not run: no host has capacity for it, its image is not available, it exceeded its memory limit, its host evicted it
+ * for lack of a resource, a more important instance preempted it, its host is lost, or it exited by itself.
  */
 export type WhyCode = 'unschedulable' | 'image' | 'oom' | 'evicted' | 'preempted' | 'node_lost' | 'exit';
 
 export interface Why {
   code: WhyCode;
-  /** The backend's own words, for the log; callers never see them. */
+  /** The message of the backend, for the log; it is never shown to callers. */
   detail: string;
+  /** When another attempt may succeed, if the backend knows. */
+  retryAfterSeconds?: number;
 }
 
 /**
- * `pending`: accepted, its processes do not run yet. `running`: they do, or are frozen. `ended`: they do not run any more and never will.
- * Unknown is no state: where the backend cannot tell, the call throws `unavailable`.
+ * `pending`: accepted, but its processes do not run yet. `running`: its processes run or are frozen. `ended`: its processes have ended for
+ * good. There is no unknown state: when the backend cannot determine the state, the call throws `unavailable`.
  */
 export interface Instance {
   id: string;
   state: 'pending' | 'running' | 'ended';
-  /** Where its box server listens: `unix:/absolute/path` or `tcp:address:port`. Present from `running` on. */
+  /** The address of its box server: `unix:/absolute/path` or `tls:address:port`. Present from `running` on. */
   address?: string;
-  /** Why it has ended, or, while it is pending, why it is no use to wait for it. `list` may leave it out. */
+  /** Why it has ended or, while it is pending, why it will not start. `list` may omit it. */
   why?: Why;
 }
 
-/** What instances may be promised together. */
+/** The capacity for all instances together. */
 export interface MachineCapacity {
   memoryMb: number;
 }
 
-/** What a driver can do here and now, as data: callers branch on it, drivers never carry stubs that throw. */
+/** What a driver can do in this environment, as data: callers branch on it, so drivers need no stubs that throw. */
 export interface Capabilities {
-  /** Whether templates choose an image. */
+  /** Whether a template can choose its image. */
   images: boolean;
   networks: readonly NetworkPolicy[];
-  /** Why each of the others cannot be had, as it follows "because"; shown to callers. */
+  /** Why each other network is not available, as a clause that follows "because"; shown to callers. */
   networkObstacles: Readonly<Partial<Record<NetworkPolicy, string>>>;
-  /** Whether a full volume is an error that the program in the box sees (ENOSPC), and not the end of the box. */
+  /** Whether a full volume is an error for programs in the box (ENOSPC) rather than the end of the box. */
   disk: { isFullAnError: boolean };
-  /** Who holds each limit: each instance its own, its host one that is the same for all of them, or nobody. */
+  /** How each limit is enforced: for each instance, by one value for all instances of a host, or not at all. */
   limits: Readonly<Record<keyof Limits, 'instance' | 'node' | false>>;
-  /** What `bind` can change: these limits, and between these networks where an instance was made with `takesNetwork`. */
+  /** What `bind` can change: these limits, and the network, to one of these, of instances created with `takesNetwork`. */
   bind: { limits: readonly (keyof BindableLimits)[]; networks: readonly NetworkPolicy[] };
-  /** Whether there are `freeze` and `thaw`. */
+  /** Whether `freeze` and `thaw` are present. */
   freeze: boolean;
-  /** How many instances may be started at the same time without getting in each other's way. */
+  /** How many instances can start concurrently without slowing each other down. */
   startsAtOnce: number;
-  /** Plain sentences on what is weaker than it should be; empty when nothing is. */
+  /** Sentences on parts of the isolation that are weaker than intended; empty when none is. */
   weaknesses: readonly string[];
 }
 
 export interface InstanceUsage {
-  /** When this was so; a backend may measure only now and then. */
+  /** The time of the measurement; a backend may measure only now and then. */
   at: Date;
-  /** Since its start. */
+  /** CPU time since the start. */
   cpuMs: number;
   memoryBytes: number;
   pids: number;
-  /** Since its start, where the backend knows. */
+  /** The peak since the start, if the backend measures it. */
   peakMemoryBytes?: number;
-  /** Processes killed by the memory limit since the start, where the backend knows. */
+  /** Processes killed at the memory limit since the start, if the backend counts them. */
   oomKills?: number;
 }
 
 /**
- * Errors: every method throws `CodeBoxError` with code `unavailable` when the backend does not answer within its deadline,
- * `internal` for anything unforeseen. All methods honour `signal`.
+ * Every method throws a `CodeBoxError`: `unavailable` when the backend does not respond within its deadline, `internal` for anything
+ * unforeseen. All methods honour `signal`.
  */
 export interface Driver {
-  /** What it is called in the configuration, in metrics and in the log. */
+  /** The name of the driver in the configuration, in metrics and in the log. */
   readonly kind: string;
-  /** The name of the place where its instances live, `[a-z0-9-]{1,40}`: rows of boxes and instances are partitioned by it. */
+  /** The name of the site where its instances run, `[a-z0-9-]{1,40}`: rows of boxes and instances are partitioned by it. */
   readonly site: string;
-  /** Stands for that place itself: the same for all gateways that reach the same instances, and for no others. */
+  /** Identifies the place behind that name: equal for gateways that reach the same instances, and only for those. */
   readonly place: string;
   readonly capabilities: Capabilities;
-  /** Throws unless instances can be made here just now. */
+  /** Throws a ConfigurationError unless a placement is valid. Absent where instances cannot be placed. */
+  checkPlacement?(placement: Placement): void;
+  /** Throws unless instances can be created now. */
   ping(signal: AbortSignal): Promise<void>;
-  /** What instances may use together; undefined when only the configuration can say. */
+  /**
+   * What instances may use together; undefined when only the configuration can say, as where it changes by itself. Read once, at the
+   * start: what follows from it, such as the largest box that a template offers, holds for as long as the gateway runs.
+   */
   capacity(signal: AbortSignal): Promise<MachineCapacity | undefined>;
   /**
-   * Stands for all but the spec that an instance from this image would be made from now: what the image holds, the settings of
-   * the driver, the box server. Another text means that instances made before are outdated; an image that is not there has one
-   * too. Asked for in each sweep: a driver that can answers from memory.
+   * Resolves with a digest of everything but the spec that an instance from this image would be created from: the content of the image,
+   * the settings of the driver, the box server. A different digest means that earlier instances are outdated; a missing image has a digest
+   * too. It is called in each sweep, so a driver should cache it.
    */
   revision(image: string, signal: AbortSignal): Promise<string>;
   /**
-   * Has one instance made and returns it once the backend has accepted it, be it `pending` or `running`; its box server may still be
-   * starting. On an error nothing is left behind. A second call with the same spec returns what there is, also when that has ended
-   * meanwhile; one with the same id and another spec fails with `conflict`, one that `destroy` has broken off with `gone`. Throws
-   * InstanceFailed when it knows why there cannot be such an instance.
+   * Creates one instance and resolves once the backend has accepted it, be it `pending` or `running`; its box server may still be starting.
+   * After an error nothing is left behind. A second call with the same spec resolves with the existing instance, even one that has ended.
+   * Throws `conflict` for the same id with another spec, `gone` when `destroy` has interrupted the creation, and InstanceFailed when the
+   * cause of the failure is known.
    */
   create(spec: InstanceSpec, signal: AbortSignal): Promise<Instance>;
-  /** Ends all its processes and removes everything that belongs to it, volume included, also while it is being made. Idempotent. */
+  /** Ends all processes of an instance and removes everything that belongs to it, including its volume, even during its creation. Idempotent. */
   destroy(id: string, signal: AbortSignal): Promise<void>;
-  /** Everything of this deployment, running or not, also what a crash left half made. */
+  /** Lists all instances of this deployment, running or not, including incomplete ones that a crash has left. */
   list(signal: AbortSignal): Promise<Instance[]>;
-  /** One instance, or undefined when there is none. */
+  /** Resolves with one instance, or undefined when there is none. */
   inspect(id: string, signal: AbortSignal): Promise<Instance | undefined>;
   /**
-   * Changes a running instance before its box is handed out. Returns once the change has been read back as being in force; throws
-   * `unavailable` when it is not, and for what `capabilities.bind` does not name. The instance is then to be destroyed: part of
-   * the change may be in force. `not_found` when there is none that runs. What was sized after the memory at the start, `/tmp`
-   * and `/dev/shm`, stays as it is.
+   * Changes a running instance before it becomes a box. Resolves once the change has been read back and is in force. Throws `unavailable`
+   * when it is not, and for a change that `capabilities.bind` does not name; the instance then has to be destroyed, because part of the
+   * change may be in force. Throws `not_found` when no such instance runs. `/tmp` and `/dev/shm`, sized by the memory at the start, stay
+   * unchanged.
    */
   bind(id: string, change: Binding, signal: AbortSignal): Promise<void>;
-  /** Stops all its processes in place, memory kept; `thaw` lets them go on. Both idempotent, and there when `capabilities.freeze`. */
+  /** Stops all processes of an instance in place, with their memory; `thaw` resumes them. Both are idempotent, and present if `capabilities.freeze`. */
   freeze?(id: string, signal: AbortSignal): Promise<void>;
   thaw?(id: string, signal: AbortSignal): Promise<void>;
-  /** What is known of the use of these instances. Those that do not run, or cannot be measured just now, are left out. */
+  /** Measures the usage of these instances. Those that do not run or cannot be measured now are omitted. */
   usage(ids: readonly string[], signal: AbortSignal): Promise<Map<string, InstanceUsage>>;
   /**
-   * Calls `onChange` when an instance may have ended, or, without an id, when any may have, until it is disposed. These are hints: some
-   * may be wrong, and some may never come; what `inspect` says counts.
+   * Calls `onChange` when an instance may have ended or, without an id, when any may have, until it is disposed of. These are hints: some may
+   * be wrong and some may be missing; `inspect` is authoritative.
    */
   watch?(onChange: (id?: string) => void): Disposable;
 }

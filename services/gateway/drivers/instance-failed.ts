@@ -1,25 +1,25 @@
 import { CodeBoxError } from '#contract';
 import type { Why } from './driver.ts';
 
-/** An instance that will not run, and why: `unavailable` to callers. */
+/** The error for an instance that will not run, with the reason: `unavailable` to callers. */
 export class InstanceFailed extends CodeBoxError {
   readonly why: Why;
 
   constructor(why: Why, cause?: unknown) {
     super('unavailable', messages[why.code], {
       cause: cause ?? new Error(`${why.code}: ${why.detail}`),
-      retryAfterSeconds: 5,
+      retryAfterSeconds: why.retryAfterSeconds ?? 5,
     });
     this.why = why;
   }
 }
 
 const messages: Record<Why['code'], string> = {
-  unschedulable: 'No host has room for the box.',
-  image: 'The image of the box cannot be had.',
-  oom: 'The box used more memory than it has while it started.',
-  evicted: 'The host of the box ended it for want of room.',
-  preempted: 'The host of the box ended it for a more important one.',
-  node_lost: 'The host of the box is gone.',
-  exit: 'The box ended while it started.',
+  unschedulable: 'No host has capacity for the box.',
+  image: 'The image of the box is not available.',
+  oom: 'The box exceeded its memory limit while it started.',
+  evicted: 'The host evicted the box because it ran out of a resource.',
+  preempted: 'The host ended the box in favour of one with higher priority.',
+  node_lost: 'The host of the box is lost.',
+  exit: 'The box exited while it started.',
 };

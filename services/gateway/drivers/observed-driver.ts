@@ -3,28 +3,28 @@ import { CodeBoxError } from '#contract';
 import { inSpan } from '../tracing/span.ts';
 import type { Driver } from './driver.ts';
 
-/** One call of a driver that is over; `outcome` is `ok` or the code of its error. */
+/** A completed call of a driver; `outcome` is `ok` or the code of its error. */
 export interface DriverCall {
   call: string;
   outcome: string;
   seconds: number;
 }
 
-/** The same driver, which tells of each call, and is traced. */
+/** Wraps a driver so that each call is reported to `onCall` and traced. */
 export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void): Driver => {
-  const observe = async <T>(call: string, ask: () => Promise<T>): Promise<T> => {
+  const observe = async <T>(call: string, perform: () => Promise<T>): Promise<T> => {
     const startedAt = performance.now();
-    const tell = (outcome: string) => onCall({ call, outcome, seconds: (performance.now() - startedAt) / 1000 });
+    const report = (outcome: string) => onCall({ call, outcome, seconds: (performance.now() - startedAt) / 1000 });
     try {
-      const answer = await inSpan(() => ({ name: `${driver.kind} ${call}`, kind: SpanKind.CLIENT }), ask);
-      tell('ok');
-      return answer;
+      const result = await inSpan(() => ({ name: `${driver.kind} ${call}`, kind: SpanKind.CLIENT }), perform);
+      report('ok');
+      return result;
     } catch (error) {
-      tell(error instanceof CodeBoxError ? error.code : 'internal');
+      report(error instanceof CodeBoxError ? error.code : 'internal');
       throw error;
     }
   };
-  const { freeze, thaw, watch } = driver;
+  const { checkPlacement, freeze, thaw, watch } = driver;
   return {
     kind: driver.kind,
     site: driver.site,
@@ -35,6 +35,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
     destroy: (id, signal) => observe('destroy', () => driver.destroy(id, signal)),
     list: (signal) => observe('list', () => driver.list(signal)),
     inspect: (id, signal) => observe('inspect', () => driver.inspect(id, signal)),
+    ...(checkPlacement && { checkPlacement }),
     ...(freeze && { freeze: (id, signal) => observe('freeze', () => freeze(id, signal)) }),
     ...(thaw && { thaw: (id, signal) => observe('thaw', () => thaw(id, signal)) }),
     ...(watch && { watch }),

@@ -1,19 +1,19 @@
 import type { NetworkPolicy } from './driver.ts';
 
-/** Where boxes get packages from, the same for every box of a deployment. What is missing is the public registry. */
+/** The package sources of all boxes of a deployment. The default of each is the public registry. */
 export interface PackageSources {
   pipIndexUrl?: string | undefined;
   npmRegistry?: string | undefined;
-  /** A folder of the host with wheels and source distributions, absolute; every box has it read-only at `/opt/wheels`. */
+  /** The absolute path of a host folder with wheels and source distributions; every box has it read-only at `/opt/wheels`. */
   wheelsDir?: string | undefined;
 }
 
-/** Where a box has the folder of wheels. */
+/** The path of the wheels folder in a box. */
 export const wheelsTarget = '/opt/wheels';
 
 /**
- * Variables that tell the installers of a box about their sources; without a network pip looks only at the wheels. A box that
- * is given another network while it runs changes them itself.
+ * Returns the environment variables that configure the installers of a box; without a network pip uses only the wheels. A box that gets
+ * another network while it runs changes them itself.
  */
 export const packageEnvironment = (sources: PackageSources, network: NetworkPolicy): Record<string, string> => ({
   CODEBOX_NETWORK: network,

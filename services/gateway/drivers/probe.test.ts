@@ -12,13 +12,13 @@ afterAll(() => rm(folder, { recursive: true }));
 
 const script = { try: 'mkdir "$p"; rmdir "$p"', undo: 'rm -f "$p"' };
 
-test('what a killed probe has left is undone by the next one, which is not misled by it', async () => {
+test('a probe removes what a killed probe has left, and is not misled by it', async () => {
   await writeFile(join(folder, '.probe'), '');
   expect(await canDo(folder, script)).toBe(true);
   expect(await readdir(folder)).toEqual([]);
 });
 
-test('a probe that fails says so and leaves nothing', async () => {
+test('a failing probe returns false and leaves nothing behind', async () => {
   expect(await canDo(folder, { try: 'touch "$p"; false; true', undo: script.undo })).toBe(false);
   expect(await readdir(folder)).toEqual([]);
 });

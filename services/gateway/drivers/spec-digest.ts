@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { InstanceSpec } from './driver.ts';
 
-/** Equal for equal specs: what a driver keeps of an instance to know its spec again. */
-export const specDigest = ({ id, token, image, limits, network, takesNetwork = false }: InstanceSpec): string => {
+/** Returns a digest that is equal for equal specs; drivers store it to recognise the spec of an instance. */
+export const specDigest = (spec: InstanceSpec): string => {
+  const { id, token, image, limits, network, takesNetwork = false, placement } = spec;
   const { cpus, memoryMb, diskMb, pids } = limits;
-  const parts = [id, token, image, cpus, memoryMb, diskMb, pids, network, takesNetwork];
+  const parts = [id, token, image, cpus, memoryMb, diskMb, pids, network, takesNetwork, placement];
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 };

@@ -1,8 +1,11 @@
 import type { Hono } from 'hono';
 import type { Logger } from 'pino';
-import { createOpenRequests } from '../../http/open-requests.ts';
+import { createOpenRequests } from '../../http/server/open-requests.ts';
 import type { Background } from '../../waiting/background.ts';
-import type { Lifecycle } from '../boxes/life/lifecycle.ts';
+import type { Creation } from '../boxes/creation/creation.ts';
+import type { Access } from '../boxes/life/access.ts';
+import type { Directory } from '../boxes/life/directory.ts';
+import type { Endings } from '../boxes/life/endings.ts';
 import type { FileWatch } from '../boxes/reach/file-watch.ts';
 import type { Files } from '../boxes/reach/files.ts';
 import type { PortSessions } from '../boxes/reach/port-sessions.ts';
@@ -16,6 +19,7 @@ import type { Contexts } from '../boxes/runs/contexts.ts';
 import type { Executions } from '../boxes/runs/executions.ts';
 import type { Packages } from '../boxes/runs/packages.ts';
 import type { RunOnce } from '../boxes/runs/run.ts';
+import type { Catalog } from '../boxes/supply/catalog.ts';
 import type { Store } from '../store/store.ts';
 import type { ValidKey } from '../store/tenants/keys.ts';
 import type { UsageStore } from '../store/usage/usage.ts';
@@ -36,34 +40,38 @@ import { addAuditRoute } from './routes/admin/audit.ts';
 import { addKeyRoutes } from './routes/admin/keys.ts';
 import type { AdminParts } from './routes/admin/parts.ts';
 import { addTenantRoutes } from './routes/admin/tenants.ts';
-import { addBoxRoutes } from './routes/boxes.ts';
+import { addBoxRoutes } from './routes/boxes/boxes.ts';
+import { addPortRoutes } from './routes/boxes/ports.ts';
+import { addSocketRoute } from './routes/boxes/socket.ts';
+import { addStatsRoute } from './routes/boxes/stats.ts';
+import { addTemplateRoutes } from './routes/boxes/templates.ts';
+import { addTerminalRoutes } from './routes/boxes/terminals.ts';
+import { addTicketRoutes } from './routes/boxes/tickets.ts';
 import { addCallerRoute } from './routes/caller.ts';
-import { addCommandRoutes, createCommandAnswers } from './routes/commands.ts';
-import { addContextRoutes } from './routes/contexts.ts';
-import { addExecutionRoutes } from './routes/executions.ts';
-import { addFileOperationRoutes } from './routes/file-operations.ts';
-import { addFileSearchRoute } from './routes/file-search.ts';
-import { addFileWatchRoute } from './routes/file-watch.ts';
-import { addFileRoutes } from './routes/files.ts';
-import { addPackageRoutes } from './routes/packages.ts';
-import { addPortRoutes } from './routes/ports.ts';
-import { addRunRoute } from './routes/run.ts';
-import { addSocketRoute } from './routes/socket.ts';
-import { addStatsRoute } from './routes/stats.ts';
+import { addFileRoutes } from './routes/files/files.ts';
+import { addFileOperationRoutes } from './routes/files/operations.ts';
+import { addFileSearchRoute } from './routes/files/search.ts';
+import { addFileWatchRoute } from './routes/files/watch.ts';
+import { addCommandRoutes, createCommandResponses } from './routes/runs/commands.ts';
+import { addContextRoutes } from './routes/runs/contexts.ts';
+import { addExecutionRoutes } from './routes/runs/executions.ts';
+import { addPackageRoutes } from './routes/runs/packages.ts';
+import { addRunRoute } from './routes/runs/run.ts';
 import { addSystemRoutes, type SystemOptions } from './routes/system.ts';
-import { addTemplateRoutes } from './routes/templates.ts';
-import { addTerminalRoutes } from './routes/terminals.ts';
-import { addTicketRoutes } from './routes/tickets.ts';
 import { addUsageRoutes } from './routes/usage.ts';
 import { createShell } from './shell.ts';
 import { createWebSockets, type WebSockets } from './sockets/websocket.ts';
 import type { Surface } from './surface.ts';
 import { v1, v1Admin } from './v1.ts';
 
-/** What the routes call. */
+/** The use cases and settings that the routes need. */
 export interface RouteParts {
   metrics: Metrics;
-  lifecycle: Lifecycle;
+  catalog: Catalog;
+  directory: Directory;
+  access: Access;
+  creation: Creation;
+  endings: Endings;
   rest: Rest;
   executions: Executions;
   contexts: Contexts;
@@ -78,32 +86,32 @@ export interface RouteParts {
   webSockets: WebSockets;
   admin: AdminParts;
   usage: UsageStore;
-  /** Throws when a box could not be had now. */
+  /** Throws when no box could be created now. */
   checkReady: SystemOptions['checkReady'];
   /** Aborted when the gateway begins to stop. */
   stopping: AbortSignal;
-  /** How often it is looked whether what let a WebSocket in still holds. */
+  /** How often the key and the box of an open WebSocket are checked again. */
   socketCheckMs: number;
 }
 
-/** The wire of another service's clients: a surface, and routes that map it onto the use cases. */
+/** An API that the clients of another service expect: a surface, and routes that map it onto the use cases. */
 export interface Dialect {
   surface: Surface;
   addRoutes: (endpoints: Endpoints, parts: RouteParts) => void;
 }
 
 export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
-  /** Aborted shortly before what is still waiting for an answer would be cut. */
+  /** Aborted shortly before connections that still wait for a response are closed. */
   leaving: AbortSignal;
   log: Logger;
   dialects: readonly Dialect[];
   ports: Ports;
   portSessions: PortSessions;
   portsDomain: string;
-  /** Whether traces are taken. */
+  /** Whether requests are traced. */
   isTraced: boolean;
   adminKey: string | undefined;
-  /** Where the admin API and the metrics listen instead, when they do. */
+  /** The port of the admin API and the metrics; undefined when they share the main port. */
   adminPort: number | undefined;
   trustedProxies: readonly string[];
   /** The number of requests that a tenant may have open at once. */
@@ -111,8 +119,8 @@ export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
   findKey: (id: string) => Promise<ValidKey | undefined>;
   store: Pick<Store, 'idempotency' | 'quotas'>;
   background: Background;
-  /** What is kept of the Idempotency-Keys of one tenant. */
-  keptKeys: { maxKeys: number; maxAnswerBytes: number };
+  /** Bounds on the stored Idempotency-Keys of one tenant. */
+  keptKeys: { maxKeys: number; maxResponseBytes: number };
 }
 
 /** The HTTP application: the shell and the surfaces that are mounted on it. */
@@ -139,14 +147,14 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   const access = createPortAccess({ keys, admission, rates, openRequests, tickets, sessions });
   const shell = createShell({
     ...options,
-    passPorts: (claimOf) =>
+    servePorts: (claimOf) =>
       servePorts({ ports: options.ports, access, domain: options.portsDomain, openSockets, claimOf }),
     admission,
     openSockets,
     claims: createKeyClaims({ idempotency, bounds, background }),
   });
   const parts = { ...options, webSockets: createWebSockets(openSockets) };
-  // Before the paths that it is a part of.
+  // Mounted before `/v1`, whose prefix includes its paths.
   const admin = shell.mount(v1Admin, shell.book);
   addV1Routes(shell.mount(v1, shell.book), parts);
   addAdminRoutes(admin, parts);
@@ -164,8 +172,8 @@ export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
 
 /** The routes of `/v1`. */
 const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
-  addTemplateRoutes(endpoints, parts.lifecycle);
-  addBoxRoutes(endpoints, parts.lifecycle, parts.rest);
+  addTemplateRoutes(endpoints, parts.catalog);
+  addBoxRoutes(endpoints, parts);
   addExecutionRoutes(endpoints, parts.executions, parts.stopping);
   addSocketRoute(endpoints, parts);
   addContextRoutes(endpoints, parts.contexts);
@@ -173,9 +181,9 @@ const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
   addFileOperationRoutes(endpoints, parts.files);
   addFileSearchRoute(endpoints, parts.files);
   addFileWatchRoute(endpoints, parts.fileWatch, parts.stopping);
-  const answers = createCommandAnswers(parts.commands, parts.stopping);
-  addCommandRoutes(endpoints, parts.commands, answers);
-  addPackageRoutes(endpoints, parts.packages, answers);
+  const runs = createCommandResponses(parts.commands, parts.stopping);
+  addCommandRoutes(endpoints, parts.commands, runs);
+  addPackageRoutes(endpoints, parts.packages, runs);
   addRunRoute(endpoints, parts.run);
   addStatsRoute(endpoints, parts.stats, parts.stopping);
   addTicketRoutes(endpoints, parts.tickets);

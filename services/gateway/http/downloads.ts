@@ -7,8 +7,8 @@ import type { FileHead, NoSuchRange } from '../boxes/reach/files.ts';
 import type { Env } from './env.ts';
 
 /**
- * Passes a body on from socket to socket: through web streams it would cost three times the memory and half the speed.
- * A transfer that breaks off cuts the connection, which tells the reader that the bytes are not all there.
+ * Pipes a body from socket to socket: web streams would take three times the memory and halve the speed. A transfer that breaks off
+ * closes the connection, so the client can see that the content is incomplete.
  */
 export const sendFile = (
   c: Context<Env>,
@@ -24,9 +24,9 @@ export const sendFile = (
     if (!outgoing) return new Response(Readable.toWeb(body) as ReadableStream, { status, headers });
     outgoing.writeHead(status, headers);
   } catch (cause) {
-    // A box may send headers that cannot be passed on.
+    // A box may send header values that `writeHead` rejects.
     body?.destroy();
-    throw new CodeBoxError('unavailable', 'The box sent an unexpected answer.', { cause, reason: 'protocol' });
+    throw new CodeBoxError('unavailable', 'The box sent an invalid response.', { cause, reason: 'protocol' });
   }
   pipeline(body, outgoing).catch((err: unknown) => c.get('log').info({ err }, 'a download broke off'));
   return RESPONSE_ALREADY_SENT;
@@ -40,7 +40,7 @@ const headersOf = ({ lengthBytes, range, hasRanges, etag, modifiedAt }: FileHead
   ...(modifiedAt && { 'last-modified': modifiedAt.toUTCString() }),
 });
 
-/** Says in a header what the caller can ask for a range of. */
-export const tellSize = (c: Context<Env>, { sizeBytes }: NoSuchRange): void => {
+/** Sets the header of a 416 that reports the size of the file. */
+export const setFileSize = (c: Context<Env>, { sizeBytes }: NoSuchRange): void => {
   if (sizeBytes !== undefined) c.header('Content-Range', `bytes */${sizeBytes}`);
 };

@@ -1,21 +1,21 @@
 import type { Context } from 'hono';
 import type { CodeBoxError } from '#contract';
-import type { Lifecycle } from '../boxes/life/lifecycle.ts';
+import type { Directory } from '../boxes/life/directory.ts';
 import type { Env } from './env.ts';
 
 /**
- * Of a box that does not answer, whether it has ended meanwhile, perhaps through another gateway: then that is what its caller is
- * told. Never throws.
+ * Replaces `unavailable` by the end of the box when the box has ended meanwhile, perhaps through another gateway. Returns the given error
+ * otherwise; never throws.
  */
-export const explainSilence = async (
+export const withCauseOfEnd = async (
   c: Context<Env>,
   error: CodeBoxError,
-  lifecycle: Pick<Lifecycle, 'ended'>,
+  directory: Pick<Directory, 'endedError'>,
 ): Promise<CodeBoxError> => {
   const box = c.get('box');
   if (error.code !== 'unavailable' || box === undefined || c.get('tenant') === undefined) return error;
-  // Who ends it wants to know whether that is done.
+  // The caller that deletes a box needs the result of that deletion.
   if (c.req.method === 'DELETE' && c.get('route').endsWith('/{box}')) return error;
-  const ended = await lifecycle.ended({ tenant: c.get('tenant'), box }).catch(() => undefined);
+  const ended = await directory.endedError({ tenant: c.get('tenant'), box }).catch(() => undefined);
   return ended ?? error;
 };

@@ -9,26 +9,27 @@ import {
   type EndpointSpec as BareSpec,
   checkInput,
   createEndpoints as createBareEndpoints,
-} from '../../http/endpoint.ts';
+} from '../../http/endpoints/endpoint.ts';
+import type { Reference } from '../store/reference.ts';
 import { type RouteScope, requireScope } from './admission/admission.ts';
 import { type Env, noteBox } from './env.ts';
-import { answerOnce } from './idempotency/idempotency.ts';
+import { respondOnce } from './idempotency/idempotency.ts';
 import type { KeyClaims } from './idempotency/key-claims.ts';
 
 export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> extends BareSpec<P, Q, B> {
   scope: RouteScope;
   /**
-   * Takes an Idempotency-Key. `replay` answers again for something that was started and can be read at `location`;
-   * `keepsAnswer` keeps the whole answer too, for as long as keys are kept; `onlyAbandoned` is for what is not joined while it is
-   * made. What was abandoned and `cameToNothing` is done anew.
+   * Accepts an Idempotency-Key. `replay` responds to a repeated request with what the first one created or started;
+   * `storesResponse` also stores the whole response for as long as keys are kept; `onlyAbandoned` joins only work whose gateway
+   * abandoned it. Work that failed or was abandoned is done again if `leftNothing` returns true.
    */
   idempotent?:
     | true
     | {
-        replay: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, location: string) => Promise<Response>;
-        keepsAnswer?: true;
+        replay: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, reference: Reference) => Promise<Response>;
+        storesResponse?: true;
         onlyAbandoned?: true;
-        cameToNothing?: (tenant: string, location: string) => Promise<boolean>;
+        leftNothing?: (input: Input<z.output<P>, z.output<Q>, z.output<B>>, reference: Reference) => Promise<boolean>;
       };
 }
 
@@ -48,21 +49,21 @@ const headers = z.object({ 'Idempotency-Key': idempotencyKeySchema.optional() })
 
 export interface EndpointsOptions extends BareOptions<Env> {
   claims: KeyClaims;
-  /** Lets a request in that has this scope; throws what refuses it. */
-  letIn?: (c: Context<Env>, scope: RouteScope) => void | Promise<void>;
+  /** Admits a request that has this scope; throws otherwise. */
+  admit?: (c: Context<Env>, scope: RouteScope) => void | Promise<void>;
 }
 
-/** The routes of one surface: those that are not public ask for its credential, and some take an Idempotency-Key. */
-export const createEndpoints = ({ claims, letIn = requireScope, ...options }: EndpointsOptions) => {
+/** The routes of one surface: those that are not public need its credential, and some accept an Idempotency-Key. */
+export const createEndpoints = ({ claims, admit = requireScope, ...options }: EndpointsOptions) => {
   const { app, registry, routes, ...bare } = createBareEndpoints<Env>(options);
 
   const admissionOf = (spec: { scope: RouteScope; idempotent?: unknown }) => ({
     security: securityOf(spec.scope),
-    admit: (c: Context<Env>) => letIn(c, spec.scope),
+    admit: (c: Context<Env>) => admit(c, spec.scope),
     ...(spec.idempotent !== undefined && { headers }),
   });
 
-  /** The input of a handler, once the caller is let in. */
+  /** Extends the input of a handler after the caller is admitted. */
   const forTenant = <I extends { c: Context<Env>; params: unknown }>(input: I): I & { tenant: string } => {
     const { box } = input.params as { box?: string };
     if (box !== undefined) noteBox(input.c, box);
@@ -74,7 +75,7 @@ export const createEndpoints = ({ claims, letIn = requireScope, ...options }: En
     registry,
     routes,
 
-    /** Only describes an endpoint, for what is served otherwise. */
+    /** Only documents an endpoint that is served elsewhere. */
     document: <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType>(spec: EndpointSpec<P, Q, B>): void =>
       bare.document(spec, admissionOf(spec)),
 
@@ -86,23 +87,23 @@ export const createEndpoints = ({ claims, letIn = requireScope, ...options }: En
       bare.add(spec, admissionOf(spec), async (bareInput) => {
         const { c, bytes } = bareInput;
         const input = forTenant(bareInput);
-        const answer = async () => handler(input);
+        const respond = async () => handler(input);
         const key = spec.idempotent ? c.req.header('idempotency-key') : undefined;
-        if (key === undefined) return await answer();
+        if (key === undefined) return await respond();
         checkInput(idempotencyKeySchema, key, '/headers/Idempotency-Key');
         const hash = createHash('sha256').update(`${c.req.method} ${c.req.path}\n`).update(bytes).digest('hex');
-        const again = typeof spec.idempotent === 'object' ? spec.idempotent : undefined;
-        const replay = again && {
-          join: (_: Context<Env>, location: string) => again.replay(input, location),
-          keepsAnswer: again.keepsAnswer ?? false,
-          onlyAbandoned: again.onlyAbandoned ?? false,
-          cameToNothing: async (at: string) => (await again.cameToNothing?.(input.tenant, at)) ?? false,
+        const options = typeof spec.idempotent === 'object' ? spec.idempotent : undefined;
+        const replay = options && {
+          join: (reference: Reference) => options.replay(input, reference),
+          storesResponse: options.storesResponse ?? false,
+          onlyAbandoned: options.onlyAbandoned ?? false,
+          leftNothing: async (reference: Reference) => (await options.leftNothing?.(input, reference)) ?? false,
         };
-        return await answerOnce({ c, claims, key, hash, answer, replay });
+        return await respondOnce({ c, claims, key, hash, respond, replay });
       });
     },
 
-    /** Serves one endpoint whose handler reads query and body by itself. */
+    /** Serves one endpoint whose handler reads the query and the body itself. */
     addRaw: <P extends z.ZodType = NoInput>(
       spec: RawSpec<P>,
       handler: (input: RawInput<z.output<P>>) => Response | Promise<Response>,
@@ -112,7 +113,7 @@ export const createEndpoints = ({ claims, letIn = requireScope, ...options }: En
 
 export type Endpoints = ReturnType<typeof createEndpoints>;
 
-/** The keys that let a request in, for the OpenAPI document, by the names of `openapi.ts`. */
+/** The security requirements of a scope in the OpenAPI document, by the scheme names of `openapi.ts`. */
 const securityOf = (scope: RouteScope): Record<string, string[]>[] => {
   if (scope === 'public') return [];
   if (scope === 'admin') return [{ adminKey: [] }];

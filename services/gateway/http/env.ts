@@ -1,33 +1,34 @@
 import type { Context } from 'hono';
 import type { KeyScope } from '#contract';
 import type { HttpEnv } from '../../http/env.ts';
+import type { Reference } from '../store/reference.ts';
 
-/** What the handler of a request with an Idempotency-Key tells of how far it has come. */
+/** How the handler of a request with an Idempotency-Key reports its progress. */
 interface Progress {
-  /** From now on what was asked for may happen: only a refusal tells that it did not. */
-  mayStart(location?: string): Promise<void>;
-  /** It happened, whatever comes now. Repeated requests are joined to `location`. */
-  hasStarted(location?: string): Promise<void>;
-  /** What had begun is undone: nothing is left of it. */
+  /** The requested work may start from now on, unless an error states that it did not. Repeated requests join `reference`. */
+  mayStart(reference?: Reference): Promise<void>;
+  /** The requested work has started, whatever follows. */
+  hasStarted(): Promise<void>;
+  /** The work that had started is undone: nothing is left of it. */
   isUndone(): void;
 }
 
-/** What the middleware of the gateway leaves for its handlers. */
+/** What the middleware of the gateway sets for its handlers. */
 export interface Env extends HttpEnv {
   Variables: HttpEnv['Variables'] & {
     tenant: string;
-    /** The key that let the request in, also where a ticket or a cookie stood for it. */
+    /** The id of the key that admitted the request, directly or through a ticket or a cookie. */
     keyId: string;
-    /** What the key may do; null for everything. */
+    /** The scopes of the key; null for all scopes. */
     scopes: readonly KeyScope[] | null;
     /** The id of the box that the request names, whatever its surface calls it. */
     box?: string;
-    /** Set while a request carries an Idempotency-Key: is told what it may have started, and where that can be read. */
+    /** Set for a request with an Idempotency-Key: records what it may have started, and where that can be read. */
     progress?: Progress;
   };
 }
 
-/** Notes which box a request is about, for its log and for whatever is asked about a box that does not respond. */
+/** Records the box of a request, for its log and for the error when the box does not respond. */
 export const noteBox = (c: Context<Env>, box: string): void => {
   c.set('box', box);
   c.set('log', c.get('log').child({ box }));

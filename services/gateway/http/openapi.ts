@@ -1,6 +1,6 @@
 import { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 import { chartSchema, problemSchema } from '#contract';
-import { withTexts } from '../../http/operation-texts.ts';
+import { withTexts } from '../../http/endpoints/operation-texts.ts';
 import type { Endpoints } from './endpoint.ts';
 import { boxTexts } from './texts/boxes.ts';
 import { pathParameters } from './texts/examples.ts';
@@ -21,10 +21,10 @@ export const openApiDocument = ({ registry }: Endpoints) => {
   registry.registerComponent('securitySchemes', 'adminKey', {
     type: 'http',
     scheme: 'bearer',
-    description: 'The key of the operator, CODEBOX_ADMIN_KEY.',
+    description: "The operator's key, CODEBOX_ADMIN_KEY.",
   });
-  // No response takes these from its own schema: a chart stands in a MIME bundle, whose values are anything that code displays,
-  // a problem is in a response that all operations share.
+  // No response schema refers to these: charts are in MIME bundles, whose values may be anything that code displays, and problems are in
+  // a response that all operations share.
   const schemas = [chartSchema, problemSchema].map((schema) => ({ type: 'schema' as const, schema }));
   const document = new OpenApiGeneratorV31([...registry.definitions, ...schemas]).generateDocument({
     openapi: '3.1.0',

@@ -1,14 +1,14 @@
 import { type Context, Hono, type MiddlewareHandler } from 'hono';
 import type { Logger } from 'pino';
-import { type Book, createBook } from '../../http/endpoint.ts';
-import { answerBeforeLeaving } from '../../http/leaving.ts';
-import { asCodeBoxError, problemResponse } from '../../http/problem.ts';
-import { answerUnknown, isBelow, logRequests, refuseDotSegments, refuseManyHosts } from '../../http/requests.ts';
-import type { Lifecycle } from '../boxes/life/lifecycle.ts';
+import { type Book, createBook } from '../../http/endpoints/endpoint.ts';
+import { asCodeBoxError, problemResponse } from '../../http/problems/problem.ts';
+import { refuseBeforeLeaving } from '../../http/server/leaving.ts';
+import { isBelow, logRequests, refuseDotSegments, refuseManyHosts, refuseUnknown } from '../../http/server/requests.ts';
+import type { Directory } from '../boxes/life/directory.ts';
+import { createAdminPort } from './admission/admin-port.ts';
 import type { Admission } from './admission/admission.ts';
 import type { OpenSockets } from './admission/open-sockets.ts';
-import { createSides } from './admission/sides.ts';
-import { explainSilence } from './ended-box.ts';
+import { withCauseOfEnd } from './ended-box.ts';
 import { createEndpoints, type Endpoints } from './endpoint.ts';
 import type { Env } from './env.ts';
 import type { KeyClaims } from './idempotency/key-claims.ts';
@@ -20,21 +20,21 @@ import type { Surface } from './surface.ts';
 
 export interface ShellOptions {
   log: Logger;
-  /** Whether traces are taken. */
+  /** Whether requests are traced. */
   isTraced: boolean;
   metrics: Pick<Metrics, 'middleware'>;
-  /** Passes requests for the ports of boxes on. */
-  passPorts: (claimOf: (c: Context<Env>) => PortClaim | undefined) => MiddlewareHandler<Env>;
+  /** Creates the middleware that forwards requests to the ports of boxes. */
+  servePorts: (claimOf: (c: Context<Env>) => PortClaim | undefined) => MiddlewareHandler<Env>;
   portsDomain: string;
-  /** Where the admin API and the metrics listen instead, when they do. */
+  /** The port of the admin API and the metrics; undefined when they share the main port. */
   adminPort: number | undefined;
   admission: Admission;
   openSockets: OpenSockets;
   claims: KeyClaims;
-  lifecycle: Pick<Lifecycle, 'ended'>;
+  directory: Pick<Directory, 'endedError'>;
   /** Aborted when the gateway begins to stop. */
   stopping: AbortSignal;
-  /** Aborted shortly before connections that still wait for a response are cut. */
+  /** Aborted shortly before connections that still wait for a response are closed. */
   leaving: AbortSignal;
 }
 
@@ -44,8 +44,8 @@ interface Mounted {
 }
 
 /**
- * What every request passes, whichever surface it is for: request id, log, metrics, trace, the ports of boxes, the sides of the gateway,
- * and the words in which it is refused. Whatever no surface claims belongs to the gateway itself and is public.
+ * The middleware that every request passes, whichever surface it is for: request id, log, metrics, trace, ports of boxes, the admin port,
+ * and error rendering. A request that no surface claims belongs to the gateway itself and is public.
  */
 export const createShell = (options: ShellOptions) => {
   const { admission, openSockets, claims, adminPort, portsDomain } = options;
@@ -59,7 +59,7 @@ export const createShell = (options: ShellOptions) => {
   };
   const surfaceOf = (c: Context<Env>): Mounted | undefined => {
     const found = byRequest(c);
-    // A server in a box that has a host of its own has all paths of that host.
+    // On the host of a port, every path belongs to the server in the box.
     if (found || (c.env?.incoming && hasPortHost(c.env.incoming, portsDomain))) return found;
     return mounted.find(({ surface }) => 'prefix' in surface.claims && isBelow(c.req.path, surface.claims.prefix));
   };
@@ -68,41 +68,41 @@ export const createShell = (options: ShellOptions) => {
     (c, next) =>
       surfaceOf(c) ? handler(c, next) : next();
 
-  // First, so that the log of the request tells its trace.
+  // First, so that the request log includes the trace id.
   if (options.isTraced) app.use(traceRequests());
   app.use(logRequests(options.log));
   app.use(options.metrics.middleware);
   app.use(refuseManyHosts());
-  const sides = createSides(adminPort, (c) => byRequest(c) !== undefined);
+  const admin = createAdminPort(adminPort, (c) => byRequest(c) !== undefined);
   const claimOf = (c: Context<Env>): PortClaim | undefined => {
     const { surface } = byRequest(c) ?? {};
     const readers = surface?.readTarget ? [surface.readTarget] : [];
-    return surface && { readers, letIn: (asking) => admission.letIn(asking, surface, 'run') };
+    return surface && { readers, admit: (request) => admission.admit(request, surface, 'run') };
   };
-  app.use(sides.exceptAdmin(options.passPorts(claimOf)));
-  app.use(sides.separate);
+  app.use(admin.exceptOnAdminPort(options.servePorts(claimOf)));
+  app.use(admin.separate);
   app.use(refuseDotSegments());
   app.use(onSurfaces(openSockets.watchStream));
-  app.use(onSurfaces(answerBeforeLeaving(options)));
+  app.use(onSurfaces(refuseBeforeLeaving(options)));
 
   app.onError(async (thrown, c) => {
-    const error = await explainSilence(c, asCodeBoxError(thrown), options.lifecycle);
+    const error = await withCauseOfEnd(c, asCodeBoxError(thrown), options.directory);
     if (error.code === 'internal' || error.code === 'unavailable') c.get('log').error({ err: thrown }, error.message);
     return (surfaceOf(c)?.surface.respond ?? problemResponse)(c, error);
   });
-  app.notFound(answerUnknown(book.routes));
+  app.notFound(refuseUnknown(book.routes));
 
   return {
     app,
-    /** Of the API that `openapi.yaml` describes. */
+    /** The routes that `openapi.yaml` describes. */
     book,
 
     /**
-     * Gives a surface its routes; the one that is mounted first wins what several claim. Without a book of its own its routes are
-     * described nowhere but where it describes them.
+     * Mounts a surface and returns its endpoints, to add routes to. When several surfaces claim a request, the one mounted first
+     * serves it. Routes are part of `openapi.yaml` only when they are added to this shell's `book`.
      */
     mount(surface: Surface, kept: Book = createBook()): Endpoints {
-      const entry = { surface, unknown: answerUnknown(kept.routes, surface.respond, kept === book ? undefined : '') };
+      const entry = { surface, unknown: refuseUnknown(kept.routes, surface.respond, kept === book ? undefined : '') };
       mounted.push(entry);
       const { toBox } = surface;
       return createEndpoints({
@@ -110,17 +110,17 @@ export const createShell = (options: ShellOptions) => {
         claims,
         book: kept,
         isOwn: (c) => surfaceOf(c) === entry,
-        letIn: (c, scope) => admission.letIn(c, surface, scope),
+        admit: (c, scope) => admission.admit(c, surface, scope),
         ...(toBox && { readId: (name: string, text: string) => (name === 'box' ? toBox(text) : text) }),
       });
     },
 
-    /** The routes that belong to no surface; to be asked for once all surfaces have theirs, which then end there. */
+    /** Returns the endpoints that belong to no surface. Call it after all surfaces have added their routes: theirs end here. */
     own(): Endpoints {
       app.use(async (c, next) => {
         const entry = surfaceOf(c);
         if (!entry) return await next();
-        await admission.letIn(c, entry.surface);
+        await admission.admit(c, entry.surface);
         return entry.unknown(c);
       });
       return createEndpoints({ app, claims, book });

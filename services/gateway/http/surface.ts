@@ -6,19 +6,19 @@ import type { Env } from './env.ts';
 import type { TargetReader } from './ports/target.ts';
 
 /**
- * One wire that the gateway speaks: its own paths or hosts, credentials, words of refusals, and ids. The shell in front of all surfaces
- * gives each of them request ids, logs, metrics, limits of requests and an orderly end.
+ * One API that the gateway serves, with its own paths or hosts, credentials, error format and ids. The shell in front of all surfaces
+ * provides each of them with request ids, logs, metrics, request limits and graceful shutdown.
  */
 export interface Surface extends Admits {
-  /** Which requests are its own: those below a path, or those that it knows by their host or headers, whatever their path. */
+  /** Which requests belong to the surface: those below a path, or those it recognises by host or headers, whatever their path. */
   claims: { prefix: string } | { request: (incoming: IncomingMessage) => boolean };
-  /** A refusal in its words. */
+  /** Renders an error in the format of this surface. */
   respond: (c: Context<Env>, error: CodeBoxError) => Response;
-  /** The id of the box that `{box}` in one of its paths stands for; undefined for text that stands for none. */
+  /** Maps the text at `{box}` in one of its paths to a box id; returns undefined for text that names no box. */
   toBox?: (text: string) => string | undefined;
   /**
-   * The ports of boxes under hosts or headers that it claims: what this reads goes to the server in the box, with the scope `run`, and
-   * everything else to its routes. So a surface can answer for a port itself.
+   * Recognises requests for ports of boxes among those the surface claims. A request with a target goes to the server in the box and
+   * needs the scope `run`; every other request goes to the routes, so a surface can serve a port itself.
    */
   readTarget?: TargetReader;
 }

@@ -1,13 +1,13 @@
-import { givenKey, keyMistake } from '../../http/given-key.ts';
-import { problemResponse } from '../../http/problem.ts';
+import { givenKey, keyMistake } from '../../http/endpoints/given-key.ts';
+import { problemResponse } from '../../http/problems/problem.ts';
 import { keyNeeded } from './admission/admission.ts';
 import type { Surface } from './surface.ts';
 
 const boxPath = /^\/v1\/boxes\/([^/]+)\//;
 
 /**
- * The API of `openapi.yaml`: an API key in `Authorization: Bearer` or `X-API-Key`. A WebSocket may have `?ticket=` instead, because a
- * browser cannot set its headers; pages elsewhere have neither, so their origin does not matter.
+ * The API of `openapi.yaml`, with an API key in `Authorization: Bearer` or `X-API-Key`. A WebSocket may pass `?ticket=` instead, because
+ * browsers cannot set its headers. Pages of other origins have neither a key nor a ticket, so the origin needs no check.
  */
 export const v1: Surface = {
   claims: { prefix: '/v1' },
@@ -21,7 +21,7 @@ export const v1: Surface = {
   respond: problemResponse,
 };
 
-/** The part of that API which belongs to the operator, who has a key of its own. */
+/** The operator's part of that API, which needs the admin key. */
 export const v1Admin: Surface = {
   claims: { prefix: '/v1/admin' },
   credentialOf: (c) => ({ operatorKey: givenKey(c) ?? '' }),

@@ -8,14 +8,14 @@ import { asOverQuota } from './usage/over-quota.ts';
 
 export type Database = NodePgDatabase<typeof schema>;
 
-/** Any number, the same in every gateway: only one of them migrates at a time. */
+/** The id of the advisory lock that lets one gateway at a time migrate; any number that all gateways share. */
 const migrationLock = 7_302_113_805;
 
-/** The pool of a gateway: its statements are traced, and what the database refuses over a quota is told as that. */
+/** Creates the connection pool: statements are traced, and refusals by a quota trigger become `quota_exceeded`. */
 const createGatewayPool = (url: string, onError: (error: Error) => void) =>
   createPool(url, { onError, around: inStatement, translate: asOverQuota });
 
-/** Opens the database of the gateways, with its schema brought up to date. */
+/** Opens the database of the gateways and migrates its schema. */
 export const connectDatabase = (url: string, onError: (error: Error) => void): Promise<Connection<typeof schema>> =>
   openDatabase(url, {
     schema,

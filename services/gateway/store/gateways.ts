@@ -4,16 +4,16 @@ import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
 import { gateways, instances, sites } from './schema.ts';
 
-/** How long a gateway counts as living after its last sign of life. */
+/** How long a gateway counts as alive after its last heartbeat. */
 const leaseSeconds = 15;
-/** A sign that comes this long after the last one tells that something stood still. */
+/** A heartbeat gap longer than this means that the gateway or the database stalled. */
 const gapSeconds = 8;
 const keepSeconds = 3600;
 const lease = sql.raw(`make_interval(secs => ${leaseSeconds})`);
 
 /**
- * Whether the gateway whose id is in `column` lives, by the database's clock; false for null. While the database was away or stood
- * still nobody could give a sign of life: one that is late is dead only if another could, all that time.
+ * Whether the gateway whose id is in `column` is alive, by the database's clock; false for null. While the database was unavailable or
+ * stalled, no gateway could send a heartbeat: a late gateway counts as dead only if another one could send them all that time.
  */
 export const isServing = (column: PgColumn): SQL<boolean> =>
   sql<boolean>`exists (
@@ -27,7 +27,7 @@ export const isServing = (column: PgColumn): SQL<boolean> =>
     )
   )`;
 
-/** A gateway: its id, and where it serves. */
+/** A gateway, with the site and the place where it serves. */
 export interface Serving {
   id: string;
   site: string;
@@ -35,17 +35,17 @@ export interface Serving {
 }
 
 /**
- * Why a place cannot have the name of a site: what is left of the place that bears it, or what this place itself has left under the
- * name of another site.
+ * Why a place cannot take the name of a site: gateways or instances of the place that holds it remain, or this place has remains of its
+ * own under the name of another site.
  */
 export type Occupied = { by: 'gateways' | 'instances'; place: string } | { by: 'former'; site: string };
 
-/** Which gateways live. */
+/** The gateways that are alive, and the place that holds each site. */
 export const createGatewayStore = (db: Database) => ({
   /**
-   * The first sign of life of a gateway, whose place bears the name of its site from now on. A place that bore it before is displaced
-   * when none of its gateways lives, and none of its instances is left or it is `replaced`, a place or `any`; else it is returned and
-   * nothing has changed.
+   * Registers a gateway, whose place holds the name of its site from now on. The place that held it before is displaced when none of its
+   * gateways is alive, and either none of its instances is left or `replaced` names it (or is `any`). Otherwise nothing changes, and the
+   * obstacle is returned.
    */
   async enter({ id, site, place }: Serving, replaced?: string): Promise<Occupied | undefined> {
     return await db.transaction(async (tx) => {
@@ -70,20 +70,20 @@ export const createGatewayStore = (db: Database) => ({
         )
         .limit(1);
       if (former[0]) return { by: 'former', site: former[0].name };
-      const [bearer] = await tx.select().from(sites).where(eq(sites.name, site)).for('update');
-      if (bearer && bearer.place !== place) {
+      const [holder] = await tx.select().from(sites).where(eq(sites.name, site)).for('update');
+      if (holder && holder.place !== place) {
         const living = await tx
           .select({ id: gateways.id })
           .from(gateways)
-          .where(and(eq(gateways.site, site), eq(gateways.place, bearer.place), sql`${gateways.aliveUntil} > now()`))
+          .where(and(eq(gateways.site, site), eq(gateways.place, holder.place), sql`${gateways.aliveUntil} > now()`))
           .limit(1);
-        if (living.length > 0) return { by: 'gateways', place: bearer.place };
+        if (living.length > 0) return { by: 'gateways', place: holder.place };
         const left = await tx.select({ id: instances.id }).from(instances).where(eq(instances.site, site)).limit(1);
-        const isReplaced = replaced === 'any' || replaced === bearer.place;
-        if (left.length > 0 && !isReplaced) return { by: 'instances', place: bearer.place };
+        const isReplaced = replaced === 'any' || replaced === holder.place;
+        if (left.length > 0 && !isReplaced) return { by: 'instances', place: holder.place };
         await tx.update(sites).set({ place }).where(eq(sites.name, site));
       }
-      // A statement whose answer was lost is sent again.
+      // The insert is repeatable: a statement whose response was lost is sent again.
       const aliveUntil = sql`now() + ${lease}`;
       await tx
         .insert(gateways)
@@ -93,8 +93,8 @@ export const createGatewayStore = (db: Database) => ({
     });
   },
 
-  /** Whether a place still bears the name of its site: another one may have taken it over while its gateways stood still. */
-  async bears({ site, place }: Pick<Serving, 'site' | 'place'>): Promise<boolean> {
+  /** Whether a place still holds the name of its site: another one may have taken it over while its gateways stalled. */
+  async holdsSite({ site, place }: Pick<Serving, 'site' | 'place'>): Promise<boolean> {
     const found = await db
       .select({ name: sites.name })
       .from(sites)
@@ -102,7 +102,7 @@ export const createGatewayStore = (db: Database) => ({
     return found.length > 0;
   },
 
-  /** A sign of life. */
+  /** Records a heartbeat. */
   async renew({ id, site, place }: Serving): Promise<void> {
     const aliveUntil = sql`now() + ${lease}`;
     const hadGap = sql`${gateways.aliveUntil} < now() + ${lease} - make_interval(secs => ${gapSeconds})`;
@@ -115,12 +115,12 @@ export const createGatewayStore = (db: Database) => ({
       });
   },
 
-  /** It has stopped: what it leaves may be taken over at once. */
+  /** Removes a gateway that has stopped: its unfinished work may be taken over at once. */
   async leave(id: string): Promise<void> {
     await db.delete(gateways).where(eq(gateways.id, id));
   },
 
-  /** Forgets up to `limit` that died long ago; how many those were. */
+  /** Deletes up to `limit` gateways that died long ago; returns their number. */
   purge: (limit: number): Promise<number> =>
     deleteSome(db, gateways, lt(gateways.aliveUntil, sql`now() - make_interval(secs => ${keepSeconds})`), limit),
 });

@@ -1,103 +1,118 @@
-import { and, eq, getTableColumns, isNotNull, isNull, lt, type SQL, sql } from 'drizzle-orm';
+import { and, eq, getTableColumns, isNotNull, lt, type SQL, sql } from 'drizzle-orm';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import { CodeBoxError } from '#contract';
 import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
 import { isServing } from './gateways.ts';
+import type { Reference } from './reference.ts';
 import { idempotencyKeys } from './schema.ts';
 
-/** A key that a request has taken; `id` tells it from those that had the key before, or will have it. */
+/** A key claimed by a request; `id` distinguishes this claim from earlier and later claims of the same key. */
 export interface KeyClaim {
   tenantId: string;
   key: string;
   id: string;
 }
 
-export interface Answer {
+export interface StoredResponse {
   status: number;
-  /** Null when it is not kept. */
+  /** Null when the body is not stored. */
   body: string | null;
   contentType: string | null;
 }
 
-export interface StoredAnswer {
+/** The row of a key: its claim, what the request may have started, and the response once there is one. */
+export interface KeyRecord {
   requestHash: string;
   /** Null while the first request is still in progress. */
   status: number | null;
   body: string | null;
   contentType: string | null;
-  location: string | null;
-  /** Whether what was asked for may have begun. */
+  /** What the request created or started; null until that may exist. */
+  reference: Reference | null;
+  /** Whether the requested work may have started. */
   mayHaveStarted: boolean;
-  /** Which claim has, or had, the first request in progress. */
+  /** The claim of the first request. */
   claimId: string | null;
-  /** Whether it is one of this gateway. */
+  /** Whether that claim is of this gateway. */
   isOwn: boolean;
-  /** Whether the gateway that has the first request in progress has died. */
+  /** Whether the first request is in progress in a gateway that has died. */
   isAbandoned: boolean;
 }
 
 const claimAttempts = 20;
 const isAbandoned = sql<boolean>`(${idempotencyKeys.status} is null and not ${isServing(idempotencyKeys.gatewayId)})`;
+/** A row that is older than the column has only the path. */
+const reference = sql<Reference | null>`coalesce(${idempotencyKeys.reference}, idempotency_reference(${idempotencyKeys.location}))`;
 const isSame = (column: PgColumn, value: unknown): SQL => sql`${column} is not distinct from ${value}`;
 
-/** What was answered to requests that carried an Idempotency-Key, per tenant. */
+/** The Idempotency-Keys of each tenant, with the responses to their requests. */
 export const createIdempotencyStore = (db: Database, gateway: string | null) => {
   const where = (tenantId: string, key: string) =>
     and(eq(idempotencyKeys.tenantId, tenantId), eq(idempotencyKeys.key, key));
   /**
-   * Another gateway may have taken over from this one, while it was cut off and counted as dead; and a statement that a database
-   * which stood still does late must not meet a later claim.
+   * Matches this claim only: another gateway may have taken the key over while this one was cut off and presumed dead, and a statement
+   * that a stalled database executes late must not change a later claim.
    */
   const whereClaimed = ({ tenantId, key, id }: KeyClaim) => and(where(tenantId, key), eq(idempotencyKeys.claimId, id));
 
-  const find = async (tenantId: string, key: string): Promise<StoredAnswer | undefined> => {
+  const find = async (tenantId: string, key: string): Promise<KeyRecord | undefined> => {
     const [row] = await db
-      .select({ ...getTableColumns(idempotencyKeys), isAbandoned })
+      .select({ ...getTableColumns(idempotencyKeys), reference, isAbandoned })
       .from(idempotencyKeys)
       .where(where(tenantId, key));
     return row && { ...row, isOwn: row.gatewayId === gateway };
   };
 
   return {
-    /** What is known of a key. */
     find,
 
-    /** Takes the key for a new request, or answers what is known of the one that took it. Throws `conflict` when it keeps changing hands. */
-    async claim({ tenantId, key, id }: KeyClaim, requestHash: string): Promise<StoredAnswer | undefined> {
-      // The one that holds the key may give it back between the two looks: then it is free again.
+    /**
+     * Claims the key for a new request; returns the record of the earlier request when there is one. Throws `conflict` when the key
+     * keeps changing hands.
+     */
+    async claim({ tenantId, key, id }: KeyClaim, requestHash: string): Promise<KeyRecord | undefined> {
+      // The key may be released between the insert and the read: then it is free again.
       for (let attempt = 0; attempt < claimAttempts; attempt++) {
-        const mine = await db
+        const inserted = await db
           .insert(idempotencyKeys)
           .values({ tenantId, key, requestHash, gatewayId: gateway, claimId: id })
           .onConflictDoNothing()
           .returning({ key: idempotencyKeys.key });
-        if (mine.length > 0) return undefined;
+        if (inserted.length > 0) return undefined;
         const known = await find(tenantId, key);
         if (known) return known;
       }
-      throw new CodeBoxError('conflict', 'This Idempotency-Key is in use.', {
+      throw new CodeBoxError('conflict', 'This Idempotency-Key is in use; try again.', {
         reason: 'key_in_use',
         retryAfterSeconds: 1,
       });
     },
 
     /**
-     * Takes over a key whose request was abandoned, by its gateway's death or by this gateway; false when it is not any more what
-     * `known` says.
+     * Takes over a key whose request has failed, or was abandoned by this gateway or by one that died. Returns false when the row no
+     * longer matches `known`.
      */
-    async takeOver({ tenantId, key, id }: KeyClaim, known: StoredAnswer): Promise<boolean> {
+    async takeOver({ tenantId, key, id }: KeyClaim, known: KeyRecord): Promise<boolean> {
+      const isLeft = known.isOwn ? isSame(idempotencyKeys.gatewayId, gateway) : isAbandoned;
       const taken = await db
         .update(idempotencyKeys)
-        .set({ gatewayId: gateway, claimId: id, location: null, mayHaveStarted: false, createdAt: sql`now()` })
+        .set({
+          gatewayId: gateway,
+          claimId: id,
+          status: null,
+          reference: null,
+          location: null,
+          mayHaveStarted: false,
+          createdAt: sql`now()`,
+        })
         .where(
           and(
             where(tenantId, key),
-            isNull(idempotencyKeys.status),
-            known.isOwn ? isSame(idempotencyKeys.gatewayId, gateway) : isAbandoned,
+            isSame(idempotencyKeys.status, known.status),
+            known.status === null ? isLeft : undefined,
             isSame(idempotencyKeys.claimId, known.claimId),
             eq(idempotencyKeys.mayHaveStarted, known.mayHaveStarted),
-            isSame(idempotencyKeys.location, known.location),
           ),
         )
         .returning({ key: idempotencyKeys.key });
@@ -105,32 +120,32 @@ export const createIdempotencyStore = (db: Database, gateway: string | null) => 
     },
 
     /**
-     * What was asked for may begin now, and where it can be read, as soon as that is known. Throws `conflict` when another gateway
-     * has taken over: then it must not begin here.
+     * Records that the requested work may start now, and what it creates or starts, if anything can be read again. Throws `conflict` when another
+     * gateway has taken the key over: then the work must not start here.
      */
-    async advance(claim: KeyClaim, location: string | undefined): Promise<void> {
+    async advance(claim: KeyClaim, reference: Reference | undefined): Promise<void> {
       const advanced = await db
         .update(idempotencyKeys)
-        .set({ mayHaveStarted: true, ...(location !== undefined && { location }) })
+        .set({ mayHaveStarted: true, ...(reference !== undefined && { reference }) })
         .where(whereClaimed(claim))
         .returning({ key: idempotencyKeys.key });
       if (advanced.length > 0) return;
-      throw new CodeBoxError('conflict', 'This request is being done by another gateway.', {
+      throw new CodeBoxError('conflict', 'Another gateway has taken this request over; try again.', {
         reason: 'key_in_use',
         retryAfterSeconds: 1,
       });
     },
 
-    async complete(claim: KeyClaim, answer: Answer): Promise<void> {
-      await db.update(idempotencyKeys).set(answer).where(whereClaimed(claim));
+    async complete(claim: KeyClaim, response: StoredResponse): Promise<void> {
+      await db.update(idempotencyKeys).set(response).where(whereClaimed(claim));
     },
 
-    /** Gives the key back: the request did nothing. */
+    /** Frees the key: the request did nothing. */
     async release(claim: KeyClaim): Promise<void> {
       await db.delete(idempotencyKeys).where(whereClaimed(claim));
     },
 
-    /** How many keys there are of a tenant; `most` when there are more. */
+    /** Returns the number of keys of a tenant, but at most `most`. */
     async count(tenantId: string, most: number): Promise<number> {
       const counted = db
         .select({ one: sql`1` })
@@ -141,8 +156,8 @@ export const createIdempotencyStore = (db: Database, gateway: string | null) => 
       return await db.$count(counted);
     },
 
-    /** Forgets the oldest answers of a tenant, so that those which stay have at most `maxBytes`. Their keys stay. */
-    async forgetAnswers(tenantId: string, maxBytes: number): Promise<void> {
+    /** Deletes the oldest response bodies of a tenant until the rest take at most `maxBytes`. The keys stay. */
+    async dropOldBodies(tenantId: string, maxBytes: number): Promise<void> {
       const newest = db
         .select({
           key: idempotencyKeys.key,
@@ -160,7 +175,7 @@ export const createIdempotencyStore = (db: Database, gateway: string | null) => 
         .where(and(eq(idempotencyKeys.tenantId, tenantId), sql`${idempotencyKeys.key} in ${old}`));
     },
 
-    /** Forgets up to `limit` that are older than this; how many those were. */
+    /** Deletes up to `limit` keys that are older than this; returns their number. */
     purge: (afterSeconds: number, limit: number): Promise<number> => {
       const isOld = lt(idempotencyKeys.createdAt, sql`now() - make_interval(secs => ${afterSeconds})`);
       return deleteSome(db, idempotencyKeys, isOld, limit);

@@ -14,33 +14,34 @@ import {
   uniqueIndex,
 } from 'drizzle-orm/pg-core';
 import type { BoxCause, Cause, ExecutionDone, KeyScope, Limits } from '#contract';
+import type { Reference } from './reference.ts';
 
 const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
 
-/** One row: the name under which drivers label what they make, so that deployments on one host do not sweep each other. */
+/** One row: the name with which drivers label their instances, so that deployments on one host do not sweep each other's. */
 export const deployments = pgTable('deployments', {
   id: text('id').primaryKey(),
-  /** What the tokens of its instances are made of: 244 random bits that the database has chosen. */
+  /** The key from which the tokens of instances are derived: 244 random bits that the database generates. */
   secret: text('secret').notNull().default(sql`gen_random_uuid()::text || gen_random_uuid()::text`),
   createdAt: instant('created_at').notNull().defaultNow(),
 });
 
-/** Which place bears the name of a site: the one whose gateways look after what lives there. */
+/** The place that holds the name of each site: its gateways manage the instances there. */
 export const sites = pgTable('sites', {
   name: text('name').primaryKey(),
   place: text('place').notNull(),
 });
 
 /**
- * Gateways that serve, each until a time that it puts off while it lives. What belongs to one that is not here, or whose time
- * is over, may be taken over by any other.
+ * Gateways that are alive, each with a lease that it renews. Work of a gateway that is not in this table, or whose lease has expired, may
+ * be taken over by any other.
  */
 export const gateways = pgTable('gateways', {
   id: text('id').primaryKey(),
   aliveUntil: instant('alive_until').notNull(),
-  /** Since when its signs have come without a gap. */
+  /** Since when its heartbeats have come without a gap. */
   steadySince: instant('steady_since').notNull().defaultNow(),
-  /** Null for one of the version before. */
+  /** Null for a gateway of the previous version. */
   site: text('site'),
   place: text('place'),
 });
@@ -51,7 +52,7 @@ export const tenants = pgTable(
   {
     id: text('id').primaryKey(),
     name: text('name').notNull(),
-    /** Only the keys of an active one let requests in. */
+    /** Only keys of an active tenant are accepted. */
     state: text('state', { enum: ['active', 'suspended', 'deleted'] })
       .notNull()
       .default('active'),
@@ -61,8 +62,8 @@ export const tenants = pgTable(
 );
 
 /**
- * What a tenant may use at most; null is no limit. Triggers on `boxes` and `executions` keep the first two and storage, so that no
- * number of gateways can exceed them together: they lock the row here, count, and refuse with SQLSTATE CBQ01.
+ * The quotas of a tenant; null is no limit. Triggers on `boxes` and `executions` enforce the first two and storage for all gateways
+ * together: they lock the row here, count, and refuse with SQLSTATE CBQ01.
  */
 export const quotas = pgTable('quotas', {
   tenantId: text('tenant_id')
@@ -75,20 +76,20 @@ export const quotas = pgTable('quotas', {
   requestsPerMinute: integer('requests_per_minute'),
 });
 
-/** Requests that gateways have set aside of a tenant's minute. Unlogged: a crash of the database forgets a minute. */
+/** Requests that gateways have leased of a tenant's current minute. Unlogged: a crash of the database loses a minute. */
 export const requestWindows = pgTable('request_windows', {
   tenantId: text('tenant_id')
     .primaryKey()
     .references(() => tenants.id, { onDelete: 'cascade' }),
   startedAt: instant('started_at').notNull(),
   taken: integer('taken').notNull(),
-  /** What the last one to ask was given. */
+  /** The size of the latest lease. */
   granted: integer('granted').notNull(),
 });
 
 /**
- * What tenants have used, by day (UTC) and user; '' stands for boxes without one. Boxes and executions are added by triggers, in the
- * transaction that makes the one ready or ends the other; time and CPU by the meter, see `instances`.
+ * The usage of tenants, by day (UTC) and user; '' stands for boxes without a user. Triggers count boxes and executions, in the
+ * transaction that makes a box ready or ends an execution; the meter adds time and CPU, see `instances`.
  */
 export const usage = pgTable(
   'usage',
@@ -108,7 +109,7 @@ export const usage = pgTable(
   (table) => [primaryKey({ columns: [table.tenantId, table.day, table.userId] })],
 );
 
-/** Who changed what of tenants and keys; written with the change. A trigger refuses to change or remove a row. */
+/** Changes of tenants and keys, written in the transaction of the change. A trigger refuses to update or delete a row. */
 export const audit = pgTable(
   'audit',
   {
@@ -126,7 +127,7 @@ export const audit = pgTable(
   (table) => [index('audit_created').on(table.createdAt, table.id)],
 );
 
-/** API keys; only the SHA-256 of a key is kept. */
+/** API keys; only the SHA-256 of a key is stored. */
 export const apiKeys = pgTable(
   'api_keys',
   {
@@ -136,7 +137,7 @@ export const apiKeys = pgTable(
       .references(() => tenants.id, { onDelete: 'cascade' }),
     hash: text('hash').notNull(),
     name: text('name').notNull(),
-    /** What it may do; null for everything. */
+    /** Null for all scopes. */
     scopes: jsonb('scopes').$type<KeyScope[]>(),
     createdAt: instant('created_at').notNull().defaultNow(),
     expiresAt: instant('expires_at'),
@@ -145,7 +146,7 @@ export const apiKeys = pgTable(
   (table) => [index('api_keys_tenant').on(table.tenantId)],
 );
 
-/** Boxes, also the ended ones, which tell why they ended. `version` rises with every change of state. */
+/** Boxes, including those that have ended, with the cause of their end. `version` increases with every change of state. */
 export const boxes = pgTable(
   'boxes',
   {
@@ -172,26 +173,26 @@ export const boxes = pgTable(
     startupMs: integer('startup_ms'),
     startupKind: text('startup_kind', { enum: ['warm', 'cold'] }),
     startupCpuMs: integer('startup_cpu_ms'),
-    /** Which gateway makes it, while it is `creating`. */
+    /** The gateway that creates it, while it is `creating`. */
     gatewayId: text('gateway_id'),
     onIdle: text('on_idle', { enum: ['delete', 'pause', 'hibernate'] })
       .notNull()
       .default('delete'),
-    /** What a gateway is doing about the state, under which id, and until when it counts as alive. */
+    /** The task that a gateway performs on the box, its id, and its lease. */
     task: text('task', { enum: ['pause', 'freeze', 'resume', 'hibernate', 'checkpoint', 'restore'] }),
     taskId: text('task_id'),
     taskSince: instant('task_since'),
     taskUntil: instant('task_until'),
-    /** After a task that failed: no other by itself before this. */
+    /** After a failed task: no task starts automatically before this. */
     retryAt: instant('retry_at'),
     /** The blob that holds its files. */
     checkpointId: text('checkpoint_id'),
     checkpointAt: instant('checkpoint_at'),
-    /** What its files take in the blob store. */
+    /** The size of its files in the blob store. */
     storageBytes: bigint('storage_bytes', { mode: 'number' }).notNull().default(0),
-    /** The CPU time that it had used when its files were put aside. */
+    /** The CPU time that it had used when its files were saved. */
     spentCpuMs: bigint('spent_cpu_ms', { mode: 'number' }).notNull().default(0),
-    /** When what embodies it now got its files from a checkpoint. */
+    /** When its current instance was restored from a checkpoint. */
     restoredAt: instant('restored_at'),
   },
   (table) => [
@@ -208,7 +209,7 @@ export const boxes = pgTable(
   ],
 );
 
-/** Files of boxes in the blob store. A row is written before its blob and goes after it; which one counts the box says. */
+/** Files of boxes in the blob store. A row is written before its blob and deleted after it; `boxes.checkpointId` names the current one. */
 export const blobs = pgTable(
   'blobs',
   {
@@ -220,26 +221,26 @@ export const blobs = pgTable(
 );
 
 /**
- * What a driver was asked to make. A row is written before the driver is asked, and goes when nothing is left of it. One of a
- * pool has no box, and is `warm` once it could be one; a claim gives it its box, once and for good.
+ * The instances of drivers. A row is written before the driver creates the instance, and deleted when nothing of it is left. An
+ * instance of a pool has no box, and is `warm` once it is ready to become one; a claim gives it its box, once and for good.
  */
 export const instances = pgTable(
   'instances',
   {
     id: text('id').primaryKey(),
     boxId: text('box_id').references(() => boxes.id, { onDelete: 'cascade' }),
-    /** Where it lives. The column bears the name of what a site is called by default. */
+    /** The site where it runs. The column is called `driver` because a site has the name of its driver by default. */
     site: text('driver').notNull(),
     state: text('state', { enum: ['creating', 'warm', 'running', 'destroying'] }).notNull(),
     address: text('address'),
-    /** The pool that it was made for, and by which gateway, while it is `creating`. */
+    /** The pool that it was created for; `gatewayId` is the gateway that creates it, while it is `creating`. */
     template: text('template'),
     generation: text('generation'),
     gatewayId: text('gateway_id'),
-    /** What it may use, as it was made or as its box is to have it. */
+    /** Its memory limit: that of its template, or that of its box. */
     memoryMb: integer('memory_mb').notNull().default(0),
     createdAt: instant('created_at').notNull().defaultNow(),
-    /** Until when its box has been counted in `usage`, and with how much CPU time. */
+    /** The time and the CPU time up to which its box is counted in `usage`. */
     meteredAt: instant('metered_at').notNull().defaultNow(),
     meteredCpuMs: bigint('metered_cpu_ms', { mode: 'number' }).notNull().default(0),
   },
@@ -251,20 +252,32 @@ export const instances = pgTable(
   ],
 );
 
-/** The pools as the gateway that was started or changed last wants them, for all gateways. */
+/** The target of each pool, for all gateways, as published by the gateway that started or changed last. */
 export const pools = pgTable(
   'pools',
   {
     site: text('driver').notNull(),
     template: text('template').notNull(),
-    /** Stands for all that a warm instance is made from. */
+    /** A digest of everything that a warm instance is made from. */
     generation: text('generation').notNull(),
     size: integer('size').notNull(),
   },
   (table) => [primaryKey({ columns: [table.site, table.template] })],
 );
 
-/** Boxes that wait for room, in the order of `turn`, then of age. Those of a gateway that is gone are not `seenAt` any more. */
+/** The languages of each template, as reported by an instance of this revision before anybody used it. */
+export const templateLanguages = pgTable(
+  'template_languages',
+  {
+    site: text('site').notNull(),
+    template: text('template').notNull(),
+    revision: text('revision').notNull(),
+    languages: text('languages').array().notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.site, table.template] })],
+);
+
+/** Boxes that wait for capacity, in the order of `turn`, then of age. A gateway updates `seenAt` of its boxes while it is alive. */
 export const waiting = pgTable(
   'waiting',
   {
@@ -274,7 +287,7 @@ export const waiting = pgTable(
     tenantId: text('tenant_id').notNull(),
     site: text('driver').notNull(),
     template: text('template').notNull(),
-    /** Of the warm instances that would do; null when none would. */
+    /** The generation of the warm instances that fit the box; null when none would. */
     generation: text('generation'),
     turn: integer('turn').notNull(),
     createdAt: instant('created_at').notNull().defaultNow(),
@@ -284,7 +297,7 @@ export const waiting = pgTable(
   (table) => [index('waiting_tenant').on(table.tenantId)],
 );
 
-/** Executions: their owner, their fate, and what `done` said. Their outputs are in the journal of the box. */
+/** Executions: their owner, their status and their `done` event. Their outputs are in the journal of the box. */
 export const executions = pgTable(
   'executions',
   {
@@ -298,9 +311,9 @@ export const executions = pgTable(
     status: text('status', {
       enum: ['running', 'ok', 'error', 'timeout', 'interrupted', 'oom', 'killed', 'output_limit', 'lost'],
     }).notNull(),
-    /** The wall time that it may take once it runs. */
+    /** The wall time that it may take once it has started. */
     timeoutMs: integer('timeout_ms'),
-    /** Which gateway follows it to its end. */
+    /** The gateway that follows it to its end. */
     gatewayId: text('gateway_id'),
     cause: jsonb('cause').$type<Cause>(),
     done: jsonb('done').$type<ExecutionDone>(),
@@ -314,7 +327,7 @@ export const executions = pgTable(
   ],
 );
 
-/** One row per Idempotency-Key: who asked for what, and what was answered. The admin, who is no tenant, has keys too. */
+/** One row for each Idempotency-Key: the request and its response. The operator, who is not a tenant, has keys too. */
 export const idempotencyKeys = pgTable(
   'idempotency_keys',
   {
@@ -324,13 +337,15 @@ export const idempotencyKeys = pgTable(
     status: integer('status'),
     body: text('body'),
     contentType: text('content_type'),
-    /** Where the events of what was started can be read again, for an answer that was a stream. */
+    /** What the request created or started. */
+    reference: jsonb('reference').$type<Reference>(),
+    /** `reference` as a path, for gateways that know only that. A trigger keeps the two equal. */
     location: text('location'),
-    /** Which gateway does what was asked for. */
+    /** The gateway that performs the request. */
     gatewayId: text('gateway_id'),
-    /** Which of its requests, and which of those that have had the key. */
+    /** The claim of the request, which distinguishes it from others that had the key. */
     claimId: text('claim_id'),
-    /** Whether what was asked for may have begun. */
+    /** Whether the requested work may have started. */
     mayHaveStarted: boolean('may_have_started').notNull().default(false),
     createdAt: instant('created_at').notNull().defaultNow(),
   },
@@ -341,8 +356,8 @@ export const idempotencyKeys = pgTable(
   ],
 );
 
-/** What stands for a key, for one box and a time: only its SHA-256 is kept, and it goes with the key. */
-const keyStandIn = () => ({
+/** Columns of a token that grants the rights of a key for one box and a limited time. Only its SHA-256 is stored; it is deleted with the key. */
+const tokenColumns = () => ({
   hash: text('hash').primaryKey(),
   tenantId: text('tenant_id')
     .notNull()
@@ -356,14 +371,15 @@ const keyStandIn = () => ({
   expiresAt: instant('expires_at').notNull(),
 });
 
-/** Tickets not redeemed yet. */
-export const tickets = pgTable('tickets', keyStandIn(), (table) => [
+/** Tickets that have not been redeemed. */
+export const tickets = pgTable('tickets', tokenColumns(), (table) => [
   index('tickets_expires').on(table.expiresAt),
   index('tickets_box').on(table.boxId),
 ]);
 
-/** Browsers that have redeemed a ticket for one port of a box, by their cookie. */
-export const portSessions = pgTable('port_sessions', { ...keyStandIn(), port: integer('port').notNull() }, (table) => [
-  index('port_sessions_expires').on(table.expiresAt),
-  index('port_sessions_box').on(table.boxId),
-]);
+/** Sessions of browsers that have redeemed a ticket for one port of a box, by their cookie. */
+export const portSessions = pgTable(
+  'port_sessions',
+  { ...tokenColumns(), port: integer('port').notNull() },
+  (table) => [index('port_sessions_expires').on(table.expiresAt), index('port_sessions_box').on(table.boxId)],
+);

@@ -3,7 +3,7 @@ import { inSpan } from '../tracing/span.ts';
 
 const maxText = 2000;
 
-/** Sends a statement, as a span of the request that needs it. Its text has placeholders in place of values. */
+/** Sends a statement within a span of the current request. Its text has placeholders in place of values. */
 export const inStatement = <T>(statement: unknown, send: () => Promise<T>): Promise<T> =>
   inSpan(() => {
     const text = textOf(statement);

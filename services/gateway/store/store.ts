@@ -7,6 +7,7 @@ import { createGatewayStore } from './gateways.ts';
 import { createIdempotencyStore } from './idempotency.ts';
 import { createAllocationStore } from './supply/allocation.ts';
 import { createPoolStore } from './supply/pools.ts';
+import { createTemplateLanguageStore } from './supply/template-languages.ts';
 import { createWaitingStore } from './supply/waiting.ts';
 import { createApiKeyStore } from './tenants/api-keys.ts';
 import { createAuditStore } from './tenants/audit.ts';
@@ -18,8 +19,8 @@ import { createQuotaStore } from './usage/quotas.ts';
 import { createUsageStore } from './usage/usage.ts';
 
 /**
- * All SQL of the gateway, on one pool. Throws errors whose cause is `unavailable` while the database is away. What is begun
- * here belongs to `gateway`; without one, to nobody.
+ * All SQL of the gateway, on one connection pool. Calls throw errors whose cause is `unavailable` while the database is unavailable. Work
+ * that is recorded here belongs to `gateway`, or to no gateway when it is null.
  */
 export const openStore = async (url: string, onError: (error: Error) => void, gateway: string | null = null) => {
   const { db, connections, close } = await connectDatabase(url, onError);
@@ -36,6 +37,7 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     pools: createPoolStore(db, gateway),
     portSessions: createPortSessionStore(db),
     quotas: createQuotaStore(db),
+    templateLanguages: createTemplateLanguageStore(db),
     tenants: createTenantStore(db),
     tasks: createTaskStore(db),
     tickets: createTicketStore(db),

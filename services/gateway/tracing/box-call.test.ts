@@ -25,7 +25,7 @@ const traceCall = async (use: (call: BoxCall) => void): Promise<Map<string, Read
       () => ({ name: 'request' }),
       async () => {
         const call = startBoxCall('PUT', 'executions/exe-1');
-        if (!call) throw new Error('it is not traced');
+        if (!call) throw new Error('the call is not traced');
         use(call);
       },
     ),
@@ -35,22 +35,22 @@ const traceCall = async (use: (call: BoxCall) => void): Promise<Map<string, Read
 
 const millis = ([seconds, nanos]: ReadableSpan['startTime']) => seconds * 1000 + nanos / 1e6;
 
-test('without a trace nothing is sent along', () => {
+test('without a trace no trace context is sent', () => {
   expect(startBoxCall('GET', 'contexts')).toBeUndefined();
 });
 
 test('a box that names another trace has no span', async () => {
   const spans = await traceCall((call) => {
-    call.answered(200, { traceresponse: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, 'server-timing': 'box;dur=1' });
+    call.responded(200, { traceresponse: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, 'server-timing': 'box;dur=1' });
     call.event({ seq: 2, type: 'done', status: 'ok', durationMs: 1 });
     call.end();
   });
   expect([...spans.keys()].sort()).toEqual(['box PUT executions', 'request']);
 });
 
-test('a box that tells absurd times and ends stays within its call', async () => {
+test('absurd times and statuses of a box are confined to its call', async () => {
   const spans = await traceCall((call) => {
-    call.answered(200, { traceresponse: call.headers.traceparent, 'server-timing': 'box;dur=999999999999' });
+    call.responded(200, { traceresponse: call.headers.traceparent, 'server-timing': 'box;dur=999999999999' });
     call.event({ seq: 2, type: 'done', status: 'x'.repeat(1000), durationMs: 1e300 });
     call.end();
   });

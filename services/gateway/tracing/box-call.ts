@@ -1,32 +1,32 @@
 import { context, type SpanContext, SpanKind, trace } from '@opentelemetry/api';
 import { failSpan } from './span.ts';
 
-/** The tracer of what happens in boxes: its spans belong to a service of their own. */
+/** The name of the tracer for work inside boxes: its spans belong to a service of their own. */
 export const boxTracerName = 'codebox-box';
 
 const tracer = trace.getTracer('codebox-gateway');
 const boxTracer = trace.getTracer(boxTracerName);
 
 /**
- * A call of a box within a trace. The box has no network, so its side is a span that the gateway makes and sends for it: the box
- * says in its answer which span it has worked under and for how long. What it says is not trusted: the span is told only when the
- * box has named it, and never reaches beyond the call.
+ * A call of a box within a trace. The box has no network, so the gateway records the span of its side for it: the response of the box
+ * names the span it worked under and its duration. The box is not trusted: the span is exported only when the box has named it, and never
+ * extends beyond the call.
  */
 export interface BoxCall {
-  /** To be sent with the request. */
+  /** Headers to send with the request. */
   headers: Record<string, string>;
-  /** The head of the answer is there. */
-  answered(status: number, headers: Record<string, string | string[] | undefined>): void;
-  /** An event of the answer has come. */
+  /** Records the head of the response. */
+  responded(status: number, headers: Record<string, string | string[] | undefined>): void;
+  /** Records an event of the response. */
   event(value: unknown): void;
-  /** The call is over. */
+  /** Ends the spans of the call. */
   end(failure?: string): void;
 }
 
-/** Begins to trace a call; undefined where no trace is being taken. `path` comes behind `/codebox/`. */
+/** Starts to trace a call; returns undefined when no trace is being recorded. `path` is the part after `/codebox/`. */
 export const startBoxCall = (method: string, path: string): BoxCall | undefined => {
   if (!trace.getActiveSpan()?.isRecording()) return undefined;
-  // The first part names the call; what follows are ids and paths of files.
+  // Only the first segment names the call; the rest is ids and file paths.
   const what = /^[a-z:]+/.exec(path)?.[0] ?? '';
   const { startTime, now } = startClock();
   const options = { startTime, attributes: { 'http.request.method': method, 'codebox.call': what } };
@@ -40,7 +40,7 @@ export const startBoxCall = (method: string, path: string): BoxCall | undefined 
 
   return {
     headers: { traceparent: parent },
-    answered(status, headers) {
+    responded(status, headers) {
       call.setAttribute('http.response.status_code', status);
       hasJoined = headers.traceresponse === parent;
       const tookMs = /^box;dur=(\d{1,12}(?:\.\d{1,6})?)$/.exec(String(headers['server-timing'] ?? ''))?.[1];
@@ -50,26 +50,26 @@ export const startBoxCall = (method: string, path: string): BoxCall | undefined 
       const done = readDone(value);
       if (!done || !hasJoined || hasRun) return;
       hasRun = true;
-      // The end of a stream is the end of what it tells of, not the head of its answer.
+      // A streamed run ends with its last event, not with the head of the response.
       endedAt = now();
       const runTime = { startTime: Math.max(startTime, endedAt - done.durationMs) };
       const attributes = { 'codebox.status': done.status };
       boxTracer.startSpan('run', { ...runTime, attributes }, trace.setSpan(within, box)).end(endedAt);
     },
     end(failure) {
-      const over = now();
-      if (hasJoined) box.end(Math.min(over, endedAt ?? over));
+      const end = now();
+      if (hasJoined) box.end(Math.min(end, endedAt ?? end));
       if (failure !== undefined) failSpan(call, failure);
-      call.end(over);
+      call.end(end);
     },
   };
 };
 
-/** Times of one call, which fit each other whatever is done to the clock meanwhile. */
+/** A monotonic clock for the times of one call, so that changes of the system clock do not distort them. */
 const startClock = () => {
   const startTime = Date.now();
-  const begun = performance.now();
-  return { startTime, now: () => startTime + performance.now() - begun };
+  const offset = performance.now();
+  return { startTime, now: () => startTime + performance.now() - offset };
 };
 
 const toTraceParent = ({ traceId, spanId, traceFlags }: SpanContext): string =>
@@ -77,7 +77,7 @@ const toTraceParent = ({ traceId, spanId, traceFlags }: SpanContext): string =>
 
 const statuses = new Set(['ok', 'error', 'timeout', 'interrupted', 'oom', 'killed', 'output_limit', 'lost']);
 
-/** The last event of a run, as far as a span tells of it; undefined for any other. */
+/** Reads the `done` event of a run as far as its span needs it; returns undefined for other events. */
 const readDone = (value: unknown): { durationMs: number; status: string } | undefined => {
   if (typeof value !== 'object' || value === null || !('type' in value) || value.type !== 'done') return undefined;
   const durationMs = 'durationMs' in value && typeof value.durationMs === 'number' ? value.durationMs : 0;

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-/** Variables of OpenTelemetry that the gateway reads itself; the exporter reads those of its endpoint, headers and time. */
+/** OpenTelemetry variables that the gateway reads itself; the exporter reads those for its endpoint, headers and timeout. */
 export const tracingVariables = {
   OTEL_SDK_DISABLED: z.string().toLowerCase().default('false'),
   OTEL_TRACES_EXPORTER: z.enum(['otlp', 'none']).optional(),
@@ -24,17 +24,17 @@ export const tracingVariables = {
 
 type Variables = z.infer<z.ZodObject<typeof tracingVariables>>;
 
-/** How traces are taken and sent. */
+/** How traces are sampled and exported. */
 export interface TracingSettings {
   protocol: 'http/protobuf' | 'http/json';
   sampler: Variables['OTEL_TRACES_SAMPLER'];
-  /** Share of traces that the samplers by ratio take. */
+  /** The share of traces that ratio samplers record. */
   ratio: number;
-  /** How long spans are gathered before they are sent. */
+  /** How long spans are batched before they are exported. */
   delayMs: number;
 }
 
-/** Undefined unless the variables say where traces go, and do not switch them off. */
+/** Returns undefined unless the variables name an exporter or endpoint and do not disable tracing. */
 export const toTracingSettings = (variables: Variables): TracingSettings | undefined => {
   const { OTEL_EXPORTER_OTLP_ENDPOINT: all, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: own } = variables;
   const exporter = variables.OTEL_TRACES_EXPORTER ?? (all === undefined && own === undefined ? 'none' : 'otlp');

@@ -1,7 +1,7 @@
 import { type Attributes, context, type Span, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { CodeBoxError } from '#contract';
 
-/** What a span is called and says of itself: never code, file contents, keys or parameters. */
+/** The name and the attributes of a span: never code, file contents, keys or parameters. */
 export interface SpanOptions {
   name: string;
   kind?: SpanKind;
@@ -11,8 +11,8 @@ export interface SpanOptions {
 const tracer = trace.getTracer('codebox-gateway');
 
 /**
- * Within a trace that is being recorded, does a task as a span of it; else just does it, and `describe` is not asked. So what
- * nobody traces costs nothing, and what outlives its request adds nothing to its trace.
+ * Runs a task within a span when a trace is being recorded; otherwise runs it alone, without calling `describe`. So untraced work costs
+ * nothing, and work that outlives its request adds nothing to the trace.
  */
 export const inSpan = <T>(describe: () => SpanOptions, task: () => Promise<T>): Promise<T> => {
   if (!trace.getActiveSpan()?.isRecording()) return task();
@@ -30,13 +30,13 @@ export const inSpan = <T>(describe: () => SpanOptions, task: () => Promise<T>): 
   });
 };
 
-/** Marks a span as failed, by the code of its error: the text of one may hold what a caller has sent. */
+/** Marks a span as failed, with the code of its error but not the message, which may quote input of the caller. */
 export const failSpan = (span: Span, code: string): void => {
   span.setAttribute('error.type', code);
   span.setStatus({ code: SpanStatusCode.ERROR });
 };
 
-/** The trace of what is being done, for its log lines. */
+/** Returns the ids of the current trace and span, for log lines. */
 export const traceFields = (): Record<string, string> => {
   const found = trace.getActiveSpan()?.spanContext();
   return found ? { trace_id: found.traceId, span_id: found.spanId } : {};

@@ -23,12 +23,12 @@ import type { TracingSettings } from './settings.ts';
 
 const serviceName = 'codebox-gateway';
 const boxServiceName = 'codebox-box';
-/** A collector that is away must not keep a gateway from stopping. */
+/** How long the final export may take: an unreachable collector must not keep a gateway from stopping. */
 const flushMs = 3000;
 
 /**
- * Takes traces from now on and sends them by OTLP over HTTP. This module loads the SDK, so import it only when traces are
- * wanted. `warn` is told what the SDK complains of. Answers how to end it: what is left is sent, for 3 s at most.
+ * Starts to record traces and to export them by OTLP over HTTP. This module loads the SDK, so import it only when tracing is on. Warnings
+ * of the SDK are passed to `warn`. Resolves with a function that stops tracing: remaining spans are exported, for 3 s at most.
  */
 export const startTracing = async (
   settings: TracingSettings,
@@ -44,7 +44,7 @@ export const startTracing = async (
   const provider = (resource: ReturnType<typeof named>) =>
     new TracerProvider({ resource, sampler, spanProcessors: [processor] });
   const own = provider(named(serviceName).merge(detected));
-  // What happens in boxes is told by another service, whose spans the gateway sends for it.
+  // Work inside boxes is recorded as another service, whose spans the gateway exports.
   const boxes = provider(
     named(serviceName)
       .merge(detected)
@@ -57,8 +57,8 @@ export const startTracing = async (
   });
 
   return async () => {
-    const late = new Promise<void>((over) => setTimeout(over, flushMs).unref());
-    await Promise.race([own.shutdown().catch(() => {}), late]);
+    const deadline = new Promise<void>((resolve) => setTimeout(resolve, flushMs).unref());
+    await Promise.race([own.shutdown().catch(() => {}), deadline]);
     trace.disable();
     context.disable();
     propagation.disable();

@@ -1,19 +1,19 @@
 /**
- * What boxes are in use: those of which requests want something, and those with open streams, terminals, port connections, or runs
- * and commands that are followed to their ends. Single uses and held streams are written to the database together every few
- * seconds, which is often enough beside idle times of minutes, so that using a box does not cost a write each time.
+ * Tracks which boxes are in use: by requests, open streams, terminals and port connections, and by runs and commands that are followed
+ * to their ends. Uses are written to the database together every few seconds, which is enough beside idle times of minutes, so that a
+ * use does not cost a write.
  */
 export const createActivity = (touch: (boxIds: string[]) => Promise<unknown>) => {
   const held = new Map<string, number>();
   let used = new Set<string>();
 
   return {
-    /** The box was used just now. */
+    /** Notes a single use of a box. */
     note(boxId: string): void {
       used.add(boxId);
     },
 
-    /** The box is in use until the answer is called. */
+    /** Keeps a box in use until the returned function is called. */
     hold(boxId: string): () => void {
       held.set(boxId, (held.get(boxId) ?? 0) + 1);
       let isHeld = true;
@@ -27,7 +27,7 @@ export const createActivity = (touch: (boxIds: string[]) => Promise<unknown>) =>
       };
     },
 
-    /** Writes what is due; what could not be written is kept for the next time. */
+    /** Writes the uses since the last call. If that fails, they are kept for the next call. */
     async flush(): Promise<void> {
       const due = used;
       used = new Set();

@@ -3,32 +3,31 @@ import type { Driver, InstanceUsage } from '../../drivers/driver.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import { refOf } from '../box-ref.ts';
 import { sampleOne } from '../usage/sample.ts';
-import type { Lifecycle } from './lifecycle.ts';
+import type { Endings } from './endings.ts';
 
-/** A box and what embodies it. */
-export interface EmbodiedBox {
+/** A box and the id of its instance. */
+export interface BoxInstance {
   box: Pick<BoxRow, 'id' | 'tenantId' | 'limits' | 'startupCpuMs'>;
   instance: string;
 }
 
 export interface BoxUsageOptions {
   driver: Pick<Driver, 'usage'>;
-  lifecycle: Pick<Lifecycle, 'whyGone'>;
+  endings: Pick<Endings, 'causeOfLoss'>;
 }
 
 const sampleMs = 2000;
 
 /**
- * What one box uses, counted by the host: what a box says of its use is not asked for. What it had used when it began to
- * serve is not its user's and not in `cpuMs`. Undefined while the host cannot tell; throws `gone` when nothing embodies the box any
- * more.
+ * Measures what a box uses, as its host counts it. A box is not trusted to report its own use. `cpuMs` leaves out what the instance
+ * used before the box was ready. Resolves with undefined while the host has no sample; throws `gone` when the box has no instance.
  */
 export const createBoxUsage =
-  ({ driver, lifecycle }: BoxUsageOptions) =>
-  async ({ box, instance }: EmbodiedBox): Promise<InstanceUsage | undefined> => {
+  ({ driver, endings }: BoxUsageOptions) =>
+  async ({ box, instance }: BoxInstance): Promise<InstanceUsage | undefined> => {
     const used = await sampleOne(driver, instance, sampleMs);
     if (used) return { ...used, cpuMs: Math.max(0, used.cpuMs - (box.startupCpuMs ?? 0)) };
-    const cause = await lifecycle.whyGone(refOf(box)).catch(() => undefined);
+    const cause = await endings.causeOfLoss(refOf(box)).catch(() => undefined);
     if (cause) throw new CodeBoxError('gone', cause.detail ?? 'The box is gone.');
     return undefined;
   };

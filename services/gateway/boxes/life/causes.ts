@@ -5,20 +5,20 @@ import { InstanceFailed } from '../../drivers/instance-failed.ts';
 const lost: BoxCause = { code: 'instance_lost', detail: 'The instance of the box ended unexpectedly.' };
 const notStarted: BoxCause = { code: 'start_failed', detail: 'The box could not be started.' };
 
-/** What callers are told of an instance that does not run. */
+/** The public cause for each reason why an instance does not run. */
 const causes: Record<WhyCode, BoxCause | undefined> = {
   exit: undefined,
-  oom: { code: 'memory_limit', detail: 'The box used more memory than its limit, and was ended for it.' },
-  evicted: { code: 'evicted', detail: 'The host of the box ran out of room and ended it.' },
-  preempted: { code: 'preempted', detail: 'The host of the box ended it for a more important one.' },
-  node_lost: { code: 'node_lost', detail: 'The host of the box is gone.' },
-  unschedulable: { code: 'unschedulable', detail: 'No host had room for the box.' },
-  image: { code: 'image_unavailable', detail: 'The image of the box could not be had.' },
+  oom: { code: 'memory_limit', detail: 'The box exceeded its memory limit and was ended.' },
+  evicted: { code: 'evicted', detail: 'The host of the box ran out of a resource and ended it.' },
+  preempted: { code: 'preempted', detail: 'The host of the box ended it in favour of one with higher priority.' },
+  node_lost: { code: 'node_lost', detail: 'The host of the box is permanently lost.' },
+  unschedulable: { code: 'unschedulable', detail: 'No host had capacity for the box.' },
+  image: { code: 'image_unavailable', detail: 'The image of the box is missing or could not be pulled.' },
 };
 
-/** Why a box is lost whose instance does not run any more; without `why` nothing more is known. */
+/** Returns why a box is lost whose instance ended; `why` is the reason of the driver, if it has one. */
 export const causeOf = (why: Why | undefined): BoxCause => (why && causes[why.code]) ?? lost;
 
-/** Why a box failed that could not be started. */
+/** Returns why a box failed that could not be started. */
 export const causeOfFailure = (error: unknown): BoxCause =>
   (error instanceof InstanceFailed ? causes[error.why.code] : undefined) ?? notStarted;

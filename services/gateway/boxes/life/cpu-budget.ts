@@ -1,24 +1,33 @@
 import { CodeBoxError, type Limits } from '#contract';
+import type { UsageStore } from '../../store/usage/usage.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
-import type { BoxUsage, EmbodiedBox } from './box-usage.ts';
+import type { BoxInstance, BoxUsage } from './box-usage.ts';
 
-/** What a box may go past its budget, while its runs are ended, before it is ended itself. */
+/** Slack beyond the budget, in which the box server ends the runs, before the box itself is ended. */
 const graceMs = 5000;
 const graceShare = 0.1;
 
-/** The CPU time that boxes have, and their tenants for the day. */
-export const createCpuBudget = (usage: BoxUsage, quotas: Pick<TenantQuotas, 'cpuLeftMs'>) => {
-  /** What the host does not know now it will have counted later. */
-  const usedMs = async (found: EmbodiedBox): Promise<number> => (await usage(found))?.cpuMs ?? 0;
+export interface CpuBudgetOptions {
+  usage: BoxUsage;
+  metered: Pick<UsageStore, 'lastCpuMs'>;
+  quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
+}
+
+/** Limits the CPU time of runs to what is left for their box, and for their tenant today. */
+export const createCpuBudget = ({ usage, metered, quotas }: CpuBudgetOptions) => {
+  /** The last known CPU time, used while the host reports none: zero would reward a box that keeps the host from counting. */
+  const usedMs = async (found: BoxInstance): Promise<number> =>
+    (await usage(found))?.cpuMs ??
+    Math.max(0, (await metered.lastCpuMs(found.instance)) - (found.box.startupCpuMs ?? 0));
 
   return {
     /**
-     * CPU time that a new run may use, in ms: what is asked for, at most what its box and its tenant's day have left; undefined for no
-     * limit. Throws `cpu_limit` when the box has none left, `quota_exceeded` when the tenant has none, `gone` when nothing embodies
-     * the box any more.
+     * Returns the CPU time that a new run may use, in ms: what the request asks for, at most what is left for the box and for its
+     * tenant today; undefined for no limit. Throws `cpu_limit` when the box has none left, `quota_exceeded` when the tenant has none,
+     * `gone` when the box has no instance.
      */
-    async ofRun(found: EmbodiedBox, askedSeconds: number | undefined): Promise<number | undefined> {
-      const asked = askedSeconds === undefined ? undefined : Math.round(askedSeconds * 1000);
+    async ofRun(found: BoxInstance, requestedSeconds: number | undefined): Promise<number | undefined> {
+      const requested = requestedSeconds === undefined ? undefined : Math.round(requestedSeconds * 1000);
       const limit = limitMs(found.box.limits);
       const [left, leftToday] = await Promise.all([
         limit === undefined ? undefined : usedMs(found).then((used) => limit - used),
@@ -26,12 +35,12 @@ export const createCpuBudget = (usage: BoxUsage, quotas: Pick<TenantQuotas, 'cpu
       ]);
       if (left !== undefined && left < 1)
         throw new CodeBoxError('cpu_limit', 'The box has used all the CPU time that it may use.');
-      const known = [asked, left, leftToday].filter((ms) => ms !== undefined);
-      return known.length === 0 ? undefined : Math.min(...known);
+      const limits = [requested, left, leftToday].filter((ms) => ms !== undefined);
+      return limits.length === 0 ? undefined : Math.min(...limits);
     },
 
-    /** Whether a box goes on although its budget is spent: its own server has not ended what runs. */
-    async isOverspent(found: EmbodiedBox): Promise<boolean> {
+    /** Returns whether a box exceeds its budget by so much that its box server cannot have ended its runs. */
+    async isOverspent(found: BoxInstance): Promise<boolean> {
       const limit = limitMs(found.box.limits);
       return limit !== undefined && (await usedMs(found)) > limit * (1 + graceShare) + graceMs;
     },
@@ -40,6 +49,6 @@ export const createCpuBudget = (usage: BoxUsage, quotas: Pick<TenantQuotas, 'cpu
 
 export type CpuBudget = ReturnType<typeof createCpuBudget>;
 
-/** The CPU time that a box may use in its life, in ms. */
+/** Returns the CPU time that a box may use in its life, in ms; undefined for no limit. */
 export const limitMs = ({ cpuSeconds }: Limits): number | undefined =>
   cpuSeconds === undefined ? undefined : Math.round(cpuSeconds * 1000);

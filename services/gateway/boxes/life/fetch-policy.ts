@@ -2,8 +2,8 @@ import { isIP } from 'node:net';
 import { CodeBoxError } from '#contract';
 
 /**
- * Throws `invalid_request` for a URL that a box without a network can never reach, so that nobody waits for a time-out. Its
- * own servers it can reach. What a box with a network reaches is for that network to say.
+ * Throws `invalid_request` for a URL that a box without a network cannot reach, so that the caller need not wait for a timeout. Its
+ * own servers stay reachable. For a box with a network, the network itself decides.
  */
 export const checkReachable = (url: string, network: string, pointer: string): void => {
   if (network !== 'none' || isLoopback(new URL(url).hostname)) return;

@@ -7,7 +7,7 @@ import { createRecorder } from './recorder.ts';
 const row = (n: number) => ({ id: `exe_${n}`, boxId: 'box_1', context: null, language: null }) as ExecutionRow;
 const done = { seq: 2, type: 'done', status: 'ok', durationMs: 1, stateLost: false } as const;
 
-/** A recorder on a database that is away until told otherwise. */
+/** Makes a recorder on a database that is down while `isAway` is true. */
 const setUp = () => {
   const state = { isAway: true, dropped: 0, written: [] as string[], largest: 0 };
   const finish = async (ends: readonly ExecutionEnd[]) => {
@@ -36,7 +36,7 @@ test('ends that cannot be written are kept, in order, and written by themselves 
   expect(state.dropped).toBe(0);
 });
 
-test('what is kept has a bound; what is past it is told, and what is kept is written page by page', async () => {
+test('the buffer is bounded; ends beyond it are dropped and counted, and the others are written in pages', async () => {
   const { state, recorder, background } = setUp();
   for (let n = 0; n < 10_005; n++) recorder.record(row(n), done);
   expect(state.dropped).toBe(5);
@@ -54,7 +54,7 @@ test('what is kept has a bound; what is past it is told, and what is kept is wri
   await background.drain(10_000);
 });
 
-test('whoever waits for what is due waits for what is being written already', async () => {
+test('a flush also waits for a write in progress', async () => {
   const { state, recorder, background } = setUp();
   state.isAway = false;
   recorder.record(row(0), done);

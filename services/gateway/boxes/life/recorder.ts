@@ -5,32 +5,31 @@ import type { ExecutionEnd, ExecutionRow, ExecutionStore } from '../../store/box
 
 export interface RecorderOptions {
   executions: Pick<ExecutionStore, 'finish'>;
-  /** The end of a run counts as use of its box. */
+  /** Writes the end of a run as a use of its box. */
   touch: (boxIds: string[]) => Promise<unknown>;
   background: Background;
-  /** Told of every execution whose end was recorded here. */
+  /** Reports every execution whose end was recorded here. */
   onFinish?: (done: ExecutionDone, language: string | null) => void;
-  /** Told of ends that could not be kept until the database is back. */
+  /** Reports ends that could not be kept until the database is back. */
   onDrop?: (count: number) => void;
 }
 
-/** Ends wait for so long to be written together. */
+/** How long an end waits for others to be written in the same statement. */
 export const togetherMs = 20;
 const longestPauseMs = 2000;
 const pageSize = 500;
-/** What is kept while the database is away. */
+/** The most that is kept while the database is away. */
 const maxKept = 10_000;
 const maxKeptBytes = 16 * 1024 * 1024;
 
 /**
- * Writes how executions ended, the ends of some milliseconds in one statement. While the database is away they are kept, up to
- * 10,000 or 16 MiB, and written when it is back. An end that cannot be kept is not lost either: its box knows it, and the next
- * sweep reads it there.
+ * Records how executions ended, those of some milliseconds in one statement. While the database is away it keeps up to 10,000 ends or
+ * 16 MiB and writes them when the database is back. An end beyond that is not lost: its box has it, and a sweep reads it there.
  */
 export const createRecorder = ({ executions, touch, background, onFinish, onDrop }: RecorderOptions) => {
   let due: ExecutionEnd[] = [];
   let writing: Promise<void> = Promise.resolve();
-  let isAwake = false;
+  let isScheduled = false;
   const sizes = new WeakMap<ExecutionEnd, number>();
 
   const sizeOf = (end: ExecutionEnd): number => {
@@ -44,7 +43,7 @@ export const createRecorder = ({ executions, touch, background, onFinish, onDrop
     for (const { id, done, language } of ends) if (recorded.has(id)) onFinish?.(done, language);
   };
 
-  /** Puts back what could not be written, before what has come since. */
+  /** Puts ends that could not be written back, before those that have come since. */
   const keep = (ends: readonly ExecutionEnd[]) => {
     const all = [...ends, ...due];
     let bytes = 0;
@@ -56,11 +55,11 @@ export const createRecorder = ({ executions, touch, background, onFinish, onDrop
   };
 
   const write = async (ends: readonly ExecutionEnd[]) => {
-    // First, because a box counts as used while its run is still running.
+    // The use comes first: a running execution keeps its box from being idle, and a finished one does not.
     await touch([...new Set(ends.map((end) => end.boxId))]);
     await finish(ends).catch(async (error: unknown) => {
       if (ends.length === 1 || isUnavailable(error)) throw error;
-      // What one box sent must not keep back what the others did.
+      // An end that the database refuses must not hold up those of other boxes.
       for (const end of ends) await background.attempt('record the end of an execution', () => finish([end]));
     });
   };
@@ -77,13 +76,13 @@ export const createRecorder = ({ executions, touch, background, onFinish, onDrop
     }
   };
 
-  /** After what is being written already: who waits for this relies on all of it. */
+  /** Waits for the write under way too, because callers rely on everything that was recorded before. */
   const flush = (): Promise<void> => {
     writing = writing.catch(() => {}).then(writeDue);
     return writing;
   };
 
-  /** Until nothing is due any more. */
+  /** Writes until nothing is due. */
   const writeAll = async () => {
     let pauseMs = togetherMs;
     while (due.length > 0 && !background.signal.aborted) {
@@ -91,19 +90,19 @@ export const createRecorder = ({ executions, touch, background, onFinish, onDrop
       const isWritten = await background.attempt('record the ends of executions', flush);
       pauseMs = isWritten ? togetherMs : Math.min(longestPauseMs, pauseMs * 4);
     }
-    isAwake = false;
+    isScheduled = false;
   };
 
   return {
     record({ id, boxId, context, language }: ExecutionRow, done: ExecutionDone, where = { context, language }): void {
       due.push({ id, boxId, done, ...where });
       if (due.length > maxKept) keep([]);
-      if (isAwake) return;
-      isAwake = true;
+      if (isScheduled) return;
+      isScheduled = true;
       background.run('record the ends of executions', writeAll);
     },
 
-    /** Writes at once what is due; throws when it cannot, and keeps it. */
+    /** Writes at once what is due. Throws when that fails; the ends are kept. */
     flush,
   };
 };

@@ -1,8 +1,8 @@
 import { posix } from 'node:path';
 
-const workingFolder = '/mnt/data';
+export const workingFolder = '/mnt/data';
 
-/** A folder in a box as callers see it: relative to the working folder, which is `""`; one outside of it absolute. */
+/** Returns a folder of a box as callers see it: relative to the working folder, which is `""`, or absolute when it lies outside. */
 export const shownFolder = (folder: string): string => {
   const path = posix.resolve(workingFolder, folder);
   if (path === workingFolder) return '';

@@ -1,21 +1,28 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Cause, CodeBoxError, hasCode, type WatchEvent, type WatchQuery, watchEventSchema } from '#contract';
-import { brokenProtocol } from '../../box-server/broken-protocol.ts';
+import { brokenProtocol } from '../../box-server/protocol/broken-protocol.ts';
 import type { BoxRef } from '../box-ref.ts';
+import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Endings } from '../life/endings.ts';
 
 const retryDelaysMs = [50, 200, 500, 1000, 2000, 4000];
-/** Each connection is bounded in bytes; a box that breaks them off without a change in between is given up. */
+/** Each connection is bounded in bytes. This bounds how many in a row a box may break off without sending a change. */
 const maxFruitless = retryDelaysMs.length;
 
-/** Changes of the files of a box, as long as somebody reads. */
-export const createFileWatch = ({ lifecycle, activity }: { lifecycle: Lifecycle; activity: Activity }) => {
-  /** Undefined when trying again makes sense. */
+export interface FileWatchOptions {
+  access: Pick<Access, 'use'>;
+  endings: Pick<Endings, 'causeOfLoss'>;
+  activity: Pick<Activity, 'hold'>;
+}
+
+/** Streams changes of the files of a box, as long as a caller reads them. */
+export const createFileWatch = ({ access, endings, activity }: FileWatchOptions) => {
+  /** Returns why the box is gone; undefined when a retry makes sense. */
   const causeOf = async (ref: BoxRef, error: unknown): Promise<Cause | undefined> => {
     if (hasCode(error, 'unavailable', 'protocol')) throw error;
-    if (hasCode(error, 'unavailable')) return await lifecycle.whyGone(ref);
-    // As long as a stream may be: it goes on in the next one.
+    if (hasCode(error, 'unavailable')) return await endings.causeOfLoss(ref);
+    // The stream reached its maximum length: the next one continues it.
     if (hasCode(error, 'too_large')) return undefined;
     throw error;
   };
@@ -26,7 +33,7 @@ export const createFileWatch = ({ lifecycle, activity }: { lifecycle: Lifecycle;
     opened: AsyncIterable<unknown>,
     signal: AbortSignal,
   ): AsyncGenerator<WatchEvent> {
-    const { server } = await lifecycle.use(ref);
+    const { server } = await access.use(ref);
     let source: AsyncIterable<unknown> | undefined = opened;
     let version: number | undefined;
     for (let fruitless = 0; ; fruitless += 1) {
@@ -34,7 +41,7 @@ export const createFileWatch = ({ lifecycle, activity }: { lifecycle: Lifecycle;
         source ??= await server.watch(toSearch({ ...query, after: version }), signal);
         for await (const value of source) {
           const event = readEvent(value, version);
-          // That a broken stream was taken up again is nothing that its reader has to know.
+          // The reader need not know that a broken stream was resumed.
           if (event.type === 'ready' && version !== undefined) continue;
           version = event.version;
           if (event.type !== 'ready') fruitless = 0;
@@ -49,15 +56,15 @@ export const createFileWatch = ({ lifecycle, activity }: { lifecycle: Lifecycle;
       source = undefined;
       const delay = retryDelaysMs[fruitless];
       if (fruitless >= maxFruitless || delay === undefined)
-        throw new CodeBoxError('unavailable', 'The box does not answer.', { retryAfterSeconds: 5 });
+        throw new CodeBoxError('unavailable', 'The box does not respond.', { retryAfterSeconds: 5 });
       await sleep(delay, undefined, { signal });
     }
   }
 
   return {
-    /** Begins a watch, and throws what the box refuses. The events come until the box is gone or `signal` fires. */
+    /** Begins a watch; throws the box's refusal, if any. Events follow until the box is gone or `signal` fires. */
     async open(ref: BoxRef, query: WatchQuery, signal: AbortSignal): Promise<AsyncGenerator<WatchEvent>> {
-      const { server } = await lifecycle.use(ref);
+      const { server } = await access.use(ref);
       const opened = await server.watch(toSearch(query), signal);
       return held(follow(ref, query, opened, signal), () => activity.hold(ref.box));
     },

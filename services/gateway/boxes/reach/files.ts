@@ -10,16 +10,16 @@ import {
   type SearchPage,
   type SearchQuery,
 } from '#contract';
-import { readAnswer } from '../../box-server/answer.ts';
-import type { RawAnswer } from '../../box-server/client.ts';
+import type { RawResponse } from '../../box-server/client.ts';
 import { type FileHead, readFileHead, readRefusedSize } from '../../box-server/file-head.ts';
+import { readResponse } from '../../box-server/protocol/response.ts';
 import type { BoxRef } from '../box-ref.ts';
-import type { UsableBox } from '../life/access.ts';
+import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
+import type { ReachableBox } from '../life/directory.ts';
 import { checkReachable } from '../life/fetch-policy.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
 
-/** What has to be true of a file, each as RFC 9110, section 13, has the value of the field of that name. */
+/** Preconditions on a file. Each value is that of the header field of its name in RFC 9110, section 13. */
 export interface Conditions {
   ifMatch?: string | undefined;
   ifNoneMatch?: string | undefined;
@@ -28,18 +28,18 @@ export interface Conditions {
 }
 
 export interface ReadOptions {
-  /** One range as RFC 9110, section 14.2, has it, such as `bytes=0-99`; anything else is ignored. */
+  /** One range in the form of RFC 9110, section 14.2, such as `bytes=0-99`; anything else is ignored. */
   range?: string | undefined;
   conditions?: (Conditions & { ifRange?: string | undefined }) | undefined;
-  /** Which page of a folder, and how deep. */
+  /** The page of a folder listing, and how deep it goes. */
   page?: { limit?: number | undefined; cursor?: string | undefined; depth?: number | undefined } | undefined;
-  /** A folder as one archive of all that is in it. */
+  /** Requests a folder as one archive of all its contents. */
   archive?: 'tar' | 'zip' | undefined;
 }
 
 export interface WriteOptions {
   conditions?: Conditions | undefined;
-  /** Where it is known: the box then refuses early what has no room. */
+  /** The size, if known: the box then refuses early when there is no room. */
   sizeBytes?: number | undefined;
   signal?: AbortSignal;
 }
@@ -48,12 +48,12 @@ export type { FileHead };
 
 export type Folder = z.output<typeof folderSchema>;
 
-/** A page of a folder, or bytes: `body` has to be read to its end or destroyed, and has none when nothing has changed. */
+/** A page of a folder, or bytes. `body` has to be read to its end or destroyed; it is empty when the file is unchanged. */
 export type Opened = { kind: 'folder'; page: Folder } | (FileHead & { kind: 'file' | 'archive'; body: Readable });
 
-/** The file does not have the bytes of the range. */
+/** Thrown for a range that the file does not have. */
 export class NoSuchRange extends CodeBoxError {
-  /** What the file has; undefined when the box does not say. */
+  /** The size of the file; undefined when the box does not report it. */
   readonly sizeBytes: number | undefined;
 
   constructor(sizeBytes: number | undefined) {
@@ -63,23 +63,26 @@ export class NoSuchRange extends CodeBoxError {
   }
 }
 
-/** The box ends its work after this, or after what a fetch asks for; the gateway waits a little longer for it to say so. */
+/** The box stops an operation after this time, or after the timeout of a fetch. The gateway waits a little longer for its report. */
 const operationMs = 600_000;
 const fetchSeconds = 60;
 const graceMs = 15_000;
 
 /**
- * Files of a box, streamed both ways; the gateway holds no more of them than a socket's buffer. `path` is relative to the working
- * folder, which is ''.
+ * Reads and writes files of a box. They are streamed: the gateway buffers no more than a socket does. `path` is relative to the
+ * working folder, which is ''.
  */
-export const createFiles = ({ lifecycle, activity }: { lifecycle: Pick<Lifecycle, 'use'>; activity: Activity }) => {
-  const held = async (ref: BoxRef, call: (server: UsableBox['server']) => Promise<RawAnswer>): Promise<RawAnswer> => {
-    const { server } = await lifecycle.use(ref);
+export const createFiles = ({ access, activity }: { access: Pick<Access, 'use'>; activity: Activity }) => {
+  const held = async (
+    ref: BoxRef,
+    call: (server: ReachableBox['server']) => Promise<RawResponse>,
+  ): Promise<RawResponse> => {
+    const { server } = await access.use(ref);
     const release = activity.hold(ref.box);
     try {
-      const answer = await call(server);
-      answer.body.once('close', release);
-      return answer;
+      const response = await call(server);
+      response.body.once('close', release);
+      return response;
     } catch (error) {
       release();
       throw error;
@@ -90,27 +93,27 @@ export const createFiles = ({ lifecycle, activity }: { lifecycle: Pick<Lifecycle
     const { page, archive, range, conditions } = options;
     const search = toSearch({ ...page, as: archive });
     const headers = toHeaders({ ...conditions, range });
-    const answer = await held(ref, (server) => server.file(method, encodePath(path) + search, headers));
+    const response = await held(ref, (server) => server.file(method, encodePath(path) + search, headers));
     try {
-      if (answer.status === 416) throw new NoSuchRange(readRefusedSize(answer));
-      return { head: readFileHead(answer), body: answer.body };
+      if (response.status === 416) throw new NoSuchRange(readRefusedSize(response));
+      return { head: readFileHead(response), body: response.body };
     } catch (error) {
-      answer.body.destroy();
+      response.body.destroy();
       throw error;
     }
   };
 
-  /** The bytes of a file or an archive, or a page of a folder. Throws `NoSuchRange`, and `precondition_failed`. */
+  /** Opens a file or an archive for reading, or returns a page of a folder. Throws `NoSuchRange` and `precondition_failed`. */
   const open = async (ref: BoxRef, path: string, options: ReadOptions = {}): Promise<Opened> => {
     const { head, body } = await read(ref, 'GET', path, options);
     const { kind } = head;
-    if (kind === 'folder') return { kind, page: await readAnswer(folderSchema, body) };
+    if (kind === 'folder') return { kind, page: await readResponse(folderSchema, body) };
     if (head.isUnchanged) body.resume();
     return { ...head, kind, body };
   };
 
   return {
-    /** What `open` with the same options would give. `lengthBytes` of a folder is that of its page in JSON. */
+    /** Returns the head that `open` with the same options would return. `lengthBytes` of a folder is that of its page in JSON. */
     async stat(ref: BoxRef, path: string, options: Omit<ReadOptions, 'range'> = {}): Promise<FileHead> {
       const { head, body } = await read(ref, 'HEAD', path, options);
       body.resume();
@@ -119,7 +122,7 @@ export const createFiles = ({ lifecycle, activity }: { lifecycle: Pick<Lifecycle
 
     open,
 
-    /** A page of a folder. Throws `invalid_request` where there is something else. */
+    /** Returns a page of a folder. Throws `invalid_request` when there is no folder at the path. */
     async list(ref: BoxRef, path: string, page: NonNullable<ReadOptions['page']> = {}): Promise<Folder> {
       const opened = await open(ref, path, { page });
       if (opened.kind === 'folder') return opened.page;
@@ -127,7 +130,7 @@ export const createFiles = ({ lifecycle, activity }: { lifecycle: Pick<Lifecycle
       throw new CodeBoxError('invalid_request', 'There is no folder at this path.');
     },
 
-    /** Writes a file whole or not at all; `isNew` when there was none. Throws `precondition_failed` and `disk_full`. */
+    /** Writes a file atomically; `isNew` when there was none before. Throws `precondition_failed` and `disk_full`. */
     async put(
       ref: BoxRef,
       path: string,
@@ -135,29 +138,29 @@ export const createFiles = ({ lifecycle, activity }: { lifecycle: Pick<Lifecycle
       { conditions, sizeBytes, signal }: WriteOptions = {},
     ): Promise<{ entry: FileEntry; isNew: boolean }> {
       const headers = toHeaders({ ...conditions, contentLength: sizeBytes?.toString() });
-      const answer = await held(ref, (server) => server.file('PUT', encodePath(path), headers, body, signal));
-      return { entry: await readAnswer(fileEntrySchema, answer.body), isNew: answer.status === 201 };
+      const response = await held(ref, (server) => server.file('PUT', encodePath(path), headers, body, signal));
+      return { entry: await readResponse(fileEntrySchema, response.body), isNew: response.status === 201 };
     },
 
-    /** Removes a file, or a folder with all that is in it. Throws `precondition_failed`. */
+    /** Removes a file, or a folder with all its contents. Throws `precondition_failed`. */
     async remove(ref: BoxRef, path: string, conditions: Conditions = {}): Promise<void> {
-      const answer = await held(ref, (server) => server.file('DELETE', encodePath(path), toHeaders(conditions)));
-      answer.body.destroy();
+      const response = await held(ref, (server) => server.file('DELETE', encodePath(path), toHeaders(conditions)));
+      response.body.destroy();
     },
 
-    /** Files by name, lines by content. */
+    /** Finds files by name, or lines by content. */
     async search(ref: BoxRef, query: SearchQuery, leave: AbortSignal): Promise<SearchPage> {
-      const { server } = await lifecycle.use(ref);
+      const { server } = await access.use(ref);
       return await server.search(toSearch(query), leave);
     },
 
-    /** Makes, moves, copies, extracts or fetches. When `leave` fires, what has begun is given up and leaves nothing. */
+    /** Makes, moves, copies, extracts or fetches. When `leave` fires, the operation is canceled and leaves nothing behind. */
     async operate(
       ref: BoxRef,
       operation: FileOperation,
       leave: AbortSignal,
     ): Promise<{ entry: FileEntry; isNew: boolean }> {
-      const { box: row, server } = await lifecycle.use(ref);
+      const { box: row, server } = await access.use(ref);
       if (operation.op === 'fetch') checkReachable(operation.url, row.network, '/url');
       const ms = operation.op === 'fetch' ? (operation.timeoutSeconds ?? fetchSeconds) * 1000 : operationMs;
       const late = AbortSignal.timeout(ms + graceMs);
@@ -176,16 +179,19 @@ export const createFiles = ({ lifecycle, activity }: { lifecycle: Pick<Lifecycle
 
 export type Files = ReturnType<typeof createFiles>;
 
-const given = (values: object): [string, string][] =>
+const definedEntries = (values: object): [string, string][] =>
   Object.entries(values).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]));
 
 const toSearch = (query: object): string => {
-  const search = new URLSearchParams(given(query));
+  const search = new URLSearchParams(definedEntries(query));
   return search.size > 0 ? `?${search}` : '';
 };
 
-/** `ifNoneMatch` as `if-none-match`. */
+/** Converts names such as `ifNoneMatch` to `if-none-match`. */
 const toHeaders = (fields: object): Record<string, string> =>
   Object.fromEntries(
-    given(fields).map(([name, value]) => [name.replaceAll(/[A-Z]/g, (mark) => `-${mark.toLowerCase()}`), value]),
+    definedEntries(fields).map(([name, value]) => [
+      name.replaceAll(/[A-Z]/g, (mark) => `-${mark.toLowerCase()}`),
+      value,
+    ]),
   );

@@ -1,30 +1,30 @@
-import { exchange, type PortAnswer, type PortRequest } from '../../box-server/exchange.ts';
+import { exchange, type PortRequest, type PortResponse } from '../../box-server/transport/exchange.ts';
 import type { BoxRef } from '../box-ref.ts';
+import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
 
-export type { PortAnswer, PortRequest };
+export type { PortRequest, PortResponse };
 
 export interface PortsOptions {
-  lifecycle: Pick<Lifecycle, 'use'>;
+  access: Pick<Access, 'use'>;
   activity: Activity;
-  /** How long a server in a box may think before the head of its answer comes. */
-  answerMs: number;
+  /** How long a server in a box may take until the head of its response arrives. */
+  responseMs: number;
 }
 
-/** Servers inside boxes. The box needs no network for it: every connection goes through its box server. */
-export const createPorts = ({ lifecycle, activity, answerMs }: PortsOptions) => ({
+/** Reaches servers inside boxes. The box needs no network: every connection goes through its box server. */
+export const createPorts = ({ access, activity, responseMs }: PortsOptions) => ({
   /**
-   * Sends a request to a port of a box; the caller reads the answer. The box is in use until the answer has ended. Throws what
-   * `lifecycle.use` and `exchange` throw.
+   * Sends a request to a port of a box; the caller reads the response. The box is in use until the response has ended. Throws as
+   * `access.use` and `exchange` do.
    */
-  async send(ref: BoxRef, port: number, ask: PortRequest): Promise<PortAnswer> {
-    const { server } = await lifecycle.use(ref);
+  async send(ref: BoxRef, port: number, ask: PortRequest): Promise<PortResponse> {
+    const { server } = await access.use(ref);
     const release = activity.hold(ref.box);
     try {
-      const answer = await exchange(server.tunnels, port, ask, answerMs);
-      (answer.upgraded?.socket ?? answer.head).once('close', release);
-      return answer;
+      const response = await exchange(server.tunnels, port, ask, responseMs);
+      (response.upgraded?.socket ?? response.head).once('close', release);
+      return response;
     } catch (error) {
       release();
       throw error;

@@ -3,15 +3,17 @@ import { newId } from '../../../postgres/id.ts';
 import { closeCodes, type Peer } from '../../../websockets/peer.ts';
 import type { BoxTerminal } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
-import type { ScreenSize } from '../../box-server/terminal-socket.ts';
+import type { ScreenSize } from '../../box-server/transport/terminal-socket.ts';
 import type { BoxRef } from '../box-ref.ts';
+import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Endings } from '../life/endings.ts';
 import { shownFolder } from '../life/working-folder.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
 
 export interface TerminalsOptions {
-  lifecycle: Lifecycle;
+  access: Pick<Access, 'use'>;
+  endings: Pick<Endings, 'causeOfLoss'>;
   activity: Activity;
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
 }
@@ -20,18 +22,18 @@ export interface TerminalsOptions {
 export interface AttachedTerminal {
   id: string;
   peer: Peer;
-  /** Leaves the terminal, and ends one that was started for this client, which has never heard of it. */
+  /** Leaves the terminal, and ends one that was started for this client, because its client never got the id. */
   abandon: () => Promise<void>;
-  /** Why the box is gone, or undefined while it is there. */
-  whyGone: () => Promise<Cause | undefined>;
+  /** Resolves with why the box is gone; undefined while it is not. */
+  causeOfLoss: () => Promise<Cause | undefined>;
 }
 
 const defaultSize = { cols: 80, rows: 24 };
 
-/** Terminals: shells that a box runs on pseudo terminals, whoever is attached. They end with their shell or with the box. */
-export const createTerminals = ({ lifecycle, activity, quotas }: TerminalsOptions) => {
+/** Terminals: shells that a box runs on pseudo terminals, with or without a client. They end with their shell or with the box. */
+export const createTerminals = ({ access, endings, activity, quotas }: TerminalsOptions) => {
   const useOne = async (ref: BoxRef, id: string): Promise<BoxConnection> => {
-    const { server } = await lifecycle.use(ref);
+    const { server } = await access.use(ref);
     if (!terminalIdSchema.safeParse(id).success) throw new CodeBoxError('not_found', 'There is no such terminal.');
     return server;
   };
@@ -42,7 +44,7 @@ export const createTerminals = ({ lifecycle, activity, quotas }: TerminalsOption
     try {
       return { id, peer: await server.attachTerminal(id) };
     } catch (error) {
-      // Nobody has heard of it.
+      // No client knows its id.
       await server.endTerminal(id).catch(() => {});
       throw error;
     }
@@ -50,22 +52,22 @@ export const createTerminals = ({ lifecycle, activity, quotas }: TerminalsOption
 
   return {
     async list(ref: BoxRef): Promise<Terminal[]> {
-      const { server } = await lifecycle.use(ref);
+      const { server } = await access.use(ref);
       return (await server.terminals()).map((terminal) => toTerminal(ref.box, terminal));
     },
 
-    /** Ends its shell with everything that was started there, and waits for that. */
+    /** Ends a terminal with its shell and everything started there, and waits for that. */
     async end(ref: BoxRef, id: string): Promise<void> {
       await (await useOne(ref, id)).endTerminal(id);
     },
 
-    /** Starts a shell, or goes back to one. Throws `not_found`, `too_many_requests` when the box has enough of them, or `quota_exceeded`. */
+    /** Starts a terminal, or attaches to a running one. Throws `not_found`, `too_many_requests` for a box with too many, or `quota_exceeded`. */
     async attach(ref: BoxRef, ask: TerminalQuery): Promise<AttachedTerminal> {
       const { terminal, cols, rows, cwd } = ask;
       const size = cols === undefined || rows === undefined ? undefined : { cols, rows };
       const isNew = terminal === undefined;
-      const server = isNew ? (await lifecycle.use(ref)).server : await useOne(ref, terminal);
-      // Of nothing that is left: what runs goes on, nothing new starts.
+      const server = isNew ? (await access.use(ref)).server : await useOne(ref, terminal);
+      // Without CPU time left, running shells go on but no new one starts.
       if (isNew) await quotas.cpuLeftMs(ref.tenant);
       const { id, peer } = isNew
         ? await start(server, size ?? defaultSize, cwd)
@@ -79,7 +81,7 @@ export const createTerminals = ({ lifecycle, activity, quotas }: TerminalsOption
           peer.close(closeCodes.normal, '');
           if (isNew) await server.endTerminal(id);
         },
-        whyGone: () => lifecycle.whyGone(ref),
+        causeOfLoss: () => endings.causeOfLoss(ref),
       };
     },
   };

@@ -1,11 +1,11 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Caller } from '../../store/tenants/keys.ts';
 import type { TicketStore } from '../../store/tenants/tickets.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Access } from '../life/access.ts';
 
 export interface TicketsOptions {
   tickets: TicketStore;
-  lifecycle: Pick<Lifecycle, 'use'>;
+  access: Pick<Access, 'use'>;
 }
 
 const lifeSeconds = 60;
@@ -14,21 +14,20 @@ const ticketPattern = /^tkt_[\w-]{43}$/;
 const hashOf = (ticket: string): string => createHash('sha256').update(ticket).digest('hex');
 
 /**
- * Tickets stand for a key where only a URL can be given. Each is good for one use within 60 s, for one box; any gateway may
- * redeem it.
+ * Tickets replace a key where a client can only give a URL. Each is valid for one use within 60 s, for one box, at any gateway.
  */
-export const createTickets = ({ tickets, lifecycle }: TicketsOptions) => ({
-  /** A new ticket for a box of this caller that can be talked to: 256 random bits, kept as a hash only. */
+export const createTickets = ({ tickets, access }: TicketsOptions) => ({
+  /** Creates a ticket for a box of this caller, which it wakes: 256 random bits, stored only as a hash. */
   async create(caller: Caller, boxId: string): Promise<{ ticket: string; expiresAt: Date }> {
-    await lifecycle.use({ tenant: caller.tenantId, box: boxId });
+    await access.use({ tenant: caller.tenantId, box: boxId });
     const ticket = `tkt_${randomBytes(32).toString('base64url')}`;
     const expiresAt = await tickets.insert({ ...caller, hash: hashOf(ticket), boxId }, lifeSeconds);
     return { ticket, expiresAt };
   },
 
   /**
-   * Who made this ticket, once, whose key may have ended since; undefined for one that is used, expired, of another box, or no ticket at all.
-   * With another box it is not used up.
+   * Resolves once with the caller who created a ticket, whose key may have ended since; with undefined for one that is used, expired,
+   * malformed or for another box. A ticket for another box stays valid.
    */
   async redeem(ticket: string, boxId: string): Promise<Caller | undefined> {
     return ticketPattern.test(ticket) ? await tickets.redeem(hashOf(ticket), boxId) : undefined;

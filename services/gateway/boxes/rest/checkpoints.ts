@@ -15,24 +15,24 @@ export interface CheckpointsOptions {
 }
 
 const MiB = 1024 * 1024;
-/** What names, modes and blocks may take beside the bytes of files, in a stream that is compressed. */
+/** What names, modes and blocks may take besides the bytes of files, in a compressed stream. */
 const overheadBytes = 64 * MiB;
-/** How long the blob store may be silent: before it answers at all, and between two bytes that it takes or gives. */
-const answerMs = 10_000;
+/** How long the blob store may be silent: before its response, and between two chunks that it takes or sends. */
+const responseMs = 10_000;
 const silenceMs = 60_000;
 const deleteMs = 30_000;
 const listMs = 60_000;
 const batch = 16;
-/** Of the records that one sweep looks at, so that no number of them makes it slow. */
+/** The number of records that one sweep reads. */
 const pageSize = 500;
-/** Streams to the blob store at once; further ones wait. */
-const packsAtOnce = 4;
-/** A row is written before its blob, so one without is old news; this is for clocks that differ. */
+/** Uploads at once; further ones wait. */
+const uploadsAtOnce = 4;
+/** A row is written before its blob, so a blob without one is garbage. This allows for clocks that differ. */
 const graceMs = 3_600_000;
 
-/** Files of boxes on their way to the blob store and back. They are streams of the box, which no gateway looks into. */
+/** Moves the files of boxes to the blob store and back. Their streams come from the box, and no gateway reads their contents. */
 export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptions) => {
-  const gate = createGate(packsAtOnce);
+  const gate = createGate(uploadsAtOnce);
   let sweptUpTo = '';
   const nameOf = (boxId: string, blobId: string) => `${boxId}/${blobId}`;
 
@@ -41,7 +41,7 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
     await tasks.forgetBlob(id);
   };
 
-  /** Deletes what no box has any more of the next page of blobs; what does not go is tried again in the next round. */
+  /** Deletes the blobs of the next page of records that no box needs any more. Failed deletions are tried again in the next round. */
   const sweep = async (): Promise<void> => {
     const { stray, next } = await tasks.strayBlobs(sweptUpTo, pageSize);
     sweptUpTo = next;
@@ -51,9 +51,9 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
     }
   };
 
-  /** Whether the blob store has the files; `unavailable` when it does not answer. */
+  /** Resolves with whether the blob store has the files. Throws `unavailable` when it does not respond. */
   const has = async (boxId: string, blobId: string, signal: AbortSignal): Promise<boolean> => {
-    const late = AbortSignal.timeout(answerMs);
+    const late = AbortSignal.timeout(responseMs);
     return await blobs.has(nameOf(boxId, blobId), AbortSignal.any([signal, late])).catch((error: unknown) => {
       throw late.aborted ? silentError(error) : error;
     });
@@ -62,58 +62,58 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
   return {
     sweep,
 
-    /** Throws `unavailable` when files could not be kept now: when the blob store does not answer. */
-    async checkReach(box: BoxRow, signal: AbortSignal): Promise<void> {
+    /** Throws `unavailable` when the blob store does not respond, so that files could not be saved now. */
+    async checkReachable(box: BoxRow, signal: AbortSignal): Promise<void> {
       await has(box.id, box.checkpointId ?? 'none', signal);
     },
 
-    /** Throws `unavailable` when the blob store does not answer, `not_found` when it does not have the files of the box. */
-    async checkKept(box: BoxRow, signal: AbortSignal): Promise<void> {
+    /** Throws `unavailable` when the blob store does not respond, `not_found` when it does not have the files of the box. */
+    async checkSaved(box: BoxRow, signal: AbortSignal): Promise<void> {
       if (box.checkpointId !== null && (await has(box.id, box.checkpointId, signal))) return;
       throw new CodeBoxError('not_found', 'There are no files of the box.');
     },
 
     /**
-     * Puts the files of a box into a blob; its bytes. Throws `too_large` for more than the disk of the box can hold, `unavailable`
-     * when the blob store takes nothing for a minute.
+     * Saves the files of a box as a blob; resolves with its size in bytes. Throws `too_large` for more than the disk of the box can
+     * hold, `unavailable` when the blob store takes no data for a minute.
      */
-    put: (box: BoxRow, blobId: string, server: BoxServerClient, signal: AbortSignal): Promise<number> =>
+    save: (box: BoxRow, blobId: string, server: BoxServerClient, signal: AbortSignal): Promise<number> =>
       gate(signal, async () => {
         const { body } = await server.checkpoint(signal);
-        const meter = createMeter(box.limits.diskMb * MiB + overheadBytes);
-        // Whichever breaks takes the other along; what it was shows where the blob is written.
-        pipeline(body, meter.stream, () => {});
+        const counter = createByteCounter(box.limits.diskMb * MiB + overheadBytes);
+        // Either stream destroys the other when it fails; the error surfaces where the blob is written.
+        pipeline(body, counter.stream, () => {});
         const patience = createPatience(silenceMs);
         try {
-          const content = Readable.from(given(meter.stream, patience), { objectMode: false });
+          const content = Readable.from(outgoing(counter.stream, patience), { objectMode: false });
           await blobs.put(nameOf(box.id, blobId), content, AbortSignal.any([signal, patience.signal]));
         } finally {
           patience.rest();
           body.destroy();
         }
-        return meter.bytes();
+        return counter.bytes();
       }),
 
-    /** Deletes a blob that came too late to be anybody's. */
+    /** Deletes a blob whose task was canceled before it was recorded. */
     async discard(boxId: string, id: string): Promise<void> {
       await background.attempt('delete a blob', () => remove({ id, boxId }));
     },
 
     /**
-     * Puts the files of a blob into what now embodies a box, in place of what is there. Throws `unavailable` when the blob store
-     * gives nothing for a minute.
+     * Replaces the files in the new instance of a box by those of its blob. Throws `unavailable` when the blob store sends nothing for a
+     * minute.
      */
     async restore(box: BoxRow, server: BoxServerClient, signal: AbortSignal): Promise<void> {
-      if (box.checkpointId === null) throw new Error('a box without files is to be restored');
+      if (box.checkpointId === null) throw new Error('The box to restore has no checkpoint.');
       const patience = createPatience(silenceMs);
       patience.wait();
       const both = AbortSignal.any([signal, patience.signal]);
       let content: Readable | undefined;
       try {
         content = await blobs.get(nameOf(box.id, box.checkpointId), both);
-        await server.restore(Readable.from(taken(content, patience), { objectMode: false }), both);
+        await server.restore(Readable.from(incoming(content, patience), { objectMode: false }), both);
       } catch (error) {
-        // What broke off the box's side is told by it as its own failure.
+        // The box reports a broken upload as its own error; the reason of the blob store is the real one.
         throw patience.signal.aborted ? patience.signal.reason : error;
       } finally {
         patience.rest();
@@ -121,7 +121,7 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
       }
     },
 
-    /** Deletes blobs that are on no record, which a gateway that was gone for long may have left. */
+    /** Deletes blobs without a record, which a gateway may have left that was offline for long. */
     async sweepUnknown(): Promise<void> {
       for (let cursor: string | undefined; ; ) {
         const { items, next } = await blobs.list(cursor, AbortSignal.timeout(listMs));
@@ -140,8 +140,8 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
 
 export type Checkpoints = ReturnType<typeof createCheckpoints>;
 
-/** Content for the blob store, which is waited for whenever it has a piece, and after the last one. */
-async function* given(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
+/** Passes content on to the blob store. Patience runs while the store processes a chunk, and after the last one. */
+async function* outgoing(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
   for await (const chunk of content) {
     patience.wait();
     yield chunk;
@@ -150,8 +150,8 @@ async function* given(content: AsyncIterable<Buffer>, patience: Patience): Async
   patience.wait();
 }
 
-/** Content of the blob store, which is waited for until it has given the next piece. */
-async function* taken(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
+/** Passes content of the blob store on. Patience runs while the next chunk is awaited. */
+async function* incoming(content: AsyncIterable<Buffer>, patience: Patience): AsyncGenerator<Buffer> {
   for await (const chunk of content) {
     patience.rest();
     yield chunk;
@@ -162,13 +162,13 @@ async function* taken(content: AsyncIterable<Buffer>, patience: Patience): Async
 
 const idOf = (name: string): string => name.slice(name.lastIndexOf('/') + 1);
 
-/** Passes bytes on and counts them; more than `most` is an error. */
-const createMeter = (most: number) => {
+/** Passes bytes on and counts them. Fails beyond `maxBytes`. */
+const createByteCounter = (maxBytes: number) => {
   let bytes = 0;
   const stream = new Transform({
     transform(chunk: Buffer, _encoding, done) {
       bytes += chunk.length;
-      if (bytes <= most) done(null, chunk);
+      if (bytes <= maxBytes) done(null, chunk);
       else done(new CodeBoxError('too_large', 'The box sent more than its disk can hold.'));
     },
   });

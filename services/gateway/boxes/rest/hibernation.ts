@@ -7,53 +7,59 @@ import type { Driver } from '../../drivers/driver.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Task } from '../../store/box/tasks.ts';
 import type { Store } from '../../store/store.ts';
-import { trustMs } from '../life/access.ts';
 import { cannotFreeze } from '../life/capabilities.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import { cacheMs, type Directory } from '../life/directory.ts';
+import type { Allocation } from '../supply/allocation.ts';
+import type { Catalog } from '../supply/catalog.ts';
+import type { Instances } from '../supply/instances.ts';
 import { sampleOne } from '../usage/sample.ts';
 import type { Checkpoints } from './checkpoints.ts';
-import { calledOff, type Leases, Unfinished } from './leases.ts';
+import { canceledError, type Leases, RollbackFailed } from './leases.ts';
 
 export interface HibernationOptions {
   driver: Driver;
   store: Pick<Store, 'tasks' | 'executions' | 'usage'>;
   connections: BoxConnections;
-  lifecycle: Lifecycle;
+  directory: Pick<Directory, 'instanceOf' | 'invalidate'>;
+  catalog: Pick<Catalog, 'of'>;
+  allocation: Pick<Allocation, 'provision' | 'handOut'>;
+  instances: Pick<Instances, 'destroy'>;
   leases: Leases;
   checkpoints: Checkpoints;
   background: Background;
-  /** Told of what was done, and how long it took. */
+  /** Reports each completed task, and how long it took. */
   onDone?: (task: Task, ms: number) => void;
 }
 
-/** What a task is to do besides its work. */
-export interface Manner {
-  /** How long the others have to learn of it before it begins. */
+/** Conditions for putting a box to rest. */
+export interface RestConditions {
+  /** How long the task waits before its work begins, so that all gateways notice it. */
   settleMs: number;
-  /** Give it up when the box was used since it began. */
-  unused: boolean;
+  /** Cancels the task when the box was used since it began. */
+  requireUnused: boolean;
 }
 
 const freezeMs = 60_000;
 const sampleMs = 2000;
-/** After a task that failed nothing begins by itself for this long. */
+/** How long no task begins by itself after one that failed. */
 const retryMs = 60_000;
-/** Nor is it tried again to put files back, whoever asks for it. */
+/** How long files are not restored again after a failure, even on request. */
 const restoreRetryMs = 5000;
 
-/** What the files of a box may take on their way: half an hour for the usual disk, more for a larger one. */
+/** Returns how long the transfer of a box's files may take: about half an hour for the default disk, more for a larger one. */
 export const filesMs = ({ limits }: Pick<BoxRow, 'limits'>): number => 600_000 + limits.diskMb * 1000;
 
-/** Somebody asks for it: they know that they do not use the box otherwise. */
-export const asked: Manner = { settleMs: trustMs + 250, unused: false };
+/** Explicit request: the box need not be idle. */
+export const onRequest: RestConditions = { settleMs: cacheMs + 250, requireUnused: false };
 
 /**
- * Boxes at rest: frozen with their memory, or as files in the blob store, and the ways back. Each step is a task, which begins
- * and ends by a compare-and-set, so a gateway may die at any point: the box is then in the state from before, and what was half
- * made is swept.
+ * Puts boxes to rest, frozen with their memory or as files in the blob store, and wakes them. Each step is a task that begins and ends
+ * by a compare-and-set, so a gateway may die at any point: the box is then in its previous state, and a sweep removes what the task
+ * left.
  */
 export const createHibernation = (options: HibernationOptions) => {
-  const { driver, store, connections, lifecycle, leases, checkpoints, background } = options;
+  const { driver, store, connections, directory, catalog, allocation, instances } = options;
+  const { leases, checkpoints, background } = options;
   const { tasks } = store;
 
   const timed = async <T>(task: Task, work: () => Promise<T>): Promise<T> => {
@@ -72,16 +78,16 @@ export const createHibernation = (options: HibernationOptions) => {
       });
   };
 
-  /** Requests that took the box for ready are let in, and later ones learn of the task before it begins. */
-  const settle = async (boxId: string, { settleMs }: Manner, signal: AbortSignal): Promise<void> => {
-    lifecycle.distrust(boxId);
+  /** Waits until no gateway caches the box as ready any more, so that later requests notice the task. */
+  const settle = async (boxId: string, { settleMs }: RestConditions, signal: AbortSignal): Promise<void> => {
+    directory.invalidate(boxId);
     await sleep(settleMs, undefined, { signal });
     await checkQuiet(boxId);
   };
 
   const thaw = async (instance: string): Promise<void> => {
     await driver.thaw?.(instance, AbortSignal.timeout(freezeMs)).catch((cause: unknown) => {
-      throw new Unfinished(cause);
+      throw new RollbackFailed(cause);
     });
   };
 
@@ -90,26 +96,26 @@ export const createHibernation = (options: HibernationOptions) => {
       if (!driver.freeze) throw cannotFreeze();
       await driver.freeze(instance, signal);
       const paused = await tasks.markPaused(box.id, taskId);
-      if (!paused) throw calledOff();
+      if (!paused) throw canceledError();
       return paused;
     } catch (error) {
-      // What failed may have been done all the same: it is frozen if the row says so, and runs otherwise.
+      // The driver may have frozen the box although it failed. The row decides: unless it says paused, the box is thawed.
       const isOurs = await tasks.renew(box.id, taskId).catch((cause: unknown) => {
-        throw new Unfinished(cause);
+        throw new RollbackFailed(cause);
       });
       if (isOurs) await thaw(instance);
       throw error;
     }
   };
 
-  const pause = (box: BoxRow, taskId: string, manner: Manner): Promise<BoxRow> => {
-    const lease = { boxId: box.id, taskId, forMs: manner.settleMs + freezeMs, retryMs: () => retryMs };
+  const pause = (box: BoxRow, taskId: string, conditions: RestConditions): Promise<BoxRow> => {
+    const lease = { boxId: box.id, taskId, forMs: conditions.settleMs + freezeMs, retryMs: () => retryMs };
     return leases.run(lease, async (signal) => {
-      const { instance } = await lifecycle.instanceOf(box);
-      await settle(box.id, manner, signal);
-      if (!(await tasks.beginFreeze(box.id, taskId, manner.unused))) throw calledOff();
+      const { instance } = await directory.instanceOf(box);
+      await settle(box.id, conditions, signal);
+      if (!(await tasks.beginFreeze(box.id, taskId, conditions.requireUnused))) throw canceledError();
       const paused = await freeze(box, taskId, instance, signal);
-      // Streams of a frozen box would wait in vain.
+      // Streams of a frozen box would wait forever.
       connections.drop(instance);
       return paused;
     });
@@ -117,85 +123,98 @@ export const createHibernation = (options: HibernationOptions) => {
 
   const halt = (box: BoxRow, taskId: string, onFrozen: () => Promise<void>): Promise<void> =>
     leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => 0 }, async (signal) => {
-      const { instance } = await lifecycle.instanceOf(box);
-      lifecycle.distrust(box.id);
+      const { instance } = await directory.instanceOf(box);
+      directory.invalidate(box.id);
       await freeze(box, taskId, instance, signal);
-      await background.attempt('tell of a box that was frozen', onFrozen);
+      await background.attempt('report a frozen box', onFrozen);
       connections.drop(instance);
     });
 
   const resume = (box: BoxRow, taskId: string): Promise<void> =>
     leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => 0 }, async (signal) => {
-      const { instance } = await lifecycle.instanceOf(box);
+      const { instance } = await directory.instanceOf(box);
       await driver.thaw?.(instance, signal);
-      if (!(await tasks.markResumed(box.id, taskId))) throw calledOff();
+      if (!(await tasks.markResumed(box.id, taskId))) throw canceledError();
     });
 
-  /** Puts the files aside; with `hibernate` they are all that is left of the box. */
-  const keep = async (box: BoxRow, taskId: string, manner: Manner, hibernate: boolean): Promise<BoxRow> => {
-    const lease = { boxId: box.id, taskId, forMs: manner.settleMs + filesMs(box), retryMs: () => retryMs };
-    const { kept, instance } = await leases.run(lease, async (signal) => {
-      const { instance, server } = await lifecycle.instanceOf(box);
-      await checkpoints.checkReach(box, signal);
-      if (hibernate) await settle(box.id, manner, signal);
+  /** Saves the files of a box. With `hibernate`, its instance is then destroyed. */
+  const saveFiles = async (
+    box: BoxRow,
+    taskId: string,
+    conditions: RestConditions,
+    hibernate: boolean,
+  ): Promise<BoxRow> => {
+    const lease = { boxId: box.id, taskId, forMs: conditions.settleMs + filesMs(box), retryMs: () => retryMs };
+    const { saved, instance } = await leases.run(lease, async (signal) => {
+      const { instance, server } = await directory.instanceOf(box);
+      await checkpoints.checkReachable(box, signal);
+      if (hibernate) await settle(box.id, conditions, signal);
       const used = await sampleOne(driver, instance, sampleMs);
       const cpuMs = used?.cpuMs ?? (await store.usage.lastCpuMs(instance));
       const spentCpuMs = Math.max(0, Math.round(cpuMs) - (box.startupCpuMs ?? 0));
-      const bytes = await checkpoints.put(box, taskId, server, signal);
-      const { unused } = manner;
-      const kept = await tasks.markKept(box.id, taskId, { bytes, spentCpuMs, hibernate, unused });
-      if (kept) return { kept, instance };
-      // Its record may be gone by now, so nobody else would find it soon.
+      const bytes = await checkpoints.save(box, taskId, server, signal);
+      const unused = conditions.requireUnused;
+      const saved = await tasks.markKept(box.id, taskId, { bytes, spentCpuMs, hibernate, unused });
+      if (saved) return { saved, instance };
+      // The record of the blob may be gone by now, so no sweep would find it soon.
       await checkpoints.discard(box.id, taskId);
       await checkQuiet(box.id);
-      throw calledOff();
+      throw canceledError();
     });
-    // It hibernates whether that succeeds or not: what is left of it is swept.
-    if (hibernate) await background.attempt('end the instance of a box', () => lifecycle.destroyInstance(instance));
-    return kept;
+    // The box hibernates already. If this fails, a sweep destroys the instance.
+    if (hibernate) await background.attempt('end the instance of a box', () => instances.destroy(instance));
+    return saved;
+  };
+
+  /** Gives a box a new, empty instance. */
+  const provision = async (box: BoxRow) => {
+    const template = catalog.of(box);
+    if (!template) throw new CodeBoxError('conflict', `The template ${box.template} is not there any more.`);
+    return await allocation.provision(box, template, { env: {}, files: [], writeFiles: async () => {} });
   };
 
   const restore = (box: BoxRow, taskId: string): Promise<void> => {
-    /** What failed was not the want of room, which may end at any moment. */
+    /** A failure for lack of room may be retried at once, one of the files may not. */
     let isFilesFault = true;
     const lease = { boxId: box.id, taskId, forMs: filesMs(box), retryMs: () => (isFilesFault ? restoreRetryMs : 0) };
     return leases.run(lease, async (signal) => {
-      // Before an instance is taken, which others may be waiting for.
-      await checkpoints.checkKept(box, signal).catch(notPutBack);
+      // This comes before an instance is taken, which other boxes may be waiting for.
+      await checkpoints.checkSaved(box, signal).catch(failRestore);
       isFilesFault = false;
-      const { instance, server } = await lifecycle.embody(box);
+      const { instance, server } = await provision(box);
       try {
         isFilesFault = true;
         await checkpoints.restore(box, server, signal);
-        if (!(await tasks.markRestored(box.id, taskId, instance))) throw calledOff();
-        lifecycle.handOut(box, instance.id);
+        if (!(await tasks.markRestored(box.id, taskId, instance))) throw canceledError();
+        allocation.handOut(box, instance.id);
       } catch (cause) {
-        const end = () => lifecycle.destroyInstance(instance.id);
-        if (await tasks.dropInstance(instance.id)) await background.attempt('end the instance of a box', end);
-        return notPutBack(cause);
+        const destroy = () => instances.destroy(instance.id);
+        if (await tasks.dropInstance(instance.id)) await background.attempt('end the instance of a box', destroy);
+        return failRestore(cause);
       }
     });
   };
 
   return {
-    pause: (box: BoxRow, taskId: string, manner: Manner) => timed('pause', () => pause(box, taskId, manner)),
-    hibernate: (box: BoxRow, taskId: string, manner: Manner) =>
-      timed('hibernate', () => keep(box, taskId, manner, true)),
-    checkpoint: (box: BoxRow, taskId: string, manner: Manner) =>
-      timed('checkpoint', () => keep(box, taskId, manner, false)),
+    pause: (box: BoxRow, taskId: string, conditions: RestConditions) =>
+      timed('pause', () => pause(box, taskId, conditions)),
+    hibernate: (box: BoxRow, taskId: string, conditions: RestConditions) =>
+      timed('hibernate', () => saveFiles(box, taskId, conditions, true)),
+    checkpoint: (box: BoxRow, taskId: string, conditions: RestConditions) =>
+      timed('checkpoint', () => saveFiles(box, taskId, conditions, false)),
 
-    /** Freezes a box for which that has begun, with what runs there. `onFrozen`: once nothing can come from there any more. */
+    /** Freezes a box whose `freeze` task has begun, although code runs in it. Calls `onFrozen` once the box can send nothing any more. */
     halt: (box: BoxRow, taskId: string, onFrozen: () => Promise<void>) =>
       timed('freeze', () => halt(box, taskId, onFrozen)),
 
     /**
-     * Begins to bring a resting box back and waits for it; false when somebody else does. `unavailable` at once while one is left
-     * alone because its files could not be put back.
+     * Wakes a resting box. Resolves with false when another task is under way. Throws `unavailable` at once for a while after its files
+     * could not be restored.
      */
     async wake(box: BoxRow): Promise<boolean> {
       if (box.state === 'hibernated' && box.retryAt !== null) {
         const seconds = Math.ceil(await tasks.pauseOf(box.id));
-        if (seconds > 0) throw notPutBackError(seconds);
+        if (seconds > 0) throw restoreError(seconds);
       }
       const id = newId('task');
       const task = box.state === 'paused' ? 'resume' : 'restore';
@@ -205,13 +224,13 @@ export const createHibernation = (options: HibernationOptions) => {
       return true;
     },
 
-    /** Of a task whose gateway is gone: what it had begun is undone, and where that is not known, the box is made usable. */
+    /** Undoes a task whose gateway is gone. Where its progress is unknown, the box is made usable. */
     async recover(box: BoxRow): Promise<void> {
       const { task, taskId } = box;
       if (task === null || taskId === null) return;
       await leases.run({ boxId: box.id, taskId, forMs: freezeMs, retryMs: () => retryMs }, async () => {
         if (task === 'freeze' || task === 'resume') {
-          const { instance } = await lifecycle.instanceOf(box);
+          const { instance } = await directory.instanceOf(box);
           await thaw(instance);
           if (task === 'resume') await tasks.markResumed(box.id, taskId);
         }
@@ -224,10 +243,10 @@ export const createHibernation = (options: HibernationOptions) => {
 
 export type Hibernation = ReturnType<typeof createHibernation>;
 
-const notPutBackError = (retryAfterSeconds: number, cause?: unknown) =>
+const restoreError = (retryAfterSeconds: number, cause?: unknown) =>
   new CodeBoxError('unavailable', 'The files of the box could not be put back.', { cause, retryAfterSeconds });
 
-const notPutBack = (cause: unknown): never => {
+const failRestore = (cause: unknown): never => {
   if (hasCode(cause, 'conflict', 'task_called_off')) throw cause;
-  throw notPutBackError(restoreRetryMs / 1000, cause);
+  throw restoreError(restoreRetryMs / 1000, cause);
 };

@@ -13,56 +13,56 @@ export interface LeaseOptions {
   boxId: string;
   taskId: string;
   forMs: number;
-  /** How long nothing begins by itself after a failure; asked once it has failed. */
+  /** Returns how long no task begins by itself after a failure. Called once the task has failed. */
   retryMs: () => number;
 }
 
 /**
- * Thrown by work that could not undo what it had begun: its task is not given up but left to whoever takes it over, which tries
- * again.
+ * Thrown by a task that failed and could not undo what it had begun. The task is not abandoned: the gateway that takes it over later
+ * tries again.
  */
-export class Unfinished extends Error {
-  override name = 'Unfinished';
+export class RollbackFailed extends Error {
+  override name = 'RollbackFailed';
   constructor(cause: unknown) {
-    super('What was begun could not be undone.', { cause });
+    super('What the task had begun could not be undone.', { cause });
   }
 }
 
-/** Work on tasks of boxes: told to the others while it lasts, broken off when the task is not wanted any more. */
+/** Runs tasks of boxes under leases, which show other gateways that the task is under way. */
 export const createLeases = ({ tasks, background }: LeasesOptions) => ({
   /**
-   * Does the work of a task that has begun, for at most `forMs`. `work` ends the task itself; when it throws, the task is given up,
-   * the box stays in its state and is left alone for `retryMs`. Throws what `work` threw, or `conflict` when the task was called
-   * off.
+   * Runs the work of a task that has begun, for at most `forMs`. `work` completes the task itself. When it throws, the task is
+   * abandoned, the box stays in its state, and no task begins by itself for `retryMs`. Throws what `work` threw, or `conflict` when the
+   * task was canceled.
    */
   async run<T>({ boxId, taskId, forMs, retryMs }: LeaseOptions, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const off = new AbortController();
+    const canceled = new AbortController();
     const late = AbortSignal.timeout(forMs);
     let aliveAt = performance.now();
     const renew = async () => {
       try {
         if (await tasks.renew(boxId, taskId)) aliveAt = performance.now();
-        else off.abort(calledOff());
+        else canceled.abort(canceledError());
       } catch (cause) {
-        // While the database is away nobody else takes the task either, until the lease is over.
-        if (performance.now() - aliveAt > leaseMs - renewMs) off.abort(calledOff(cause));
+        // While the database is away no other gateway can take the task over, until the lease expires.
+        if (performance.now() - aliveAt > leaseMs - renewMs) canceled.abort(canceledError(cause));
       }
     };
     const timer = setInterval(() => void renew(), renewMs);
     try {
-      return await work(AbortSignal.any([off.signal, late, background.signal]));
+      return await work(AbortSignal.any([canceled.signal, late, background.signal]));
     } catch (thrown) {
-      const error = thrown instanceof Unfinished ? thrown.cause : thrown;
-      const isUsed = hasCode(error, 'conflict', 'code_running') || hasCode(error, 'conflict', 'task_called_off');
-      const isCut = isUsed || off.signal.aborted || background.signal.aborted;
-      let isWanted = true;
-      await background.attempt('give up a task', async () => {
+      const error = thrown instanceof RollbackFailed ? thrown.cause : thrown;
+      const isInUse = hasCode(error, 'conflict', 'code_running') || hasCode(error, 'conflict', 'task_called_off');
+      const isInterrupted = isInUse || canceled.signal.aborted || background.signal.aborted;
+      let isCurrent = true;
+      await background.attempt('abandon a task', async () => {
         if (thrown !== error) throw thrown;
-        isWanted = await tasks.abandon(boxId, taskId, isCut ? 0 : retryMs());
+        isCurrent = await tasks.abandon(boxId, taskId, isInterrupted ? 0 : retryMs());
       });
-      if (off.signal.aborted) throw off.signal.reason;
-      // What it met in a box that somebody has ended or used meanwhile says nothing about the box.
-      if (!isWanted) throw calledOff(error);
+      if (canceled.signal.aborted) throw canceled.signal.reason;
+      // The box was ended or used meanwhile, so the error says nothing about it.
+      if (!isCurrent) throw canceledError(error);
       if (late.aborted) throw new CodeBoxError('timeout', 'That took too long.', { cause: error });
       throw error;
     } finally {
@@ -73,8 +73,8 @@ export const createLeases = ({ tasks, background }: LeasesOptions) => ({
 
 export type Leases = ReturnType<typeof createLeases>;
 
-/** Somebody used, changed or deleted the box. */
-export const calledOff = (cause?: unknown) =>
+/** Returns the error of a task whose box was used, changed or deleted meanwhile. */
+export const canceledError = (cause?: unknown) =>
   new CodeBoxError('conflict', 'The box was used meanwhile.', {
     cause,
     reason: 'task_called_off',

@@ -4,40 +4,42 @@ import { newId } from '../../../postgres/id.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
 import { type BoxRef, refOf } from '../box-ref.ts';
-import { checkLiving } from '../life/access.ts';
+import { checkLiving } from '../life/box-state.ts';
 import { cannotFreeze } from '../life/capabilities.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
-import { createSharedWork } from '../life/shared-work.ts';
+import type { Directory } from '../life/directory.ts';
+import type { Endings } from '../life/endings.ts';
+import { createSingleFlight } from '../life/single-flight.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
-import { asked, filesMs, type Hibernation } from './hibernation.ts';
-import { calledOff } from './leases.ts';
+import { filesMs, type Hibernation, onRequest } from './hibernation.ts';
+import { canceledError } from './leases.ts';
 
 export interface RestOptions {
   store: Pick<Store, 'tasks'>;
-  lifecycle: Lifecycle;
+  directory: Pick<Directory, 'find' | 'locateHere' | 'keepalive'>;
+  endings: Pick<Endings, 'causeOfLoss'>;
   hibernation: Hibernation;
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
   canFreeze: boolean;
-  /** Writes what is known and not yet written: ends of executions and uses of boxes. */
+  /** Writes the ends of executions and the uses of boxes that are not written yet. */
   flush: () => Promise<void>;
 }
 
-/** What a box may take to come back besides the time of its files. */
+/** How long a box may take to wake, beside the transfer of its files. */
 const wakeMs = 60_000;
-const lookEveryMs = 100;
+const pollMs = 100;
 
-/** What callers ask of boxes about their rest, and the way back that every use of a resting box takes. */
-export const createRest = ({ store, lifecycle, hibernation, quotas, canFreeze, flush }: RestOptions) => {
-  const waking = createSharedWork<void>();
+/** Puts boxes to rest on request, and wakes them for every use. */
+export const createRest = ({ store, directory, endings, hibernation, quotas, canFreeze, flush }: RestOptions) => {
+  const waking = createSingleFlight<void>();
 
-  /** A task may fail because its box was lost, which is on record then, or has ended: that is thrown. */
+  /** Throws the end of the box if that is why its task failed, and records a loss that nobody has recorded yet. */
   const explain = async (box: BoxRow, error: unknown): Promise<void> => {
     const isLoss = hasCode(error, 'not_found');
-    if (isLoss) await lifecycle.whyGone(refOf(box));
-    if (isLoss || hasCode(error, 'conflict')) checkLiving(await lifecycle.find(refOf(box)));
+    if (isLoss) await endings.causeOfLoss(refOf(box));
+    if (isLoss || hasCode(error, 'conflict')) checkLiving(await directory.find(refOf(box)));
   };
 
-  /** False when somebody else brings it back, or when its memory is lost and its files have to be brought back instead. */
+  /** Resolves with false when another gateway wakes the box, or when its memory is lost and its files have to be restored instead. */
   const wakeOnce = (box: BoxRow): Promise<boolean> =>
     hibernation.wake(box).catch(async (error: unknown) => {
       await explain(box, error);
@@ -48,28 +50,28 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, canFreeze, f
   const bringBack = async (ref: BoxRef): Promise<void> => {
     const startedAt = performance.now();
     for (;;) {
-      const { box } = await lifecycle.findHere(ref);
+      const { box } = await directory.locateHere(ref);
       checkLiving(box);
       if (box.state === 'ready' && (box.task === null || box.task === 'checkpoint')) return;
-      // What is frozen there would go on.
+      // Code that is frozen in the box would continue.
       if (box.state === 'paused') await quotas.cpuLeftMs(ref.tenant);
       if (performance.now() - startedAt > filesMs(box) + wakeMs)
         throw new CodeBoxError('timeout', 'The box did not come back in time.');
       if (box.task === 'pause' || box.task === 'hibernate') await store.tasks.interrupt(ref.box);
-      else if (box.task !== null || !(await wakeOnce(box))) await sleep(lookEveryMs);
+      else if (box.task !== null || !(await wakeOnce(box))) await sleep(pollMs);
     }
   };
 
   const orEnded = <T>(box: BoxRow, work: Promise<T>): Promise<T> =>
     work.catch(async (error: unknown) => {
       await explain(box, error);
-      throw hasCode(error, 'not_found') ? calledOff(error) : error;
+      throw hasCode(error, 'not_found') ? canceledError(error) : error;
     });
 
-  /** Returns when the box is ready. By tenant too: another one's box answers as one that is not there. */
+  /** Wakes a box and resolves once it is ready. The key has the tenant too, so that nobody joins the wake of another tenant's box. */
   const wake = (ref: BoxRef): Promise<void> => waking(`${ref.tenant}/${ref.box}`, () => bringBack(ref));
 
-  /** Begins what was asked for on a box that is ready; `conflict` when something else is done about it. */
+  /** Begins a task on a box that is ready. Throws `conflict` while another task is under way. */
   const begin = async (
     box: BoxRow,
     task: 'pause' | 'hibernate' | 'checkpoint',
@@ -78,7 +80,7 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, canFreeze, f
     const id = newId('task');
     const row = await store.tasks.begin(box.id, 'ready', task, id);
     if (row) return { row, id };
-    checkLiving(await lifecycle.find(refOf(box)));
+    checkLiving(await directory.find(refOf(box)));
     throw new CodeBoxError('conflict', 'The box is just being paused, kept or brought back.', {
       reason: 'box_changing',
       retryAfterSeconds: 1,
@@ -88,9 +90,9 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, canFreeze, f
   return {
     wake,
 
-    /** Freezes a box with its memory. `invalid_request` where the driver cannot; `conflict` when code runs in it, or when it hibernates. */
+    /** Freezes a box with its memory. Throws `invalid_request` where the driver cannot, `conflict` while code runs in it or it hibernates. */
     async pause(ref: BoxRef): Promise<BoxRow> {
-      const { box } = await lifecycle.findHere(ref);
+      const { box } = await directory.locateHere(ref);
       if (box.state === 'paused') return box;
       if (!canFreeze) throw cannotFreeze();
       if (box.state === 'hibernated')
@@ -98,12 +100,12 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, canFreeze, f
           reason: 'box_hibernated',
         });
       const { row, id: taskId } = await begin(box, 'pause');
-      return await orEnded(row, hibernation.pause(row, taskId, asked));
+      return await orEnded(row, hibernation.pause(row, taskId, onRequest));
     },
 
     /**
-     * Freezes a box that does not end what runs in it, whatever is done about it. `onFrozen`: once it is, so that nothing can come from
-     * there any more. Nothing happens when that instance does not embody it any more.
+     * Freezes a box that does not stop its runs, whatever task is under way. Calls `onFrozen` once the box can send nothing any more.
+     * Does nothing when the box has another instance by now.
      */
     async halt(boxId: string, instance: string, onFrozen: () => Promise<void>): Promise<void> {
       const id = newId('task');
@@ -111,33 +113,33 @@ export const createRest = ({ store, lifecycle, hibernation, quotas, canFreeze, f
       if (row) await orEnded(row, hibernation.halt(row, id, onFrozen));
     },
 
-    /** Has a box ready, whatever it rests as. `quota_exceeded` for a frozen one whose tenant has no CPU time left today. */
+    /** Wakes a box. Throws `quota_exceeded` for a frozen box whose tenant has no CPU time left today. */
     async resume(ref: BoxRef): Promise<BoxRow> {
       await wake(ref);
-      return await lifecycle.keepalive(ref);
+      return await directory.keepalive(ref);
     },
 
-    /** Puts the files of a box aside and ends what runs it. `conflict` when code runs in it or it is used meanwhile. */
+    /** Saves the files of a box and destroys its instance. Throws `conflict` when code runs in it or it is used meanwhile. */
     async hibernate(ref: BoxRef): Promise<BoxRow> {
-      const { box } = await lifecycle.findHere(ref);
+      const { box } = await directory.locateHere(ref);
       if (box.state === 'hibernated') return box;
       if (box.state === 'paused') await wake(ref);
       const { row, id: taskId } = await begin(box, 'hibernate');
-      return await orEnded(row, hibernation.hibernate(row, taskId, asked));
+      return await orEnded(row, hibernation.hibernate(row, taskId, onRequest));
     },
 
     /**
-     * Puts the files of a box aside as they are now; what runs may change them meanwhile. `quota_exceeded` when its tenant has no CPU
-     * time left today.
+     * Saves the files of a box as they are now; running code may change them meanwhile. Throws `quota_exceeded` when its tenant has no
+     * CPU time left today.
      */
     async checkpoint(ref: BoxRef): Promise<BoxRow> {
-      const { box } = await lifecycle.findHere(ref);
+      const { box } = await directory.locateHere(ref);
       if (box.state === 'hibernated') return box;
       checkLiving(box);
       await quotas.cpuLeftMs(ref.tenant);
       if (box.state === 'paused') await wake(ref);
       const { row, id: taskId } = await begin(box, 'checkpoint');
-      return await orEnded(row, hibernation.checkpoint(row, taskId, asked));
+      return await orEnded(row, hibernation.checkpoint(row, taskId, onRequest));
     },
   };
 };

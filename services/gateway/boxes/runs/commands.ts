@@ -16,68 +16,70 @@ import type { Background } from '../../../waiting/background.ts';
 import type { BoxCommand } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
 import type { BoxRef } from '../box-ref.ts';
+import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Endings } from '../life/endings.ts';
 import { shownFolder } from '../life/working-folder.ts';
 import { follow, readUpTo } from './journal.ts';
 import { startRunClock } from './run-clock.ts';
 
 export interface CommandsOptions {
-  lifecycle: Lifecycle;
+  access: Pick<Access, 'use'>;
+  endings: Pick<Endings, 'causeOfLoss'>;
   activity: Activity;
   background: Background;
   budget: CpuBudget;
   /** Aborted when this gateway begins to stop. */
   stopping: AbortSignal;
-  /** What a box may take to tell of the end of a command, beside all that the command itself may take. */
+  /** How long a box may take to report the end of a command, beyond everything that the command itself may take. */
   graceMs: number;
 }
 
-/** What was started, as far as a caller tells. */
+/** What a caller asked to start. */
 export interface CommandStart {
   command?: string | null | undefined;
   argv?: string[] | null | undefined;
   cwd?: string | undefined;
 }
 
-/** How long a process that was just started may go on, and what is aborted when its box tells of no end. */
+/** The timeout of a new process, and the controller that is aborted when its box reports no end in time. */
 interface Patience {
   timeoutMs: number;
   over: AbortController;
 }
 
-/** Told the id of what is about to be started. */
+/** Called with the id of a process that is about to be started. */
 export type OnAccepted = (id: string) => Promise<void>;
 
 const defaultTimeoutMs = 60_000;
 const commandId = /^cmd-[a-z2-7]{26}$/;
 
-/** A process of a box whose events are read. */
+/** A process of a box whose events are followed. */
 export interface Followed {
   ref: BoxRef;
   server: BoxConnection;
   id: string;
-  /** Its stream, when that is open already, from its first event. */
+  /** A stream of its events from the first one, if that is already open. */
   opened?: AsyncIterable<unknown>;
   patience?: Patience | undefined;
 }
 
-/** How the events of a process that was just started are read: by nobody, or until the reader leaves. */
+/** Who reads the events of a new process: nobody, or a reader until it leaves. */
 export interface Reading {
   isDetached: boolean | undefined;
   leave: AbortSignal | undefined;
 }
 
-/** Commands: processes in a box beside its kernels. The box keeps their journals; they end with it, and are uses of it until then. */
+/** Commands: processes in a box beside its kernels. The box keeps their journals. Running commands keep it in use, and end with it. */
 export const createCommands = (options: CommandsOptions) => {
-  const { lifecycle, activity, background, budget, stopping, graceMs } = options;
+  const { access, endings, activity, background, budget, stopping, graceMs } = options;
 
   async function* followed(what: Followed, after: number, signal?: AbortSignal) {
     const { ref, server, id, opened, patience } = what;
     const release = activity.hold(ref.box);
     const clock = patience && startRunClock({ ...patience, graceMs, freeForMs: async () => undefined });
-    // A command waits in no queue.
+    // A command starts at once, without a queue.
     clock?.begin();
     try {
       yield* follow<CommandEvent>({
@@ -86,7 +88,7 @@ export const createCommands = (options: CommandsOptions) => {
         schema: commandEventSchema,
         after,
         ...(opened && { opened }),
-        whyGone: () => lifecycle.whyGone(ref),
+        causeOfLoss: () => endings.causeOfLoss(ref),
         lost: lostEvent,
         signal,
         ...(patience && { overdue: patience.over.signal }),
@@ -97,9 +99,9 @@ export const createCommands = (options: CommandsOptions) => {
     }
   }
 
-  /** Follows it to its end, for the sake of its box, which is in use until then. Whoever stops leaves that to the others. */
+  /** Follows a process to its end, which keeps its box in use. A stopping gateway leaves that to the others. */
   const attend = (what: Followed, after: number): void =>
-    background.run('attend a command', async () => {
+    background.run('follow a command', async () => {
       try {
         const events = followed(what, after, stopping);
         while (!(await events.next()).done);
@@ -108,7 +110,7 @@ export const createCommands = (options: CommandsOptions) => {
       }
     });
 
-  /** Passes events on, and goes on to its end when the reader leaves first. */
+  /** Passes events on, and follows the process to its end when the reader leaves first. */
   async function* attended(what: Followed, leave: AbortSignal | undefined): AsyncGenerator<CommandEvent> {
     let last: CommandEvent | undefined;
     try {
@@ -128,14 +130,14 @@ export const createCommands = (options: CommandsOptions) => {
     return undefined;
   };
 
-  /** Breaks off what the box answers to the start of a process, when nobody reads it any more. */
+  /** Returns the signal that ends the response of the box to a start, once nobody reads it any more. */
   const unread = ({ isDetached, leave }: Reading, over: AbortController): AbortSignal => {
     const reader = isDetached ? stopping : leave;
     return reader ? AbortSignal.any([reader, over.signal]) : over.signal;
   };
 
   const useOne = async (ref: BoxRef, id: string): Promise<BoxConnection> => {
-    const { server } = await lifecycle.use(ref);
+    const { server } = await access.use(ref);
     if (!commandId.test(id)) throw new CodeBoxError('not_found', 'There is no such command.');
     return server;
   };
@@ -148,20 +150,20 @@ export const createCommands = (options: CommandsOptions) => {
 
     attend,
     unread,
-    /** The events of a process that was just started, from the first one, to be read once; undefined of a detached one. */
+    /** Returns the events of a new process from the first one, to be read once; undefined for a detached one. */
     begun,
 
     async list(ref: BoxRef): Promise<CommandSummary[]> {
-      const { server } = await lifecycle.use(ref);
+      const { server } = await access.use(ref);
       return (await server.commands()).map((command) => toSummary(ref.box, command));
     },
 
     /**
-     * Starts a process. Its events can be read once; leaving them does not stop it; a detached one has none to read here.
-     * `onAccepted` is told its id before it is sent to the box.
+     * Starts a process. Its events can be read once, and leaving them does not stop it; a detached one returns no events. Calls
+     * `onAccepted` with its id before the request is sent to the box.
      */
     async start(ref: BoxRef, ask: CreateCommand, leave?: AbortSignal, onAccepted?: OnAccepted) {
-      const { server, ...used } = await lifecycle.use(ref);
+      const { server, ...used } = await access.use(ref);
       const cpuLimitMs = await budget.ofRun(used, ask.cpuSeconds);
       const id = newId('cmd');
       const { timeoutSeconds, detach, command, argv, cwd, env, stdin } = ask;
@@ -188,14 +190,14 @@ export const createCommands = (options: CommandsOptions) => {
       return { id, events: begun({ ref, server, id, opened, patience }, reading) };
     },
 
-    /** The events after `after`, then live, to `done`. `not_found` for a command that the box does not know. */
+    /** Yields the events after `after`, then live ones, up to `done`. Throws `not_found` for a command that the box does not know. */
     async *events(ref: BoxRef, id: string, after: number, signal?: AbortSignal): AsyncGenerator<CommandEvent> {
       const server = await useOne(ref, id);
       await server.readCommand(id);
       yield* followed({ ref, server, id }, after, signal);
     },
 
-    /** A command with what it has put out until now. */
+    /** Reads a command with its output so far. */
     async readWhole(ref: BoxRef, id: string): Promise<Command> {
       const server = await useOne(ref, id);
       const command = await server.readCommand(id);
@@ -203,12 +205,12 @@ export const createCommands = (options: CommandsOptions) => {
       return withOutputs(toSummary(ref.box, command), events);
     },
 
-    /** Writes to its stdin. `conflict` when that is closed. */
+    /** Writes to the stdin of a command. Throws `conflict` when that is closed. */
     async input(ref: BoxRef, id: string, input: CommandInput): Promise<void> {
       await (await useOne(ref, id)).input(`commands/${id}`, input);
     },
 
-    /** Ends it and its process group: SIGTERM, then SIGKILL after 2 s. */
+    /** Ends a command and its process group: SIGTERM, then SIGKILL after 2 s. */
     async kill(ref: BoxRef, id: string): Promise<void> {
       await (await useOne(ref, id)).killCommand(id);
     },
@@ -246,11 +248,11 @@ const toSummary = (box: string, command: BoxCommand): CommandSummary => ({
   lastSeq: command.lastSeq,
 });
 
-/** The text of one stream of a run. */
+/** Returns the text of one stream of a run. */
 export const streamText = (events: readonly (CommandEvent | ExecutionEvent)[], type: 'stdout' | 'stderr'): string =>
   events.map((event) => (event.type === type ? event.text : '')).join('');
 
-/** A command as JSON once it has ended, from what was asked for and its events. */
+/** Converts a command that has ended to JSON, from its request and its events. */
 export const toCommand = (id: string, box: string, ask: CommandStart, events: CommandEvent[]): Command => {
   const started = events.find((event) => event.type === 'started');
   const last = events.at(-1);

@@ -1,15 +1,21 @@
 import { CodeBoxError, type Context, type CreateContext, type Page, type PageQuery, type Variable } from '#contract';
 import type { BoxRef } from '../box-ref.ts';
+import type { Access } from '../life/access.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
-import { resolveLanguage } from '../supply/templates.ts';
+import type { Catalog } from '../supply/catalog.ts';
+
+export interface ContextsOptions {
+  access: Pick<Access, 'use'>;
+  catalog: Pick<Catalog, 'languageIn'>;
+  budget: Pick<CpuBudget, 'ofRun'>;
+}
 
 /**
- * Contexts of a box: its live kernels. They are Jupyter's, so Jupyter's own client makes and ends them. A new kernel runs what a box
- * has for its start, so there is none without CPU time: `cpu_limit`, `quota_exceeded`.
+ * Contexts: the live kernels of a box. They are those of its Jupyter server, which starts and ends them. A new kernel runs start-up
+ * code, so it needs CPU time: `create` and `restart` throw `cpu_limit` and `quota_exceeded`.
  */
-export const createContexts = (lifecycle: Lifecycle, budget: Pick<CpuBudget, 'ofRun'>) => {
-  const list = async (ref: BoxRef): Promise<Context[]> => await (await lifecycle.use(ref)).server.contexts();
+export const createContexts = ({ access, catalog, budget }: ContextsOptions) => {
+  const list = async (ref: BoxRef): Promise<Context[]> => await (await access.use(ref)).server.contexts();
 
   const find = async (ref: BoxRef, id: string): Promise<Context> => {
     const context = (await list(ref)).find((candidate) => candidate.id === id);
@@ -20,28 +26,27 @@ export const createContexts = (lifecycle: Lifecycle, budget: Pick<CpuBudget, 'of
   return {
     list,
     async create(ref: BoxRef, ask: CreateContext): Promise<Context> {
-      const { server, ...used } = await lifecycle.use(ref);
-      const { box: row } = used;
+      const { server, ...used } = await access.use(ref);
       await budget.ofRun(used, undefined);
-      const languages = lifecycle.templateOf(row)?.languages ?? (await server.jupyter.languages());
-      return await server.createContext({ ...ask, language: resolveLanguage(languages, ask.language) });
+      const language = await catalog.languageIn(used.box, server, ask.language);
+      return await server.createContext({ ...ask, language });
     },
-    /** Ends it; what runs in it ends as `killed`. */
+    /** Ends a context. Its runs end as `killed`. */
     async delete(ref: BoxRef, id: string): Promise<void> {
       await find(ref, id);
-      await (await lifecycle.use(ref)).server.jupyter.shutdown(id);
+      await (await access.use(ref)).server.jupyter.shutdown(id);
     },
-    /** A fresh kernel under the same id: variables are gone; files, its folder and its environment stay. */
+    /** Replaces the kernel under the same id: variables are gone; files, its folder and its environment stay. */
     async restart(ref: BoxRef, id: string): Promise<Context> {
       await find(ref, id);
-      const { server, ...used } = await lifecycle.use(ref);
+      const { server, ...used } = await access.use(ref);
       await budget.ofRun(used, undefined);
       return await server.restartContext(id);
     },
-    /** What a run in it would find, without being one; `conflict` while one runs or waits. */
+    /** Lists the variables of a context without running code. Throws `conflict` while a run is active or waits. */
     async variables(ref: BoxRef, id: string, query: PageQuery): Promise<Page<Variable>> {
       await find(ref, id);
-      return await (await lifecycle.use(ref)).server.variables(id, query);
+      return await (await access.use(ref)).server.variables(id, query);
     },
   };
 };

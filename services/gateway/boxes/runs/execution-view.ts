@@ -2,22 +2,22 @@ import type { CommandEvent, Execution, ExecutionDone, ExecutionEvent, ExecutionS
 import type { BoxExecution } from '../../box-server/client.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
 
-/** What its box knows of an execution that has not ended. */
+/** The box's view of an unfinished execution. */
 type LiveExecution = Omit<BoxExecution, 'state' | 'done'>;
 
-/** An execution as far as it is known: its end, or until then what its box tells. */
+/** An execution with its end, or until then with the box's view of it. */
 export interface KnownExecution {
   row: ExecutionRow;
   done: ExecutionDone | null;
   live?: LiveExecution | undefined;
 }
 
-/** An execution with its outputs, as far as its box still has them. */
+/** An execution with its events; null when its box no longer has them. */
 export interface ReadExecution extends KnownExecution {
   events: ExecutionEvent[] | null;
 }
 
-/** An execution as JSON, from its row and what its box still has of it. */
+/** Converts an execution with its outputs to JSON. */
 export const toExecution = ({ events, ...known }: ReadExecution): Execution => {
   const result = events?.find((event) => event.type === 'result');
   const started = events?.find((event) => event.type === 'started');
@@ -32,7 +32,7 @@ export const toExecution = ({ events, ...known }: ReadExecution): Execution => {
   };
 };
 
-/** The error of a run among its events. */
+/** Returns the error of a run, from its events. */
 export const toRunError = (events: readonly (ExecutionEvent | CommandEvent)[]): RunError | null => {
   const error = events.find((event) => event.type === 'error');
   if (!error) return null;
@@ -40,19 +40,19 @@ export const toRunError = (events: readonly (ExecutionEvent | CommandEvent)[]): 
   return { name, value, traceback, ...(hint && { hint }) };
 };
 
-/** The same before and after the end is recorded. */
+/** Computed from the last event, so that it is the same before and after the end is recorded. */
 const finishedAt = (row: ExecutionRow, done: ExecutionDone | null): Date | null =>
   done && done.status !== 'lost'
     ? new Date(row.createdAt.getTime() + Math.round((done.queuedMs ?? 0) + done.durationMs))
     : row.finishedAt;
 
-/** As exact as `createdAt`, to which its time in the queue is added. Null also for one that ended without having run. */
+/** Adds the time in the queue to `createdAt`. Null also for an execution that ended without having run. */
 const startedAt = ({ row, done, live }: KnownExecution): Date | null => {
   const queuedMs = done ? done.durationMs > 0 && done.queuedMs : live?.queuedMs;
   return typeof queuedMs === 'number' ? new Date(row.createdAt.getTime() + Math.round(queuedMs)) : null;
 };
 
-/** What a list tells of an execution. */
+/** Converts an execution without its outputs to JSON. */
 export const toExecutionSummary = (known: KnownExecution): ExecutionSummary => {
   const { row, done, live } = known;
   const cause = done?.cause ?? row.cause;

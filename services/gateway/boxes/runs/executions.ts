@@ -13,15 +13,15 @@ import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { CodeRequest } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
-import type { BoxRow } from '../../store/box/boxes.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
 import type { Store } from '../../store/store.ts';
 import { type BoxRef, boxOf } from '../box-ref.ts';
+import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Directory } from '../life/directory.ts';
 import { type Recorder, togetherMs } from '../life/recorder.ts';
-import { resolveLanguage } from '../supply/templates.ts';
+import type { Catalog } from '../supply/catalog.ts';
 import { isOverQuota, type TenantQuotas } from '../usage/quotas.ts';
 import type { KnownExecution, ReadExecution } from './execution-view.ts';
 import { type Following, hasNeverStarted, lostEvent, type Opened } from './following.ts';
@@ -29,7 +29,9 @@ import { readUpTo } from './journal.ts';
 
 export interface ExecutionsOptions {
   store: Store;
-  lifecycle: Lifecycle;
+  directory: Pick<Directory, 'find' | 'look' | 'notReadyError'>;
+  access: Pick<Access, 'use' | 'useJournals'>;
+  catalog: Pick<Catalog, 'languageIn'>;
   activity: Activity;
   background: Background;
   recorder: Recorder;
@@ -44,7 +46,7 @@ interface Delivery {
   body: CodeRequest;
   insert: () => Promise<ExecutionRow>;
   onAccepted: ((row: ExecutionRow) => Promise<void>) | undefined;
-  /** Its record may be refused, so that no code is sent before. */
+  /** Whether a quota may refuse the record, so that it has to be written before any code is sent. */
   isLimited: boolean;
 }
 
@@ -53,40 +55,34 @@ interface Delivered {
   opened: Opened;
 }
 
-/** What a list waits for a box, whose answer it can do without. */
+/** How long a list waits for a box, whose response is optional. */
 const lookMs = 2000;
-/** What a reader waits for the end of a run whose box is just being ended. */
+/** How long a reader waits for the end of a run whose box is being ended. */
 const endMs = 20_000;
-const lookEveryMs = 250;
+const pollMs = 250;
 const defaultTimeoutMs = 60_000;
 
-/** Executions: code runs at most once, its events are kept by the box, its end is recorded in PostgreSQL. */
+/** Executions: code runs at most once. The box keeps its events, and PostgreSQL records its end. */
 export const createExecutions = (options: ExecutionsOptions) => {
-  const { store, lifecycle, activity, background, recorder, budget, following, quotas } = options;
+  const { store, directory, access, catalog, activity, background, recorder, budget, following, quotas } = options;
 
-  /** Whether nothing comes after this event any more. */
+  /** Resolves with whether this event is the last one. */
   const hasEnded = async (row: ExecutionRow, server: BoxConnection, after: number): Promise<boolean> => {
     const done = row.done ?? (await server.readExecution(row.id).catch(() => undefined))?.done;
     return done !== null && done !== undefined && done.seq <= after;
   };
 
-  /** A box whose template is no longer configured decides by itself what it can run. */
-  const languageOf = (box: BoxRow, asked: string | undefined): string => {
-    const template = lifecycle.templateOf(box);
-    return template ? resolveLanguage(template.languages, asked) : (asked ?? 'python');
-  };
-
-  /** Writes the record of an execution and sends its code: both or neither, where that can be known. */
+  /** Writes the record of an execution and sends its code: both or neither, as far as that can be known. */
   const deliver = async ({ id, server, body, insert, onAccepted, isLimited }: Delivery): Promise<Delivered> => {
     const over = new AbortController();
-    // Not the caller's own signal: of code that is cut off on its way nobody knows whether it has run.
+    // The caller's own signal would cut off a request whose code may or may not have run.
     const left = new AbortController();
     const letGo = following.send(id);
     try {
       const first = onAccepted || isLimited ? await insert() : undefined;
       if (first && onAccepted)
         await onAccepted(first).catch((error) => store.executions.remove(id).then(() => Promise.reject(error)));
-      // The record is written while the code is on its way, which is let go first; nobody learns the id before both have arrived.
+      // The record is written while the code is on its way, which is sent first. The caller gets the id once both have arrived.
       const sending = server.execute(id, body, AbortSignal.any([background.signal, over.signal, left.signal]));
       const [sent, written] = await Promise.allSettled([sending, first ?? setImmediate().then(insert)]);
       if (written.status === 'rejected') {
@@ -95,11 +91,11 @@ export const createExecutions = (options: ExecutionsOptions) => {
         throw written.reason;
       }
       if (sent.status === 'rejected' && !isUnavailable(sent.reason)) {
-        // Refused: it never ran.
+        // The box refused the code, so it never ran.
         await store.executions.remove(id);
         throw sent.reason;
       }
-      // Cut off on the way: it may have run, so what became of it is asked for, as after any cut.
+      // A request that was cut off may have run: following it finds out, as after any lost connection.
       const opened = { over, left, ...(sent.status === 'fulfilled' && { events: sent.value }) };
       return { row: written.value, opened };
     } finally {
@@ -107,7 +103,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
     }
   };
 
-  /** A run that has just ended counts until that is written, which is soon: who goes on behind it is not refused for that. */
+  /** Retries a write that was over the quota, because a run that has just ended counts until its end is written. */
   const afterEnds = <T>(write: () => Promise<T>): Promise<T> =>
     write().catch(async (error: unknown) => {
       if (!isOverQuota(error)) throw error;
@@ -119,11 +115,11 @@ export const createExecutions = (options: ExecutionsOptions) => {
   const find = async (ref: BoxRef, id: string): Promise<ExecutionRow> => {
     const row = await store.executions.find(ref.tenant, ref.box, id);
     if (row) return row;
-    await lifecycle.find(ref);
+    await directory.find(ref);
     throw new CodeBoxError('not_found', 'There is no such execution.');
   };
 
-  /** What is on record of an execution whose box is gone, with what this gateway knows and was about to write. */
+  /** Reads an execution whose box is gone from its record, after this gateway has written the ends that it knows. */
   const fromRecord = async (row: ExecutionRow): Promise<ReadExecution> => {
     if (row.done) return { row, done: row.done, events: null };
     await recorder.flush();
@@ -131,7 +127,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
     return { row: written, done: written.done, events: null };
   };
 
-  /** The end of an execution whose box is gone. Whoever ends a box writes how its runs went before it calls any of them lost. */
+  /** Waits for the recorded end of an execution whose box is gone: whoever ends a box records the results of its runs. */
   const endOnRecord = async (known: ExecutionRow, after: number, signal?: AbortSignal): Promise<ExecutionDone> => {
     const deadline = performance.now() + endMs;
     for (;;) {
@@ -143,33 +139,32 @@ export const createExecutions = (options: ExecutionsOptions) => {
         throw new CodeBoxError('unavailable', 'The end of the execution is not on record yet.', {
           retryAfterSeconds: 1,
         });
-      await sleep(lookEveryMs, undefined, { signal });
+      await sleep(pollMs, undefined, { signal });
     }
   };
 
   return {
     find,
 
-    /** Whether it is certain that none of its code has run or will. */
+    /** Resolves with whether it is certain that none of its code has run or will. */
     hasNeverStarted: async (ref: BoxRef, id: string): Promise<boolean> => {
       const row = await store.executions.find(ref.tenant, ref.box, id);
       return row !== undefined && hasNeverStarted(row);
     },
 
-    /** Executions of a box; of those that run with what the box tells of them. */
+    /** Lists executions of a box, running ones with what the box reports of them. */
     async list(ref: BoxRef, query: PageQuery): Promise<Page<KnownExecution>> {
-      await lifecycle.find(ref);
+      await directory.find(ref);
       const { items, nextCursor } = await store.executions.list(ref.tenant, ref.box, query);
       const isAlive = items.some((row) => row.status === 'running');
-      const live = isAlive ? await readUnfinished(lifecycle, ref) : undefined;
+      const live = isAlive ? await readUnfinished(directory, ref) : undefined;
       return { items: items.map((row) => ({ row, done: row.done, live: live?.get(row.id) })), nextCursor };
     },
 
     /**
-     * Starts code in a box. Its events can be read once; leaving them does not stop it; a detached one has none to read here.
-     * Throws `not_found` for a context that is not there, `too_many_requests` when too many wait in it, and `quota_exceeded` when the
-     * tenant may run no more.
-     * `onAccepted` is told before any code is sent.
+     * Starts code in a box. Its events can be read once, and leaving them does not stop it; a detached one returns no events. Throws
+     * `not_found` for an unknown context, `too_many_requests` when too many executions wait in it, and `quota_exceeded` when the tenant
+     * may run no more. Calls `onAccepted` with the record before any code is sent.
      */
     async start(
       ref: BoxRef,
@@ -177,10 +172,10 @@ export const createExecutions = (options: ExecutionsOptions) => {
       leave?: AbortSignal,
       onAccepted?: (row: ExecutionRow) => Promise<void>,
     ): Promise<{ row: ExecutionRow; events?: AsyncGenerator<ExecutionEvent> }> {
-      const { server, ...used } = await lifecycle.use(ref);
+      const { server, ...used } = await access.use(ref);
       const cpuLimitMs = await budget.ofRun(used, ask.cpuSeconds);
       const { context = null } = ask;
-      const language = context === null ? languageOf(used.box, ask.language) : null;
+      const language = context === null ? await catalog.languageIn(used.box, server, ask.language) : null;
       const id = newId('exe');
       const body = toRequest(ask, language, cpuLimitMs);
       const isLimited = await quotas.limitsExecutions(ref.tenant);
@@ -189,7 +184,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
       const insert = async () => {
         const row = isLimited ? await afterEnds(write) : await write();
         if (row) return row;
-        throw await lifecycle.notReady(ref);
+        throw await directory.notReadyError(ref);
       };
       const { row, opened } = await deliver({ id, server, body, insert, onAccepted, isLimited });
       if (ask.detach) {
@@ -200,10 +195,10 @@ export const createExecutions = (options: ExecutionsOptions) => {
       return { row, events: following.recorded(row, server, opened, reader) };
     },
 
-    /** The events after `after`, then live, to `done`. Those of an execution whose box is gone are just its `done`. */
+    /** Yields the events after `after`, then live ones, up to `done`. For an execution whose box is gone, it yields only `done`. */
     async *events(ref: BoxRef, id: string, after: number, signal?: AbortSignal): AsyncGenerator<ExecutionEvent> {
       const row = await find(ref, id);
-      const server = await lifecycle.past(ref, { isUse: true });
+      const server = await access.useJournals(ref);
       if (!server) {
         const done = await endOnRecord(row, after, signal);
         if (done.seq > after) yield done;
@@ -218,10 +213,10 @@ export const createExecutions = (options: ExecutionsOptions) => {
       }
     },
 
-    /** An execution with what it has put out until now. */
+    /** Reads an execution with its outputs so far. */
     async read(ref: BoxRef, id: string): Promise<ReadExecution> {
       const row = await find(ref, id);
-      const server = await lifecycle.past(ref, { isUse: true });
+      const server = await access.useJournals(ref);
       if (!server) return await fromRecord(row);
       try {
         const live = await server.readExecution(id);
@@ -235,16 +230,16 @@ export const createExecutions = (options: ExecutionsOptions) => {
       }
     },
 
-    /** Stops it; its context keeps its variables if it can. `conflict` when it has ended. */
+    /** Stops an execution; its context keeps its variables if possible. Throws `conflict` when it has ended. */
     async interrupt(ref: BoxRef, id: string): Promise<void> {
       await find(ref, id);
-      await (await lifecycle.use(ref)).server.interrupt(id);
+      await (await access.use(ref)).server.interrupt(id);
     },
 
-    /** Answers `input()`. `conflict` when it does not wait for input. */
+    /** Sends a line to `input()`. Throws `conflict` when the execution does not wait for input. */
     async input(ref: BoxRef, id: string, text: string): Promise<void> {
       await find(ref, id);
-      await (await lifecycle.use(ref)).server.input(`executions/${id}`, { text });
+      await (await access.use(ref)).server.input(`executions/${id}`, { text });
     },
   };
 };
@@ -265,16 +260,16 @@ const toRequest = (
   ...(autoInstall && { autoInstall }),
 });
 
-/** Code that is running although its record could not be written: its caller was told that it did not start. */
+/** Stops code that runs although its record could not be written: its caller got an error. */
 const stopUnrecorded = async (server: BoxConnection, id: string, events: AsyncIterable<unknown>): Promise<void> => {
   await server.interrupt(id);
   for await (const _ of events);
 };
 
-/** What a box has not ended yet, by id; nothing from one that rests or does not answer soon. Looking is no use of it. */
-const readUnfinished = async (lifecycle: Lifecycle, ref: BoxRef) => {
+/** Reads the unfinished executions of a box by id, without using the box; undefined when it rests or does not respond soon. */
+const readUnfinished = async (directory: Pick<Directory, 'look'>, ref: BoxRef) => {
   try {
-    const { box: row, server } = await lifecycle.look(ref);
+    const { box: row, server } = await directory.look(ref);
     if (row.state !== 'ready') return undefined;
     const unfinished = await server.unfinishedExecutions(AbortSignal.timeout(lookMs));
     return new Map(unfinished.map((execution) => [execution.id, execution]));

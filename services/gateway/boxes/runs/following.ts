@@ -12,47 +12,49 @@ import type { ExecutionRow } from '../../store/box/executions.ts';
 import type { Store } from '../../store/store.ts';
 import { boxOf } from '../box-ref.ts';
 import type { Activity } from '../life/activity.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Directory } from '../life/directory.ts';
+import type { Endings } from '../life/endings.ts';
 import type { Recorder } from '../life/recorder.ts';
 import { follow } from './journal.ts';
 import { patienceMs, startRunClock } from './run-clock.ts';
 
 export interface FollowingOptions {
   store: Pick<Store, 'executions'>;
-  lifecycle: Lifecycle;
+  directory: Pick<Directory, 'find'>;
+  endings: Pick<Endings, 'causeOfLoss'>;
   activity: Activity;
   background: Background;
   recorder: Recorder;
-  /** What a box may take to tell of the end of a run, beside all that the run itself may take. */
+  /** How long a box may take to report the end of a run, beyond everything that the run itself may take. */
   graceMs: number;
 }
 
-/** What a box has begun to answer, if it did. */
+/** The response of a box to a request to run code, if it has begun. */
 export interface Opened {
   events?: AsyncIterable<unknown>;
-  /** Ends that answer when it has to be given up on. */
+  /** Ends the response when the gateway stops waiting for the box. */
   over: AbortController;
-  /** Ends it when its reader leaves. */
+  /** Ends the response when its reader leaves. */
   left: AbortController;
 }
 
-/** Where an execution runs, once that is known. */
+/** The context where an execution runs, once that is known. */
 export interface Where {
   context: string;
   language: string;
 }
 
-/** For executions of which no time is on record. */
+/** The timeout of executions whose record has none. */
 const maxTimeoutMs = 3_600_000;
 
-/** Reads what boxes tell of executions, and sees to it that the ends of those of this gateway are recorded. */
+/** Follows executions in their boxes, and makes sure that the ends of those of this gateway are recorded. */
 export const createFollowing = (options: FollowingOptions) => {
-  const { store, lifecycle, activity, background, recorder, graceMs } = options;
+  const { store, directory, endings, activity, background, recorder, graceMs } = options;
   const held = new Map<string, number>();
   const sent = new Set<string>();
   const timeoutOf = (row: ExecutionRow): number => row.timeoutMs ?? maxTimeoutMs;
 
-  /** While the answer has not been called, its end is looked after here. */
+  /** Marks an execution as followed here until the returned function is called. */
   const hold = (id: string): (() => void) => {
     held.set(id, (held.get(id) ?? 0) + 1);
     return () => {
@@ -62,7 +64,7 @@ export const createFollowing = (options: FollowingOptions) => {
     };
   };
 
-  /** While the answer has not been called, its code is on its way: that its box does not know it tells nothing yet. */
+  /** Marks code as on its way until the returned function is called: its box may not know it yet. */
   const send = (id: string): (() => void) => {
     const release = hold(id);
     sent.add(id);
@@ -72,19 +74,19 @@ export const createFollowing = (options: FollowingOptions) => {
     };
   };
 
-  /** Whether its code has never come to its box and never will: what is still on its way is refused there. */
+  /** Makes the box refuse the code if it arrives later. Resolves with whether it never has arrived and never will. */
   const isRefused = async (row: ExecutionRow, server: BoxConnection): Promise<boolean> => {
     const never = await server.refuseExecution(row.id).then(
       () => true,
       () => false,
     );
     if (!never) return false;
-    // What embodied the box before this one may have run it.
-    const { restoredAt } = await lifecycle.find(boxOf(row));
+    // An earlier instance of the box may have run it.
+    const { restoredAt } = await directory.find(boxOf(row));
     return restoredAt === null || restoredAt < row.createdAt;
   };
 
-  /** The end of an execution that its box does not know: then the context, if it is still there, has its variables. */
+  /** Returns the end of an execution that its box does not know. Its variables are kept if its context still exists. */
   const forgotten = async (
     row: ExecutionRow,
     server: BoxConnection,
@@ -96,14 +98,14 @@ export const createFollowing = (options: FollowingOptions) => {
     if (seq === 1 && (await isRefused(row, server))) return { ...lostEvent(seq, notStarted), stateLost: false };
     const isItsOwn = ({ id, language, default: isDefault }: Context) =>
       row.context === null ? isDefault && language === row.language : id === row.context;
-    // Of a box that does not answer the variables count as gone.
+    // If the box does not respond, the variables count as gone.
     const contexts = await server.contexts().catch(() => []);
     return { ...done, stateLost: !contexts.some(isItsOwn) };
   };
 
-  /** How an execution ended that its box does not know. */
+  /** Finds out how an execution ended that its box does not know. */
   const lost = async (row: ExecutionRow, server: BoxConnection, seq: number, cause: Cause): Promise<ExecutionDone> => {
-    // Its outputs may be forgotten while its end is on record.
+    // The box may have dropped its journal after its end was recorded.
     const { done } = (await store.executions.find(row.tenantId, row.boxId, row.id)) ?? row;
     if (done) return { ...done, seq };
     const isOnItsWay = () => sent.has(row.id) || store.executions.isFollowedElsewhere(row.id);
@@ -113,13 +115,13 @@ export const createFollowing = (options: FollowingOptions) => {
     return await forgotten(row, server, seq, cause);
   };
 
-  /** Why it is lost already, although its box is there: that was frozen because it did not end it. */
-  const lossOf = async (row: ExecutionRow): Promise<Cause | undefined> => {
+  /** Returns the recorded loss of an execution whose box exists: a box that does not stop its runs is frozen, and they are lost. */
+  const recordedLoss = async (row: ExecutionRow): Promise<Cause | undefined> => {
     const { done } = (await store.executions.find(row.tenantId, row.boxId, row.id)) ?? row;
     return done?.status === 'lost' ? done.cause : undefined;
   };
 
-  /** The events after `after` as its box has them; changes nothing. */
+  /** Yields the events of its box after `after`, and records nothing. */
   async function* events(
     row: ExecutionRow,
     server: BoxConnection,
@@ -136,7 +138,7 @@ export const createFollowing = (options: FollowingOptions) => {
       schema: executionEventSchema,
       after,
       ...(opened?.events && { opened: opened.events }),
-      whyGone: async () => (await whyRunGone(lifecycle, row)) ?? (await lossOf(row)),
+      causeOfLoss: async () => (await causeOfRunLoss(endings, row)) ?? (await recordedLoss(row)),
       lost: (seq, cause) => lost(row, server, seq, cause),
       signal,
       overdue: over.signal,
@@ -175,12 +177,12 @@ export const createFollowing = (options: FollowingOptions) => {
     forgotten,
     isHeld: (id: string): boolean => held.has(id),
 
-    /** Follows it behind its requests, to its end. */
+    /** Follows an execution to its end without a reader. */
     inBackground(...follow: Parameters<typeof untilDone>): void {
       background.run('follow an execution', () => untilDone(...follow));
     },
 
-    /** Passes events on and sees to it that the end is recorded, also when the reader leaves first. */
+    /** Passes events on, and makes sure that the end is recorded also when the reader leaves first. */
     async *recorded(row: ExecutionRow, server: BoxConnection, opened: Opened, signal?: AbortSignal) {
       const [release, letGo] = [activity.hold(row.boxId), hold(row.id)];
       const leave = () => opened.left.abort();
@@ -196,7 +198,7 @@ export const createFollowing = (options: FollowingOptions) => {
           if (event.type === 'done') {
             isDone = true;
             recorder.record(row, event, where);
-            // No box can be asked of this end: whoever has heard of it finds it on record.
+            // No box has this end, so it is on record before a reader gets it.
             if (event.status === 'lost') await recorder.flush().catch(() => {});
           }
           yield event;
@@ -209,7 +211,7 @@ export const createFollowing = (options: FollowingOptions) => {
       }
     },
 
-    /** Whether its box has had more time than it needs to tell of its end, the time in the queue aside. */
+    /** Resolves with whether its box should have reported the end long ago. Time in the queue does not count. */
     isOverdue: async (row: ExecutionRow): Promise<boolean> =>
       ((await store.executions.freeForMs(row)) ?? 0) > patienceMs(timeoutOf(row), graceMs),
   };
@@ -218,14 +220,14 @@ export const createFollowing = (options: FollowingOptions) => {
 export type Following = ReturnType<typeof createFollowing>;
 
 /**
- * Why the box of an execution that has not ended is gone; undefined when it is not. A box is put aside only when nothing runs in it:
- * over a run it hibernates because its instance was lost.
+ * Resolves with why the box of an unfinished execution is gone; undefined when it is not. A box never hibernates during a run, so one
+ * that hibernates has lost the instance of that run.
  */
-export const whyRunGone = async (
-  lifecycle: Pick<Lifecycle, 'whyGone'>,
+export const causeOfRunLoss = async (
+  endings: Pick<Endings, 'causeOfLoss'>,
   row: ExecutionRow,
 ): Promise<Cause | undefined> => {
-  const cause = await lifecycle.whyGone(boxOf(row));
+  const cause = await endings.causeOfLoss(boxOf(row));
   return cause?.code === 'box_hibernated' ? { code: 'box_lost', detail: 'The instance of the box was lost.' } : cause;
 };
 
@@ -234,11 +236,11 @@ const notStarted: Cause = {
   detail: 'The gateway failed before the code reached its box: none of it has run, and none will.',
 };
 
-/** Whether it is certain that none of its code has run or will. */
+/** Returns whether it is certain that none of its code has run or will. */
 export const hasNeverStarted = ({ status, cause }: Pick<ExecutionRow, 'status' | 'cause'>): boolean =>
   status === 'lost' && cause?.code === notStarted.code;
 
-/** The end of an execution of which nobody knows how it ended. */
+/** Returns the last event of an execution whose end is unknown. */
 export const lostEvent = (seq: number, cause: Cause): ExecutionDone => ({
   seq,
   type: 'done',

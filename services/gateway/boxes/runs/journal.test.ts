@@ -3,7 +3,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { type CommandEvent, commandEventSchema, hasCode } from '#contract';
+import { CodeBoxError, type CommandEvent, commandEventSchema, hasCode } from '#contract';
 import { type BoxServerClient, createBoxServerClient } from '../../box-server/client.ts';
 import { follow } from './journal.ts';
 
@@ -11,8 +11,8 @@ let folder: string;
 let server: Server;
 let client: BoxServerClient;
 let connections = 0;
-let asked = 0;
-let answer: (response: ServerResponse) => void;
+let lossChecks = 0;
+let respond: (response: ServerResponse) => void;
 
 const done = { type: 'done', status: 'ok', durationMs: 1, exitCode: 0, signal: null };
 const lines = (...events: unknown[]) => events.map((event) => `${JSON.stringify(event)}\n`).join('');
@@ -23,7 +23,7 @@ beforeAll(async () => {
   server = createServer((_, response) => {
     connections += 1;
     response.writeHead(200, { 'content-type': 'application/x-ndjson' });
-    answer(response);
+    respond(response);
   });
   const path = join(folder, 'box.sock');
   await new Promise<void>((listening) => server.listen(path, listening));
@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 beforeEach(() => {
   connections = 0;
-  asked = 0;
+  lossChecks = 0;
 });
 afterAll(async () => {
   await client?.close();
@@ -40,10 +40,10 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-const read = async (): Promise<CommandEvent[]> => {
-  const whyGone = async () => {
-    asked += 1;
-    return undefined;
+const read = async (diagnose = async () => undefined): Promise<CommandEvent[]> => {
+  const causeOfLoss = () => {
+    lossChecks += 1;
+    return diagnose();
   };
   const lost = (seq: number, cause: { code: string; detail?: string }): CommandEvent =>
     ({ seq, ...done, status: 'lost', cause, exitCode: null }) as CommandEvent;
@@ -53,7 +53,7 @@ const read = async (): Promise<CommandEvent[]> => {
       journal: 'commands/c-1',
       schema: commandEventSchema,
       after: 0,
-      whyGone,
+      causeOfLoss,
       lost,
     }),
   );
@@ -66,17 +66,17 @@ const hostile: [string, (response: ServerResponse) => void][] = [
   ['a line without end', (response) => void response.write(lines(hello) + 'x'.repeat(33 * 1024 * 1024))],
 ];
 
-test.each(hostile)('%s ends a run at once as lost: a broken protocol is not asked for again', async (_, sent) => {
-  answer = sent;
+test.each(hostile)('%s ends a run at once as lost, without a retry', async (_, sent) => {
+  respond = sent;
   expect(await read()).toEqual([
     hello,
     expect.objectContaining({ seq: 2, cause: expect.objectContaining({ code: 'protocol_error' }) }),
   ]);
-  expect([connections, asked]).toEqual([1, 0]);
+  expect([connections, lossChecks]).toEqual([1, 0]);
 });
 
-test('a connection that breaks off is taken up again', async () => {
-  answer = (response) => {
+test('a connection that breaks is resumed', async () => {
+  respond = (response) => {
     if (connections === 1) response.write(lines(hello), () => response.destroy());
     else response.end(lines({ seq: 2, ...done }));
   };
@@ -84,9 +84,16 @@ test('a connection that breaks off is taken up again', async () => {
   expect(connections).toBe(2);
 });
 
-test('an answer of a wrong shape is known as a broken protocol', async () => {
+test('nobody waits for a box on a silent node', async () => {
+  respond = (response) => response.write(lines(hello), () => response.destroy());
+  const silence = new CodeBoxError('unavailable', 'The node of the box is silent.', { reason: 'node_silent' });
+  await expect(read(() => Promise.reject(silence))).rejects.toBe(silence);
+  expect([connections, lossChecks]).toEqual([1, 1]);
+});
+
+test('a malformed response is a protocol error', async () => {
   for (const text of ['nonsense', '{"id": 7}']) {
-    answer = (response) => response.end(text);
+    respond = (response) => response.end(text);
     const thrown = await client.readCommand('c-1').catch((error: unknown) => error);
     expect(hasCode(thrown, 'unavailable', 'protocol')).toBe(true);
   }

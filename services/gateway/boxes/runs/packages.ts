@@ -1,33 +1,33 @@
 import type { InstallPackages, Package, PackageQuery, Page } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { BoxRef } from '../box-ref.ts';
+import type { Access } from '../life/access.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
 import type { Commands, OnAccepted } from './commands.ts';
 
 export interface PackagesOptions {
-  lifecycle: Lifecycle;
+  access: Pick<Access, 'use'>;
   commands: Commands;
   budget: CpuBudget;
 }
 
 const defaultTimeoutMs = 300_000;
 
-/** Packages of a box. An installation is a command: what the box keeps of it is read, followed and ended as one. */
-export const createPackages = ({ lifecycle, commands, budget }: PackagesOptions) => ({
-  /** A page of what is installed, by name. */
+/** Lists and installs packages of a box. An installation is a command, and is read, followed and ended like one. */
+export const createPackages = ({ access, commands, budget }: PackagesOptions) => ({
+  /** Returns a page of the installed packages, by name. */
   async list(ref: BoxRef, query: PackageQuery): Promise<Page<Package>> {
-    const { server } = await lifecycle.use(ref);
+    const { server } = await access.use(ref);
     return await server.packages(query);
   },
 
   /**
-   * Starts an installer. Its events can be read once; leaving them does not stop it; a detached one has none to read here. `conflict` in a box that can get
-   * packages from nowhere, `cpu_limit` in one that has used all its CPU time. `onAccepted` is told its id before it is sent to
-   * the box.
+   * Starts an installer. Its events can be read once, and leaving them does not stop it; a detached one returns no events. Throws
+   * `conflict` when no package index is reachable from the box, `cpu_limit` when the box has used all its CPU time. Calls `onAccepted`
+   * with the id of the command before the request is sent to the box.
    */
   async install(ref: BoxRef, ask: InstallPackages, leave?: AbortSignal, onAccepted?: OnAccepted) {
-    const { server, ...used } = await lifecycle.use(ref);
+    const { server, ...used } = await access.use(ref);
     const cpuLimitMs = await budget.ofRun(used, undefined);
     const { manager = 'pip', packages, timeoutSeconds, detach } = ask;
     const timeoutMs = timeoutSeconds === undefined ? defaultTimeoutMs : Math.round(timeoutSeconds * 1000);

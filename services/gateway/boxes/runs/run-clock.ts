@@ -1,34 +1,34 @@
 import type { Cause } from '#contract';
 
-/** What the box itself may take to end a run that is past its time: an interrupt, a new kernel, the end of the box. */
+/** How long the box may take to end an overdue run: by an interrupt, by a new kernel, by its own end. */
 const ladderMs = 7000;
-/** What a kernel may take to start before a run begins. */
+/** How long a kernel may take to start before a run begins. */
 const startMs = 120_000;
 
 export const noEnd: Cause = {
   code: 'no_end',
-  detail: 'The box has not told how the run ended, long after it should have.',
+  detail: 'The box did not report how the run ended, long after it should have.',
 };
 
 /**
- * How long a run may go on, from when nothing of its box was before it, until its box is not waited for any more: its own time
- * and what it takes to start and to end it.
+ * Returns how long the gateway waits for the end of a run that is the first in the queue of its box: its timeout, and what the box may
+ * take to start and to end it.
  */
 export const patienceMs = (timeoutMs: number, graceMs: number): number => timeoutMs + ladderMs + graceMs + startMs;
 
 export interface RunClockOptions {
   timeoutMs: number;
-  /** What is granted on top of all that a run may take. */
+  /** Slack beyond everything that the run itself may take. */
   graceMs: number;
-  /** Aborted when the box has to be given up on. */
+  /** Aborted when the gateway stops waiting for the box. */
   over: AbortController;
-  /** For how long nothing has been before it in its box; undefined while something is. */
+  /** Resolves with how long the run has been the first in the queue of its box; undefined while another one is before it. */
   freeForMs: () => Promise<number | undefined>;
 }
 
 /**
- * The gateway's own clock of a run: a box that never tells of its end keeps nobody waiting. It runs from `begin`, or, as time in
- * the queue does not count, from when the run was the oldest one of its box. To be stopped with the run.
+ * The gateway's own deadline of a run, for a box that never reports an end. It counts from `begin`, or from when the run became the
+ * first in the queue of its box, because time in the queue does not count. The caller has to stop it when the run ends.
  */
 export const startRunClock = ({ timeoutMs, graceMs, over, freeForMs }: RunClockOptions) => {
   let timer: NodeJS.Timeout | undefined;
@@ -41,7 +41,7 @@ export const startRunClock = ({ timeoutMs, graceMs, over, freeForMs }: RunClockO
   };
   const check = async () => {
     if (hasBegun) return over.abort();
-    // A database that is away decides nothing: it is asked again.
+    // While the database is away the clock checks again later.
     const freeMs = await freeForMs().catch(() => undefined);
     const leftMs = patienceMs(timeoutMs, graceMs) - (freeMs ?? 0);
     if (leftMs > 0 || hasBegun || isStopped) return hasBegun ? undefined : arm(leftMs);
@@ -50,7 +50,7 @@ export const startRunClock = ({ timeoutMs, graceMs, over, freeForMs }: RunClockO
   arm(patienceMs(timeoutMs, graceMs));
 
   return {
-    /** The code runs now. */
+    /** Notes that the code runs now. */
     begin(): void {
       if (hasBegun) return;
       hasBegun = true;

@@ -9,16 +9,20 @@ import {
 } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
 import { type BoxRef, refOf } from '../box-ref.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Creation } from '../creation/creation.ts';
+import type { Endings } from '../life/endings.ts';
 import type { Files } from '../reach/files.ts';
-import { type Program, programOf, resolveLanguage } from '../supply/templates.ts';
+import type { Catalog } from '../supply/catalog.ts';
+import { type Program, programOf } from '../supply/templates.ts';
 import type { Commands } from './commands.ts';
 import { streamText } from './commands.ts';
 import { toRunError } from './execution-view.ts';
 import type { Executions } from './executions.ts';
 
 export interface RunOptions {
-  lifecycle: Lifecycle;
+  creation: Pick<Creation, 'create'>;
+  endings: Pick<Endings, 'delete'>;
+  catalog: Pick<Catalog, 'choose' | 'checkLanguage'>;
   executions: Executions;
   commands: Commands;
   files: Files;
@@ -27,15 +31,16 @@ export interface RunOptions {
 
 type RunEvent = ExecutionEvent | CommandEvent;
 
-/** The box is no longer listed long before: its row is written first. */
+/** Idle time of the box, in case its gateway dies before it deletes the box. */
 const strayIdleSeconds = 60;
 const endPatienceMs = 2000;
 const maxFileBytes = 4 * 1024 * 1024;
 const maxFiles = 256;
 const maxFilesBytes = 16 * 1024 * 1024;
 
-/** One shot: a fresh box, one run, its outputs and files, and the box is gone. */
-export const createRun = ({ lifecycle, executions, commands, files, background }: RunOptions) => {
+/** Runs something once in a fresh box, returns its outputs and changed files, and deletes the box. */
+export const createRun = (options: RunOptions) => {
+  const { creation, endings, catalog, executions, commands, files, background } = options;
   const toProgram = (ask: CreateRun, { file, argv }: Program): { argv: string[]; main: InlineFile | undefined } => {
     const main = ask.code === undefined ? undefined : { path: file, text: ask.code };
     const first = main?.path ?? ask.files?.[0]?.path ?? file;
@@ -56,11 +61,11 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
     return all;
   };
 
-  const runCode = async (ref: BoxRef, ask: CreateRun, language: string): Promise<ExecutionEvent[]> => {
-    const { code = '', timeoutSeconds, cpuSeconds, env } = ask;
+  const runCode = async (ref: BoxRef, ask: CreateRun): Promise<ExecutionEvent[]> => {
+    const { code = '', language, timeoutSeconds, cpuSeconds, env } = ask;
     const { events } = await executions.start(ref, {
       code,
-      language,
+      ...(language !== undefined && { language }),
       ...(timeoutSeconds !== undefined && { timeoutSeconds }),
       ...(cpuSeconds !== undefined && { cpuSeconds }),
       ...(env && { env }),
@@ -88,21 +93,21 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
     return result;
   };
 
-  const readFile = async (ref: BoxRef, path: string, most: number) => {
+  const readFile = async (ref: BoxRef, path: string, maxBytes: number) => {
     const opened = await files.open(ref, path);
     if (opened.kind === 'folder') return undefined;
-    const { body, lengthBytes: said = 0 } = opened;
-    if (said > most) {
+    const { body, lengthBytes = 0 } = opened;
+    if (lengthBytes > maxBytes) {
       body.destroy();
-      return { sizeBytes: said, bytes: null };
+      return { sizeBytes: lengthBytes, bytes: null };
     }
-    // A box need not say how much it sends, so it is counted; past the bound the file is at least this long.
+    // The box may send no length, or a wrong one, so bytes are counted. Beyond the bound, the file is at least this long.
     const chunks: Buffer[] = [];
     let sizeBytes = 0;
     try {
       for await (const chunk of body as AsyncIterable<Buffer>) {
         sizeBytes += chunk.length;
-        if (sizeBytes > most) return { sizeBytes, bytes: null };
+        if (sizeBytes > maxBytes) return { sizeBytes, bytes: null };
         chunks.push(chunk);
       }
     } catch (cause) {
@@ -111,39 +116,39 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
     return { sizeBytes, bytes: Buffer.concat(chunks) };
   };
 
-  /** Waits until the box is ended, but not for long: the run is good whatever becomes of its box. */
+  /** Deletes the box, and waits for that only briefly: the result of the run does not depend on it. */
   const endBox = async (ref: BoxRef): Promise<void> => {
-    const ended = lifecycle.delete(ref);
+    const ended = endings.delete(ref);
     background.run('end the box of a run', () => ended);
     const patience = new AbortController();
     await Promise.race([
-      // The failure is reported by the background.
+      // `background` reports a failure.
       ended.catch(() => {}),
       sleep(endPatienceMs, undefined, { signal: patience.signal }).catch(() => {}),
     ]);
     patience.abort();
   };
 
-  /** `onStart` is told once there is a box, before anything runs in it. */
+  /** Calls `onStart` once the box is ready, before anything runs in it. */
   return async (tenant: string, ask: CreateRun, onStart?: () => Promise<void> | undefined): Promise<Run> => {
     const isProgram = ask.files !== undefined || ask.stdin !== undefined || ask.args !== undefined;
-    const template = lifecycle.template(ask.template);
-    const language = resolveLanguage(template.languages, ask.language);
-    const program = isProgram ? toProgram(ask, programOf(template, language)) : undefined;
-    const { box } = await lifecycle.create(tenant, {
+    const template = catalog.choose(ask.template);
+    const program = isProgram ? toProgram(ask, programOf(template, ask.language)) : undefined;
+    if (!program) await catalog.checkLanguage(template, ask.language);
+    const { box } = await creation.create(tenant, {
       ...(ask.template !== undefined && { template: ask.template }),
       ...(ask.limits && { limits: ask.limits }),
       ...(ask.network !== undefined && { network: ask.network }),
       ...(ask.packages && { packages: ask.packages }),
       metadata: {},
-      // Of a gateway that ends while it waits nobody else knows to delete the box: the reaper does, soon.
+      // If this gateway dies meanwhile, the reaper soon ends the idle box.
       idleSeconds: strayIdleSeconds,
       files: [...(ask.files ?? []), ...(program?.main ? [program.main] : [])],
     });
     const ref = refOf(box);
     try {
       await onStart?.();
-      const events: RunEvent[] = program ? await runProgram(ref, ask, program.argv) : await runCode(ref, ask, language);
+      const events: RunEvent[] = program ? await runProgram(ref, ask, program.argv) : await runCode(ref, ask);
       const isGone = events.at(-1)?.type === 'done' && (events.at(-1) as { status: string }).status === 'lost';
       return toRun(events, isGone ? [] : await readChanged(ref, events));
     } finally {
@@ -154,14 +159,14 @@ export const createRun = ({ lifecycle, executions, commands, files, background }
 
 export type RunOnce = ReturnType<typeof createRun>;
 
-/** A changed path may be a dangling link, a pipe, or gone again: the outputs are worth more than its bytes. */
+/** Ignores a changed path that is a dangling link, a pipe, or gone again: the outputs are returned without it. */
 const ignoreUnreadable = (error: unknown): undefined => {
   if (!(error instanceof CodeBoxError)) throw error;
 };
 
 const toRun = (events: RunEvent[], files: Run['files']): Run => {
   const done = events.at(-1);
-  if (done?.type !== 'done') throw new Error('a run ended without its last event');
+  if (done?.type !== 'done') throw new Error('The run ended without its last event.');
   const result = events.find((event) => event.type === 'result');
   const text = result?.mime['text/plain'];
   return {

@@ -3,7 +3,7 @@ import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { SmallFile } from '../../box-server/client.ts';
 import type { BoxConnection, BoxConnections } from '../../box-server/connections.ts';
-import type { BindableLimits, Binding, Driver, NetworkPolicy } from '../../drivers/driver.ts';
+import type { BindableLimits, Binding, Driver } from '../../drivers/driver.ts';
 import type { BoxRow, Startup } from '../../store/box/boxes.ts';
 import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Store } from '../../store/store.ts';
@@ -12,9 +12,9 @@ import type { Capacity } from '../../store/supply/capacity.ts';
 import type { Wanted } from '../../store/supply/waiting.ts';
 import { sampleOne } from '../usage/sample.ts';
 import type { Instances } from './instances.ts';
+import type { Launch } from './launch.ts';
 import type { WarmPool } from './pool.ts';
 import type { Queue } from './queue.ts';
-import { waitUntilServing } from './serving.ts';
 import type { Starts } from './starts.ts';
 import type { Template } from './templates.ts';
 
@@ -28,36 +28,37 @@ export interface AllocationOptions {
   queue: Queue;
   ceiling: Capacity;
   starts: Starts;
-  /** Told of a warm instance that could not be made a box's own. */
+  launch: Launch;
+  /** Reports a warm instance that could not be bound to a box. */
   onUnfit: (error: unknown) => void;
 }
 
-/** What now embodies a box. */
-export interface Body {
+/** The running instance of a box, with its limits, network and environment in force. */
+export interface ProvisionedInstance {
   instance: { id: string; address: string };
   server: BoxConnection;
-  /** What `furnish` answered. */
-  furnished: Promise<void>;
+  /** Settles as `writeFiles` does. */
+  filesWritten: Promise<void>;
   kind: Startup['kind'];
-  counted: Counted;
+  startup: StartupUsage;
 }
 
-/** CPU time that an instance had used when it was handed out; null while that is not known. */
-interface Counted {
+/** CPU time that an instance had used when its box got it; null until it is measured. */
+interface StartupUsage {
   cpuMs: number | null;
 }
 
-/** What a box has from its first moment. */
-export interface Belongings {
+/** What a box contains from the start. */
+export interface BoxContents {
   env: Environment;
-  /** Small ones, which go along with the environment. */
+  /** Small files, which are sent in one request with the environment. */
   files: readonly SmallFile[];
-  /** Puts other files into the box while its environment is bound; the network is its own by then. */
-  furnish: (server: BoxConnection) => Promise<void>;
+  /** Writes the other files while the environment is bound. The network of the box is in force by then. */
+  writeFiles: (server: BoxConnection) => Promise<void>;
 }
 
-interface Seat {
-  /** A warm one has an address; another one is to be made. */
+interface Placement {
+  /** A warm instance has an address; an instance without one is still to be started. */
   instance: InstanceRow;
   hasWaited: boolean;
 }
@@ -65,19 +66,19 @@ interface Seat {
 const probeMs = 1000;
 const bindMs = 10_000;
 const sampleMs = 5000;
-/** After so many warm instances that were not fit, a box gets one made for it. */
+/** After this many unfit warm instances, a new one is started. */
 const warmTries = 3;
-/** A box with less than this would be smaller than what a warm instance has already. */
+/** A warm instance already uses almost this much memory, so no lower limit is bound to it. */
 const leastBoundMemoryMb = 384;
 
 /**
- * From the wish for a box to an instance that is its own: a warm one, bound to what the box is to be, or a new one, or what
- * becomes free first. A warm instance that does not answer or does not take a change is destroyed, never handed out.
+ * Gives boxes their instances: a warm instance that is bound to what the box needs, a new one, or whichever becomes free first. A warm
+ * instance that does not respond or cannot be bound is destroyed, never handed out.
  */
 export const createAllocation = (options: AllocationOptions) => {
-  const { driver, store, connections, instances, background, pool, queue, ceiling, starts } = options;
+  const { driver, store, connections, instances, background, pool, queue, ceiling, starts, launch } = options;
 
-  /** What has to change in a warm instance of the template; undefined when that cannot be done while it runs. */
+  /** Returns what has to change in a warm instance of the template; undefined when it cannot be changed while it runs. */
   const changesFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Binding | undefined => {
     const { bind } = driver.capabilities;
     if (box.limits.diskMb !== template.limits.diskMb) return undefined;
@@ -90,8 +91,7 @@ export const createAllocation = (options: AllocationOptions) => {
     if ((limits.memoryMb ?? leastBoundMemoryMb) < leastBoundMemoryMb) return undefined;
     const change: Binding = Object.keys(limits).length > 0 ? { limits } : {};
     if (box.network === template.network) return change;
-    const canChange = [box.network, template.network].every((one: NetworkPolicy) => bind.networks.includes(one));
-    return canChange ? { ...change, network: box.network } : undefined;
+    return bind.networks.includes(box.network) ? { ...change, network: box.network } : undefined;
   };
 
   const wantedFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Wanted => {
@@ -100,81 +100,83 @@ export const createAllocation = (options: AllocationOptions) => {
     return { site: driver.site, template: name, generation: generation ?? null, memoryMb: limits.memoryMb };
   };
 
-  /** A row of an instance to be made for a box, or what becomes free first when there is no room. */
-  const makeOrWait = async (box: BoxRow, wanted: Wanted): Promise<Seat> => {
+  /** Reserves an instance to be started for a box, or waits for room. */
+  const reserveOrWait = async (box: BoxRow, wanted: Wanted): Promise<Placement> => {
     const row = await store.allocation.reserve(box, { id: newId('i'), site: driver.site }, ceiling);
     return row ? { instance: row, hasWaited: false } : { instance: await queue.wait(box, wanted), hasWaited: true };
   };
 
-  const seat = async (box: BoxRow, wanted: Wanted): Promise<InstanceRow> => {
+  const place = async (box: BoxRow, wanted: Wanted): Promise<InstanceRow> => {
     const warm = wanted.generation === null ? undefined : await store.allocation.claimFor(box, wanted, ceiling);
-    return warm ?? (await makeOrWait(box, wanted)).instance;
+    return warm ?? (await reserveOrWait(box, wanted)).instance;
   };
 
-  /** From now on an instance counts for its box. Nobody waits for that: it may take longer than all the rest. */
-  const handOut = ({ id: box, limits }: BoxRow, id: string): Counted => {
-    const counted: Counted = { cpuMs: null };
+  /** Begins to meter an instance for its box. Nobody waits for the sample, which may take longer than the whole allocation. */
+  const handOut = ({ id: box, limits }: BoxRow, id: string): StartupUsage => {
+    const startup: StartupUsage = { cpuMs: null };
     background.run('begin to count the use of a box', async () => {
       const used = await sampleOne(driver, id, sampleMs);
       if (!used) return;
       const cpuMs = Math.round(used.cpuMs);
-      counted.cpuMs = cpuMs;
+      startup.cpuMs = cpuMs;
       const hasBudget = limits.cpuSeconds !== undefined;
       await Promise.all([instances.handOut(id, cpuMs), hasBudget && store.boxes.noteStartup(box, id, cpuMs)]);
     });
-    return counted;
+    return startup;
   };
 
-  /** Begins to furnish; how that went is for the one who awaits it, if anybody comes to do so. */
-  const begin = (server: BoxConnection, { furnish }: Belongings): Promise<void> => {
-    const furnished = furnish(server);
-    furnished.catch(() => {});
-    return furnished;
+  /** Begins to write files. A failure is reported to whoever awaits the result, and is not unhandled when nobody does. */
+  const beginFiles = (server: BoxConnection, { writeFiles }: BoxContents): Promise<void> => {
+    const filesWritten = writeFiles(server);
+    filesWritten.catch(() => {});
+    return filesWritten;
   };
 
-  /** Makes the instance of a row. */
-  const make = async (box: BoxRow, id: string, template: Template, belongings: Belongings): Promise<Body> => {
+  /** Starts a reserved instance. */
+  const start = async (
+    box: BoxRow,
+    id: string,
+    template: Template,
+    contents: BoxContents,
+  ): Promise<ProvisionedInstance> => {
     const { limits, network } = box;
-    const { address, server } = await starts(async (signal) => {
-      const spec = { id, token: connections.tokenOf(id), image: template.image, limits, network };
-      return await waitUntilServing({ driver, connections }, await driver.create(spec, signal), signal);
-    });
-    const counted = handOut(box, id);
-    const furnished = begin(server, belongings);
-    const { env, files } = belongings;
+    const { address, server } = await starts((signal) => launch(template, { id, limits, network }, signal));
+    const startup = handOut(box, id);
+    const filesWritten = beginFiles(server, contents);
+    const { env, files } = contents;
     if (Object.keys(env).length + files.length > 0) await server.bind({ env, files });
-    return { instance: { id, address }, server, furnished, kind: 'cold', counted };
+    return { instance: { id, address }, server, filesWritten, kind: 'cold', startup };
   };
 
-  /** Makes a warm instance this box's own, and makes sure that it is. */
+  /** Binds a warm instance to a box. Resolves once the changes are in force and the instance has responded. */
   const bind = async (
     box: BoxRow,
     instance: { id: string; address: string },
     template: Template,
-    belongings: Belongings,
-  ): Promise<Body> => {
-    const { env, files } = belongings;
+    contents: BoxContents,
+  ): Promise<ProvisionedInstance> => {
+    const { env, files } = contents;
     const server = connections.to(instance.id, instance.address);
     const change = changesFor(template, box) ?? {};
     const isChanged = Object.keys(change).length > 0;
     const signal = AbortSignal.timeout(bindMs);
-    const counted = handOut(box, instance.id);
-    // What it can do at the same time costs its user nothing: a claim takes milliseconds.
+    const startup = handOut(box, instance.id);
+    // A claim takes milliseconds, so everything independent happens at the same time.
     const probe = server.health(AbortSignal.timeout(probeMs));
     const changed = isChanged && Promise.all([probe, driver.bind(instance.id, change, signal)]);
-    // What is fetched or started comes by the network of the box, and what is forked needs the memory for it.
+    // Files may be fetched through the new network, and a fork needs the new memory limit.
     if (change.network !== undefined || template.limits.memoryMb < leastBoundMemoryMb) await changed;
-    const furnished = begin(server, belongings);
+    const filesWritten = beginFiles(server, contents);
     await Promise.all([
       probe,
       changed,
       (isChanged || Object.keys(env).length + files.length > 0) &&
         server.bind({ env, files, ...(change.network !== undefined && { network: change.network }) }),
     ]);
-    return { instance, server, furnished, kind: 'warm', counted };
+    return { instance, server, filesWritten, kind: 'warm', startup };
   };
 
-  /** Not fit: from now on it is not the box's, and nobody waits for its end. */
+  /** Takes an unfit instance from its box at once and destroys it in the background. */
   const discard = async ({ id }: InstanceRow, error: unknown): Promise<void> => {
     options.onUnfit(error);
     await store.instances.abandon(id);
@@ -185,51 +187,56 @@ export const createAllocation = (options: AllocationOptions) => {
     handOut,
 
     /**
-     * Writes a box that is being made, with an instance as soon as there is one. Undefined when the box's user already has a living
-     * reusable one. Throws `unavailable`, and leaves nothing, when there was no room in time.
+     * Writes the row of a new box and claims an instance for it, or waits for one. Returns undefined when the user already has a living
+     * reusable box. Throws `unavailable`, and leaves no row, when there was no room in time.
      */
-    async begin(plan: NewBox, template: Template): Promise<(Seat & { box: BoxRow }) | undefined> {
+    async claim(plan: NewBox, template: Template): Promise<(Placement & { box: BoxRow }) | undefined> {
       const wanted = wantedFor(template, plan);
-      const begun = await store.allocation.claim(plan, wanted, ceiling);
-      if (!begun) return undefined;
-      const { box, instance } = begun;
+      const claimed = await store.allocation.claim(plan, wanted, ceiling);
+      if (!claimed) return undefined;
+      const { box, instance } = claimed;
       try {
-        return { box, ...(instance ? { instance, hasWaited: false } : await makeOrWait(box, wanted)) };
+        return { box, ...(instance ? { instance, hasWaited: false } : await reserveOrWait(box, wanted)) };
       } catch (error) {
         await store.boxes.withdraw(box.id);
         throw error;
       } finally {
-        pool.taken();
+        pool.refillSoon();
       }
     },
 
     /**
-     * Gives a box that has none an instance that is its own: limits, network and environment are in force when this answers, and
-     * `furnish` has begun. The row of the instance stays `creating` until the box is said to be ready. Throws `unavailable` when there was no room in time or
-     * none could be made; the box then has no instance.
+     * Gives a box its running instance, beginning with `claimed` if there is one. When this resolves, limits, network and environment
+     * are in force and `writeFiles` has begun; the row of the instance stays `creating` until the box is marked ready. Throws
+     * `unavailable` when there was no room in time or no instance could be started; the box then has no instance.
      */
-    async embody(box: BoxRow, template: Template, belongings: Belongings, first?: InstanceRow): Promise<Body> {
+    async provision(
+      box: BoxRow,
+      template: Template,
+      contents: BoxContents,
+      claimed?: InstanceRow,
+    ): Promise<ProvisionedInstance> {
       const wanted = wantedFor(template, box);
       const isChanged = Object.keys(changesFor(template, box) ?? {}).length > 0;
-      let instance = first ?? (await seat(box, wanted));
+      let instance = claimed ?? (await place(box, wanted));
       for (let tries = 1; ; tries++) {
         const { id, address } = instance;
         if (address === null) {
-          return await make(box, id, template, belongings).catch(async (error: unknown) => {
-            await instances.abandon(id);
+          return await start(box, id, template, contents).catch(async (error: unknown) => {
+            await background.attempt('abandon an instance that did not start', () => instances.abandon(id));
             throw error;
           });
         }
         try {
-          return await bind(box, { id, address }, template, belongings);
+          return await bind(box, { id, address }, template, contents);
         } catch (error) {
           await discard(instance, error);
           if (hasCode(error, 'invalid_request')) throw error;
         }
-        // What one did not take, the next would not either.
-        const isEnough = isChanged || tries === warmTries;
-        instance = await seat(box, isEnough ? { ...wanted, generation: null } : wanted);
-        pool.taken();
+        // A change that one warm instance refused would be refused by the next one too.
+        const needsNew = isChanged || tries === warmTries;
+        instance = await place(box, needsNew ? { ...wanted, generation: null } : wanted);
+        pool.refillSoon();
       }
     },
   };

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createBreaker } from './breaker.ts';
 
-test('after a failure nothing is tried for a pause that grows, then one thing at a time', () => {
+test('after a failure the breaker refuses attempts for a growing pause, then admits one at a time', () => {
   let time = 0;
   const breaker = createBreaker({ firstPauseMs: 100, longestPauseMs: 300, now: () => time });
   expect([breaker.isOpen(), breaker.enter(), breaker.enter()]).toEqual([false, true, true]);

@@ -1,13 +1,12 @@
 export interface BreakerOptions {
-  /** The pause after the first failure; each further one doubles it. */
+  /** The pause after the first failure, doubled by each further one. */
   firstPauseMs?: number;
   longestPauseMs?: number;
   now?: () => number;
 }
 
 /**
- * Keeps what fails from being tried again and again: after a failure nothing is tried for a pause that grows, then one thing,
- * whose success closes the breaker.
+ * A circuit breaker: after a failure it admits no attempt for a pause that grows, then a single one, whose success closes it.
  */
 export const createBreaker = ({
   firstPauseMs = 1000,
@@ -19,16 +18,16 @@ export const createBreaker = ({
   let isTrying = false;
 
   return {
-    /** Whether the last try failed. */
+    /** Returns whether the last attempt failed. */
     isOpen: (): boolean => failures > 0,
-    /** Whether to try now. Whoever is let in has to tell how it went, or that it did not try. */
+    /** Returns whether an attempt may begin. If so, the caller has to call `succeed`, `fail` or `leave`. */
     enter(): boolean {
       if (failures === 0) return true;
       if (isTrying || now() < pausedUntil) return false;
       isTrying = true;
       return true;
     },
-    /** It was not tried after all. */
+    /** Withdraws an attempt that did not take place. */
     leave(): void {
       isTrying = false;
     },
@@ -36,7 +35,7 @@ export const createBreaker = ({
       isTrying = false;
       failures = 0;
     },
-    /** Answers how long the pause is, in ms. Failures of tries that began together count as one. */
+    /** Returns the length of the pause, in ms. Failures of attempts that began together count as one. */
     fail(): number {
       if (failures === 0 || isTrying) failures += 1;
       isTrying = false;

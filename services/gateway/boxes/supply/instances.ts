@@ -1,3 +1,4 @@
+import type { Notice } from '../../../waiting/notice.ts';
 import type { BoxConnections } from '../../box-server/connections.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { InstanceStore } from '../../store/box/instances.ts';
@@ -8,30 +9,30 @@ export interface InstancesOptions {
   instances: InstanceStore;
   connections: BoxConnections;
   meter: Pick<Meter, 'begin' | 'count'>;
-  /** There is room for one more. */
-  onRoom: () => void;
+  /** Published when there is room for one more instance. */
+  room: Pick<Notice, 'publish'>;
 }
 
 const destroyDeadlineMs = 30_000;
 
-/** The end of instances. */
-export const createInstances = ({ driver, instances, connections, meter, onRoom }: InstancesOptions) => {
-  /** Ends an instance and then forgets it; its row stays when that fails, so that it is tried again. */
+/** Destroys instances, and meters them until then. */
+export const createInstances = ({ driver, instances, connections, meter, room }: InstancesOptions) => {
+  /** Destroys an instance, then removes its row. If that fails, the row stays and a sweep tries again. */
   const destroy = async (id: string): Promise<void> => {
     connections.drop(id);
     await meter.count(id);
     await driver.destroy(id, AbortSignal.timeout(destroyDeadlineMs));
     await instances.forget(id);
-    onRoom();
+    room.publish();
   };
 
   return {
     destroy,
 
-    /** One was handed out when it had used so much CPU time: what it uses from then on is its box's. */
+    /** Notes the CPU time that an instance had used when its box got it: what it uses later counts for the box. */
     handOut: meter.begin,
 
-    /** Ends one that is fit for nobody; its box, if it had one, has nothing more to do with it. */
+    /** Takes an instance from its box, if it had one, and destroys it. */
     async abandon(id: string): Promise<void> {
       await instances.abandon(id);
       await destroy(id);

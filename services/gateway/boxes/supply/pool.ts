@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
+import type { Notice } from '../../../waiting/notice.ts';
 import type { BoxConnections } from '../../box-server/connections.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { InstanceRow } from '../../store/box/instances.ts';
@@ -9,7 +10,7 @@ import type { Capacity } from '../../store/supply/capacity.ts';
 import type { PoolPlan, PoolStore } from '../../store/supply/pools.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
 import type { Instances } from './instances.ts';
-import { waitUntilServing } from './serving.ts';
+import type { Launch } from './launch.ts';
 import type { Starts } from './starts.ts';
 import type { Template } from './templates.ts';
 
@@ -21,20 +22,21 @@ export interface PoolOptions {
   templates: Map<string, Template>;
   ceiling: Capacity;
   starts: Starts;
-  /** What is being made for longer than this is not made any more. */
+  launch: Launch;
+  /** An instance that takes longer than this to start is presumed abandoned. */
   givenUpMs: number;
-  /** How many warm instances this gateway makes at once. */
+  /** How many warm instances this gateway starts at once. */
   startsAtOnce: number;
   instances: Instances;
-  /** There is one more to claim. */
-  onWarm: () => void;
-  /** A pool cannot be filled for now, or can again. */
+  /** Published when one more instance is warm. */
+  room: Pick<Notice, 'publish'>;
+  /** Reports that a pool cannot be filled for now, or can be filled again. */
   onBreaker: (change: { template: string; isOpen: boolean; pauseMs: number; error?: unknown }) => void;
 }
 
 interface Pool {
   template: Template;
-  /** Undefined until the driver has told what its image is. */
+  /** Undefined until the driver has reported the revision of the image. */
   generation: string | undefined;
   breaker: Breaker;
 }
@@ -42,35 +44,37 @@ interface Pool {
 const batch = 16;
 const probeMs = 5000;
 const revisionMs = 5000;
-/** What is `creating` for longer than it may take and this has been given up, by one who could not say so. */
+/** Slack beyond `givenUpMs` before a row in `creating` is presumed abandoned. */
 const graceMs = 30_000;
-/** What the one who claimed has of the machine for the first result before the place is filled again. */
+/** Delay before refilling, so that the first run of the new box does not compete with a cold start. */
 const refillDelayMs = 100;
 
 /**
- * Keeps warm instances of every template that wants some: a box server that serves, with a kernel that has proved that it works.
- * Any number of gateways fill the same pools, whose sizes and rows are in PostgreSQL. What is not ready any more is replaced; what
- * was made from another template or image is drained while it is warm, and never when it has become a box.
+ * Keeps warm instances of every template that asks for some: each has a running box server and a tested kernel. Any number of
+ * gateways fill the same pools, whose sizes and rows are in PostgreSQL. Instances that stop responding are replaced. Instances of an
+ * outdated template or image are drained while they are warm, never once they belong to a box.
  */
 export const createPool = (options: PoolOptions) => {
-  const { driver, connections, background, templates, ceiling, starts, givenUpMs, startsAtOnce, instances } = options;
+  const { driver, connections, background, templates, ceiling, starts, launch } = options;
+  const { givenUpMs, startsAtOnce, instances, room } = options;
   const isUsable = (template: Template) => !template.hasOwnImage || driver.capabilities.images;
   const pools = new Map<string, Pool>(
     [...templates.values()]
       .filter((template) => template.warm > 0 && isUsable(template))
       .map((template) => [template.name, { template, generation: undefined, breaker: createBreaker() }]),
   );
-  let workers = 0;
+  let starting = 0;
+  let isFilling = false;
   let isDue = false;
   let isStarted = false;
   let isStopped = false;
   let probedUpTo = '';
 
   const currentGeneration = async ({ template }: Pool): Promise<string> => {
-    const { image, limits, network, languages } = template;
+    const { image, limits, network, language, placement } = template;
     const revision = await driver.revision(image, AbortSignal.timeout(revisionMs));
     const { cpus, memoryMb, diskMb, pids } = limits;
-    const made = [driver.kind, image, revision, cpus, memoryMb, diskMb, pids, network, languages[0]];
+    const made = [driver.kind, image, revision, cpus, memoryMb, diskMb, pids, network, language, placement];
     return createHash('sha256').update(JSON.stringify(made)).digest('hex').slice(0, 32);
   };
 
@@ -80,55 +84,36 @@ export const createPool = (options: PoolOptions) => {
     size: template.warm,
   });
 
-  /** Learns what instances would be made from now. */
-  const look = async (): Promise<void> => {
+  /** Finds out which generation new instances would have. */
+  const updateGenerations = async (): Promise<void> => {
     for (const pool of pools.values()) {
       const generation = await currentGeneration(pool);
       if (generation === pool.generation) continue;
+      // Written first: what this gateway believes to be written is not tried again.
+      if (isStarted) await options.pools.renew(driver.site, plan({ ...pool, generation }));
       pool.generation = generation;
       close(pool);
-      if (isStarted) await options.pools.renew(driver.site, plan(pool));
     }
   };
 
-  /** It works, or what did not work is not what would be made now. */
+  /** Closes the breaker: a start succeeded, or new instances are made from something else. */
   const close = ({ template, breaker }: Pool) => {
     if (breaker.isOpen()) options.onBreaker({ template: template.name, isOpen: false, pauseMs: 0 });
     breaker.succeed();
   };
 
-  /** The next one to make, its row written; undefined when there is nothing to do for now. */
-  const reserve = async (): Promise<{ id: string; pool: Pool } | undefined> => {
-    for (const { template: name, generation } of await options.pools.lacking(driver.site)) {
-      const pool = pools.get(name);
-      // Another gateway knows it otherwise, and is the one to fill it.
-      if (pool === undefined || pool.generation !== generation || !pool.breaker.enter()) continue;
-      const id = newId('i');
-      const hasRoom = await options.pools
-        .reserve(driver.site, { template: name, generation, memoryMb: pool.template.limits.memoryMb }, id, ceiling)
-        .catch((error: unknown) => {
-          pool.breaker.leave();
-          throw error;
-        });
-      if (hasRoom) return { id, pool };
-      pool.breaker.leave();
-    }
-    return undefined;
-  };
-
-  const make = async (id: string, pool: Pool): Promise<void> => {
+  const start = async (id: string, pool: Pool): Promise<void> => {
     const { template, breaker } = pool;
     try {
-      const { image, limits, network, languages } = template;
+      const { limits, network, language } = template;
       const address = await starts(async (signal) => {
-        const spec = { id, token: connections.tokenOf(id), image, limits, network, takesNetwork: true };
-        const serving = await waitUntilServing({ driver, connections }, await driver.create(spec, signal), signal);
-        await serving.server.warm(languages.slice(0, 1), signal);
+        const serving = await launch(template, { id, limits, network, takesNetwork: true }, signal);
+        await serving.server.warm([language], signal);
         return serving.address;
       }, background.signal);
-      if (!(await options.pools.admit(id, address))) throw new Error('it was given up meanwhile');
+      if (!(await options.pools.admit(id, address))) throw new Error('The instance was given up meanwhile.');
       close(pool);
-      options.onWarm();
+      room.publish();
     } catch (error) {
       const pauseMs = breaker.fail();
       options.onBreaker({ template: template.name, isOpen: true, pauseMs, error });
@@ -136,27 +121,62 @@ export const createPool = (options: PoolOptions) => {
     }
   };
 
-  const work = async () => {
-    while (!isStopped) {
-      isDue = false;
-      const next = await reserve();
-      if (next) await make(next.id, next.pool);
-      // Asked again meanwhile: there may be something to do now.
-      else if (!isDue) return;
+  /** Reserves rows of a pool for up to `count` instances to be started. */
+  const reserve = async ({ template, generation = '', breaker }: Pool, count: number): Promise<string[]> => {
+    const { name, limits } = template;
+    const ids = Array.from({ length: count }, () => newId('i'));
+    const plan = { template: name, generation, memoryMb: limits.memoryMb };
+    try {
+      const reserved = await options.pools.reserve(driver.site, plan, ids, ceiling);
+      if (reserved.length === 0) breaker.leave();
+      return reserved;
+    } catch (error) {
+      breaker.leave();
+      throw error;
     }
   };
 
-  /** Fills up what is missing, a bounded number at a time. */
+  /** Starts instances of the pools that are below their target, which share what may be started now. The emptiest come first. */
+  const startMissing = async (): Promise<void> => {
+    // A gateway that knows the generation fills the pool.
+    const below = (await options.pools.belowTarget(driver.site)).flatMap(({ template, generation }) => {
+      const pool = pools.get(template);
+      return pool?.generation === generation ? [pool] : [];
+    });
+    for (const [at, pool] of below.entries()) {
+      const share = Math.ceil((startsAtOnce - starting) / (below.length - at));
+      if (share === 0 || !pool.breaker.enter()) continue;
+      const count = pool.breaker.isOpen() ? 1 : share;
+      const ids = await reserve(pool, count);
+      // Then even more instances may be missing.
+      if (ids.length === count) isDue = true;
+      for (const id of ids) {
+        starting += 1;
+        background.run('fill a pool', () =>
+          start(id, pool).finally(() => {
+            starting -= 1;
+            refill();
+          }),
+        );
+      }
+    }
+  };
+
+  /** Fills the pools, starting a bounded number of instances at a time. */
   const refill = () => {
     isDue = true;
-    while (workers < startsAtOnce && !isStopped) {
-      workers += 1;
-      background.run('fill a pool', () =>
-        work().finally(() => {
-          workers -= 1;
-        }),
-      );
-    }
+    if (isFilling) return;
+    isFilling = true;
+    background.run('fill the pools', async () => {
+      try {
+        while (isDue && starting < startsAtOnce && !isStopped) {
+          isDue = false;
+          await startMissing();
+        }
+      } finally {
+        isFilling = false;
+      }
+    });
   };
 
   const each = (rows: InstanceRow[], what: string, task: (row: InstanceRow) => Promise<void>) =>
@@ -164,13 +184,13 @@ export const createPool = (options: PoolOptions) => {
 
   const drain = async () => {
     for (let drained = batch; drained === batch; ) {
-      const gone = await options.pools.drain(driver.site, batch, givenUpMs + graceMs);
-      drained = gone.length;
-      await each(gone, 'drain a pool', ({ id }) => instances.destroy(id));
+      const rows = await options.pools.drain(driver.site, batch, givenUpMs + graceMs);
+      drained = rows.length;
+      await each(rows, 'drain a pool', ({ id }) => instances.destroy(id));
     }
   };
 
-  /** Asks some of them, page by page, whether they could still be boxes. */
+  /** Checks a page of warm instances, the next one at each sweep, and replaces those that do not respond. */
   const probe = async () => {
     const page = await options.pools.warm(driver.site, probedUpTo, batch);
     probedUpTo = page.length < batch ? '' : (page.at(-1)?.id ?? '');
@@ -192,11 +212,11 @@ export const createPool = (options: PoolOptions) => {
   };
 
   return {
-    /** The generation of the warm instances that a box of this template may get; undefined when it keeps none. */
+    /** Returns the generation of the warm instances that a box of this template may get; undefined when it keeps none. */
     generationOf: (template: Template): string | undefined => pools.get(template.name)?.generation,
 
-    /** An instance was claimed: fills its place again, a moment later. */
-    taken(): void {
+    /** Refills a moment after a claim. */
+    refillSoon(): void {
       if (pools.size === 0 || isDue) return;
       isDue = true;
       background.run('fill a pool', async () => {
@@ -205,24 +225,24 @@ export const createPool = (options: PoolOptions) => {
       });
     },
 
-    /** Makes the pools of this gateway those of the deployment, and begins to fill them. */
+    /** Publishes the pools of this gateway as those of the site, and begins to fill them. */
     async start(): Promise<void> {
-      await background.attempt('look at the images of the pools', look);
+      await background.attempt('look at the images of the pools', updateGenerations);
       const known = [...pools.values()].filter((pool) => pool.generation !== undefined);
       await options.pools.publish(driver.site, [...pools.keys()], known.map(plan));
       isStarted = true;
       refill();
     },
 
-    /** Drains, probes and fills; for every sweep. */
+    /** Drains, probes and fills the pools, at every sweep. */
     async tend(): Promise<void> {
-      if (pools.size > 0) await background.attempt('look at the images of the pools', look);
+      if (pools.size > 0) await background.attempt('look at the images of the pools', updateGenerations);
       await background.attempt('drain the pools', drain);
       await background.attempt('probe the pools', probe);
       refill();
     },
 
-    /** Makes no more. Warm instances stay, for the next gateway. */
+    /** Starts no more instances. Warm ones stay for the next gateway. */
     stop(): void {
       isStopped = true;
     },

@@ -19,7 +19,7 @@ test('all who name the same place share its slots, and each gets its turn', asyn
   expect({ most, done }).toEqual({ most: 2, done: 12 });
 });
 
-test('whoever gives up waiting leaves the slots to the others', async () => {
+test('a waiter that gives up leaves the slots to the others', async () => {
   const slots = createStartSlots({ place: randomUUID(), count: 1 });
   const { promise, resolve } = Promise.withResolvers<void>();
   const signal = AbortSignal.timeout(60_000);

@@ -4,18 +4,18 @@ import { createServer, type Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createGate } from '../../../waiting/gate.ts';
 
-const lookEveryMs = 50;
+const pollMs = 50;
 
 /**
- * A bound on what is done at once by all processes of this host that name the same `place`: at most `count`, the others wait, those
- * of one process in order. A slot is an abstract Unix socket, which ends with its process, however that ends. Where the system
- * knows none (only Linux does) each process has a bound of its own.
+ * Limits how many starts run at once among all processes of this host that name the same `place`: at most `count`. The others wait,
+ * those of one process in order. A slot is an abstract Unix socket, which the kernel closes however its process ends. Only Linux has
+ * those; elsewhere each process has a limit of its own.
  */
 export const createStartSlots = ({ place, count }: { place: string; count: number }) => {
   const gate = createGate(count);
   const name = createHash('sha256').update(place).digest('hex').slice(0, 32);
 
-  /** Undefined when another process has it. */
+  /** Resolves with undefined when another process has the slot. */
   const take = async (slot: number): Promise<Server | undefined> => {
     const server = createServer((socket) => socket.destroy());
     server.listen(`\0codebox-start-${name}-${slot}`);
@@ -33,7 +33,7 @@ export const createStartSlots = ({ place, count }: { place: string; count: numbe
         const taken = await take(slot);
         if (taken) return taken;
       }
-      await sleep(lookEveryMs, undefined, { signal });
+      await sleep(pollMs, undefined, { signal });
     }
   };
 

@@ -4,15 +4,15 @@ import type { StartSlots } from './start-slots.ts';
 
 export interface StartsOptions {
   slots: StartSlots;
-  /** What a start may take on a machine that has a processor for it. */
+  /** How long a start may take on a machine that is not busy. */
   startMs: number;
 }
 
 const retryAfterSeconds = 5;
 
 /**
- * How instances are started: a bounded number at once, as each takes the whole of a processor, and each with the time that it needs
- * on a busy machine. Throws `unavailable` when its turn has not come for as long as a start may take at most.
+ * Starts instances: a bounded number at once, because each start keeps a processor busy, and each with a deadline that allows for a
+ * busy machine. Throws `unavailable` when no slot became free for as long as a start may take at most.
  */
 export const createStarts = ({ slots, startMs }: StartsOptions) => {
   const patience = createPatience({ startMs });
@@ -33,5 +33,5 @@ export const createStarts = ({ slots, startMs }: StartsOptions) => {
 
 export type Starts = ReturnType<typeof createStarts>;
 
-/** What is being made for longer than this is not made any more: it has waited for its turn, and then started. */
+/** The longest that an instance may take to become ready: a wait for a slot, then a start. Beyond it, it is presumed abandoned. */
 export const givenUpMs = (startMs: number): number => 2 * longestStartMs(startMs);

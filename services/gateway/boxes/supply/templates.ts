@@ -1,13 +1,23 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
-import { CodeBoxError, type Limits, languageNameSchema, limitsSchema, networkPolicySchema } from '#contract';
+import {
+  CodeBoxError,
+  defaultTemplate,
+  type Limits,
+  languageNameSchema,
+  limitsSchema,
+  networkPolicySchema,
+} from '#contract';
 import { ConfigurationError } from '../../../configuration-error.ts';
-import { didYouMean, nearest } from '../../../suggestions/nearest.ts';
+import { findLanguage } from './languages.ts';
+
+/** Every box has it. */
+export const defaultLanguage = 'python';
 
 const programSchema = z.strictObject({ file: z.string().min(1), argv: z.array(z.string()).min(1) });
 
-/** How the main file of a program is run, and what it is called when only its code was given. */
+/** The command line of a program, and the name of its main file when a request has only code. */
 export type Program = z.infer<typeof programSchema>;
 
 const defaultPrograms: Record<string, Program> = {
@@ -22,7 +32,7 @@ const defaultPrograms: Record<string, Program> = {
 
 const templateSchema = z.strictObject({
   image: z.string().min(1).optional(),
-  languages: z.array(languageNameSchema).min(1).default(['python', 'javascript', 'typescript', 'bash']),
+  language: languageNameSchema.default(defaultLanguage),
   programs: z.record(languageNameSchema, programSchema).default({}),
   limits: limitsSchema.partial().default({}),
   maxLimits: limitsSchema.partial().default({}),
@@ -30,6 +40,7 @@ const templateSchema = z.strictObject({
   idleSeconds: z.int().min(1).default(900),
   maxLifetimeSeconds: z.int().min(1).default(86_400),
   warm: z.int().min(0).max(1000).default(0),
+  placement: z.record(z.string(), z.unknown()).optional(),
 });
 
 /** The keys of a template in a file. */
@@ -37,26 +48,27 @@ export const templateFields: readonly string[] = Object.keys(templateSchema.shap
 
 const templatesSchema = z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/), templateSchema);
 
-/** What a box is made from. */
+/** Settings that boxes are created from. */
 export interface Template {
   name: string;
   image: string;
-  /** Whether the image is another one than that of the built-in template. */
+  /** Whether the image differs from that of the built-in template. */
   hasOwnImage: boolean;
-  /** The first one is the default. */
-  languages: string[];
-  /** By language; one without runs in a kernel only. */
+  /** The language of code that names none. */
+  language: string;
+  /** By language. A language without an entry runs only in a kernel. */
   programs: Record<string, Program>;
   limits: Limits;
   maxLimits: Limits;
   network: 'none' | 'internet';
   idleSeconds: number;
   maxLifetimeSeconds: number;
-  /** How many warm instances are kept. */
+  /** The number of warm instances to keep. */
   warm: number;
+  /** Where its boxes run, in the terms of the driver. */
+  placement?: Record<string, unknown> | undefined;
 }
 
-export const defaultTemplate = 'python';
 const defaultLimits: Limits = { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 };
 const defaultMaxLimits: Limits = { cpus: 4, memoryMb: 8192, diskMb: 16_384, pids: 4096 };
 
@@ -71,8 +83,8 @@ const readYaml = (file: string): unknown => {
 };
 
 /**
- * The templates of a YAML file (name → image, languages, limits, …), or the built-in `python`, which keeps `warm` instances.
- * Throws a ConfigurationError that names the file, and the field when that is wrong.
+ * Reads the templates of a YAML file (name → image, limits, …), or returns the built-in `python`, which keeps `warm`
+ * instances. Throws a ConfigurationError that names the file, and the field that is wrong.
  */
 export const readTemplates = (file: string | undefined, image: string, warm: number): Map<string, Template> => {
   const source = file === undefined ? { [defaultTemplate]: { warm } } : readYaml(file);
@@ -103,53 +115,25 @@ const complete = (given: { [K in keyof Limits]?: Limits[K] | undefined }, fallba
   ...cpuBudget(given.cpuSeconds ?? fallback.cpuSeconds),
 });
 
-/** A template without a budget sets none. */
+/** Leaves out a budget that is not set. */
 const cpuBudget = (cpuSeconds: number | undefined) => (cpuSeconds === undefined ? {} : { cpuSeconds });
 
-/** Other names that a language is asked for by. */
-const languageAliases = new Map([
-  ['py', 'python'],
-  ['python3', 'python'],
-  ['ipython', 'python'],
-  ['js', 'javascript'],
-  ['node', 'javascript'],
-  ['nodejs', 'javascript'],
-  ['ts', 'typescript'],
-  ['sh', 'bash'],
-  ['shell', 'bash'],
-]);
-
-/**
- * The language that is meant, by its name or a usual other one; the first one when none was named. `invalid_request` for one that
- * is not among them.
- */
-export const resolveLanguage = (languages: string[], asked: string | undefined): string => {
-  const language = asked ?? languages[0] ?? '';
-  if (languages.includes(language)) return language;
-  const alias = languageAliases.get(language);
-  if (alias !== undefined && languages.includes(alias)) return alias;
-  const meant = didYouMean(nearest(language, languages));
-  const detail = `is not a language of this box; it has ${languages.join(', ')}${meant}`;
-  throw new CodeBoxError('invalid_request', 'The box does not have this language.', {
-    errors: [{ pointer: '/language', detail }],
-  });
-};
-
-/** How a program in a language is run; `invalid_request` for a language that has no programs. */
-export const programOf = (template: Template, language: string): Program => {
-  const program = template.programs[resolveLanguage(template.languages, language)];
+/** Returns how a program in a language is run. Throws `invalid_request` for a language without programs. */
+export const programOf = ({ name, language, programs }: Template, requested = language): Program => {
+  const names = Object.keys(programs);
+  const program = programs[findLanguage(names, requested) ?? ''];
   if (program) return program;
-  const detail = 'runs as code only; leave out files, stdin and args';
-  throw new CodeBoxError('invalid_request', `Template ${template.name} runs no programs in this language.`, {
+  const detail = `must be one of ${names.join(', ')} for a program; leave out files, stdin and args to run code`;
+  throw new CodeBoxError('invalid_request', `Template ${name} runs no programs in ${requested}.`, {
     errors: [{ pointer: '/language', detail }],
   });
 };
 
-/** The limits of a new box; `invalid_request` names each one that is over what the template allows. */
-export const resolveLimits = (template: Template, asked: Parameters<typeof complete>[0] = {}): Limits => {
+/** Returns the limits of a new box. Throws `invalid_request`, which names each limit above the maximum of the template. */
+export const resolveLimits = (template: Template, requested: Parameters<typeof complete>[0] = {}): Limits => {
   const { maxLimits } = template;
-  // Asked for or not: what has a maximum has a limit.
-  const limits = complete(asked, {
+  // A budget with a maximum applies also when the request names none.
+  const limits = complete(requested, {
     ...template.limits,
     ...cpuBudget(template.limits.cpuSeconds ?? maxLimits.cpuSeconds),
   });

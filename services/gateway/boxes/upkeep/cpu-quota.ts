@@ -5,7 +5,7 @@ import type { Driver, InstanceUsage } from '../../drivers/driver.ts';
 import type { Store } from '../../store/store.ts';
 import { overQuota } from '../../store/usage/over-quota.ts';
 import type { BoxOverCpu, QuotaStore } from '../../store/usage/quotas.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Endings } from '../life/endings.ts';
 import type { Recorder } from '../life/recorder.ts';
 import type { Rest } from '../rest/rest.ts';
 import { lostEvent } from '../runs/following.ts';
@@ -13,96 +13,99 @@ import { sampleUsage } from '../usage/sample.ts';
 
 export interface CpuQuotaOptions {
   driver: Pick<Driver, 'site' | 'usage' | 'capabilities'>;
-  lifecycle: Pick<Lifecycle, 'end'>;
+  endings: Pick<Endings, 'end'>;
   quotas: Pick<QuotaStore, 'overCpuToday'>;
   executions: Pick<Store['executions'], 'runningIn'>;
   connections: Pick<BoxConnections, 'to'>;
   rest: Pick<Rest, 'halt'>;
   recorder: Recorder;
   background: Background;
-  /** How late the use of a box by another gateway may be written. */
+  /** How late another gateway may write the use of a box. */
   lagMs: number;
 }
 
-/** What is remembered of an instance while its tenant is over its quota. */
-interface Seen {
+/** Observations of an instance while its tenant is over its quota. */
+interface Observed {
   cpuMs: number;
   at: number;
-  /** Looks before which it was busy without anybody's use, less those before which it was not. */
-  busyLooks: number;
-  /** When that was none. */
+  /** Rises by 1 with each sample that is busy without a caller, and falls by 1 with each other sample. */
+  busySamples: number;
+  /** When `busySamples` was last 0. */
   calmAt: number;
-  /** CPU time while it was busy and callers used it. */
+  /** CPU time of busy samples while callers used the box. */
   usedMs: number;
 }
 
 const page = 16;
 const sampleMs = 2000;
 const stopDeadlineMs = 2000;
-/** What a box uses without anybody's doing between two looks. */
+/** CPU time that an idle box uses between two samples. */
 const idleMs = 50;
-/** A box is busy that uses this much of a CPU, or half of what it has; on a host that is busy itself it gets no more. */
+/** A box is busy that uses this share of a CPU, or half of its limit. On a busy host it may not get more. */
 const busyShare = 0.1;
-/** One that was busy before so many looks, and for so long, does not end what runs there: it is frozen. */
-const busyLooks = 12;
+/** After this many busy samples over this time, a box does not stop its runs and is frozen. */
+const maxBusySamples = 12;
 const busyMs = 20_000;
-/** CPU time that transfers of files, and the like, may take besides: whoever has an end of them could go on for ever. */
+/** CPU time that callers may use beyond the quota, for example by file transfers, which could otherwise go on forever. */
 const maxUsedMs = 30 * 60_000;
 const maxRuns = 1000;
 
 /**
- * The end of the day's CPU time of a tenant, for what runs. Its boxes are told to end all that runs in them, again and again while they
- * use CPU time. That is enough for any box whose server works. Another one, whose code has got the better of its server, is frozen
- * once it has been busy for a dozen looks. Files stay, and can be read in all boxes but frozen ones. Any number of gateways may do so
- * at once: nothing is done twice.
+ * Enforces the daily CPU quota of tenants on running code. Boxes of a tenant over its quota are asked to stop their runs, repeatedly
+ * while they use CPU time, which is enough as long as their box server works. A box whose code keeps the box server from that is frozen
+ * after a dozen busy samples. Files stay, and remain readable except in frozen boxes. Any number of gateways may do so at once.
  */
 export const createCpuQuota = (options: CpuQuotaOptions) => {
-  const { driver, lifecycle, quotas, executions, connections, rest, recorder, background, lagMs } = options;
-  let seen = new Map<string, Seen>();
+  const { driver, endings, quotas, executions, connections, rest, recorder, background, lagMs } = options;
+  let observations = new Map<string, Observed>();
 
-  /** Frozen, a box can say no more of its runs: they are lost, and why. */
+  /** Freezes a box and records its runs as lost, because a frozen box cannot report their ends. */
   const freeze = async ({ box, instance }: BoxOverCpu, cause: Cause): Promise<void> => {
     const loseRuns = async () => {
-      // Ends that it has told before come first.
+      // Ends that the box has reported come first.
       await recorder.flush();
       for (const row of await executions.runningIn(box.id, maxRuns)) recorder.record(row, lostEvent(1, cause));
       await recorder.flush();
     };
     await rest.halt(box.id, instance, loseRuns).catch((error: unknown) => {
-      // It has ended: the next look tells.
+      // The box has ended or changed: the next sweep sees that.
       if (!(hasCode(error, 'conflict') || hasCode(error, 'gone'))) throw error;
     });
   };
 
-  /** Where boxes cannot be frozen, one that does not end what runs in it is ended itself. */
-  const still = async (found: BoxOverCpu, cause: Cause): Promise<void> => {
+  /** Freezes a box that does not stop its runs, or ends it where boxes cannot be frozen. */
+  const halt = async (found: BoxOverCpu, cause: Cause): Promise<void> => {
     if (driver.capabilities.freeze) return await freeze(found, cause);
-    await lifecycle.end(found.box.id, 'deleting', { code: 'cpu_limit', detail: cause.detail });
+    await endings.end(found.box.id, 'deleting', { code: 'cpu_limit', detail: cause.detail });
   };
 
-  const judge = ({ cpus, isUsed }: BoxOverCpu, used: InstanceUsage, last: Seen | undefined): Seen => {
+  const judge = ({ cpus, isUsed }: BoxOverCpu, used: InstanceUsage, last: Observed | undefined): Observed => {
     const { cpuMs } = used;
     const at = used.at.getTime();
-    if (!last) return { cpuMs, at, busyLooks: 0, calmAt: at, usedMs: 0 };
+    if (!last) return { cpuMs, at, busySamples: 0, calmAt: at, usedMs: 0 };
     const elapsedMs = at - last.at;
     const isBusy = cpuMs - last.cpuMs >= Math.min(busyShare, cpus / 2) * elapsedMs;
     if (isBusy && isUsed && last.usedMs < maxUsedMs)
       return { ...last, cpuMs, at, usedMs: last.usedMs + cpuMs - last.cpuMs };
-    // One that pauses now and then does not begin anew by that.
-    const looks = Math.max(0, last.busyLooks + (isBusy ? 1 : -1));
-    return { ...last, cpuMs, at, busyLooks: looks, calmAt: looks > 0 ? last.calmAt : at };
+    // A single calm sample does not reset the count.
+    const busySamples = Math.max(0, last.busySamples + (isBusy ? 1 : -1));
+    return { ...last, cpuMs, at, busySamples, calmAt: busySamples > 0 ? last.calmAt : at };
   };
 
-  const enforce = async (found: BoxOverCpu, last: Seen | undefined, used: InstanceUsage | undefined): Promise<void> => {
-    // Of one that cannot be measured now, or was not measured since, the time goes on.
-    if (last) seen.set(found.instance, last);
+  const enforce = async (
+    found: BoxOverCpu,
+    last: Observed | undefined,
+    used: InstanceUsage | undefined,
+  ): Promise<void> => {
+    // Without a new sample, the previous observation stays, so that its clock keeps running.
+    if (last) observations.set(found.instance, last);
     if (!used || used.at.getTime() === last?.at) return;
     const { cpuMs } = used;
     const now = judge(found, used, last);
-    seen.set(found.instance, now);
+    observations.set(found.instance, now);
     const { message: detail, quota } = overQuota(found.quota, 0);
-    if (now.busyLooks >= busyLooks && now.at - now.calmAt >= busyMs)
-      return await still(found, { code: 'cpu_limit', detail, ...(quota && { quota }) });
+    if (now.busySamples >= maxBusySamples && now.at - now.calmAt >= busyMs)
+      return await halt(found, { code: 'cpu_limit', detail, ...(quota && { quota }) });
     if (last === undefined || cpuMs - last.cpuMs > idleMs)
       await connections
         .to(found.instance, found.address)
@@ -110,15 +113,15 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
   };
 
   const sweep = async (): Promise<void> => {
-    const before = seen;
-    seen = new Map();
+    const before = observations;
+    observations = new Map();
     for (let after = ''; !background.signal.aborted; ) {
       const found = await quotas.overCpuToday(driver.site, after, lagMs, page);
       const ids = found.map(({ instance }) => instance);
       const used = await sampleUsage(driver, ids, sampleMs);
       await Promise.all(
         found.map((one) =>
-          background.attempt('end what runs over a quota', () =>
+          background.attempt('stop runs over a quota', () =>
             enforce(one, before.get(one.instance), used.get(one.instance)),
           ),
         ),
@@ -130,8 +133,8 @@ export const createCpuQuota = (options: CpuQuotaOptions) => {
   };
 
   return {
-    /** Looks at the boxes of all tenants that are over, beside the other sweeps: a stuck box must not keep them waiting. */
-    sweep: background.oneAtATime('look for tenants over their CPU time', sweep),
+    /** Checks the boxes of all tenants over their quota. A stuck box does not hold up the other sweeps. */
+    sweep: background.oneAtATime('check CPU quotas', sweep),
   };
 };
 

@@ -4,19 +4,19 @@ import type { GatewayStore, Occupied, Serving } from '../../store/gateways.ts';
 import type { Activity } from '../life/activity.ts';
 
 export interface HeartbeatOptions {
-  /** This gateway, with a new id at each start. */
+  /** This gateway. Its id is new at each start. */
   gateway: Serving;
-  /** The place that this one has replaced, if any; `any` for whichever that is. */
+  /** The place that this gateway's place replaces, if any; `any` for whichever that is. */
   replaced: string | undefined;
-  gateways: Pick<GatewayStore, 'enter' | 'bears' | 'renew' | 'leave'>;
+  gateways: Pick<GatewayStore, 'enter' | 'holdsSite' | 'renew' | 'leave'>;
   activity: Pick<Activity, 'flush'>;
   background: Pick<Background, 'attempt' | 'oneAtATime'>;
   everyMs: number;
-  /** Called once when another place bears the name of the site: this gateway must not touch its boxes any more. */
+  /** Called once when another place has the name of the site: this gateway must not touch its boxes any more. */
   onDisplaced: (error: ConfigurationError) => void;
 }
 
-/** Tells the other gateways that this one lives, and which boxes are in use through it; apart from sweeps, which may take long. */
+/** Shows other gateways that this one is alive and which boxes it uses. Runs apart from sweeps, which may take long. */
 export const createHeartbeat = (options: HeartbeatOptions) => {
   const { gateway, replaced, gateways, activity, background, everyMs } = options;
   let timer: NodeJS.Timeout | undefined;
@@ -24,7 +24,7 @@ export const createHeartbeat = (options: HeartbeatOptions) => {
 
   const flush = background.oneAtATime('write activity', activity.flush);
   const renew = async () => {
-    if (await gateways.bears(gateway)) return await gateways.renew(gateway);
+    if (await gateways.holdsSite(gateway)) return await gateways.renew(gateway);
     isStopped = true;
     options.onDisplaced(
       new ConfigurationError(
@@ -33,9 +33,9 @@ export const createHeartbeat = (options: HeartbeatOptions) => {
     );
   };
   const beat = async () => {
-    // A sign of life waits for nothing else.
+    // The heartbeat does not wait for the flush.
     flush();
-    await background.attempt('give a sign of life', renew);
+    await background.attempt('renew the heartbeat', renew);
     schedule();
   };
   const schedule = () => {
@@ -43,18 +43,18 @@ export const createHeartbeat = (options: HeartbeatOptions) => {
   };
 
   return {
-    /** Throws a ConfigurationError when another place bears the name of the site. */
+    /** Throws a ConfigurationError when another place has the name of the site. */
     async start(): Promise<void> {
       const occupied = await gateways.enter(gateway, replaced);
       if (occupied) throw occupiedError(gateway.site, occupied);
       schedule();
     },
-    /** The last sign: what this gateway leaves unfinished may be taken over. */
+    /** Ends the heartbeat, so that other gateways may take over unfinished work at once. */
     async stop(): Promise<void> {
       isStopped = true;
       clearTimeout(timer);
       await background.attempt('write activity', activity.flush);
-      await background.attempt('take leave', () => gateways.leave(gateway.id));
+      await background.attempt('sign off', () => gateways.leave(gateway.id));
     },
   };
 };

@@ -8,32 +8,32 @@ export interface IdlenessOptions {
   boxes: Pick<Store['boxes'], 'idle' | 'touch'>;
   connections: BoxConnections;
   commands: Pick<Commands, 'attend'>;
-  /** How late the use of a box by another gateway may be written. */
+  /** How late another gateway may write the use of a box. */
   lagMs: number;
 }
 
-const answerMs = 2000;
+const responseMs = 2000;
 
 /**
- * Finds boxes that are idle. Requests, open streams, terminals and traffic of ports are uses of a box, which its record tells; so are
- * running executions, which have records of their own, and running commands, which only the box knows of: it is asked.
+ * Finds idle boxes. Requests, open streams, terminals and port traffic are on record as uses of a box, and running executions have
+ * records of their own. Only the box itself knows of running commands, so it is called.
  */
 export const createIdleness = ({ site, boxes, connections, commands, lagMs }: IdlenessOptions) => {
-  /** A command that runs there; undefined when none does or there is no box to ask. Throws when the box does not say. */
+  /** Returns a command that runs in an instance; undefined when none does or there is no address. Throws when the box does not respond. */
   const findRunning = async (instance: string | null, address: string | null) => {
     if (instance === null || address === null) return undefined;
     const server = connections.to(instance, address);
-    const command = (await server.commands(AbortSignal.timeout(answerMs))).find(({ state }) => state !== 'done');
+    const command = (await server.commands(AbortSignal.timeout(responseMs))).find(({ state }) => state !== 'done');
     return command && { server, command };
   };
 
   /**
-   * Ids of some boxes of this site, of those that do one of `onIdle` then, that are past their idle time and in which nothing runs. One that does
-   * not answer counts as idle only some time later. The others count as used until their commands end.
+   * Returns ids of boxes of this site with one of these `onIdle` actions that are past their idle time and in which nothing runs, up to
+   * `limit`. A box that does not respond counts as idle only some time later. Boxes with running commands are noted as used.
    */
   return async (onIdle: readonly OnIdle[], limit: number): Promise<string[]> => {
     const found = limit > 0 ? await boxes.idle(site, onIdle, lagMs, limit) : [];
-    const looked = await Promise.all(
+    const checked = await Promise.all(
       found.map(async (box) => {
         try {
           const running = await findRunning(box.instance, box.address);
@@ -43,12 +43,12 @@ export const createIdleness = ({ site, boxes, connections, commands, lagMs }: Id
         }
       }),
     );
-    const busy = looked.flatMap(({ id, tenantId, running }) => (running ? [{ id, tenantId, ...running }] : []));
+    const busy = checked.flatMap(({ id, tenantId, running }) => (running ? [{ id, tenantId, ...running }] : []));
     await boxes.touch(busy.map(({ id }) => id));
-    // One of them will do: when it has ended, the box is asked anew.
+    // Following one command is enough: the box is checked again after it.
     for (const { id, tenantId, server, command } of busy)
       commands.attend({ ref: { tenant: tenantId, box: id }, server, id: command.id }, command.lastSeq);
-    return looked.flatMap(({ id, isQuiet }) => (isQuiet ? [id] : []));
+    return checked.flatMap(({ id, isQuiet }) => (isQuiet ? [id] : []));
   };
 };
 

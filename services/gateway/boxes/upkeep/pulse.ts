@@ -1,57 +1,60 @@
 import type { BoxCause } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
 import type { BoxConnections } from '../../box-server/connections.ts';
-import type { Endpoint } from '../../box-server/endpoint.ts';
-import { silenceOf } from '../../box-server/silence.ts';
+import type { Endpoint } from '../../box-server/transport/endpoint.ts';
+import { silenceOf } from '../../box-server/transport/silence.ts';
 import type { Driver, InstanceUsage } from '../../drivers/driver.ts';
-import type { EmbodiedBox } from '../../store/box/boxes.ts';
+import type { BoxWithInstance } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
 import { refOf } from '../box-ref.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Directory } from '../life/directory.ts';
+import type { Endings } from '../life/endings.ts';
 import { sampleOne } from '../usage/sample.ts';
 
 export interface PulseOptions {
   driver: Pick<Driver, 'site' | 'usage' | 'inspect'>;
-  boxes: Pick<Store['boxes'], 'embodied'>;
-  lifecycle: Pick<Lifecycle, 'findEmbodied' | 'lose'>;
+  boxes: Pick<Store['boxes'], 'listWithInstances'>;
+  directory: Pick<Directory, 'locate'>;
+  endings: Pick<Endings, 'lose'>;
   connections: Pick<BoxConnections, 'endpointOf'>;
   background: Background;
-  /** For how long a box server may say nothing. */
+  /** How long a box server may be silent. */
   silenceMs: number;
 }
 
 const page = 16;
 const driverMs = 5000;
 const tries = 3;
-/** So many times as long a box may be silent that is at work, or when most of the others are silent too. */
+/** How many times longer a busy box may be silent, or any box while most of the others are silent too. */
 const patience = 20;
-/** A box that uses so much of a CPU, or half of what it has, is at work; on a host that is busy itself it gets no more. */
+/** A box is busy that uses this share of a CPU, or half of its limit. On a busy host it may not get more. */
 const busyShare = 0.1;
 
 const unresponsive = {
   code: 'unresponsive',
-  detail: 'The server of the box stood still.',
+  detail: 'The box server stopped responding.',
 } as const satisfies BoxCause;
 
 /**
- * Listens to the servers of all boxes that are ready, and loses those that stand still: nothing can be done with them any more. Any
- * number of gateways may do so at once.
+ * Probes the box servers of all ready boxes, and ends boxes whose server hangs as lost, because they are useless. Any number of
+ * gateways may do so at once.
  */
-export const createPulse = ({ driver, boxes, lifecycle, connections, background, silenceMs }: PulseOptions) => {
+export const createPulse = (options: PulseOptions) => {
+  const { driver, boxes, directory, endings, connections, background, silenceMs } = options;
   const silent = new Set<string>();
-  /** How many have answered in the last sweep. */
-  let heard = 0;
+  /** How many boxes responded in the last sweep. */
+  let responding = 0;
 
-  /** The share of a CPU that an instance has used since a sample of it; undefined when the host has measured nothing since. */
+  /** Returns the share of a CPU that an instance has used since a sample; undefined when the host has no newer sample. */
   const shareSince = async (instance: string, begun: InstanceUsage | undefined): Promise<number | undefined> => {
     const now = await sampleOne(driver, instance, driverMs);
     const ms = now && begun ? now.at.getTime() - begun.at.getTime() : 0;
     return now && begun && ms > 0 ? (now.cpuMs - begun.cpuMs) / ms : undefined;
   };
 
-  /** Waits until it answers, or has been silent for too long, and says which. */
-  const answersAgain = async (
-    { box, instance }: EmbodiedBox,
+  /** Waits for a silent box. Resolves with true once it responds, with false when it has been silent for too long. */
+  const recovers = async (
+    { box, instance }: BoxWithInstance,
     endpoint: Endpoint,
     silentMs: number,
   ): Promise<boolean> => {
@@ -62,30 +65,30 @@ export const createPulse = ({ driver, boxes, lifecycle, connections, background,
       silentMs += ms;
       if (background.signal.aborted) return true;
       if (silentMs < silenceMs) continue;
-      // One that cannot be measured may be at work.
+      // Without a sample, the box may be busy.
       const share = (await shareSince(instance, begun)) ?? Number.POSITIVE_INFINITY;
-      const isBusy = share > Math.min(busyShare, box.limits.cpus / 2) || silent.size > Math.max(1, heard);
+      const isBusy = share > Math.min(busyShare, box.limits.cpus / 2) || silent.size > Math.max(1, responding);
       if (!isBusy || silentMs > patience * silenceMs) return false;
     }
   };
 
-  /** Whether it answers; one that does not is looked after. */
-  const listen = async (found: EmbodiedBox): Promise<boolean> => {
+  /** Resolves with whether a box responds, and watches one that does not. */
+  const probe = async (found: BoxWithInstance): Promise<boolean> => {
     const { box, instance, address } = found;
     if (address === null || silent.has(instance)) return false;
     const endpoint = connections.endpointOf(instance, address);
     const ms = await silenceOf(endpoint, silenceMs / tries);
     if (ms === 0) return true;
     silent.add(instance);
-    // Not waited for: the others are listened to meanwhile.
-    background.run('listen to a silent box', async () => {
+    // The sweep goes on with the other boxes meanwhile.
+    background.run('watch a silent box', async () => {
       try {
-        if (await answersAgain(found, endpoint, ms)) return;
-        // It may have been put aside meanwhile, and what has ended altogether is lost for another reason.
-        const { box: now, instance: its } = await lifecycle.findEmbodied(refOf(box));
-        if (now.state !== 'ready' || now.task !== null || its?.id !== instance) return;
+        if (await recovers(found, endpoint, ms)) return;
+        // The box may rest by now, and an instance that has ended is lost for another reason.
+        const now = await directory.locate(refOf(box));
+        if (now.box.state !== 'ready' || now.box.task !== null || now.instance?.id !== instance) return;
         if ((await driver.inspect(instance, AbortSignal.timeout(driverMs)))?.state !== 'running') return;
-        await lifecycle.lose(box.id, instance, unresponsive);
+        await endings.lose(box.id, instance, unresponsive);
       } finally {
         silent.delete(instance);
       }
@@ -94,21 +97,21 @@ export const createPulse = ({ driver, boxes, lifecycle, connections, background,
   };
 
   const sweep = async (): Promise<void> => {
-    let answered = 0;
+    let responded = 0;
     for (let after = ''; !background.signal.aborted; ) {
-      const found = await boxes.embodied(driver.site, { after, limit: page, budgeted: false });
-      const answers = await Promise.all(found.filter(({ box }) => box.task === null).map(listen));
-      answered += answers.filter(Boolean).length;
+      const found = await boxes.listWithInstances(driver.site, { after, limit: page, budgeted: false });
+      const results = await Promise.all(found.filter(({ box }) => box.task === null).map(probe));
+      responded += results.filter(Boolean).length;
       const end = found.at(-1);
       if (found.length < page || !end) break;
       after = end.instance;
     }
-    heard = answered;
+    responding = responded;
   };
 
   return {
-    /** Beside the other sweeps, which wait for nobody. */
-    sweep: background.oneAtATime('listen to the boxes', sweep),
+    /** Probes all boxes, without holding up the other sweeps. */
+    sweep: background.oneAtATime('probe the boxes', sweep),
   };
 };
 

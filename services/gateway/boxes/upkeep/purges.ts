@@ -9,9 +9,9 @@ export interface PurgesOptions {
 interface Purge {
   what: string;
   everyMs: number;
-  /** Forgets up to `limit`, and answers how many. */
+  /** Deletes up to `limit` rows, and resolves with their number. */
   some: (limit: number) => Promise<number>;
-  /** How many at once: a statement is to be short. */
+  /** How many rows one statement deletes, so that it stays short. */
   limit: number;
 }
 
@@ -20,16 +20,16 @@ const hourMs = 3_600_000;
 const keepEndedSeconds = 7 * 86_400;
 const keepUsageDays = 400;
 const keepKeysSeconds = 86_400;
-/** What is left then goes the next time. */
+/** The rest is deleted the next time. */
 const maxStatements = 50;
 
 /**
- * Forgets what nobody needs any more. Each kind by itself, so that one that fails keeps none of the others back, and in short
- * statements, so that none of them takes longer than a statement may.
+ * Deletes rows that have expired: each kind by itself, so that a failure does not hold up the others, and in short statements, so that
+ * none reaches the statement timeout.
  */
 export const createPurges = ({ store, background }: PurgesOptions) => {
   const purges: readonly Purge[] = [
-    // Before the boxes themselves: one that was busy for weeks has more of them than go in one statement.
+    // These come before their boxes: one that was busy for weeks has more executions than one statement deletes.
     {
       what: 'executions',
       everyMs: minuteMs,
@@ -53,13 +53,13 @@ export const createPurges = ({ store, background }: PurgesOptions) => {
     for (const one of purges) {
       if (performance.now() - (doneAt.get(one) ?? Number.NEGATIVE_INFINITY) < one.everyMs) continue;
       doneAt.set(one, performance.now());
-      await background.attempt(`forget old ${one.what}`, () => purge(one));
+      await background.attempt(`purge old ${one.what}`, () => purge(one));
     }
   };
 
   return {
-    /** Begins with those whose time it is, beside the sweeps. */
-    sweep: background.oneAtATime('forget what is old', work),
+    /** Begins the purges that are due, without holding up the other sweeps. */
+    sweep: background.oneAtATime('purge old rows', work),
   };
 };
 

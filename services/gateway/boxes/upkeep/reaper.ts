@@ -3,9 +3,10 @@ import type { Background } from '../../../waiting/background.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Store } from '../../store/store.ts';
+import type { Creation } from '../creation/creation.ts';
 import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Endings } from '../life/endings.ts';
 import type { Instances } from '../supply/instances.ts';
 import type { WarmPool } from '../supply/pool.ts';
 import type { Meter } from '../usage/meter.ts';
@@ -19,13 +20,14 @@ import type { Settlement } from './settlement.ts';
 export interface ReaperOptions {
   driver: Driver;
   store: Store;
-  lifecycle: Lifecycle;
+  creation: Pick<Creation, 'reclaim'>;
+  endings: Pick<Endings, 'end' | 'lose' | 'causeOfExit'>;
   instances: Instances;
   pool: WarmPool;
   settlement: Settlement;
   activity: Activity;
   background: Background;
-  rests: RestSweeper;
+  rest: RestSweeper;
   budget: CpuBudget;
   cpuQuota: CpuQuota;
   meter: Pick<Meter, 'sweep'>;
@@ -33,31 +35,32 @@ export interface ReaperOptions {
   pulse: Pulse;
   idleness: Idleness;
   sweepMs: number;
-  /** How late the use of a box by another gateway may be written. */
+  /** How late another gateway may write the use of a box. */
   lagMs: number;
-  /** A box that is `creating` for longer than this is not made any more. */
+  /** A box that is `creating` for longer than this is presumed abandoned. */
   givenUpMs: number;
   onReap?: (cause: string) => void;
   onOrphan?: (kind: 'instance' | 'row') => void;
+  onSweep?: (ms: number) => void;
 }
 
 const batch = 16;
-/** When more instances than this may have ended at once, all are looked at. */
+/** When more instances than this may have ended at once, all are checked. */
 const maxNoticed = 1000;
 const budgetBatch = 16;
 const reconcileEveryMs = 60_000;
 const graceMs = 30_000;
-/** Nobody waits longer for what an earlier life left: it is ended beside the first requests. */
+/** How long the start waits for the first sweep, which then goes on beside the first requests. */
 const firstSweepMs = 3000;
-/** Nothing runs for as long. */
+/** No run takes this long. */
 const noAgeMs = 30 * 86_400_000;
 
 /**
- * Ends what is past its time and makes the driver's world equal to the database's, both ways: at start, then every minute.
- * Any number of gateways may do so at once. Each item has a deadline of its own, and what fails is tried again next time.
+ * Ends boxes past their time, and reconciles the driver with the database in both directions, at start and then every minute. Any number
+ * of gateways may do so at once. Each item has a deadline of its own, and failures are tried again at the next sweep.
  */
 export const createReaper = (options: ReaperOptions) => {
-  const { driver, store, lifecycle, instances, pool, settlement, activity, background, rests } = options;
+  const { driver, store, creation, endings, instances, pool, settlement, activity, background, rest } = options;
   const { budget, cpuQuota, meter, purges, pulse, idleness, sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
@@ -67,7 +70,7 @@ export const createReaper = (options: ReaperOptions) => {
   let settleOlderThanMs = noAgeMs;
   let budgetedUpTo = '';
   const noticed = new Set<string>();
-  let isLooking = false;
+  let isChecking = false;
   let watch: Disposable | undefined;
 
   const each = <T>(items: readonly T[], what: string, task: (item: T) => Promise<void>) =>
@@ -79,20 +82,24 @@ export const createReaper = (options: ReaperOptions) => {
       ended = rows.length;
       await each(rows, 'reap a box', async (box) => {
         options.onReap?.(box.cause?.code ?? 'unknown');
-        await lifecycle.end(box.id, 'deleting', box.cause ?? { code: 'idle', detail: 'The box was not used.' });
+        await endings.end(box.id, 'deleting', box.cause ?? { code: 'idle', detail: 'The box was not used.' });
       });
     }
   };
 
-  /** Their own servers end what runs when the CPU time is spent; a box that goes on all the same is ended here. */
+  /** Ends boxes that exceed their CPU budget although their box servers should have ended the runs. */
   const endOverspent = async () => {
-    const page = await store.boxes.embodied(driver.site, { after: budgetedUpTo, limit: budgetBatch, budgeted: true });
+    const page = await store.boxes.listWithInstances(driver.site, {
+      after: budgetedUpTo,
+      limit: budgetBatch,
+      budgeted: true,
+    });
     budgetedUpTo = page.length < budgetBatch ? '' : (page.at(-1)?.instance ?? '');
     await each(page, 'end a box past its CPU time', async (found) => {
       if (!(await budget.isOverspent(found))) return;
       options.onReap?.('cpu_limit');
       const detail = 'The box went on after it had used all its CPU time.';
-      await lifecycle.end(found.box.id, 'deleting', { code: 'cpu_limit', detail });
+      await endings.end(found.box.id, 'deleting', { code: 'cpu_limit', detail });
     });
   };
 
@@ -106,11 +113,11 @@ export const createReaper = (options: ReaperOptions) => {
     const rows = await store.boxes.stuckCreating(driver.site, givenUpMs + graceMs, batch);
     await each(rows, 'give up a box', async (box) => {
       options.onOrphan?.('row');
-      await lifecycle.end(box.id, 'failed', { code: 'start_failed', detail: 'The box did not become ready.' });
+      await endings.end(box.id, 'failed', { code: 'start_failed', detail: 'The box did not become ready.' });
     });
   };
 
-  /** Read page by page; their number is bounded by the capacity. */
+  /** Reads all instances of the site, page by page. Their number is bounded by the capacity. */
   const knownInstances = async (): Promise<Map<string, InstanceRow>> => {
     const known = new Map<string, InstanceRow>();
     const pageSize = 500;
@@ -124,8 +131,7 @@ export const createReaper = (options: ReaperOptions) => {
   };
 
   /**
-   * The executions that nobody follows, and those of a certain age. Beside the sweeps: boxes are asked, and one that does not
-   * answer must not keep the reaper from the others.
+   * Settles executions that nobody follows, and those older than this. It calls boxes, so it does not hold up the sweeps.
    */
   const settle = (olderThanMs: number) => {
     settleOlderThanMs = Math.min(settleOlderThanMs, olderThanMs);
@@ -140,101 +146,107 @@ export const createReaper = (options: ReaperOptions) => {
     );
   };
 
-  /** Those of these boxes are lost whose instance has ended. */
+  /** Ends boxes as lost whose instance has ended. */
   const loseEnded = (rows: readonly InstanceRow[]) =>
     each(rows, 'record a lost box', async (row) => {
       if (!row.boxId) return;
-      const cause = await lifecycle.causeOfEnd(row.id);
+      const cause = await endings.causeOfExit(row.id);
       if (!cause) return;
       options.onOrphan?.('row');
-      await lifecycle.lose(row.boxId, row.id, cause);
+      await endings.lose(row.boxId, row.id, cause);
     });
 
-  const lookAtNoticed = async () => {
+  const checkNoticed = async () => {
     while (noticed.size > 0) {
       const ids = [...noticed].slice(0, batch);
       for (const id of ids) noticed.delete(id);
-      await background.attempt('look at instances that may have ended', async () =>
+      await background.attempt('check instances that may have ended', async () =>
         loseEnded(await store.instances.runningAmong(ids)),
       );
     }
-    isLooking = false;
+    isChecking = false;
   };
 
   const notice = (id?: string): void => {
-    if (id === undefined || noticed.size >= maxNoticed) hasten();
+    if (id === undefined || noticed.size >= maxNoticed) reconcileNext();
     else noticed.add(id);
-    if (isLooking || noticed.size === 0) return;
-    isLooking = true;
-    background.run('look at instances that may have ended', lookAtNoticed);
+    if (isChecking || noticed.size === 0) return;
+    isChecking = true;
+    background.run('check instances that may have ended', checkNoticed);
   };
 
-  /** Has the next sweep compare the two worlds: much may have ended. */
-  const hasten = (): void => {
+  /** Makes the next sweep reconcile. */
+  const reconcileNext = (): void => {
     reconciledAt = Number.NEGATIVE_INFINITY;
   };
 
   const reconcile = async () => {
-    // The driver first: a row is written before its instance is made and goes after it, so what is seen here without one
+    // The driver is listed first. A row is written before its instance is created and removed after it, so an instance without a row
     // is an orphan, however young.
-    const made = await driver.list(AbortSignal.timeout(60_000));
+    const created = await driver.list(AbortSignal.timeout(60_000));
     const known = await knownInstances();
-    const orphans = made.filter((instance) => !known.has(instance.id));
+    const orphans = created.filter((instance) => !known.has(instance.id));
     await each(orphans, 'destroy an orphan', async (instance) => {
       options.onOrphan?.('instance');
       await driver.destroy(instance.id, AbortSignal.timeout(30_000));
     });
-    const alive = new Set(made.filter(({ state }) => state !== 'ended').map(({ id }) => id));
-    // They may have become ready between the two lists.
+    const alive = new Set(created.filter(({ state }) => state !== 'ended').map(({ id }) => id));
+    // An instance may have become ready between the two lists, so each is inspected again.
     await loseEnded([...known.values()].filter((row) => row.state === 'running' && !alive.has(row.id)));
     settle(graceMs);
-    rests.reconcile();
+    rest.reconcile();
   };
 
   const sweep = async () => {
-    // A box whose use could not be written would look idle.
+    // A box whose use was not written would seem idle.
     const isWritten = await background.attempt('write activity', activity.flush);
     if (!isWritten) awayAt = performance.now();
-    // Other gateways have the time to write what they could not either, or boxes in use there would look idle.
+    // Other gateways get time to write the uses that they could not write either.
     const isKnown = performance.now() - awayAt > graceMs;
     let isOurs = true;
-    await background.attempt('look whose site it is', async () => {
-      isOurs = await store.gateways.bears(driver);
+    await background.attempt('check who owns the site', async () => {
+      isOurs = await store.gateways.holdsSite(driver);
     });
-    // Another place has taken it over while this gateway stood still: its boxes are not here, and not lost.
+    // Another place has taken the site over while this gateway was suspended: its boxes are elsewhere, not lost.
     if (!isOurs) return;
     if (isKnown) await background.attempt('reap boxes', reapOverdue);
-    if (isKnown) rests.sweep();
+    if (isKnown) rest.sweep();
     await background.attempt('end boxes past their CPU time', endOverspent);
     await background.attempt('count the use of boxes', meter.sweep);
     cpuQuota.sweep();
     pulse.sweep();
     await background.attempt('destroy instances', finishDestroying);
-    await background.attempt('take back boxes', lifecycle.takeBack);
+    await background.attempt('reclaim boxes', creation.reclaim);
     await background.attempt('give up boxes', failStuck);
     await pool.tend();
     settle(noAgeMs);
     purges.sweep();
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
-    // What could not be told now is asked for at the next sweep.
+    // After a failure, the next sweep tries again.
     if (!(await background.attempt('reconcile', reconcile))) reconciledAt = Number.NEGATIVE_INFINITY;
+  };
+
+  const timedSweep = async () => {
+    const startedAt = performance.now();
+    await sweep();
+    options.onSweep?.(performance.now() - startedAt);
   };
 
   const schedule = () => {
     if (isStopped) return;
-    timer = setTimeout(() => background.run('sweep', () => sweep().finally(schedule)), sweepMs);
+    timer = setTimeout(() => background.run('sweep', () => timedSweep().finally(schedule)), sweepMs);
   };
 
   return {
     sweep,
-    hasten,
-    /** Sweeps once, then again and again; answers when that is done, or in a few seconds when much was left to do. */
+    reconcileNext,
+    /** Begins to sweep. Resolves after the first sweep, or after a few seconds when it takes longer. */
     async start(): Promise<void> {
       watch = driver.watch?.(notice);
-      const first = background.attempt('sweep', sweep);
+      const first = background.attempt('sweep', timedSweep);
       await Promise.race([first, sleep(firstSweepMs, undefined, { ref: false })]);
-      // An execution cut off by a crash is not young any more when its gateway is back: no grace at start.
+      // At start there is no grace: an execution that a crash cut off is old by now.
       settle(0);
       background.run('sweep', () => first.then(schedule));
     },

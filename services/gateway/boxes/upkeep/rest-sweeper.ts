@@ -3,9 +3,9 @@ import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
-import { trustMs } from '../life/access.ts';
+import { cacheMs } from '../life/directory.ts';
 import type { Checkpoints } from '../rest/checkpoints.ts';
-import type { Hibernation, Manner } from '../rest/hibernation.ts';
+import type { Hibernation, RestConditions } from '../rest/hibernation.ts';
 import type { Idleness } from './idleness.ts';
 
 export interface RestSweeperOptions {
@@ -15,20 +15,20 @@ export interface RestSweeperOptions {
   checkpoints: Checkpoints;
   background: Background;
   idleness: Idleness;
-  /** How late the use of a box by another gateway may be written. */
+  /** How late another gateway may write the use of a box. */
   lagMs: number;
-  /** A box that hibernates has its files kept when it was not used for this long. */
+  /** How long a box that hibernates when idle has to be unused before its files are saved. */
   checkpointMs: number;
 }
 
-/** Boxes that one gateway sends to rest at once, and of which it keeps files, by itself. */
+/** How many boxes one gateway puts to rest at once by itself, and how many it saves the files of. */
 const restsAtOnce = 16;
 const filesAtOnce = 2;
 
-/** Whoever uses a box that is past its idle time says so at once; only those who took it for ready just before do not. */
-const unasked: Manner = { settleMs: trustMs, unused: true };
+/** A use of a box past its idle time is written at once, unless the box was cached as ready just before. */
+const whenUnused: RestConditions = { settleMs: cacheMs, requireUnused: true };
 
-/** Rest that nobody asks for: idle boxes, files kept for the case of a loss, and what is left of both. */
+/** Puts idle boxes to rest, saves files in case of a loss, and cleans up after both. */
 export const createRestSweeper = (options: RestSweeperOptions) => {
   const { site, store, hibernation, checkpoints, background, idleness, lagMs, checkpointMs } = options;
   const taskId = () => newId('task');
@@ -49,33 +49,33 @@ export const createRestSweeper = (options: RestSweeperOptions) => {
     const quiet = await idleness(['pause', 'hibernate'], restsAtOnce - busy.rests);
     for (const box of await store.tasks.claimIdle(quiet, lagMs, taskId)) {
       const id = box.taskId ?? '';
-      if (box.task === 'pause') run('pause', 'rests', box, () => hibernation.pause(box, id, unasked));
-      else run('hibernate', 'rests', box, () => hibernation.hibernate(box, id, unasked));
+      if (box.task === 'pause') run('pause', 'rests', box, () => hibernation.pause(box, id, whenUnused));
+      else run('hibernate', 'rests', box, () => hibernation.hibernate(box, id, whenUnused));
     }
   };
 
-  const keepFiles = async () => {
+  const saveFiles = async () => {
     for (const box of await store.tasks.claimCheckpoints(site, checkpointMs + lagMs, taskId, filesAtOnce - busy.files))
-      run('keep the files of', 'files', box, () => hibernation.checkpoint(box, box.taskId ?? '', unasked));
+      run('save the files of', 'files', box, () => hibernation.checkpoint(box, box.taskId ?? '', whenUnused));
   };
 
-  /** What gateways that are gone have left. */
-  const takeUp = async () => {
+  /** Recovers the tasks of gateways that are gone. */
+  const takeOver = async () => {
     const taken = await store.tasks.takeOver(site, taskId, restsAtOnce);
     await Promise.all(taken.map((box) => background.attempt(`recover ${box.id}`, () => hibernation.recover(box))));
   };
 
   const work = async () => {
-    await background.attempt('take up tasks of other gateways', takeUp);
-    await background.attempt('let idle boxes rest', restIdle);
-    await background.attempt('keep files of boxes', keepFiles);
+    await background.attempt('take over tasks of other gateways', takeOver);
+    await background.attempt('put idle boxes to rest', restIdle);
+    await background.attempt('save files of boxes', saveFiles);
     await background.attempt('delete blobs', checkpoints.sweep);
   };
 
   return {
-    /** Begins what is due, beside the other sweeps: a slow blob store or a stuck box must not keep them waiting. */
-    sweep: background.oneAtATime('let boxes rest', work),
-    /** Compares the blob store with the records, beside the other sweeps. */
+    /** Begins what is due. A slow blob store or a stuck box does not hold up the other sweeps. */
+    sweep: background.oneAtATime('put boxes to rest', work),
+    /** Compares the blob store with the records, without holding up the other sweeps. */
     reconcile(): void {
       background.run('compare the blob store', checkpoints.sweepUnknown);
     },
@@ -84,7 +84,7 @@ export const createRestSweeper = (options: RestSweeperOptions) => {
 
 export type RestSweeper = ReturnType<typeof createRestSweeper>;
 
-/** A box that is used stays awake: nothing is wrong. */
+/** Ignores the errors of a box that was used or ended meanwhile, which are no failures. */
 const ignoreUse = (error: unknown): void => {
   if (!(hasCode(error, 'conflict') || hasCode(error, 'gone'))) throw error;
 };

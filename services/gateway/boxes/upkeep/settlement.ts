@@ -3,9 +3,10 @@ import type { Background } from '../../../waiting/background.ts';
 import type { UnsettledExecution } from '../../store/box/executions.ts';
 import type { Store } from '../../store/store.ts';
 import { boxOf } from '../box-ref.ts';
-import type { Lifecycle } from '../life/lifecycle.ts';
+import type { Directory } from '../life/directory.ts';
+import type { Endings } from '../life/endings.ts';
 import type { Recorder } from '../life/recorder.ts';
-import { type Following, lostEvent, whyRunGone } from '../runs/following.ts';
+import { causeOfRunLoss, type Following, lostEvent } from '../runs/following.ts';
 import { noEnd } from '../runs/run-clock.ts';
 
 export interface SettlementOptions {
@@ -13,7 +14,8 @@ export interface SettlementOptions {
   gateway: string;
   site: string;
   store: Pick<Store, 'executions'>;
-  lifecycle: Pick<Lifecycle, 'find' | 'past' | 'whyGone'>;
+  directory: Pick<Directory, 'find' | 'hasJournals' | 'look'>;
+  endings: Pick<Endings, 'causeOfLoss'>;
   following: Following;
   background: Background;
   recorder: Recorder;
@@ -23,13 +25,13 @@ const pageSize = 200;
 const boxesAtOnce = 8;
 
 /**
- * Finds the ends of executions that nobody follows any more. Those whose gateway has died are followed on by this one. That one is
- * `lost` is said only of those and of this gateway's own: what another living gateway does not tell of, it may be sending just now.
+ * Finds the ends of executions that nobody follows any more, and follows those whose gateway has died. Records only those and this
+ * gateway's own as `lost`: another living gateway may just be sending the code of an execution that its box does not know.
  */
 export const createSettlement = (options: SettlementOptions) => {
-  const { gateway, site, store, lifecycle, following, background, recorder } = options;
+  const { gateway, site, store, directory, endings, following, background, recorder } = options;
 
-  /** One after the other; a box that did not answer once is left for the next time. */
+  /** Settles one execution after the other. The first failure leaves the rest of this box for the next sweep. */
   const settleBox = async (found: UnsettledExecution[]): Promise<void> => {
     for (const one of found) if (!(await background.attempt('settle an execution', () => settleOne(one)))) return;
   };
@@ -37,14 +39,15 @@ export const createSettlement = (options: SettlementOptions) => {
   const settleOne = async ({ row, isAbandoned }: UnsettledExecution): Promise<void> => {
     const isHeld = following.isHeld(row.id);
     const isOurs = isAbandoned || row.gatewayId === gateway;
-    // Frozen, it neither ends nor can be asked.
-    if ((await lifecycle.find(boxOf(row))).state === 'paused') return;
-    const server = await lifecycle.past(boxOf(row), { isUse: false });
+    const ref = boxOf(row);
+    // A frozen box neither ends its runs nor responds.
+    if ((await directory.find(ref)).state === 'paused') return;
+    const server = (await directory.hasJournals(ref)) ? (await directory.look(ref)).server : undefined;
     let cause: Cause | undefined;
     try {
       const found = await server?.readExecution(row.id);
       const where = found?.context && found.language ? { context: found.context, language: found.language } : undefined;
-      // Also of one that is followed here: its events, and the end with them, wait for a reader who may not take them.
+      // This applies also to an execution that is followed here: a slow reader may hold up its events and its end.
       if (found?.done) return recorder.record(row, found.done, where);
       if (found && (isHeld || !isOurs)) return;
       if (found && (await following.isOverdue(row)))
@@ -57,19 +60,19 @@ export const createSettlement = (options: SettlementOptions) => {
       if (!(error instanceof CodeBoxError)) throw error;
       if (error.code === 'not_found') {
         if (!isOurs) return;
-        cause = { code: 'journal_lost', detail: 'The box no longer knows this run.' };
+        cause = { code: 'journal_lost', detail: 'The box has no record of this run.' };
       }
     }
     if (isHeld) return;
-    cause ??= await whyRunGone(lifecycle, row);
+    cause ??= await causeOfRunLoss(endings, row);
     if (!cause && isOurs && (await following.isOverdue(row))) cause = noEnd;
-    if (!cause) throw new CodeBoxError('unavailable', 'The box does not answer.');
+    if (!cause) throw new CodeBoxError('unavailable', 'The box does not respond.');
     recorder.record(row, server ? await following.forgotten(row, server, 1, cause) : lostEvent(1, cause));
   };
 
-  /** Page by page: those that nobody follows, and all that have counted as running for longer than `olderThanMs`. */
+  /** Settles page by page the executions that nobody follows, and all that have been running for longer than `olderThanMs`. */
   return async (olderThanMs: number): Promise<void> => {
-    // What is known here comes before what a box, or its absence, tells.
+    // Ends that this gateway knows come before what a box, or its absence, shows.
     await recorder.flush();
     for (let after = ''; ; ) {
       const page = await store.executions.unsettled(site, after, olderThanMs, pageSize);

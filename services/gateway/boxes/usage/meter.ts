@@ -9,18 +9,18 @@ export interface MeterOptions {
 
 const batch = 32;
 const sampleMs = 2000;
-/** What a sweep may take, beside what it has begun. */
+/** After this time a sweep begins no further page. */
 const sweepMs = 1000;
 
 /**
- * Counts what boxes use, as their hosts see it: now and then while they are there, and once more before their instances go. Any number
- * of gateways may do so at once.
+ * Meters the use of boxes as their hosts count it: at every sweep, and once more before an instance is destroyed. Any number of gateways
+ * may do so at once.
  */
 export const createMeter = ({ driver, usage }: MeterOptions) => {
   let doneUpTo = '';
 
   const note = async (instance: string, used: InstanceUsage | undefined): Promise<void> => {
-    // Of an instance that cannot be measured the time is counted all the same.
+    // Without a sample, the running time of the instance is still counted.
     const { cpuMs = 0, memoryBytes = 0, peakMemoryBytes = memoryBytes } = used ?? {};
     await usage.meter(instance, { cpuMs: Math.round(cpuMs), peakMemoryBytes });
   };
@@ -30,13 +30,13 @@ export const createMeter = ({ driver, usage }: MeterOptions) => {
   };
 
   return {
-    /** An instance was handed out: the CPU time that it had used by then is not its box's. Without this it is counted from its start. */
+    /** Notes the CPU time that an instance had used when its box got it, so that it does not count for the box. */
     begin: (instance: string, cpuMs: number): Promise<void> => usage.begin(instance, cpuMs),
 
-    /** One instance: to be called before it is destroyed, because afterwards nobody knows. */
+    /** Meters one instance. Call it before the instance is destroyed, which ends the host's count. */
     count,
 
-    /** All of them, or as many as there is time for, the rest the next time; throws when one could not be counted, after the others. */
+    /** Meters as many instances as there is time for, and the rest at the next sweep. Throws the first failure after the others. */
     async sweep(): Promise<void> {
       const until = performance.now() + sweepMs;
       let failed: PromiseRejectedResult | undefined;

@@ -4,39 +4,39 @@ import { overQuota } from '../../store/usage/over-quota.ts';
 import type { QuotaStore } from '../../store/usage/quotas.ts';
 
 const todayMs = 1000;
-/** Longer than a key is known, with which they come. */
+/** Longer than a key is cached, because each look-up of a key brings the quotas along. */
 const quotasMs = 2000;
 const maxTenants = 10_000;
 
-/** The last answers of a question by tenant, each good for a while. */
-const remember = <T>(forMs: number, ask: (tenant: string) => Promise<T>) => {
-  const known = new Map<string, { answer: T; until: number }>();
-  const note = (tenant: string, answer: T) => {
-    if (known.size >= maxTenants) known.clear();
-    known.set(tenant, { answer, until: performance.now() + forMs });
+/** Caches a value per tenant for a while. */
+const createCache = <T>(forMs: number, read: (tenant: string) => Promise<T>) => {
+  const cached = new Map<string, { value: T; until: number }>();
+  const note = (tenant: string, value: T) => {
+    if (cached.size >= maxTenants) cached.clear();
+    cached.set(tenant, { value, until: performance.now() + forMs });
   };
   return {
     note,
     async of(tenant: string): Promise<T> {
-      const last = known.get(tenant);
-      if (last && last.until > performance.now()) return last.answer;
-      const answer = await ask(tenant);
-      note(tenant, answer);
-      return answer;
+      const last = cached.get(tenant);
+      if (last && last.until > performance.now()) return last.value;
+      const value = await read(tenant);
+      note(tenant, value);
+      return value;
     },
   };
 };
 
 /**
- * What of a tenant's quotas is kept before the database is written. Boxes, their disks and concurrent executions are counted by the
- * database itself where their rows are inserted.
+ * Enforces the quotas that the gateway checks itself. The database enforces those on boxes, their disks and concurrent executions when
+ * their rows are inserted.
  */
 export const createQuotas = (store: Pick<QuotaStore, 'find' | 'cpuToday'>) => {
-  const quotas = remember<Quotas | null>(quotasMs, store.find);
-  const cpuToday = remember(todayMs, store.cpuToday);
+  const quotas = createCache<Quotas | null>(quotasMs, store.find);
+  const cpuToday = createCache(todayMs, store.cpuToday);
 
   return {
-    /** The same look for a key, which brings its tenant's quotas along. */
+    /** Wraps the look-up of a key to cache the quotas that come with it. */
     noting:
       (findKey: (id: string) => Promise<ValidKey | undefined>) =>
       async (id: string): Promise<ValidKey | undefined> => {
@@ -45,13 +45,13 @@ export const createQuotas = (store: Pick<QuotaStore, 'find' | 'cpuToday'>) => {
         return key;
       },
 
-    /** Whether the database may refuse an execution, so that it has to be asked before any code is sent. */
+    /** Resolves with whether the database may refuse an execution, so that its record has to be written before any code is sent. */
     limitsExecutions: async (tenant: string): Promise<boolean> =>
       ((await quotas.of(tenant))?.concurrentExecutions ?? null) !== null,
 
     /**
-     * CPU time that a tenant may still use today, in ms; undefined for no limit. Throws `quota_exceeded` when nothing is left. What
-     * boxes use is known some seconds later.
+     * Resolves with the CPU time that a tenant may still use today, in ms; undefined for no limit. Throws `quota_exceeded` when nothing is
+     * left. The use of boxes is metered with a delay of some seconds.
      */
     async cpuLeftMs(tenant: string): Promise<number | undefined> {
       const limit = (await quotas.of(tenant))?.cpuSecondsPerDay ?? null;
@@ -65,7 +65,7 @@ export const createQuotas = (store: Pick<QuotaStore, 'find' | 'cpuToday'>) => {
   };
 };
 
-/** Whether the database, or this module, has refused something because of a quota. */
+/** Returns whether an error is the refusal of the database, or of this module, because of a quota. */
 export const isOverQuota = (error: unknown): boolean =>
   error instanceof CodeBoxError
     ? error.code === 'quota_exceeded'

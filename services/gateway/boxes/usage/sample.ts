@@ -1,20 +1,20 @@
 import { orAborted } from '../../../waiting/or-aborted.ts';
 import type { Driver, InstanceUsage } from '../../drivers/driver.ts';
 
-const answerMs = 250;
+const graceMs = 250;
 
-/** What a driver knows of the use of instances within so many milliseconds; nothing when it does not answer. Never throws. */
+/** Samples the use of instances; resolves with nothing when the driver does not respond in time. Never throws. */
 export const sampleUsage = async (
   driver: Pick<Driver, 'usage'>,
   ids: readonly string[],
   withinMs: number,
 ): Promise<Map<string, InstanceUsage>> => {
-  // The driver has the time to return what it knows of the others when one instance does not answer.
-  const answer = driver.usage(ids, AbortSignal.timeout(withinMs));
-  return await orAborted(answer, AbortSignal.timeout(withinMs + answerMs)).catch(() => new Map());
+  // The grace lets the driver return the other samples when one instance does not respond.
+  const samples = driver.usage(ids, AbortSignal.timeout(withinMs));
+  return await orAborted(samples, AbortSignal.timeout(withinMs + graceMs)).catch(() => new Map());
 };
 
-/** The use of one instance; undefined when it is not known. */
+/** Samples the use of one instance; undefined when it is unknown. */
 export const sampleOne = async (
   driver: Pick<Driver, 'usage'>,
   id: string,

@@ -4,12 +4,12 @@ import { sampleUsage } from './sample.ts';
 
 export interface UsageOptions {
   driver: Pick<Driver, 'site' | 'usage'>;
-  boxes: Pick<BoxStore, 'embodied'>;
+  boxes: Pick<BoxStore, 'listWithInstances'>;
 }
 
-/** What the boxes of one template use together. */
+/** The sum over the boxes of one template. */
 export interface TemplateUsage {
-  /** Boxes that could be asked in time; the sums are theirs. */
+  /** How many boxes were sampled in time; the sums cover only these. */
   sampled: number;
   cpuMs: number;
   memoryBytes: number;
@@ -22,8 +22,8 @@ const freshMs = 5000;
 const pageSize = 200;
 
 /**
- * Sums over the boxes that exist, by template: never by box, whose number has no bound. A sample is over after 3 s, whatever the
- * driver does, and is good for 5 s, however often it is asked for.
+ * Sums the use of all boxes by template, not by box, because metrics need a bounded number of series. A sample takes at most 3 s,
+ * whatever the driver does, and is cached for 5 s.
  */
 export const createUsage = ({ driver, boxes }: UsageOptions) => {
   let last: { at: number; sample: Promise<Map<string, TemplateUsage>> } | undefined;
@@ -32,11 +32,11 @@ export const createUsage = ({ driver, boxes }: UsageOptions) => {
     const signal = AbortSignal.timeout(deadlineMs);
     const usage = new Map<string, TemplateUsage>();
     for (let after = ''; !signal.aborted; ) {
-      const page = await boxes.embodied(driver.site, { after, limit: pageSize, budgeted: false });
+      const page = await boxes.listWithInstances(driver.site, { after, limit: pageSize, budgeted: false });
       const ids = page.map(({ instance }) => instance);
       const samples = await sampleUsage(driver, ids, deadlineMs);
       for (const { box, instance } of page) {
-        // One that ends meanwhile, or cannot be measured, is not in the sum.
+        // A box that ends meanwhile, or has no sample, is left out.
         const used = samples.get(instance);
         if (used) usage.set(box.template, add(usage.get(box.template), used));
       }

@@ -1,14 +1,14 @@
 import { mkdir, rm } from 'node:fs/promises';
 import { attachLoop, canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
 import { listNames } from '../host/folder-list.ts';
-import type { Daemon } from './daemon.ts';
+import type { Daemon } from './daemon/daemon.ts';
 
 const createDeadlineMs = 60_000;
 
 /**
- * The volumes of boxes at `/mnt`. Where this process may use loop devices, each is an ext4 image that the daemon mounts itself
- * (a `local` volume of type ext4), so that nothing has to be mounted here and this process may itself live in a container.
- * Elsewhere a box gets a tmpfs of that size, which counts as its memory.
+ * The volumes of boxes at `/mnt`. If this process may use loop devices, each is an ext4 image that the daemon mounts itself (a `local`
+ * volume of type ext4), so nothing has to be mounted here and this process may itself run in a container. Otherwise a box gets a tmpfs of
+ * that size, which counts as its memory.
  */
 export const createDisks = async (daemon: Daemon, { folder, prefix }: { folder: string; prefix: string }) => {
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -18,7 +18,7 @@ export const createDisks = async (daemon: Daemon, { folder, prefix }: { folder: 
 
   return {
     kind,
-    /** Makes the image and the volume, and gives the volume's name. */
+    /** Creates the image and the volume; returns the name of the volume. */
     async make(
       id: string,
       { sizeMb, uid, labels }: { sizeMb: number; uid: number; labels: Record<string, string> },
@@ -26,7 +26,7 @@ export const createDisks = async (daemon: Daemon, { folder, prefix }: { folder: 
     ): Promise<string> {
       await makeDiskImage(imagePath(id), { sizeMb, uid, signal });
       const device = await attachLoop(imagePath(id), signal);
-      // Not ended by the caller: a daemon whose client hangs up goes on, and makes it after it was looked for in vain.
+      // Independent of the caller's signal: a daemon whose client disconnects continues, and would create the volume after the clean-up.
       await daemon.call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
         docker.createVolume({
           Name: volumeName(id),
@@ -38,11 +38,11 @@ export const createDisks = async (daemon: Daemon, { folder, prefix }: { folder: 
       );
       return volumeName(id);
     },
-    /** After the start: from here on the mount alone holds the loop device. */
-    async letGo(id: string, signal: AbortSignal): Promise<void> {
+    /** Detaches the loop device after the start: from then on only the mount holds it. */
+    async release(id: string, signal: AbortSignal): Promise<void> {
       await detachLoops(imagePath(id), signal);
     },
-    /** Idempotent; the container must be gone. */
+    /** Removes volume and image. Idempotent; the container must have been removed. */
     async remove(id: string, signal: AbortSignal): Promise<void> {
       await daemon.callIfThere(signal, (docker, abortSignal) =>
         docker.getVolume(volumeName(id)).remove({ force: true, abortSignal }),

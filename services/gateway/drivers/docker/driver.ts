@@ -2,23 +2,21 @@ import { readFile } from 'node:fs/promises';
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError, hasCode } from '#contract';
 import { createGate } from '../../../waiting/gate.ts';
+import { checkBinding } from '../binding.ts';
+import type { CircuitOptions } from '../circuit.ts';
+import { createCreations } from '../creations.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec, InstanceUsage } from '../driver.ts';
-import { checkBinding } from '../host/binding.ts';
 import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
 import { canWriteCgroup } from '../host/cgroup-limits.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
 import { readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
+import { InstanceFailed } from '../instance-failed.ts';
 import { checkInstanceId } from '../instance-id.ts';
-import { createMakings } from '../makings.ts';
 import type { PackageSources } from '../package-sources.ts';
-import { bindCgroup, bindLimits, bindNetwork } from './binding.ts';
-import type { CircuitOptions } from './circuit.ts';
-import { containerOptions } from './container.ts';
-import { type ContainerCgroups, createContainerCgroups } from './container-cgroup.ts';
-import { createDaemon, type Daemon } from './daemon.ts';
-import { createDisks, type Disks } from './disk.ts';
-import { type Events, followEvents } from './events.ts';
+import { bindCgroup, bindLimits, bindNetwork } from './containers/binding.ts';
+import { type ContainerCgroups, createContainerCgroups } from './containers/cgroup.ts';
+import { containerOptions } from './containers/container.ts';
 import {
   containerName,
   deploymentFilter,
@@ -26,13 +24,16 @@ import {
   inspectedInstance,
   isMadeFrom,
   listedInstance,
-} from './instance.ts';
-import { mountsReachDaemon } from './mounts.ts';
-import { createInternetNetwork, type InternetNetwork } from './network.ts';
+} from './containers/instance.ts';
+import { mountsReachDaemon } from './containers/mounts.ts';
+import { containerRevision, findImageId } from './containers/revision.ts';
+import { type SystemFiles, writeSystemFiles } from './containers/system-files.ts';
+import { containerUsage } from './containers/usage.ts';
+import { createDaemon, type Daemon, httpStatus } from './daemon/daemon.ts';
+import { type Events, followEvents } from './daemon/events.ts';
+import { createDisks, type Disks } from './disk.ts';
+import { createInternetNetwork, type InternetNetwork } from './network/network.ts';
 import { readPosture } from './posture.ts';
-import { containerRevision, findImageId } from './revision.ts';
-import { type SystemFiles, writeSystemFiles } from './system-files.ts';
-import { containerUsage } from './usage.ts';
 
 const seccompFile = new URL('../../../../images/box/seccomp.json', import.meta.url);
 
@@ -41,28 +42,28 @@ const removeAttempts = 4;
 const freezeTries = 3;
 
 export interface DockerDriverOptions {
-  /** The data folder, absolute: images of disks and sockets of boxes are below it. */
+  /** The absolute path of the data folder, which contains the disk images and the sockets of boxes. */
   dataDir: string;
-  /** Tells this deployment's instances from another's on the same daemon: `[a-z0-9-]{1,32}`, the same after a restart. */
+  /** Distinguishes this deployment's instances from others on the same daemon: `[a-z0-9-]{1,32}`, the same after a restart. */
   deployment: string;
-  /** The name of the place where its boxes live. */
+  /** The name of the site where its boxes run. */
   site?: string;
-  /** A runtime that the daemon knows: `runc`, `runsc`, … */
+  /** A runtime that is configured in the daemon: `runc`, `runsc`, … */
   runtime?: string;
-  /** `unix:///path` or `tcp://host:port`; without it what DOCKER_HOST says, or the usual socket. */
+  /** `unix:///path` or `tcp://host:port`; the default is DOCKER_HOST, or the standard socket. */
   host?: string;
-  /** Name servers of boxes with a network; private ones are out of a box's reach. */
+  /** The name servers of boxes with a network; boxes cannot reach private ones. */
   dns?: readonly string[];
   packages?: PackageSources;
-  /** PEM texts that boxes trust beside the public certificates. Those that the image was built with need not be told again. */
+  /** PEM texts that boxes trust in addition to the public certificates and those that the image was built with. */
   certificates?: readonly string[];
-  /** Told when the daemon stops answering, and when it answers again. */
-  onDaemon?: CircuitOptions['onChange'];
+  /** Called when the daemon stops responding, and when it responds again. */
+  onBackend?: CircuitOptions['onChange'];
 }
 
 /**
- * Boxes as Docker containers. Asks the daemon what it can do and applies what boxes share (the network, its rules).
- * Throws `unavailable` when the daemon does not answer, does not know the runtime, or cannot apply what a box needs.
+ * Runs boxes as Docker containers. Reads the abilities of the daemon and sets up what boxes share (the network and its rules). Throws
+ * `unavailable` when the daemon does not respond, lacks the runtime, or cannot enforce what a box needs.
  */
 export const createDockerDriver = async (options: DockerDriverOptions): Promise<Driver> => {
   const {
@@ -74,7 +75,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     packages = {},
   } = options;
   const signal = AbortSignal.timeout(60_000);
-  const daemon = createDaemon(options.host, options.onDaemon);
+  const daemon = createDaemon(options.host, options.onBackend);
   const parent = await socketParent(dataDir);
   const socketKind = await socketFolderKind(parent, mountsReachDaemon);
   const sockets = await createSocketFolders(parent, socketKind);
@@ -92,7 +93,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     internet,
     addressOf: (id) => sockets.describe(id).address,
     gvisor: posture.isGvisor,
-    // gVisor has a network stack of its own, which takes over what is there when it starts.
+    // gVisor has its own network stack, which adopts only the interfaces that exist when it starts.
     canTakeNetwork: obstacle === undefined && !posture.isGvisor,
     deployment,
     runtime,
@@ -121,7 +122,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     weaknesses: [
       ...posture.weaknesses,
       ...(disks.kind === 'tmpfs'
-        ? ['Disks of boxes are held in memory and count as it: this process cannot use loop devices.']
+        ? ['Disks of boxes are held in memory and count against its limit: this process cannot use loop devices.']
         : []),
       ...(socketKind === 'plain'
         ? ['A box can fill the file system that holds its socket: this process cannot mount there.']
@@ -151,7 +152,7 @@ interface Parts {
   userOf: (id: string) => number;
   privateCgroups: boolean;
   plainCgroups: boolean;
-  /** Of the machine that the daemon runs on. */
+  /** The memory of the machine that the daemon runs on. */
   memoryBytes: number;
   cgroups: ContainerCgroups;
 }
@@ -161,7 +162,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   const gate = createGate(8);
   const usageGate = createGate(8);
   let events: Events | undefined;
-  const makings = createMakings();
+  const creations = createCreations();
   const container = (id: string) => daemon.docker.getContainer(containerName(deployment, id));
   const find = (id: string, signal: AbortSignal) =>
     daemon.callIfThere(signal, (_docker, abortSignal) => container(id).inspect({ abortSignal }));
@@ -172,17 +173,17 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   };
   const needRunning = async (id: string, signal: AbortSignal): Promise<ContainerInspectInfo> => {
     const found = await need(id, signal);
-    if (!found.State.Running) throw new CodeBoxError('not_found', 'The instance does not run any more.');
+    if (!found.State.Running) throw new CodeBoxError('not_found', 'The instance has ended.');
     await parts.cgroups.note(id, found);
     return found;
   };
 
-  /** Undefined for one that cannot be measured: it has ended, or only the daemon could tell and does not. */
+  /** Returns undefined for an instance that cannot be measured: it has ended, or the daemon does not respond. */
   const measure = async (id: string, signal: AbortSignal): Promise<InstanceUsage | undefined> => {
     const known = await parts.cgroups.find(id);
     if (known) return known.usage;
-    const ask = async () => containerUsage(daemon, await needRunning(id, signal), signal);
-    return await usageGate(signal, ask).catch(() => undefined);
+    const read = async () => containerUsage(daemon, await needRunning(id, signal), signal);
+    return await usageGate(signal, read).catch(() => undefined);
   };
 
   return {
@@ -196,16 +197,16 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     },
     capacity: async () => shareOfMachine(parts.memoryBytes),
     async revision(image, signal) {
-      const ask = () => findImageId(daemon, image, signal);
-      const imageId = await (events?.imageId(image, ask) ?? ask());
+      const find = () => findImageId(daemon, image, signal);
+      const imageId = await (events?.imageId(image, find) ?? find());
       return containerRevision(image, imageId, { ...parts, takesNetwork: parts.canTakeNetwork });
     },
     async create(spec, signal) {
       checkInstanceId(spec.id);
       if (!capabilities.networks.includes(spec.network)) {
-        throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
+        throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} are not available here.`);
       }
-      return await makings.make(spec, signal, (wanted) =>
+      return await creations.create(spec, signal, (wanted) =>
         gate(wanted, () => create(parts, spec, wanted)).catch(async (error: unknown) => {
           if (!hasCode(error, 'conflict')) throw error;
           const found = await find(spec.id, wanted);
@@ -216,14 +217,14 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     },
     async destroy(id, signal) {
       checkInstanceId(id);
-      await makings.breakOff(id, signal);
+      await creations.cancel(id, signal);
       await gate(signal, () => destroy(parts, id, signal));
     },
     list: (signal) => list(parts, signal),
     async inspect(id, signal) {
       const found = await find(id, signal);
       if (found !== undefined) return inspectedInstance(found, parts.addressOf);
-      return (await leftovers(parts)).includes(id) ? halfMade(id) : undefined;
+      return (await leftovers(parts)).includes(id) ? incomplete(id) : undefined;
     },
     async bind(id, change, signal) {
       checkBinding(capabilities, change);
@@ -237,7 +238,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     async freeze(id, signal) {
       for (let left = freezeTries; !(await need(id, signal)).State.Paused; left--) {
         const pause = () => daemon.call(signal, (_docker, abortSignal) => container(id).pause({ abortSignal }));
-        // On a busy host runc gives up on processes that get no time to stop in.
+        // On a busy host runc fails when processes get no CPU time in which to stop, so it is tried again.
         await pause().catch((error: unknown) => (left > 1 && !signal.aborted ? undefined : Promise.reject(error)));
       }
     },
@@ -261,7 +262,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
   await requireFreeSpace(parts.dataDir);
   const uid = parts.userOf(spec.id);
   const labels = dockerLabels(deployment, spec);
-  // Outside the cleaning up: the folder may be that of an instance that exists.
+  // Before the `try`, whose clean-up must not remove the folder of an existing instance.
   const folder = await sockets.make(spec.id, uid, signal);
   try {
     if (spec.network === 'internet') await internet.ensure(signal);
@@ -272,21 +273,30 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     const networkName = spec.network === 'internet' ? internet.name : 'none';
     const takesNetwork = parts.canTakeNetwork && spec.takesNetwork === true;
     const wanted = { ...spec, ...parts, takesNetwork, uid, sockets: folder, volume, networkName, dockerLabels: labels };
-    // Not ended by the caller: a daemon whose client hangs up goes on, and makes what was already looked for and not found.
-    const made = await daemon.call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
-      docker.createContainer({ ...containerOptions(wanted, containerName(deployment, spec.id)), abortSignal }),
-    );
+    // Independent of the caller's signal: a daemon whose client disconnects continues, and would create the container after the clean-up.
+    const made = await daemon
+      .call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
+        docker.createContainer({ ...containerOptions(wanted, containerName(deployment, spec.id)), abortSignal }),
+      )
+      .catch(throwLackOfImage);
     signal.throwIfAborted();
     await daemon.call(signal, (_docker, abortSignal) => made.start({ abortSignal }), 60_000);
-    if (volume !== undefined) await disks.letGo(spec.id, signal);
+    if (volume !== undefined) await disks.release(spec.id, signal);
     const found = await daemon.call(signal, (_docker, abortSignal) => made.inspect({ abortSignal }));
     await parts.cgroups.note(spec.id, found);
     return inspectedInstance(found, parts.addressOf);
   } catch (cause) {
-    // The caller's signal may be what ended it, so cleaning up has a time of its own.
+    // The caller's signal may have caused the failure, so the clean-up has a deadline of its own.
     await destroy(parts, spec.id, AbortSignal.timeout(60_000)).catch(() => undefined);
     throw cause;
   }
+};
+
+/** Of all that a container is made from, the daemon looks only for its image now. */
+const throwLackOfImage = (error: unknown): never => {
+  const refusal = error instanceof Error ? error.cause : undefined;
+  if (httpStatus(refusal) !== 404) throw error;
+  throw new InstanceFailed({ code: 'image', detail: String(refusal) }, error);
 };
 
 const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<void> => {
@@ -294,12 +304,12 @@ const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<v
   const name = containerName(deployment, id);
   parts.cgroups.forget(id);
   await removeContainer(daemon, name, signal);
-  await gone(parts, name, signal);
+  await waitUntilGone(parts, name, signal);
   await sockets.remove(id, signal);
   await disks.remove(id, signal);
 };
 
-/** A sandbox of gVisor that is just ending makes the daemon refuse; it is gone a moment later. */
+/** Removes a container. The daemon refuses while a gVisor sandbox is ending, so the removal is tried again. */
 const removeContainer = async (daemon: Daemon, name: string, signal: AbortSignal): Promise<void> => {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -314,15 +324,16 @@ const removeContainer = async (daemon: Daemon, name: string, signal: AbortSignal
   }
 };
 
-/** A removal that somebody else has begun answers at once, so this waits until the container really is gone. */
-const gone = async ({ daemon }: Parts, name: string, signal: AbortSignal): Promise<void> => {
+/** Waits until a container is gone: when another removal is in progress, the daemon responds before it is complete. */
+const waitUntilGone = async ({ daemon }: Parts, name: string, signal: AbortSignal): Promise<void> => {
   const deadline = performance.now() + 30_000;
   for (;;) {
     const found = await daemon.callIfThere(signal, (docker, abortSignal) =>
       docker.getContainer(name).inspect({ abortSignal }),
     );
     if (found === undefined) return;
-    if (performance.now() > deadline) throw new CodeBoxError('unavailable', 'The container does not go away.');
+    if (performance.now() > deadline)
+      throw new CodeBoxError('unavailable', 'The container could not be removed in time.');
     await new Promise((done) => setTimeout(done, 50));
   }
 };
@@ -334,16 +345,16 @@ const list = async (parts: Parts, signal: AbortSignal): Promise<Instance[]> => {
   );
   const instances = containers.map((found) => listedInstance(found, parts.addressOf));
   const known = new Set(instances.map(({ id }) => id));
-  const halves = (await leftovers(parts)).filter((id) => !known.has(id));
-  return [...instances, ...halves.map(halfMade)];
+  const rest = (await leftovers(parts)).filter((id) => !known.has(id));
+  return [...instances, ...rest.map(incomplete)];
 };
 
-/** What a crash in mid-create left: the ids of folders and disks, which may be without a container. */
+/** Returns the ids of folders and disks, which may be without a container after a crash during creation. */
 const leftovers = async ({ sockets, disks }: Parts): Promise<string[]> => [
   ...new Set([...(await sockets.list()), ...(await disks.list())]),
 ];
 
-const halfMade = (id: string): Instance => ({
+const incomplete = (id: string): Instance => ({
   id,
   state: 'ended',
   why: { code: 'exit', detail: 'it has no container' },

@@ -1,25 +1,25 @@
 import { totalmem } from 'node:os';
 import { CodeBoxError } from '#contract';
+import { boxUser } from '../box-user.ts';
 import type { Capabilities } from '../driver.ts';
-import { boxUser } from '../host/box-user.ts';
-import type { Daemon } from './daemon.ts';
+import type { Daemon } from './daemon/daemon.ts';
 
-/** What the daemon can do for boxes here. */
+/** What the daemon can enforce for boxes here. */
 export interface Posture {
-  /** Whether boxes run on a kernel of gVisor's. */
+  /** Whether boxes run on gVisor. */
   isGvisor: boolean;
   limits: Capabilities['limits'];
-  /** Limits that a running container can be given. */
+  /** Limits that can be changed on a running container. */
   bindableLimits: Capabilities['bind']['limits'];
-  /** Whether nobody but the daemon, which does so once, writes to the control groups of containers. */
+  /** Whether only the daemon writes to the control groups of containers, and only once, unlike systemd. */
   plainCgroups: boolean;
   weaknesses: string[];
-  /** The uid of an instance, as the daemon understands uids. */
+  /** Returns the uid of an instance in the user namespace of the daemon. */
   userOf: (id: string) => number;
   privateCgroups: boolean;
-  /** Of the machine that the daemon runs on. */
+  /** The memory of the machine that the daemon runs on. */
   memoryBytes: number;
-  /** What the daemon calls itself; the same after a restart. */
+  /** The id of the daemon, which a restart does not change. */
   daemonId: string;
 }
 
@@ -37,13 +37,13 @@ interface DaemonInfo {
 }
 
 /**
- * Asks the daemon about its runtimes, limits and security options. Throws `unavailable` when it does not know the runtime, has
- * no seccomp or cannot limit memory and processes: a box without these is not isolated.
+ * Reads the runtimes, limits and security options of the daemon. Throws `unavailable` when the daemon lacks the runtime or seccomp, or cannot
+ * limit memory and processes: a box without these is not isolated.
  */
 export const readPosture = async (daemon: Daemon, runtime: string, signal: AbortSignal): Promise<Posture> => {
   const info: DaemonInfo = await daemon.call(signal, (docker) => docker.info(), 10_000);
   if (!Object.hasOwn(info.Runtimes ?? {}, runtime)) {
-    throw new CodeBoxError('unavailable', `The Docker daemon does not know the runtime ${runtime}.`);
+    throw new CodeBoxError('unavailable', `The Docker daemon has no runtime ${runtime}.`);
   }
   const options = info.SecurityOptions ?? [];
   const has = (name: string) => options.some((option) => option.split(',').includes(`name=${name}`));
@@ -57,7 +57,7 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
   const missing = [
     ...(has('seccomp') || gvisor ? [] : ['seccomp']),
     ...(limits.memoryMb ? [] : ['a memory limit']),
-    ...(limits.pids ? [] : ['a limit of processes']),
+    ...(limits.pids ? [] : ['a limit on processes']),
   ];
   if (missing.length > 0) {
     throw new CodeBoxError('unavailable', `The Docker daemon cannot apply ${missing.join(' or ')}.`);
@@ -69,12 +69,12 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
     bindableLimits: gvisor ? [] : (['cpus', 'memoryMb', 'pids'] as const).filter((name) => limits[name] !== false),
     daemonId: info.ID ?? '',
     plainCgroups: info.CgroupDriver === 'cgroupfs',
-    // A daemon in a user namespace maps 65,536 ids, so theirs are taken from these.
+    // A daemon in a user namespace maps only 65,536 ids, so uids are chosen among these.
     userOf: remapped ? (id) => 1000 + (boxUser(id) % 60_000) : boxUser,
     memoryBytes: info.MemTotal ?? totalmem(),
     privateCgroups: info.CgroupVersion === '2',
     weaknesses: [
-      ...(gvisor ? [] : ['Boxes share the kernel of the host: a bug in the kernel may let one out.']),
+      ...(gvisor ? [] : ['Boxes share the kernel of the host: a bug in the kernel may let a box escape.']),
       ...(limits.cpus ? [] : ['The kernel cannot limit CPU time here.']),
       ...(info.SwapLimit === true
         ? []
@@ -84,4 +84,4 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
   };
 };
 
-const perInstance = (isHeld: boolean | undefined): 'instance' | false => (isHeld === true ? 'instance' : false);
+const perInstance = (isEnforced: boolean | undefined): 'instance' | false => (isEnforced === true ? 'instance' : false);

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pack } from 'tar-stream';
 
-/** A build context: what the image is made from, as a tar, and a hash that changes when and only when that does. */
+/** A build context: the files that the image is built from, as a tar, and a hash of their content. */
 export interface BuildContext {
   hash: string;
-  /** The tar as a stream; one per build. */
+  /** Returns a new stream of the tar. */
   tar(): NodeJS.ReadableStream;
 }
 
@@ -17,13 +17,13 @@ interface ContextFile {
   content: Buffer;
 }
 
-/** Names that never matter for the image, wherever they are. The seccomp profile belongs to the container, not the image. */
+/** Names that are never part of the image, in any folder. The seccomp profile belongs to the container, not the image. */
 const ignored =
   /^(__pycache__|\.pytest_cache|\.ruff_cache|\.dockerignore|tests|requirements-dev\.txt|seccomp\.json|.*\.(pyc|egg-info))$/;
 
 /**
- * Reads the files below `folder`. `certificates` (PEM, any number) are added as `ca/*.crt`, one file each, which the image then
- * trusts. Times and owners are left out, so that the same content is the same context on every machine.
+ * Reads the files below `folder`. Each of `certificates` (PEM) is added as a file `ca/*.crt`, which the image then trusts. Times and owners
+ * are left out, so that the same content has the same hash on every machine.
  */
 export const readBuildContext = async (
   folder: string,

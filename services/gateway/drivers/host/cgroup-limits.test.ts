@@ -13,7 +13,7 @@ let folder: string;
 const write = (name: string, text: string | number) => writeFile(join(folder, name), String(text));
 const read = (name: string) => readFile(join(folder, name), 'utf8');
 
-/** A folder with the files of a control group as the kernel would fill them. */
+/** Creates a folder with the files of a control group, filled as by the kernel. */
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'codebox-cgroup-'));
   await write('memory.current', 100 * MiB);
@@ -29,7 +29,7 @@ const legacy = (): CgroupFolders => ({ ...none, memory: folder, cpu: folder, cpu
 test.each([
   ['one hierarchy', unified],
   ['a hierarchy per controller', legacy],
-])('limits of %s are found in force after they were written, and not when one of them differs', async (_, folders) => {
+])('written limits of %s are confirmed, and a differing one is detected', async (_, folders) => {
   await writeCgroupLimits(folders(), limits);
   await checkCgroupLimits(folders(), limits);
   for (const wanted of [{ cpus: 0.7 }, { memoryMb: 301 }, { pids: 51 }]) {
@@ -44,13 +44,13 @@ test.each([
 test.each([
   ['one hierarchy', unified],
   ['a hierarchy per controller', legacy],
-])('what cannot be read, or has no limit, of %s is not in force', async (_, folders) => {
+])('a limit of %s that cannot be read or is unset is not confirmed', async (_, folders) => {
   await expect(checkCgroupLimits(folders(), { pids: 50 })).rejects.toMatchObject({ code: 'unavailable' });
   await write('pids.max', 'max');
   await expect(checkCgroupLimits(folders(), { pids: 50 })).rejects.toMatchObject({ code: 'unavailable' });
 });
 
-test('one hierarchy gets no memory limit below the use, because the kernel would kill for it', async () => {
+test('one hierarchy refuses a memory limit below the usage, for which the kernel would kill', async () => {
   await write('memory.max', 300 * MiB);
   await expect(writeCgroupLimits(unified(), { memoryMb: 59 })).rejects.toMatchObject({ code: 'unavailable' });
   expect(await read('memory.max')).toBe(String(300 * MiB));

@@ -6,14 +6,14 @@ import { type CgroupFolders, readCgroupUsage } from './cgroup.ts';
 const MiB = 1024 * 1024;
 const cpuPeriodUs = 100_000;
 
-/** Whether this process may set limits of a control group. */
+/** Whether this process may set the limits of a control group. */
 export const canWriteCgroup = ({ memory, unified }: CgroupFolders): Promise<boolean> =>
   access(memory === undefined ? `${unified}/memory.max` : `${memory}/memory.limit_in_bytes`, constants.W_OK).then(
     () => true,
     () => false,
   );
 
-/** Sets limits of a control group, whether processes run in it or not. Throws `unavailable` when the kernel refuses. */
+/** Sets limits of a control group, with or without processes in it. Throws `unavailable` when the kernel refuses. */
 export const writeCgroupLimits = async (folders: CgroupFolders, limits: Partial<BindableLimits>): Promise<void> => {
   const { memoryMb, cpus, pids } = limits;
   try {
@@ -43,7 +43,7 @@ const setMemory = async (folders: CgroupFolders, bytes: number): Promise<void> =
     return;
   }
   const raises = bytes > Number(await read(`${memory}/memory.limit_in_bytes`));
-  // Memory and swap together can at no time be less than memory.
+  // The limit of memory and swap together must never be below that of memory, which determines the order.
   if (raises) await setIfThere(`${memory}/memory.memsw.limit_in_bytes`, bytes);
   await set(`${memory}/memory.limit_in_bytes`, bytes);
   if (!raises) await setIfThere(`${memory}/memory.memsw.limit_in_bytes`, bytes);
@@ -51,8 +51,8 @@ const setMemory = async (folders: CgroupFolders, bytes: number): Promise<void> =
 };
 
 /**
- * Throws `unavailable` when a new memory limit would be below the use. Version 1 of control groups refuses that by itself; version
- * 2 would kill until it is kept.
+ * Throws `unavailable` when a new memory limit would be below the usage. Version 1 of control groups refuses that by itself; version 2 would
+ * kill processes until the limit is met.
  */
 export const checkMemoryUse = async (
   folders: CgroupFolders,
@@ -80,7 +80,7 @@ const notInForce = (name: string, found: number, wanted: number): never => {
   });
 };
 
-/** NaN for what has no limit or cannot be read, but no swap where the kernel does not limit it: the posture tells of that. */
+/** Reads the limits; NaN for one that is not set or cannot be read. Swap that the kernel does not limit counts as 0, and is a listed weakness. */
 const readLimits = async (folders: CgroupFolders): Promise<BindableLimits & { swapBytes: number }> => {
   const { memory, cpu, unified } = folders;
   const pidsFile = `${folders.pids ?? unified}/pids.max`;
@@ -107,7 +107,7 @@ const readLimits = async (folders: CgroupFolders): Promise<BindableLimits & { sw
 const set = (path: string, value: string | number): Promise<void> => writeFile(path, String(value));
 
 const setIfThere = async (path: string, value: number): Promise<void> => {
-  // Swap accounting is a choice of the kernel's builder; the weaknesses tell when it is off.
+  // Swap accounting depends on the kernel's configuration; without it the posture lists a weakness.
   if ((await read(path)) !== undefined) await set(path, value);
 };
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { InstanceUsage } from '../driver.ts';
 
-/** Where a process is accounted: the folders of its control group, one per controller (v1) or a single one (v2). */
+/** The folders of a control group, one for each controller (v1) or a single one (v2). */
 export interface CgroupFolders {
   memory: string | undefined;
   cpu: string | undefined;
@@ -10,7 +10,7 @@ export interface CgroupFolders {
   unified: string | undefined;
 }
 
-/** The control group of a process of the host, or undefined when the process or the hierarchy is not there. */
+/** Returns the control group of a host process, or undefined when the process or the hierarchy does not exist. */
 export const cgroupOf = async (pid: number): Promise<CgroupFolders | undefined> => {
   const text = await read(`/proc/${pid}/cgroup`);
   if (text === undefined) return undefined;
@@ -34,7 +34,7 @@ export const cgroupOf = async (pid: number): Promise<CgroupFolders | undefined> 
   return folders;
 };
 
-/** Use now and at peak, from the files of a control group; undefined when they are not there. */
+/** Reads the current and peak usage from the files of a control group; returns undefined when they do not exist. */
 export const readCgroupUsage = async (folders: CgroupFolders): Promise<InstanceUsage | undefined> =>
   folders.memory === undefined ? readUnified(folders.unified) : readLegacy(folders);
 
@@ -69,7 +69,7 @@ const readUnified = async (folder: string | undefined): Promise<InstanceUsage | 
     at: new Date(),
     cpuMs: Math.round(field(cpu, 'usage_usec') / 1000),
     memoryBytes: Math.max(0, Number(usage) - field(detail, 'inactive_file')),
-    // The kernel counts the peak since 5.19.
+    // Kernels report the peak since 5.19.
     ...(peak !== undefined && { peakMemoryBytes: Number(peak) }),
     pids: Number(tasks ?? 0),
     oomKills: field(events, 'oom_kill'),
@@ -83,7 +83,7 @@ const read = async (path: string): Promise<string | undefined> => {
   try {
     return await readFile(path, 'utf8');
   } catch {
-    // A group that is gone, or a controller that this host does not have.
+    // The group has been removed, or this host does not have the controller.
     return undefined;
   }
 };

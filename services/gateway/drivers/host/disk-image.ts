@@ -5,8 +5,8 @@ import { runHostCommand } from './host-command.ts';
 const MiB = 1024 * 1024;
 
 /**
- * Makes a sparse ext4 image of `sizeMb` MiB whose root folder belongs to `uid`. It has no journal (what a crash of the host
- * leaves is thrown away with the box) and keeps no blocks back for root. Takes about 10 ms and under 1 MB.
+ * Creates a sparse ext4 image of `sizeMb` MiB whose root folder belongs to `uid`. It has no journal, because a disk is discarded with its box
+ * after a crash of the host, and reserves no blocks for root. This takes about 10 ms and less than 1 MB.
  */
 export const makeDiskImage = async (
   path: string,
@@ -26,20 +26,20 @@ export const makeDiskImage = async (
   );
 };
 
-/** Attaches an image to a free loop device and gives its path, `/dev/loopN`. */
+/** Attaches an image to a free loop device and returns its path, `/dev/loopN`. */
 export const attachLoop = async (path: string, signal: AbortSignal): Promise<string> =>
   (await runHostCommand(['losetup', '--find', '--show', '--nooverlap', path], { signal })).trim();
 
 /**
- * Detaches every loop device of an image. One that is still mounted goes as soon as the mount does: the kernel does that by
- * itself, so a crash of ours leaves no device behind.
+ * Detaches every loop device of an image. The kernel detaches a mounted one as soon as it is unmounted, so a crash of this process leaves no
+ * device behind.
  */
 export const detachLoops = async (path: string, signal: AbortSignal): Promise<void> => {
   for (const device of await loopsOf(path, signal)) {
     try {
       await runHostCommand(['losetup', '--detach', device], { signal });
     } catch (error) {
-      // It may have gone by itself meanwhile.
+      // The kernel may have detached it meanwhile.
       if ((await loopsOf(path, signal)).includes(device)) throw error;
     }
   }
@@ -52,7 +52,7 @@ const loopsOf = async (path: string, signal: AbortSignal): Promise<string[]> => 
   return devices.split('\n').flatMap((line) => (line.trim() === '' ? [] : [line.trim()]));
 };
 
-/** Whether this process can make and mount such images: it is root and has loop devices. Tried once, with a small one. */
+/** Whether this process can create and mount such images, for which it has to be root and have loop devices. It tries a small one. */
 export const canMountImages = async (folder: string): Promise<boolean> =>
   process.getuid?.() === 0 &&
   (await canDo(folder, {

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 
-/** What lies in a folder, hidden files left out: the names without `suffix`, and only those that have it. */
+/** Lists the names in a folder that end with `suffix`, without the suffix and without hidden files. */
 export const listNames = async (folder: string, suffix = ''): Promise<string[]> =>
   (await readdir(folder))
     .filter((name) => !name.startsWith('.') && name.endsWith(suffix))

@@ -1,24 +1,24 @@
 import { spawn } from 'node:child_process';
 import { CodeBoxError } from '#contract';
 
-/** Both outputs are cut here; no command of a driver prints more than a few lines. */
+/** Each output is truncated here; no command of a driver prints more than a few lines. */
 const maxOutputBytes = 256 * 1024;
 
 export interface HostCommandOptions {
   signal?: AbortSignal;
-  /** After this the command is killed; 20 seconds unless told. */
+  /** After this the command is killed; 20 seconds by default. */
   timeoutMs?: number;
   /** Written to its standard input. */
   input?: string;
-  /** Replaces the environment; a minimal one with PATH unless told. */
+  /** The environment; a minimal one with PATH by default. */
   env?: Record<string, string>;
 }
 
 const minimalEnvironment = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' };
 
 /**
- * Runs a program of the host (never one of a box) and gives its standard output. Throws `unavailable` when it is missing,
- * fails or does not end in time; its standard error is in the cause.
+ * Runs a program of the host (never one of a box) and resolves with its standard output. Throws `unavailable` when it is missing, fails or
+ * does not end in time; its standard error is in the cause.
  */
 export const runHostCommand = async (argv: readonly string[], options: HostCommandOptions = {}): Promise<string> => {
   const [file = '', ...args] = argv;
@@ -41,7 +41,7 @@ export const runHostCommand = async (argv: readonly string[], options: HostComma
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       if (output.err.length < maxOutputBytes) output.err += text;
     });
-    // A program that ends without reading its input breaks the pipe; its exit code tells what matters.
+    // A program that ends without reading its input breaks the pipe; only its exit code matters.
     child.stdin.on('error', () => {});
     child.stdin.end(options.input ?? '');
     child.once('error', (cause) => failed(fail(cause)));

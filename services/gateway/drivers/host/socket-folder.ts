@@ -2,36 +2,36 @@ import { createHash } from 'node:crypto';
 import { chmod, chown, lstat, mkdir, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { CodeBoxError } from '#contract';
+import { boxAccounts } from '../box-user.ts';
 import { canDo } from '../probe.ts';
-import { boxAccounts } from './box-user.ts';
 import { listNames } from './folder-list.ts';
 import { runHostCommand } from './host-command.ts';
 
-/** How a folder that a box writes to is bounded: `tmpfs`, or `plain` where nothing keeps the box from filling the host. */
+/** How a folder that a box writes to is bounded: `tmpfs`, or `plain` when nothing prevents the box from filling the host's disk. */
 export type SocketFolderKind = 'tmpfs' | 'plain';
 
-/** The longest path of a Unix socket is 107 bytes; `/<id of 40>/run/box.sock` comes on top of the folder. */
+/** The path of a Unix socket may have 107 bytes, and `/<id of 40 bytes>/run/box.sock` is appended to the folder. */
 const maxFolderBytes = 50;
 
 const hosts = '127.0.0.1 localhost box\n::1 localhost box\n';
 
 export interface SocketFolder {
-  /** Belongs to this process's user alone and shares the bound of the folder; for what the sandbox prints. */
+  /** The log of the sandbox. It is owned by this process's user and shares the bound of the folder. */
   log: string;
-  /** On the host; bound to `/run/codebox` in the box, which makes its socket there. */
+  /** The host folder that is mounted at `/run/codebox` in the box, where the box creates its socket. */
   run: string;
-  /** One for each box: through a lock on a file that they share two boxes could talk to each other. */
+  /** The account files, one set for each box: through locks on a shared file two boxes could communicate. */
   passwd: string;
   group: string;
-  /** For boxes without a network: the Docker daemon makes this file only for those with one. */
+  /** The hosts file of boxes without a network: the Docker daemon creates one only for boxes with a network. */
   hosts: string;
-  /** `unix:` and the path of the socket. */
+  /** The address of the socket: `unix:` and its path. */
   address: string;
 }
 
 /**
- * The folder for the sockets of one deployment: `run` in the data folder, or one elsewhere when that path is too long for a
- * socket. Made when missing, readable by this user only. Throws `internal` when somebody else owns it.
+ * Returns the folder for the sockets of one deployment: `run` in the data folder, or one elsewhere when that path is too long for a socket.
+ * It is created when missing, readable by this user only. Throws `internal` when another user owns it.
  */
 export const socketParent = async (dataDir: string): Promise<string> => {
   const root = process.getuid?.() === 0;
@@ -42,22 +42,22 @@ export const socketParent = async (dataDir: string): Promise<string> => {
   await mkdir(parent, { recursive: true, mode: 0o700 });
   const found = await lstat(parent);
   if (!found.isDirectory() || found.uid !== process.getuid?.()) {
-    throw new CodeBoxError('internal', 'The folder for sockets belongs to somebody else.', { cause: parent });
+    throw new CodeBoxError('internal', 'The folder for sockets belongs to another user.', { cause: parent });
   }
   await chmod(parent, 0o700);
   return realpath(parent);
 };
 
 /**
- * What kind of socket folder can be had below `parent`. A tmpfs needs root, and `reachesBoxes`: what is mounted here must be
- * seen by whoever starts the boxes, else they would get the empty folder beneath.
+ * Returns the kind of socket folder that is possible below `parent`. A tmpfs needs root, and `reachesBoxes`: the process that starts boxes
+ * has to see mounts made here, otherwise boxes would get the empty folder beneath.
  */
 export const socketFolderKind = async (
   parent: string,
   reachesBoxes: (parent: string) => Promise<boolean>,
 ): Promise<SocketFolderKind> => {
   if (process.getuid?.() !== 0 || !(await reachesBoxes(parent))) return 'plain';
-  // Root may be without the right to mount, as in an unprivileged container.
+  // Root may lack the permission to mount, as in an unprivileged container.
   const canMount = await canDo(parent, {
     try: 'mkdir "$p"; mount -t tmpfs -o size=4k codebox "$p"',
     undo: 'umount --lazy "$p"; rmdir "$p"',
@@ -66,9 +66,8 @@ export const socketFolderKind = async (
 };
 
 /**
- * The folders through which the gateway reaches its boxes: `<parent>/<id>/run/box.sock`. Only this process's user gets below
- * `parent`. The box owns `run` and may put anything there, so nothing but the socket is ever opened in it, and that without
- * following links.
+ * The folders through which the gateway reaches its boxes: `<parent>/<id>/run/box.sock`. Only this process's user can enter `parent`. The box
+ * owns `run` and may put anything there, so only the socket is ever opened in it, without following links.
  */
 export const createSocketFolders = async (parent: string, kind: SocketFolderKind) => {
   const describe = (id: string): SocketFolder => ({
@@ -80,7 +79,7 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
     address: `unix:${parent}/${id}/run/box.sock`,
   });
 
-  const furnish = async (id: string, uid: number, signal: AbortSignal): Promise<void> => {
+  const fill = async (id: string, uid: number, signal: AbortSignal): Promise<void> => {
     const folder = describe(id);
     if (kind === 'tmpfs') {
       const options = 'nosuid,nodev,noexec,size=256k,nr_inodes=64,mode=0755';
@@ -94,7 +93,7 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
     if (process.getuid?.() === 0) {
       await chown(folder.run, uid, uid);
     } else {
-      // Another user's box has to write here; `parent` keeps the other users of the host out.
+      // A box with another user id has to write here; `parent` keeps other users of the host out.
       await chmod(folder.run, 0o777);
     }
   };
@@ -105,7 +104,7 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
       try {
         await runHostCommand(['umount', '--lazy', path], { signal });
       } catch (error) {
-        // Somebody else who removes it may have been faster.
+        // A concurrent removal may have been faster.
         if (await isMountPoint(path)) throw error;
       }
     }
@@ -114,16 +113,16 @@ export const createSocketFolders = async (parent: string, kind: SocketFolderKind
 
   return {
     describe,
-    /** Throws `conflict` when there is one with this id: the folder is what claims an id. */
+    /** Creates the folder, which claims the id. Throws `conflict` when the folder exists. */
     async make(id: string, uid: number, signal: AbortSignal): Promise<SocketFolder> {
       const folder = describe(id);
       try {
         await mkdir(`${parent}/${id}`);
       } catch (cause) {
-        throw new CodeBoxError('conflict', 'There is an instance with this id already.', { cause });
+        throw new CodeBoxError('conflict', 'An instance with this id exists already.', { cause });
       }
       try {
-        await furnish(id, uid, signal);
+        await fill(id, uid, signal);
       } catch (cause) {
         await remove(id, AbortSignal.timeout(10_000)).catch(() => undefined);
         throw cause;
@@ -151,7 +150,7 @@ const mounts = async (): Promise<Mount[]> =>
 
 const isMountPoint = async (path: string): Promise<boolean> => (await mounts()).some(({ point }) => point === path);
 
-/** Whether mounts made below `path` reach other mount namespaces, that of the host above all. */
+/** Whether mounts made below `path` propagate to other mount namespaces, in particular that of the host. */
 export const isSharedMount = async (path: string): Promise<boolean> => {
   const above = (await mounts()).filter(({ point }) => point === '/' || path === point || path.startsWith(`${point}/`));
   return above.reduce((longest, mount) => (mount.point.length >= longest.point.length ? mount : longest)).shared;

@@ -3,23 +3,23 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
 import { createGate } from '../../../waiting/gate.ts';
+import { checkBinding } from '../binding.ts';
+import { boxUser } from '../box-user.ts';
+import { createCreations, idIsTaken } from '../creations.ts';
 import type { Capabilities, Driver, Instance, InstanceSpec, InstanceUsage, Why } from '../driver.ts';
-import { checkBinding } from '../host/binding.ts';
-import { boxUser } from '../host/box-user.ts';
 import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
 import { machineId, readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
 import { checkInstanceId } from '../instance-id.ts';
-import { createMakings, idIsTaken } from '../makings.ts';
 import type { PackageSources } from '../package-sources.ts';
 import { specDigest } from '../spec-digest.ts';
-import { createGroups } from './choose-groups.ts';
-import { findPython, isPrepared, type LocalEnvironment, localEnvironment } from './environment.ts';
-import type { Groups } from './groups.ts';
-import { createInstanceFolders, type InstanceFolders } from './instance-folder.ts';
-import { launch } from './launcher.ts';
+import { findPython, isPrepared, type LocalEnvironment, localEnvironment } from './environment/environment.ts';
+import { createGroups } from './groups/choose-groups.ts';
+import type { Groups } from './groups/groups.ts';
+import { createInstanceFolders, type InstanceFolders } from './instances/instance-folder.ts';
+import { launch } from './instances/launcher.ts';
 import { readPosture } from './posture.ts';
 import { environmentRevision } from './revision.ts';
 import { resourceLimits, sandboxCommand, sandboxOptions } from './sandbox.ts';
@@ -29,32 +29,32 @@ const [destroyTries, destroyPauseMs] = [10, 100];
 const boxFolder = fileURLToPath(new URL('../../../../images/box', import.meta.url));
 
 export interface LocalDriverOptions {
-  /** The data folder, absolute; what is kept of instances lies in `local` below it. */
+  /** The absolute path of the data folder; data of instances are in its folder `local`. */
   dataDir: string;
-  /** Tells this deployment's control groups from another's: `[a-z0-9-]{1,32}`, the same after a restart. */
+  /** Distinguishes this deployment's control groups from others: `[a-z0-9-]{1,32}`, the same after a restart. */
   deployment: string;
-  /** The name of the place where its boxes live. */
+  /** The name of the site where its boxes run. */
   site?: string;
-  /** PEM texts that boxes trust beside the host's certificates. */
+  /** PEM texts that boxes trust in addition to the host's certificates. */
   certificates?: readonly string[];
   packages?: PackageSources;
 }
 
 /**
- * Boxes as sandboxed processes of this host, made with bubblewrap. As root each has a user, a disk and control groups of its
- * own; as an ordinary user what cannot be had is in `weaknesses`. Throws `unavailable` when the sandbox does not work here or
- * its environment is not prepared: there is no way to run boxes without one.
+ * Runs boxes as sandboxed processes of this host, with bubblewrap. As root, each box has its own user, disk and control groups; for an
+ * ordinary user, what is missing is listed in `weaknesses`. Throws `unavailable` when the sandbox does not work here or its environment is
+ * not prepared: boxes never run without a sandbox.
  */
 export const createLocalDriver = async (options: LocalDriverOptions): Promise<Driver> => {
   const { dataDir, deployment, site = 'local', certificates = [], packages = {} } = options;
   const root = process.getuid?.() === 0;
   const python = await findPython();
   if (python === undefined || !(await isPrepared(python))) {
-    throw new CodeBoxError('unavailable', 'The environment of local boxes is not prepared: npm start does that.');
+    throw new CodeBoxError('unavailable', 'The environment of local boxes is not prepared: run npm start.');
   }
   const posture = await readPosture({ root, deployment, filter: localEnvironment.filter });
   const parent = await socketParent(dataDir);
-  // A sandbox is started from here, so it sees what is mounted here.
+  // This process starts the sandboxes, so they see its mounts.
   const socketKind = await socketFolderKind(parent, async () => true);
   const folders = await createInstanceFolders(`${dataDir}/local/instances`);
   const hasImages = root && (await canMountImages(`${dataDir}/local/instances`));
@@ -80,8 +80,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     images: false,
     networks: ['none'],
     networkObstacles: {
-      internet:
-        'the local driver gives boxes no network; with CODEBOX_DRIVER=docker they may have one (docs/drivers.md)',
+      internet: 'the local driver offers no network; CODEBOX_DRIVER=docker does (docs/drivers.md)',
     },
     disk: { isFullAnError: true },
     limits: { ...posture.limits, diskMb: 'instance' },
@@ -111,7 +110,7 @@ interface Parts {
   packages: PackageSources;
   supportsNoNestedUsers: boolean;
   hasCgroups: boolean;
-  /** Told of sandboxes of this process that end. */
+  /** Called when sandboxes that this process has started end. */
   watchers: Set<(id: string) => void>;
   revision: string;
 }
@@ -119,7 +118,7 @@ interface Parts {
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   const { groups } = parts;
   const gate = createGate(8);
-  const makings = createMakings();
+  const creations = createCreations();
   const need = async (id: string): Promise<void> => {
     checkInstanceId(id);
     if (!(await known(parts)).has(id)) throw new CodeBoxError('not_found', 'There is no such instance.');
@@ -135,15 +134,15 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       await requireFreeSpace(parts.dataDir);
       await parts.folders.list();
     },
-    // In a container of its own the gateway shares that one's memory with its boxes.
+    // A gateway in a container shares the memory of that container with its boxes.
     capacity: async () => shareOfMachine(Math.min(totalmem(), process.constrainedMemory() || totalmem())),
     revision: async () => parts.revision,
     async create(spec, signal) {
       checkInstanceId(spec.id);
       if (!capabilities.networks.includes(spec.network)) {
-        throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} cannot be had here.`);
+        throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} are not available here.`);
       }
-      return await makings.make(spec, signal, async (wanted) => {
+      return await creations.create(spec, signal, async (wanted) => {
         const found = await parts.folders.record(spec.id);
         if (found === undefined) return await gate(wanted, () => create(parts, spec, wanted));
         if (found.spec !== specDigest(spec)) throw idIsTaken();
@@ -152,8 +151,8 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     },
     async destroy(id, signal) {
       checkInstanceId(id);
-      await makings.breakOff(id, signal);
-      await gate(signal, () => destroyWhole(parts, id, signal));
+      await creations.cancel(id, signal);
+      await gate(signal, () => destroyWithRetries(parts, id, signal));
     },
     async list() {
       return Promise.all([...(await known(parts))].map((id) => describe(parts, id)));
@@ -164,7 +163,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     async bind(id, change) {
       checkBinding(capabilities, change);
       await need(id);
-      if (!(await groups.running(id))) throw new CodeBoxError('not_found', 'The instance does not run any more.');
+      if (!(await groups.running(id))) throw new CodeBoxError('not_found', 'The instance has ended.');
       await groups.limit(id, change.limits ?? {});
     },
     async freeze(id) {
@@ -179,7 +178,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       const measured = ids.map(async (id) => [id, await measure(id)] as const);
       return new Map((await Promise.all(measured)).flatMap(([id, usage]) => (usage ? [[id, usage]] : [])));
     },
-    // What an earlier process has started ends unheard.
+    // The ends of sandboxes that an earlier process started are not reported.
     watch(onEnd) {
       parts.watchers.add(onEnd);
       return { [Symbol.dispose]: () => void parts.watchers.delete(onEnd) };
@@ -227,7 +226,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     await launch(folders, launched, signal);
     return await describe(parts, spec.id);
   } catch (cause) {
-    // The caller's signal may be what ended it, so cleaning up has a time of its own.
+    // The caller's signal may have caused the failure, so the clean-up has a deadline of its own.
     await destroy(parts, spec.id, AbortSignal.timeout(60_000)).catch(() => undefined);
     throw cause;
   }
@@ -240,14 +239,14 @@ const destroy = async (
 ): Promise<void> => {
   await groups.kill(id);
   await groups.remove(id);
-  // The disk's mount went with the last process; this only catches a device that never came to be mounted.
+  // The last process took the mount of the disk with it; this covers only a device that was never mounted.
   if (hasImages) await detachLoops(`${folders.path(id)}/disk.ext4`, signal);
   await sockets.remove(id, signal);
   await folders.remove(id);
 };
 
-/** Another gateway may be making it just now: what that adds meanwhile is taken away with the next try. */
-const destroyWhole = async (parts: Parts, id: string, signal: AbortSignal): Promise<void> => {
+/** Destroys an instance with retries: another gateway may be creating it, and the next attempt removes what that has added meanwhile. */
+const destroyWithRetries = async (parts: Parts, id: string, signal: AbortSignal): Promise<void> => {
   for (let left = destroyTries; ; left--) {
     try {
       return await destroy(parts, id, signal);
@@ -258,7 +257,7 @@ const destroyWhole = async (parts: Parts, id: string, signal: AbortSignal): Prom
   }
 };
 
-/** The ids of everything that there is a trace of. */
+/** Returns the ids of all instances, including those of which only remains exist. */
 const known = async ({ folders, sockets, groups }: Parts): Promise<Set<string>> =>
   new Set([...(await groups.list()), ...(await sockets.list()), ...(await folders.list())]);
 
@@ -266,13 +265,13 @@ const describe = async (parts: Parts, id: string): Promise<Instance> => {
   const { folders, sockets, groups } = parts;
   const { address } = sockets.describe(id);
   if (await groups.running(id)) return { id, state: 'running', address };
-  const isWhole = (await folders.record(id)) !== undefined;
-  return { id, state: 'ended', address, why: isWhole ? await whyOf(parts, id) : halfMade };
+  const isComplete = (await folders.record(id)) !== undefined;
+  return { id, state: 'ended', address, why: isComplete ? await whyOf(parts, id) : incomplete };
 };
 
-const halfMade: Why = { code: 'exit', detail: 'it was never whole' };
+const incomplete: Why = { code: 'exit', detail: 'its creation was not completed' };
 
-/** bubblewrap passes its child's end on as 128 + signal; when it could not, it was killed itself. */
+/** bubblewrap reports the signal of its child as 128 + signal; without a report, bubblewrap itself was killed. */
 const whyOf = async ({ folders, groups }: Parts, id: string): Promise<Why> => {
   const { exitCode = 128 + constants.signals.SIGKILL } = await folders.status(id);
   const signal = Object.entries(constants.signals).find(([, number]) => number === exitCode - 128)?.[0];

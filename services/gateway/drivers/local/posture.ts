@@ -1,9 +1,9 @@
 import { CodeBoxError } from '#contract';
 import type { Capabilities } from '../driver.ts';
 import { runHostCommand } from '../host/host-command.ts';
-import { type Cgroups, createCgroups, findCgroupHierarchy } from './cgroup.ts';
+import { type Cgroups, createCgroups, findCgroupHierarchy } from './groups/cgroup.ts';
 
-/** What the host offers for sandboxes. */
+/** What the host can enforce for sandboxes. */
 export interface LocalPosture {
   cgroups: Cgroups | undefined;
   supportsNoNestedUsers: boolean;
@@ -12,8 +12,8 @@ export interface LocalPosture {
 }
 
 /**
- * Tries bubblewrap with namespaces and the seccomp filter, and looks for control groups. Throws `unavailable` when the sandbox
- * does not work, or when root finds no control groups: then something is wrong that a box could make use of.
+ * Tries bubblewrap with namespaces and the seccomp filter, and looks for control groups. Throws `unavailable` when the sandbox does not work,
+ * or when there are no control groups for root: that is a misconfiguration that a box could exploit.
  */
 export const readPosture = async ({
   root,
@@ -28,12 +28,12 @@ export const readPosture = async ({
   if (!(await works(root ? [] : ['--unshare-user'], filter))) {
     throw new CodeBoxError(
       'unavailable',
-      'Sandboxes do not work on this host: bubblewrap is missing, too old, or not allowed to make namespaces.',
+      'Sandboxes do not work on this host: bubblewrap is missing, too old, or not allowed to create namespaces.',
     );
   }
   const hierarchy = root ? await findCgroupHierarchy() : undefined;
   if (root && hierarchy === undefined) {
-    throw new CodeBoxError('unavailable', 'This host has no control groups to limit boxes with.');
+    throw new CodeBoxError('unavailable', 'This host has no control groups with which to limit boxes.');
   }
   const cgroups = hierarchy === undefined ? undefined : createCgroups(hierarchy, deployment);
   const limited = cgroups !== undefined;
@@ -42,10 +42,12 @@ export const readPosture = async ({
     supportsNoNestedUsers,
     limits: limited ? { cpus: 'instance', memoryMb: 'instance', pids: 'instance' } : unlimited,
     weaknesses: [
-      'Boxes share the kernel of the host: a bug in the kernel may let one out.',
-      'Boxes can read the programs of this host: its /usr is theirs, read-only.',
+      'Boxes share the kernel of the host: a bug in the kernel may let a box escape.',
+      'Boxes can read the programs of this host: its /usr is mounted in them, read-only.',
       ...(root ? [] : ['All boxes run as the user of the gateway, who is not root.']),
-      ...(root || supportsNoNestedUsers ? [] : ['Only the seccomp filter keeps a box from making user namespaces.']),
+      ...(root || supportsNoNestedUsers
+        ? []
+        : ['Only the seccomp filter prevents a box from creating user namespaces.']),
       ...(limited ? [] : ['CPU time, memory and processes of boxes are not limited, only the memory of each process.']),
     ],
   };
@@ -53,7 +55,7 @@ export const readPosture = async ({
 
 const unlimited = { cpus: false, memoryMb: false, pids: false } as const;
 
-/** Runs `true` in a sandbox with everything that boxes need of bubblewrap. */
+/** Runs `true` in a sandbox with every feature of bubblewrap that boxes need; returns whether it succeeds. */
 const works = async (options: readonly string[], filter: string): Promise<boolean> => {
   const spaces = ['--unshare-ipc', '--unshare-pid', '--unshare-net', '--unshare-uts', '--unshare-cgroup-try'];
   const files = [
@@ -86,7 +88,7 @@ const works = async (options: readonly string[], filter: string): Promise<boolea
     await runHostCommand(['/bin/sh', '-c', 'filter=$1; shift; exec "$@" 3< "$filter"', 'sh', filter, ...bwrap]);
     return true;
   } catch {
-    // The caller says what that means.
+    // A failure is a result: the caller decides what it means.
     return false;
   }
 };

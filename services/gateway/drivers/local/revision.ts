@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { readBuildContext } from '../host/build-context.ts';
 import type { PackageSources } from '../package-sources.ts';
-import type { LocalEnvironment } from './environment.ts';
+import type { LocalEnvironment } from './environment/environment.ts';
 import { sandboxOptions } from './sandbox.ts';
 
 /**
- * Stands for what a box would be made from now: the box server and what it is installed with, the seccomp filter, the files of
- * `etc` by its name, and the sandbox.
+ * Returns a digest of what a box would be created from now: the box server and its installation, the seccomp filter, the files of `etc` (by
+ * its name, which is a hash), and the options of the sandbox.
  */
 export const environmentRevision = async (
   boxFolder: string,

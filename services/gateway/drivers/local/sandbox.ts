@@ -4,7 +4,7 @@ import { type PackageSources, packageEnvironment, wheelsTarget } from '../packag
 
 const MiB = 1024 * 1024;
 
-/** Files of /proc that tell about the host. Those of them that this kernel has are covered. */
+/** Files of /proc that reveal details of the host; those that this kernel has are hidden. */
 const coveredFiles = [
   'cmdline',
   'config.gz',
@@ -18,7 +18,7 @@ const coveredFiles = [
   'version',
 ];
 
-/** Environment of the box server; the same as the image of the Docker driver sets. */
+/** The environment of the box server, equal to that of the Docker image. */
 const environment = {
   PATH: '/mnt/home/.local/bin:/opt/codebox/bin:/usr/local/bin:/usr/bin:/bin',
   HOME: '/mnt/home',
@@ -41,9 +41,9 @@ export interface SandboxSpec {
   id: string;
   token: string;
   limits: Limits;
-  /** The box's own user of the host when this process is root; undefined when boxes run as this process's user. */
+  /** The box's own user id on the host when this process is root; undefined when boxes run as the user of this process. */
   uid: number | undefined;
-  /** Folders and files of the host. */
+  /** Folders and files of the host that are mounted in the box. */
   venv: string;
   server: string;
   start: string;
@@ -54,15 +54,15 @@ export interface SandboxSpec {
   run: string;
   /** The folder where the box's disk is mounted, or undefined for a tmpfs. */
   disk: string | undefined;
-  /** Folders of the box's control groups that it may read, and where. */
+  /** Folders of the box's control groups that it may read, with their mount points. */
   cgroups: readonly { source: string; target: string }[];
   packages: PackageSources;
 }
 
 /**
- * Options of bubblewrap for one box, without the command. As root there is no user namespace: the box gets a user of its own and
- * no capability. As an ordinary user there is one, without which nothing would work, and it cannot make others.
- * `supportsNoNestedUsers`: this bubblewrap knows `--disable-userns`.
+ * Returns the options of bubblewrap for one box, without the command. As root there is no user namespace: the box gets its own user and no
+ * capabilities. An ordinary user needs a user namespace for the sandbox, in which the box cannot create others.
+ * `supportsNoNestedUsers`: this bubblewrap supports `--disable-userns`.
  */
 export const sandboxOptions = (spec: SandboxSpec, supportsNoNestedUsers: boolean): string[] => [
   ...namespaces(spec.uid, supportsNoNestedUsers),
@@ -81,7 +81,7 @@ export const sandboxOptions = (spec: SandboxSpec, supportsNoNestedUsers: boolean
   '/mnt',
 ];
 
-/** The command inside: as root, setpriv gives up what bubblewrap needed, for good. */
+/** Returns the command inside the sandbox: as root, setpriv permanently drops the capabilities that bubblewrap needed. */
 export const sandboxCommand = (uid: number | undefined): string[] => [
   ...(uid === undefined
     ? []
@@ -97,7 +97,7 @@ export const sandboxCommand = (uid: number | undefined): string[] => [
   '/opt/codebox-start',
 ];
 
-/** The longest a file can get, no core files, no locked memory: what control groups do not bound. */
+/** Returns the command that sets limits which control groups do not cover: file size, no core files, locked memory. */
 export const resourceLimits = (limits: Limits, hasCgroups: boolean): string[] => [
   'prlimit',
   '--nofile=8192',
@@ -123,8 +123,9 @@ const namespaces = (uid: number | undefined, supportsNoNestedUsers: boolean): st
     : ['CAP_SETUID', 'CAP_SETGID', 'CAP_SETPCAP'].flatMap((name) => ['--cap-add', name])),
 ];
 
-/** Named one by one, because bubblewrap makes the parents of a mount point unreadable for others. */
+/** Created one by one, because bubblewrap makes the parents of a mount point unreadable for other users. */
 const parents = [
+  '/home',
   '/opt',
   '/run',
   '/var',
@@ -144,8 +145,9 @@ const system = (spec: SandboxSpec): string[] => [
   ...['lib', 'lib32', 'lib64', 'bin', 'sbin']
     .filter((name) => existsSync(`/usr/${name}`))
     .flatMap((name) => ['--symlink', `usr/${name}`, `/${name}`]),
-  // Packages of the host's Python are none of the box's: it has its own.
-  ...(existsSync('/usr/lib/python3/dist-packages') ? [...emptied('/usr/lib/python3/dist-packages')] : []),
+  ...['--symlink', '/mnt/data', '/home/user'],
+  // Hides the packages of the host's Python: the box has its own.
+  ...(existsSync('/usr/lib/python3/dist-packages') ? [...hidden('/usr/lib/python3/dist-packages')] : []),
   '--ro-bind',
   spec.etc,
   '/etc',
@@ -180,9 +182,9 @@ const system = (spec: SandboxSpec): string[] => [
   '/dev',
 ];
 
-const emptied = (path: string): string[] => ['--size', '4096', '--tmpfs', path, '--remount-ro', path];
+const hidden = (path: string): string[] => ['--size', '4096', '--tmpfs', path, '--remount-ro', path];
 
-/** A size has to stand before each tmpfs, else it takes half of the host's memory. */
+/** Returns the options for volumes. Each tmpfs needs a size before it; the default is half of the host's memory. */
 const volumes = ({ limits, run, disk }: SandboxSpec): string[] => {
   const scratchBytes = String(Math.ceil(limits.memoryMb / 4) * MiB);
   const tmpfs = (path: string, bytes: string) => ['--perms', '1777', '--size', bytes, '--tmpfs', path];

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, readlink, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { hostCertificates } from '../host/host-certificates.ts';
 
-/** Made anew for boxes, so that nothing of this host's configuration shows. */
+/** Files that are written for boxes, so that they do not reveal the configuration of this host. */
 const files: Record<string, string> = {
   passwd: '',
   group: '',
@@ -14,33 +14,33 @@ const files: Record<string, string> = {
   'os-release': 'NAME="CodeBox"\nID=codebox\nPRETTY_NAME="CodeBox"\n',
 };
 
-/** Taken from the host as they are: without them linked programs, commands with alternatives and fonts do not work. */
+/** Files that are copied from the host: dynamically linked programs, commands with alternatives and fonts need them. */
 const copied = ['ld.so.cache', 'alternatives', 'fonts', 'mime.types', 'protocols', 'services'];
 
 /**
- * Makes the `/etc` of boxes below `folder` and answers where it is. It is made anew at each start because the host's libraries
- * change, and named after what it holds, because a box that lives has what it was started with mounted. `certificates` are PEM
- * texts to trust beside the host's.
+ * Creates the `/etc` of boxes below `folder` and returns its path. It is created at each start because the host's libraries change, and named
+ * after the hash of its content because running boxes still have theirs mounted. `certificates` are PEM texts to trust in addition to the
+ * host's.
  */
 export const makeSystemFiles = async (folder: string, certificates: readonly string[] = []): Promise<string> => {
   const fresh = `${folder}/new-${randomUUID()}`;
   await mkdir(`${fresh}/ssl/certs`, { recursive: true });
   for (const [name, text] of Object.entries(files)) await writeFile(`${fresh}/${name}`, text);
   for (const name of copied) {
-    // A host that lacks one of them can do without.
+    // A host that lacks one of them does not need it.
     await cp(`/etc/${name}`, `${fresh}/${name}`, { recursive: true, verbatimSymlinks: true }).catch(() => undefined);
   }
   await symlink('/usr/share/zoneinfo/UTC', `${fresh}/localtime`);
   const bundle = [await hostCertificates(), ...certificates].join('\n');
   await writeFile(`${fresh}/ssl/certs/ca-certificates.crt`, bundle);
   const path = `${folder}/${await hashOf(fresh)}`;
-  // Another gateway may have made it meanwhile: it is the same.
+  // Another gateway may have created it meanwhile, with the same content.
   if (!existsSync(path)) await rename(fresh, path).catch(() => undefined);
   await rm(fresh, { recursive: true, force: true });
   return path;
 };
 
-/** Of the names and contents of everything below a folder. */
+/** Hashes the names and contents of everything below a folder. */
 const hashOf = async (folder: string): Promise<string> => {
   const hash = createHash('sha256');
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });

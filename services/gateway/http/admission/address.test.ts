@@ -9,7 +9,7 @@ const requestFrom = (remoteAddress: string, forwarded?: string) =>
     req: { header: () => forwarded },
   }) as unknown as Context<Env>;
 
-test('without a trusted proxy nobody is believed', () => {
+test('without a trusted proxy the forwarded header is ignored', () => {
   const addressOf = createAddressOf([]);
   expect(addressOf(requestFrom('192.0.2.1', '203.0.113.9'))).toBe('192.0.2.1');
   expect(addressOf(requestFrom('::ffff:192.0.2.1'))).toBe('192.0.2.1');
@@ -22,7 +22,7 @@ test('addresses of one IPv6 network count as one', () => {
   expect(addressOf(requestFrom('::1'))).toBe('0:0:0:0');
 });
 
-test('the last one that is no proxy is the client, and what it says itself does not count', () => {
+test('the client is the last forwarded address that is no trusted proxy', () => {
   const addressOf = createAddressOf(['10.0.0.0/8', 'fd00::/8']);
   expect(addressOf(requestFrom('10.0.0.1', '198.51.100.1, 203.0.113.9, 10.2.3.4'))).toBe('203.0.113.9');
   expect(addressOf(requestFrom('fd00::1', '203.0.113.9'))).toBe('203.0.113.9');

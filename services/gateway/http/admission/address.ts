@@ -2,12 +2,12 @@ import { BlockList, isIP } from 'node:net';
 import type { Context } from 'hono';
 import type { Env } from '../env.ts';
 
-/** The client that a request comes from, as one that shares its failures: an IPv4 address, or the /64 of an IPv6 one. */
+/** Returns the address under which failures of a client are counted: an IPv4 address, or the /64 network of an IPv6 address. */
 export type AddressOf = (c: Context<Env>) => string;
 
 const plain = (address: string): string => address.trim().replace(/^::ffff:(?=\d+\.)/i, '');
 
-/** The first four groups, which one customer of a provider has. */
+/** The first four groups of an IPv6 address: providers give each customer a /64. */
 const network = (address: string): string => {
   if (isIP(address) !== 6) return address;
   const [head = '', tail] = address.split('%')[0]?.split('::') ?? [];
@@ -17,7 +17,7 @@ const network = (address: string): string => {
   return [...left, ...Array.from({ length: Math.max(0, zeros) }, () => '0'), ...right].slice(0, 4).join(':');
 };
 
-/** Of addresses and networks such as `10.0.0.0/8`. Throws for anything else. */
+/** Parses addresses and networks such as `10.0.0.0/8`. Throws for anything else. */
 const toBlockList = (networks: readonly string[]): BlockList => {
   const list = new BlockList();
   for (const text of networks) {
@@ -30,8 +30,8 @@ const toBlockList = (networks: readonly string[]): BlockList => {
 };
 
 /**
- * Who is at the other end. Behind `trusted` proxies it is the last address in `X-Forwarded-For` that is not one of theirs; what
- * anybody else says there does not count.
+ * Determines the client address: the peer, or behind `trusted` proxies the last address in `X-Forwarded-For` that is not a proxy's.
+ * Addresses before that one could be forged, so they are ignored.
  */
 export const createAddressOf = (trusted: readonly string[]): AddressOf => {
   const proxies = toBlockList(trusted);
@@ -40,8 +40,8 @@ export const createAddressOf = (trusted: readonly string[]): AddressOf => {
   return (c) => {
     const peer = plain(c.env?.incoming?.socket.remoteAddress ?? '');
     if (!isProxy(peer)) return network(peer);
-    const told = (c.req.header('x-forwarded-for') ?? '').split(',').map(plain).reverse();
-    const client = told.find((address) => !isProxy(address));
+    const forwarded = (c.req.header('x-forwarded-for') ?? '').split(',').map(plain).reverse();
+    const client = forwarded.find((address) => !isProxy(address));
     return network(client !== undefined && isIP(client) !== 0 ? client : peer);
   };
 };

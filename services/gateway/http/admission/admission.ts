@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Context } from 'hono';
 import { CodeBoxError, type KeyScope } from '#contract';
-import type { OpenRequests } from '../../../http/open-requests.ts';
+import type { OpenRequests } from '../../../http/server/open-requests.ts';
 import type { Caller } from '../../store/tenants/keys.ts';
 import type { Env } from '../env.ts';
 import type { AddressOf } from './address.ts';
@@ -15,45 +15,50 @@ export interface AdmissionOptions {
   addressOf: AddressOf;
   rates: Pick<RequestRates, 'count'>;
   openRequests: OpenRequests;
-  /** Who made a single-use ticket for a box. */
+  /** Uses up a ticket for a box; resolves with the caller who created it, or undefined for an invalid one. */
   redeemTicket: (ticket: string, box: string) => Promise<Caller | undefined>;
   adminKey: string | undefined;
 }
 
-/** What a request shows to be let in. */
+export type { Caller };
+
+/** The credential of a request. */
 export type Credential =
-  /** An API key as it was handed out. */
+  /** An API key as it was issued. */
   | { key: string }
-  /** A single-use ticket, and the box that it is shown for. It is worth as much as the key that made it. */
+  /** A single-use ticket and the box it is presented for. It grants the rights of the key that created it. */
   | { ticket: string; box: string }
-  /** Whoever stands behind a token that has been opened already; it holds for as long as that key is valid. */
+  /** The caller behind a token that was already verified; it is accepted while that caller's key is valid. */
   | { maker: Caller }
   | { operatorKey: string };
 
-/** How requests of one kind show their credentials. */
+/** How requests of one surface present their credentials. */
 export interface Admits {
-  /** Undefined for a request that shows nothing. Throws for a credential that is refused at once. */
+  /** Returns undefined for a request without a credential. Throws for a credential that is refused outright. */
   credentialOf: (c: Context<Env>) => Credential | undefined | Promise<Credential | undefined>;
-  /** The sentence that says which credential is needed, and what is wrong with the form of the one that was shown. */
+  /** Returns the error text: which credential is needed, and what is wrong with the given one. */
   needed: (c: Context<Env>) => string;
 }
 
-/** Under this name the operator's Idempotency-Keys are kept: no tenant has it. */
+/** Stands for the tenant in the operator's requests and Idempotency-Keys; no tenant has this id. */
 const operator = '@admin';
 
 export const keyNeeded = 'A valid API key is needed: Authorization: Bearer cbx_…';
 
 const noKey = (needed = keyNeeded) => new CodeBoxError('unauthorized', needed);
 const noTicket = () =>
-  new CodeBoxError('unauthorized', 'The ticket is not valid: it is used, expired, or of another box.');
+  new CodeBoxError(
+    'unauthorized',
+    'The ticket is not valid: it was used, has expired, or is for another box. Create another one.',
+  );
 
-/** The caller; throws the one 401 of keys when there is none. */
+/** Returns the caller; throws the 401 of invalid keys when there is none. */
 export const requireCaller = (caller: KnownCaller | undefined): KnownCaller => {
   if (!caller) throw noKey();
   return caller;
 };
 
-/** Lets a request of this caller in. Throws `forbidden` for one whose tenant is suspended. */
+/** Admits a request of this caller. Throws `forbidden` when its tenant is suspended. */
 export const admit = (c: Context<Env>, caller: KnownCaller): void => {
   if (caller.isSuspended) throw new CodeBoxError('forbidden', 'The tenant of this key is suspended.');
   c.set('tenant', caller.tenantId);
@@ -62,12 +67,12 @@ export const admit = (c: Context<Env>, caller: KnownCaller): void => {
   c.set('log', c.get('log').child({ tenant: caller.tenantId }));
 };
 
-/** What a route asks of its caller: a key with this scope, any key at all, the operator's key, or nothing. */
+/** What a route requires: a key with this scope, any key, the operator's key, or nothing. */
 export type RouteScope = KeyScope | 'any' | 'admin' | 'public';
 
 /**
- * Throws `forbidden` when the key that let the request in does not have this scope, and `unauthorized` when no such key did: a route that
- * nothing stands in front of is closed.
+ * Throws `forbidden` when the key that admitted the request lacks this scope, and `unauthorized` when no key admitted it: a route without
+ * an admission in front of it is closed.
  */
 export const requireScope = (c: Context<Env>, scope: RouteScope): void => {
   if (scope === 'public') return;
@@ -82,19 +87,25 @@ export const requireScope = (c: Context<Env>, scope: RouteScope): void => {
     throw new CodeBoxError('forbidden', `This key lacks the scope ${scope}.`);
 };
 
-/** Who may come in. Each way either admits the request, answering its caller, or throws. */
+/** Authenticates requests. Each method either admits the request and returns its caller, or throws. */
 export const createAdmission = (options: AdmissionOptions) => {
   const { keys, failures, addressOf, rates, openRequests, redeemTicket, adminKey } = options;
   /** Throws `too_many_requests` for an address that has failed too often. */
   const refuseBlocked = (c: Context<Env>) => {
     const retryAfterSeconds = failures.waitSeconds(addressOf(c));
     if (retryAfterSeconds === undefined) return;
-    throw new CodeBoxError('too_many_requests', 'Too many wrong keys came from this address.', { retryAfterSeconds });
+    throw new CodeBoxError(
+      'too_many_requests',
+      'Too many wrong keys came from this address; wait, then use a valid key.',
+      {
+        retryAfterSeconds,
+      },
+    );
   };
 
   /**
-   * By an API key. Every refusal of a key is the same 401. For an address with too many of them only keys are looked up that were
-   * good before. A foreign key, of a server in a box, may be wrong as often as it likes.
+   * Admits by API key. Every refused key gets the same 401. For an address with too many failures, only keys that were recently valid are
+   * looked up. A foreign key, meant for the server in a box, does not count as a failure.
    */
   const byKey = async (
     c: Context<Env>,
@@ -110,7 +121,7 @@ export const createAdmission = (options: AdmissionOptions) => {
     return caller;
   };
 
-  /** By what was made with a key, while that key is valid. */
+  /** Admits by a ticket, session or token, while the key that created it is valid. */
   const byMaker = async (c: Context<Env>, maker: Caller | undefined, refusal: CodeBoxError): Promise<KnownCaller> => {
     const caller = await keys.still(maker);
     if (!caller) throw refusal;
@@ -119,10 +130,10 @@ export const createAdmission = (options: AdmissionOptions) => {
   };
   const byTicket = (c: Context<Env>, maker: Caller | undefined) => byMaker(c, maker, noTicket());
 
-  /** By the operator's key. Throws `not_found` where there is none. */
+  /** Admits by the operator's key. Throws `not_found` when none is configured. */
   const byOperatorKey = (c: Context<Env>, key: string, needed: string): void => {
     if (adminKey === undefined)
-      throw new CodeBoxError('not_found', 'The admin API is off: CODEBOX_ADMIN_KEY is not set.');
+      throw new CodeBoxError('not_found', 'The admin API is off: set CODEBOX_ADMIN_KEY to enable it.');
     if (!isSame(key, adminKey)) {
       refuseBlocked(c);
       if (key !== '') failures.note(addressOf(c));
@@ -134,12 +145,12 @@ export const createAdmission = (options: AdmissionOptions) => {
 
   const recognize = async (
     c: Context<Env>,
-    shown: Exclude<Credential, { operatorKey: string }> | undefined,
+    given: Exclude<Credential, { operatorKey: string }> | undefined,
     needed: string,
   ): Promise<KnownCaller> => {
-    if (shown && 'ticket' in shown) return await byTicket(c, await redeemTicket(shown.ticket, shown.box));
-    if (shown && 'maker' in shown) return await byMaker(c, shown.maker, noKey(needed));
-    return await byKey(c, shown?.key, { needed });
+    if (given && 'ticket' in given) return await byTicket(c, await redeemTicket(given.ticket, given.box));
+    if (given && 'maker' in given) return await byMaker(c, given.maker, noKey(needed));
+    return await byKey(c, given?.key, { needed });
   };
 
   return {
@@ -147,15 +158,16 @@ export const createAdmission = (options: AdmissionOptions) => {
     byTicket,
 
     /**
-     * Lets in a request whose credential has this scope, or any valid one for a path that leads nowhere; sets `tenant` and `keyId`. It
-     * counts as a request of its tenant. Throws `unauthorized`, `forbidden`, `too_many_requests` or `quota_exceeded`.
+     * Admits a request whose credential has this scope; without a scope (a path without a route) any valid credential does. Sets `tenant`
+     * and `keyId`, and counts the request against the limits of its tenant. Throws `unauthorized`, `forbidden`, `too_many_requests` or
+     * `quota_exceeded`.
      */
-    async letIn(c: Context<Env>, { credentialOf, needed }: Admits, scope?: RouteScope): Promise<void> {
+    async admit(c: Context<Env>, { credentialOf, needed }: Admits, scope?: RouteScope): Promise<void> {
       if (scope === 'public') return;
-      const shown = await credentialOf(c);
-      if (shown && 'operatorKey' in shown) byOperatorKey(c, shown.operatorKey, needed(c));
+      const given = await credentialOf(c);
+      if (given && 'operatorKey' in given) byOperatorKey(c, given.operatorKey, needed(c));
       else {
-        const caller = await recognize(c, shown, needed(c));
+        const caller = await recognize(c, given, needed(c));
         openRequests(c, caller.tenantId);
         await rates.count(c, caller);
       }
@@ -166,7 +178,7 @@ export const createAdmission = (options: AdmissionOptions) => {
 
 export type Admission = ReturnType<typeof createAdmission>;
 
-/** In a time that tells nothing of where they differ, nor of their lengths. */
+/** Compares in constant time: neither the position of a difference nor the lengths can be measured. */
 const isSame = (given: string, secret: string): boolean => {
   const [one, other] = [given, secret].map((text) => createHash('sha256').update(text).digest());
   return one !== undefined && other !== undefined && timingSafeEqual(one, other);

@@ -5,7 +5,7 @@ const failTimes = (failures: ReturnType<typeof createFailures>, address: string,
   for (let i = 0; i < times; i++) failures.note(address);
 };
 
-test('an address waits for the rest of its minute, and others do not', () => {
+test('an address with too many failures waits for the rest of its minute, and others do not', () => {
   let now = 0;
   const failures = createFailures(() => now);
   failTimes(failures, 'a', 59);
@@ -17,7 +17,7 @@ test('an address waits for the rest of its minute, and others do not', () => {
   expect(failures.waitSeconds('a')).toBeUndefined();
 });
 
-test('of more addresses than are kept the oldest is forgotten', () => {
+test('beyond the maximum of addresses the oldest is evicted', () => {
   const failures = createFailures(() => 0);
   failTimes(failures, 'old', 60);
   for (let i = 0; i < 9999; i++) failures.note(`${i}`);

@@ -1,9 +1,9 @@
-/** Failed authentications that an address may make in a window. */
-const most = 60;
+/** The failed authentications that an address may make in a window. */
+const maxFailures = 60;
 const windowMs = 60_000;
 const maxAddresses = 10_000;
 
-/** Counts failed authentications by address, in bounded memory: past that many addresses the oldest is forgotten. */
+/** Counts failed authentications by address. Memory is bounded: above `maxAddresses` the oldest address is forgotten. */
 export const createFailures = (now: () => number = () => performance.now()) => {
   const counts = new Map<string, { count: number; until: number }>();
 
@@ -15,10 +15,10 @@ export const createFailures = (now: () => number = () => performance.now()) => {
   };
 
   return {
-    /** For how long an address has to wait, in seconds; undefined when it need not. */
+    /** Returns the seconds that an address has to wait, or undefined when it need not wait. */
     waitSeconds(address: string): number | undefined {
       const found = current(address);
-      return found && found.count >= most ? Math.ceil((found.until - now()) / 1000) : undefined;
+      return found && found.count >= maxFailures ? Math.ceil((found.until - now()) / 1000) : undefined;
     },
 
     note(address: string): void {

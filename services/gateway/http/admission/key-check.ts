@@ -2,13 +2,13 @@ import { timingSafeEqual } from 'node:crypto';
 import type { Caller, ValidKey } from '../../store/tenants/keys.ts';
 import { hashOf, keyId } from './auth.ts';
 
-/** Who asks, and what its key lets it do. */
+/** A caller with the rights of its key. */
 export type KnownCaller = Caller & Omit<ValidKey, 'hash'>;
 
 const cacheMs = 1000;
 const maxCached = 10_000;
 
-/** Which keys are valid. What the database said of a key holds for one second, so a revoked key ends within that. */
+/** Checks API keys. Results of the database are cached for one second, so a revoked key stops working within that time. */
 export const createKeyCheck = (findKey: (id: string) => Promise<ValidKey | undefined>) => {
   const cache = new Map<string, ValidKey & { until: number }>();
 
@@ -34,10 +34,10 @@ export const createKeyCheck = (findKey: (id: string) => Promise<ValidKey | undef
   });
 
   return {
-    /** Whether the database need not be asked for the first time for this key: it was good a while ago. */
+    /** Whether the key was recently valid, so that checking it is not a first database lookup. */
     isRemembered: (key: string): boolean => cache.has(keyId(key) ?? ''),
 
-    /** Whose key this is; undefined for one that is not valid. */
+    /** Resolves with the caller of a key, or undefined when it is not valid. */
     async callerOf(key: string): Promise<KnownCaller | undefined> {
       const id = keyId(key);
       const found = id === undefined ? undefined : await find(id);
@@ -46,7 +46,7 @@ export const createKeyCheck = (findKey: (id: string) => Promise<ValidKey | undef
       return isSame ? toCaller(id, found) : undefined;
     },
 
-    /** The same caller while the key is valid and its tenant is not suspended. */
+    /** Resolves with the caller while its key is valid and its tenant is not suspended, otherwise with undefined. */
     async still(caller: Caller | undefined): Promise<KnownCaller | undefined> {
       const found = caller && (await find(caller.keyId));
       return found && !found.isSuspended ? toCaller(caller.keyId, found) : undefined;

@@ -1,7 +1,7 @@
 import { addAbortListener } from 'node:events';
 import type { Context, Next } from 'hono';
 import { CodeBoxError } from '#contract';
-import { createTally } from '../../../http/tally.ts';
+import { createTally } from '../../../http/server/tally.ts';
 import { closeCodes, type Peer } from '../../../websockets/peer.ts';
 import type { Env } from '../env.ts';
 import { requireCaller } from './admission.ts';
@@ -13,7 +13,7 @@ export interface OpenSocketsOptions {
   stopping: AbortSignal;
   keys: Pick<KeyCheck, 'still'>;
   rates: Pick<RequestRates, 'countMessage'>;
-  /** How often it is looked whether what let a connection in still holds. */
+  /** How often the key and the box of an open connection are checked again. */
   checkEveryMs: number;
 }
 
@@ -23,8 +23,8 @@ export type OpenSocket = Pick<Peer, 'closed' | 'close'>;
 const maxPerTenant = 1000;
 
 /**
- * The WebSockets of this gateway, its own and those that lead into boxes. Each tenant has a bounded number of them, and none
- * outlives the key behind it, or the gateway, by more than `checkEveryMs`. Nor does an event stream its key.
+ * The open WebSockets of this gateway: those it serves itself and those it forwards into boxes. Their number per tenant is bounded. A
+ * WebSocket outlives its key by at most `checkEveryMs` and closes when the gateway stops; event streams are checked likewise.
  */
 export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenSocketsOptions) => {
   const open = createTally();
@@ -41,10 +41,10 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
       try {
         await check();
       } catch (error) {
-        // Only what is certain ends the connection; a database that is away comes back.
+        // Only a definite result closes the connection: an unavailable database comes back.
         const code = error instanceof CodeBoxError ? error.code : undefined;
         if (code === 'gone') socket.close(closeCodes.goingAway, (error as CodeBoxError).message);
-        if (code === 'unauthorized') socket.close(closeCodes.refused, 'The key is not valid any more.');
+        if (code === 'unauthorized') socket.close(closeCodes.refused, 'The key is no longer valid.');
       }
     }, checkEveryMs);
     socket.closed.addEventListener('abort', () => clearInterval(timer), { once: true });
@@ -53,21 +53,23 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
   const callerOf = (c: Context<Env>) => ({ tenantId: c.get('tenant'), keyId: c.get('keyId') });
 
   return {
-    /** Throws `too_many_requests` when the tenant of the request has enough of them. */
+    /** Throws `too_many_requests` when the tenant of the request has too many WebSockets open. */
     expectRoom(c: Context<Env>): void {
       if (open.of(c.get('tenant')) >= maxPerTenant)
-        throw new CodeBoxError('too_many_requests', `${maxPerTenant} WebSockets are open.`, { retryAfterSeconds: 5 });
+        throw new CodeBoxError('too_many_requests', `${maxPerTenant} WebSockets are open; close some first.`, {
+          retryAfterSeconds: 5,
+        });
     },
 
     /**
-     * Counts a message that asks for something against the requests of the tenant, as they are limited now. Throws
-     * `quota_exceeded`, or `unauthorized` when the key behind the connection is not valid any more.
+     * Counts a message as a request of the tenant, against its current limit. Throws `quota_exceeded`, or `unauthorized` when the key
+     * behind the connection is no longer valid.
      */
     async countMessage(c: Context<Env>): Promise<void> {
       await rates.countMessage(requireCaller(await keys.still(callerOf(c))));
     },
 
-    /** Watches over a new one until it is closed. `check` throws `gone` when there is no reason to stay any more. */
+    /** Registers a new WebSocket until it closes. `check` throws `gone` when the connection has lost its purpose. */
     keep(c: Context<Env>, socket: OpenSocket, check?: () => Promise<unknown>): void {
       if (socket.closed.aborted) return;
       const caller = callerOf(c);
@@ -79,7 +81,7 @@ export const createOpenSockets = ({ stopping, keys, rates, checkEveryMs }: OpenS
       });
     },
 
-    /** Middleware that cuts an event stream when the key behind it is not valid any more: who opens it again is told so. */
+    /** Middleware that cuts an event stream when its key is no longer valid: the client gets the 401 when it reconnects. */
     async watchStream(c: Context<Env>, next: Next): Promise<void> {
       await next();
       const { outgoing } = c.env ?? {};

@@ -1,63 +1,66 @@
 import type { Context } from 'hono';
 import { CodeBoxError, hasCode } from '#contract';
-import { asCodeBoxError } from '../../../http/problem.ts';
-import { streamFormat } from '../../../http/stream.ts';
-import type { StoredAnswer } from '../../store/idempotency.ts';
+import { streamFormat } from '../../../http/bodies/stream.ts';
+import { asCodeBoxError } from '../../../http/problems/problem.ts';
+import type { KeyRecord } from '../../store/idempotency.ts';
+import type { Reference } from '../../store/reference.ts';
 import type { Env } from '../env.ts';
 import type { Claim, KeyClaims } from './key-claims.ts';
+import { locationOf } from './location.ts';
 
-/** What is done with a repeated request besides giving it the first answer. */
+/** How a repeated request is joined to what the first one started. */
 interface Replay {
-  /** Answers from what an earlier request started. */
-  join: (c: Context<Env>, location: string) => Promise<Response>;
-  /** Keeps the whole answer too, for what cannot be read for ever at its location. */
-  keepsAnswer: boolean;
-  /** Joins only what was abandoned by who started it; until then the request is in progress. */
+  /** Responds with what an earlier request started. */
+  join: (reference: Reference) => Promise<Response>;
+  /** Also stores the whole response, for results that cannot be read again for ever. */
+  storesResponse: boolean;
+  /** Joins only work whose gateway abandoned it; until then the request counts as in progress. */
   onlyAbandoned: boolean;
-  /** Whether nothing is left of what was started there, so that it can be done anew. */
-  cameToNothing: (location: string) => Promise<boolean>;
+  /** Whether nothing is left of the work, so that it can be done again. */
+  leftNothing: (reference: Reference) => Promise<boolean>;
 }
 
-export interface AnswerOnce {
+export interface RespondOnce {
   c: Context<Env>;
   claims: KeyClaims;
   key: string;
-  /** Of method, path and body: the same key with another request is a mistake of the caller. */
+  /** The hash of method, path and body: the same key with another hash is a mistake of the caller. */
   hash: string;
-  answer: () => Promise<Response>;
+  respond: () => Promise<Response>;
   replay: Replay | undefined;
 }
 
-/** A longer answer is not kept: its request is not done again, and repeating it says so. */
-const maxKeptBytes = 8 * 1024 * 1024;
+/** A longer body is not stored: its request is still not done again, and repeating it is a `conflict`. */
+const maxStoredBytes = 8 * 1024 * 1024;
 
 /**
- * Does what a request asks for once per tenant and key: a repeated request gets the first answer, or is joined to what the
- * first one started. `conflict` while the first is in progress, `idempotency_mismatch` for another body. A request that
- * was refused before it did anything gives its key back; after a failure whose effect nobody knows, repeating it is a
- * `conflict` that says so. The key of a gateway that died, or that could not keep how a request ended, is taken over when nothing
- * can have begun; else it is joined to what was started, or its effect is unknown: code that may have run is never run again.
+ * Performs a request once per tenant and key: a repeated request gets the first response, or is joined to what the first one
+ * started. Throws `conflict` while the first is in progress, and `idempotency_mismatch` for another body. A request that was
+ * refused before it did anything releases its key; after a failure with an unknown effect, repeating it is a `conflict` that says
+ * so. The key of a gateway that died, or that could not store how a request ended, is taken over when no work can have started, and
+ * so is any key whose work has failed and left nothing; otherwise the repeated request is joined to that work, or its effect is
+ * unknown: code that may have run is never run again.
  */
-export const answerOnce = async ({ c, claims, key, hash, answer, replay }: AnswerOnce): Promise<Response> => {
+export const respondOnce = async ({ c, claims, key, hash, respond, replay }: RespondOnce): Promise<Response> => {
   const { claim, known } = await claims.take({
     tenantId: c.get('tenant'),
     key,
     requestHash: hash,
     isVoid: (found) => isVoid(found, hash, replay),
   });
-  return claim ? await answerFirst(c, claim, answer, replay) : await repeat(c, known, hash, replay);
+  return claim ? await respondFirst(c, claim, respond, replay) : await repeat(c, known, hash, replay);
 };
 
-const answerFirst = async (
+const respondFirst = async (
   c: Context<Env>,
   claim: Claim,
-  answer: () => Promise<Response>,
+  respond: () => Promise<Response>,
   replay: Replay | undefined,
 ): Promise<Response> => {
   let state: 'untouched' | 'maybe' | 'started' = 'untouched';
-  const advance = (to: 'maybe' | 'started') => async (location?: string) => {
-    // Fails where another gateway has taken over; what has begun before is known already.
-    if (state === 'untouched' || location !== undefined) await claim.advance(location);
+  const advance = (to: 'maybe' | 'started') => async (reference?: Reference) => {
+    // Throws when another gateway has taken over. Later calls have nothing new to record.
+    if (state === 'untouched') await claim.advance(reference);
     state = to;
   };
   const isUndone = () => {
@@ -65,16 +68,16 @@ const answerFirst = async (
   };
   c.set('progress', { mayStart: advance('maybe'), hasStarted: advance('started'), isUndone });
   try {
-    const response = await answer();
+    const response = await respond();
     const isJoined = replay !== undefined && (state as string) === 'started';
-    if (isJoined && (!replay.keepsAnswer || response.status !== 200 || streamFormat(c))) {
+    if (isJoined && (!replay.storesResponse || response.status !== 200 || streamFormat(c))) {
       claim.leave();
       return response;
     }
     const text = await response.clone().text();
     await claim.complete({
       status: response.status,
-      body: Buffer.byteLength(text) <= maxKeptBytes ? text : null,
+      body: Buffer.byteLength(text) <= maxStoredBytes ? text : null,
       contentType: response.headers.get('content-type'),
     });
     return response;
@@ -85,7 +88,7 @@ const answerFirst = async (
   }
 };
 
-/** Stands for an answer that was an error after something may have happened. */
+/** The stored status of a request that failed after its work may have started. */
 const failed = 500;
 
 const didNothing = (state: 'untouched' | 'maybe' | 'started', code: CodeBoxError['code']): boolean => {
@@ -93,32 +96,36 @@ const didNothing = (state: 'untouched' | 'maybe' | 'started', code: CodeBoxError
   return state === 'untouched' || (code !== 'unavailable' && code !== 'timeout');
 };
 
-/** Whether the first request has done nothing and never will, because nobody has it in progress any more. */
-const isVoid = async (known: StoredAnswer, hash: string, replay: Replay | undefined): Promise<boolean> => {
-  if (!known.isAbandoned || known.requestHash !== hash) return false;
-  if (!known.mayHaveStarted) return true;
-  return replay !== undefined && known.location !== null && (await replay.cameToNothing(known.location));
+/** Whether the first request has done nothing and never will, because it failed or was abandoned. */
+const isVoid = async (known: KeyRecord, hash: string, replay: Replay | undefined): Promise<boolean> => {
+  if (!(known.isAbandoned || known.status === failed) || known.requestHash !== hash) return false;
+  if (!known.mayHaveStarted) return known.isAbandoned;
+  return replay !== undefined && known.reference !== null && (await replay.leftNothing(known.reference));
 };
 
 const repeat = async (
   c: Context<Env>,
-  known: StoredAnswer,
+  known: KeyRecord,
   hash: string,
   replay: Replay | undefined,
 ): Promise<Response> => {
   if (known.requestHash !== hash) {
-    throw new CodeBoxError('idempotency_mismatch', 'This Idempotency-Key belongs to another request.');
+    throw new CodeBoxError(
+      'idempotency_mismatch',
+      'This Idempotency-Key belongs to another request; use a new key for each request.',
+    );
   }
   c.header('Idempotency-Replayed', 'true');
   const isInProgress = known.status === null && !known.isAbandoned;
-  const canJoin = replay !== undefined && known.location !== null && !(isInProgress && replay.onlyAbandoned);
-  if (known.location !== null) c.header('Content-Location', known.location);
+  const { reference } = known;
+  const canJoin = replay !== undefined && reference !== null && !(isInProgress && replay.onlyAbandoned);
+  if (reference !== null) c.header('Content-Location', locationOf(reference));
   if (known.status !== null && known.body !== null && !(canJoin && streamFormat(c))) {
     return c.body(known.body, known.status as 200, { 'Content-Type': known.contentType ?? 'application/json' });
   }
-  if (canJoin && known.location !== null) {
-    return await replay.join(c, known.location).catch((error: unknown) => {
-      // Noted, but not there: it is on its way, or never came so far.
+  if (canJoin) {
+    return await replay.join(reference).catch((error: unknown) => {
+      // The reference is recorded but nothing is there: the work is still being started, or never was.
       const isMissing = hasCode(error, 'not_found');
       const isKnown = known.status !== null && known.status !== failed;
       if (isKnown || !isMissing) throw error;
@@ -127,11 +134,11 @@ const repeat = async (
   }
   if (isInProgress) throw inProgress();
   if (known.status === null || known.status === failed) throw unknownEffect();
-  throw new CodeBoxError('conflict', notKept, { reason: 'answer_not_kept' });
+  throw new CodeBoxError('conflict', notStored, { reason: 'answer_not_kept' });
 };
 
-const notKept =
-  'The first request with this Idempotency-Key was done, and is not done again. Its answer is not kept: it was too long, or later ones have taken its place.';
+const notStored =
+  'The first request with this Idempotency-Key was done and is not done again. Its response is no longer stored: it was too long, or newer ones have replaced it.';
 
 const inProgress = () =>
   new CodeBoxError('conflict', 'The first request with this Idempotency-Key is still in progress.', {
@@ -142,6 +149,6 @@ const inProgress = () =>
 const unknownEffect = () =>
   new CodeBoxError(
     'conflict',
-    'The first request with this Idempotency-Key failed on the way: whether it had an effect is unknown.',
+    'The first request with this Idempotency-Key failed midway, and whether it had an effect is unknown. Check before sending it with a new key.',
     { reason: 'effect_unknown' },
   );

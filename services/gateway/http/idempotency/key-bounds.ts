@@ -3,35 +3,35 @@ import type { Background } from '../../../waiting/background.ts';
 import type { IdempotencyStore } from '../../store/idempotency.ts';
 
 export interface KeyBoundsOptions {
-  idempotency: Pick<IdempotencyStore, 'count' | 'forgetAnswers'>;
+  idempotency: Pick<IdempotencyStore, 'count' | 'dropOldBodies'>;
   background: Pick<Background, 'run'>;
-  /** Of one tenant: keys, and bytes of the answers to them. */
+  /** The bounds for one tenant: keys, and bytes of the responses to them. */
   maxKeys: number;
-  maxAnswerBytes: number;
+  maxResponseBytes: number;
 }
 
 interface Used {
-  /** How many keys may be taken before they are counted again. */
+  /** How many keys may be claimed before they are counted again. */
   left: number;
-  /** When to count again, after there was no room. */
+  /** When to count again after the bound was reached. */
   countAt: number;
   counting: Promise<void> | undefined;
-  /** Bytes of answers since old ones were forgotten last. */
+  /** Bytes of responses stored since the last clean-up. */
   bytes: number;
 }
 
-/** How many keys and bytes a gateway lets pass between two looks at how much there is. */
+/** How many keys and bytes a gateway accepts between two counts in the database. */
 const maxUncounted = 1000;
 const maxUncountedBytes = 1024 * 1024;
 const recountMs = 5000;
 const maxTenants = 10_000;
 
 /**
- * What is kept of the Idempotency-Keys of one tenant. Over its bytes the oldest answers go, never their keys: a repeated request is
- * still not done again. Over its number new keys are refused, rather than old ones forgotten before their time. Each gateway looks
- * from time to time, so a tenant may have 1,000 keys and 1 MiB more for each of them.
+ * Bounds the Idempotency-Keys that are stored for one tenant. Over the bound of bytes the oldest response bodies are deleted, but never
+ * their keys: a repeated request is still not done again. Over the bound of keys new keys are refused; old keys are not deleted early.
+ * Each gateway counts only now and then, so a tenant may exceed the bounds by 1,000 keys and 1 MiB for each gateway.
  */
-export const createKeyBounds = ({ idempotency, background, maxKeys, maxAnswerBytes }: KeyBoundsOptions) => {
+export const createKeyBounds = ({ idempotency, background, maxKeys, maxResponseBytes }: KeyBoundsOptions) => {
   const tenants = new Map<string, Used>();
 
   const usedBy = (tenantId: string): Used => {
@@ -50,7 +50,7 @@ export const createKeyBounds = ({ idempotency, background, maxKeys, maxAnswerByt
   };
 
   return {
-    /** Whether a tenant may have a further key. */
+    /** Resolves with whether the tenant may have another key, and counts that key. */
     async hasRoom(tenantId: string): Promise<boolean> {
       const used = usedBy(tenantId);
       while (used.left <= 0) {
@@ -67,17 +67,17 @@ export const createKeyBounds = ({ idempotency, background, maxKeys, maxAnswerByt
     refusal: () =>
       new CodeBoxError(
         'too_many_requests',
-        `The tenant has sent ${maxKeys} Idempotency-Keys, of which each is kept for 24 hours. Send this without one, or later.`,
+        `The tenant has sent ${maxKeys} Idempotency-Keys, and each is kept for 24 hours. Send this request without a key, or later.`,
         { retryAfterSeconds: 60 },
       ),
 
-    /** Told of each answer that was written. */
-    noteAnswer(tenantId: string, bytes: number): void {
+    /** Counts the body of a stored response. */
+    noteResponse(tenantId: string, bytes: number): void {
       const used = usedBy(tenantId);
       used.bytes += bytes;
-      if (used.bytes < Math.min(maxUncountedBytes, maxAnswerBytes / 8)) return;
+      if (used.bytes < Math.min(maxUncountedBytes, maxResponseBytes / 8)) return;
       used.bytes = 0;
-      background.run('forget old answers', () => idempotency.forgetAnswers(tenantId, maxAnswerBytes));
+      background.run('delete old keyed responses', () => idempotency.dropOldBodies(tenantId, maxResponseBytes));
     },
   };
 };

@@ -1,15 +1,16 @@
 import { expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
 import { createBackground } from '../../../waiting/background.ts';
-import type { Answer, KeyClaim, StoredAnswer } from '../../store/idempotency.ts';
+import type { KeyClaim, KeyRecord, StoredResponse } from '../../store/idempotency.ts';
+import type { Reference } from '../../store/reference.ts';
 import { createKeyClaims } from './key-claims.ts';
 
-const nothing = { status: null, body: null, contentType: null, location: null, mayHaveStarted: false };
+const nothing = { status: null, body: null, contentType: null, reference: null, mayHaveStarted: false };
 const mebibyte = 1024 * 1024;
 
-/** Claims on a table of keys in memory that can be away. */
+/** Claims on an in-memory table of keys, which is down while `isAway` is true. */
 const setUp = () => {
-  const rows = new Map<string, StoredAnswer>();
+  const rows = new Map<string, KeyRecord>();
   const state = { isAway: false };
   const ifThere =
     <A extends unknown[], T>(work: (...args: A) => T) =>
@@ -17,7 +18,7 @@ const setUp = () => {
       if (state.isAway) throw new Error('wrapped', { cause: new CodeBoxError('unavailable', 'away') });
       return work(...args);
     };
-  const change = ({ key, id }: KeyClaim, what: Partial<StoredAnswer>): boolean => {
+  const change = ({ key, id }: KeyClaim, what: Partial<KeyRecord>): boolean => {
     const row = rows.get(key);
     if (row?.claimId === id) rows.set(key, { ...row, ...what });
     return row?.claimId === id;
@@ -29,15 +30,15 @@ const setUp = () => {
       if (!known) rows.set(key, { ...nothing, requestHash, claimId: id, isOwn: true, isAbandoned: false });
       return known;
     }),
-    takeOver: ifThere(({ key, id }: KeyClaim, known: StoredAnswer) => {
+    takeOver: ifThere(({ key, id }: KeyClaim, known: KeyRecord) => {
       if (rows.get(key)?.claimId !== known.claimId) return false;
       rows.set(key, { ...known, ...nothing, claimId: id });
       return true;
     }),
-    advance: ifThere((claim: KeyClaim, location: string | undefined) => {
-      change(claim, { mayHaveStarted: true, location: location ?? null });
+    advance: ifThere((claim: KeyClaim, reference: Reference | undefined) => {
+      change(claim, { mayHaveStarted: true, reference: reference ?? null });
     }),
-    complete: ifThere((claim: KeyClaim, answer: Answer) => {
+    complete: ifThere((claim: KeyClaim, answer: StoredResponse) => {
       change(claim, answer);
     }),
     release: ifThere((claim: KeyClaim) => {
@@ -45,7 +46,7 @@ const setUp = () => {
     }),
   };
   const background = createBackground(() => {});
-  const bounds = { hasRoom: async () => true, refusal: () => new Error('full'), noteAnswer: () => {} };
+  const bounds = { hasRoom: async () => true, refusal: () => new Error('full'), noteResponse: () => {} };
   const claims = createKeyClaims({ idempotency, bounds: bounds as never, background });
   const take = (key: string) =>
     claims.take({
@@ -59,7 +60,7 @@ const setUp = () => {
 
 const answerOf = (bytes: number) => ({ status: 200, body: 'x'.repeat(bytes), contentType: null });
 
-test('how a request ended while the database was away is written when it is back, and its key is taken until then', async () => {
+test('the outcome of a request during a database outage is written afterwards, and its key is in use until then', async () => {
   const { rows, state, take, background } = setUp();
   const [done, undone] = [await take('done'), await take('undone')];
   expect((await take('done')).known).toMatchObject({ status: null, isAbandoned: false });
@@ -73,7 +74,7 @@ test('how a request ended while the database was away is written when it is back
   expect((await take('undone')).claim).toBeDefined();
 });
 
-test('who asks again before that is written has it written', async () => {
+test('a repeat of the request before that writes the outcome', async () => {
   const { state, take } = setUp();
   const { claim } = await take('k');
   state.isAway = true;
@@ -82,7 +83,7 @@ test('who asks again before that is written has it written', async () => {
   expect((await take('k')).known).toMatchObject({ status: 200, body: 'x' });
 });
 
-test('what is kept meanwhile has a bound: past it an answer is not kept, then not even that there was one', async () => {
+test('the buffered outcomes are bounded: beyond the limit responses are dropped first, then the outcomes', async () => {
   const { rows, state, take, background } = setUp();
   const taken = await Promise.all(Array.from({ length: 10_001 }, (_, n) => take(`k${n}`)));
   await taken.at(-1)?.claim?.advance(undefined);
@@ -99,7 +100,7 @@ test('what is kept meanwhile has a bound: past it an answer is not kept, then no
   expect((await take('k10000')).known).toMatchObject({ status: null, isAbandoned: true, mayHaveStarted: true });
 });
 
-test('requests that came to nothing meanwhile leave room for the answers of others, and their keys free', async () => {
+test('buffered releases yield to the responses of others, and their keys become free', async () => {
   const { rows, state, take, background } = setUp();
   const [done, begun] = [await take('done'), await take('begun')];
   await begun.claim?.advance(undefined);
@@ -114,7 +115,7 @@ test('requests that came to nothing meanwhile leave room for the answers of othe
   for (const key of ['idle0', 'idle5000', 'new9999']) expect([key, (await take(key)).known]).toEqual([key, undefined]);
 });
 
-test('a key of this gateway that is in progress nowhere in it is taken over by one of those who ask for it', async () => {
+test('a key of this gateway without a request in progress is taken over by exactly one repeat', async () => {
   const { rows, take } = setUp();
   rows.set('k', { ...nothing, requestHash: 'h', claimId: 'lost', isOwn: true, isAbandoned: false });
   const all = await Promise.all(Array.from({ length: 5 }, () => take('k')));

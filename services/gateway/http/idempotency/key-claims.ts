@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError, isUnavailable } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
-import type { Answer, IdempotencyStore, KeyClaim, StoredAnswer } from '../../store/idempotency.ts';
+import type { IdempotencyStore, KeyClaim, KeyRecord, StoredResponse } from '../../store/idempotency.ts';
+import type { Reference } from '../../store/reference.ts';
 import type { KeyBounds } from './key-bounds.ts';
 
 export interface KeyClaimsOptions {
@@ -11,86 +12,91 @@ export interface KeyClaimsOptions {
   background: Pick<Background, 'signal' | 'attempt' | 'run'>;
 }
 
-export interface Ask {
+export interface ClaimRequest {
   tenantId: string;
   key: string;
   requestHash: string;
-  /** Whether what a request that was abandoned began came to nothing, so that it may be done anew. */
-  isVoid: (known: StoredAnswer) => Promise<boolean>;
+  /** Whether a request that failed or was abandoned has left nothing behind, so that it may be done again. */
+  isVoid: (known: KeyRecord) => Promise<boolean>;
 }
 
-/** A key taken by a request, which ends it in one of three ways. Those do not throw. */
+/** A key claimed by a request. The request ends the claim by `complete`, `release` or `leave`, none of which throws. */
 export interface Claim {
-  /** What was asked for may begin now. Throws when that cannot be written: then it must not begin. */
-  advance: (location: string | undefined) => Promise<void>;
-  /** It was answered, or failed, so that nothing but this may come of it. */
-  complete: (answer: Answer) => Promise<void>;
-  /** It did nothing: the key is free again. */
+  /** Records that the work may start now. Throws when that cannot be stored: then the work must not start. */
+  advance: (reference: Reference | undefined) => Promise<void>;
+  /** Stores the response, or the failure: repeated requests get nothing else. */
+  complete: (response: StoredResponse) => Promise<void>;
+  /** Frees the key: the request did nothing. */
   release: () => Promise<void>;
-  /** What it started tells how it goes on. */
+  /** Leaves the key as it is: repeated requests read the result of the work that was started. */
   leave: () => void;
 }
 
-/** The key is this request's, or this is known of the one that has, or had, it. */
-export type Taken = { claim: Claim; known: undefined } | { claim: undefined; known: StoredAnswer };
+/** Either a claim for this request, or the record of the request that claimed the key before. */
+export type Taken = { claim: Claim; known: undefined } | { claim: undefined; known: KeyRecord };
 
-interface Ended {
+/** The end of a request that is not stored yet. */
+interface PendingEnd {
   claim: KeyClaim;
-  /** Null when the key is given back. */
-  answer: Answer | null;
-  /** Whether the key says that something may have begun, so that nobody takes it over. */
+  /** Null when the key is released. */
+  response: StoredResponse | null;
+  /** Whether the stored key records that work may have started, so that no other request takes it over. */
   isAdvanced: boolean;
   bytes: number;
 }
 
 const firstPauseMs = 100;
 const longestPauseMs = 2000;
-/** What is kept while the database is away. */
-const maxDue = 10_000;
-const maxDueBytes = 16 * 1024 * 1024;
-/** Past it what can be done without is not kept: one tenant's requests that came to nothing leave room for the answers of others. */
-const manyDue = maxDue / 2;
+/** Bounds on the ends that are held while the database is unavailable. */
+const maxPending = 10_000;
+const maxPendingBytes = 16 * 1024 * 1024;
+/** Above this mark, ends that carry no response are dropped, so that one tenant's failures cannot crowd out others' responses. */
+const manyPending = maxPending / 2;
 
 /**
- * The Idempotency-Keys of requests that are in progress in this gateway, each with at most one. How they ended is written at once;
- * while the database is away it is kept (10,000 keys, 16 MiB of answers) and written when it is back. A key of this gateway that is
- * in progress nowhere here, because its end could not be kept, is abandoned as are those of a gateway that died.
+ * The Idempotency-Keys of requests that are in progress in this gateway, at most one request for each. The end of a request is stored at
+ * once; while the database is unavailable it is held in memory (10,000 keys, 16 MiB of responses) and stored later. A key that this
+ * gateway has claimed but has no request for, because its end was dropped, counts as abandoned like the keys of a gateway that died.
  */
 export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOptions) => {
-  /** From before a key is written as taken until its end is written, or due to be: so whatever is in neither is abandoned. */
+  /**
+   * The keys of requests in progress: from before a claim is stored until its end is stored or pending. A key of this gateway that is
+   * neither held nor pending is abandoned.
+   */
   const held = new Set<string>();
-  const due = new Map<string, Ended>();
-  let dueBytes = 0;
-  let isAwake = false;
+  const pending = new Map<string, PendingEnd>();
+  let pendingBytes = 0;
+  let isWriting = false;
 
-  const forget = (name: string, ended: Ended) => {
-    if (due.get(name) !== ended) return;
-    due.delete(name);
-    dueBytes -= ended.bytes;
+  const forget = (name: string, ended: PendingEnd) => {
+    if (pending.get(name) !== ended) return;
+    pending.delete(name);
+    pendingBytes -= ended.bytes;
   };
 
-  const keep = (name: string, { claim, answer, isAdvanced }: Omit<Ended, 'bytes'>) => {
-    // Such a key counts as abandoned, and whoever asks next takes it over.
-    const isNeedless = answer === null && !isAdvanced;
-    if (due.size >= (isNeedless ? manyDue : maxDue)) return;
-    const size = Buffer.byteLength(answer?.body ?? '');
-    const isKept = dueBytes + size <= maxDueBytes;
-    const bytes = isKept ? size : 0;
-    dueBytes += bytes;
-    due.set(name, { claim, answer: answer && !isKept ? { ...answer, body: null } : answer, isAdvanced, bytes });
-    if (isAwake) return;
-    isAwake = true;
-    background.run('write how keyed requests ended', writeAll);
+  const keep = (name: string, { claim, response, isAdvanced }: Omit<PendingEnd, 'bytes'>) => {
+    // Without it the key counts as abandoned, and the next request takes it over.
+    const isDispensable = response === null && !isAdvanced;
+    if (pending.size >= (isDispensable ? manyPending : maxPending)) return;
+    const size = Buffer.byteLength(response?.body ?? '');
+    const hasRoom = pendingBytes + size <= maxPendingBytes;
+    const bytes = hasRoom ? size : 0;
+    pendingBytes += bytes;
+    const kept = response && !hasRoom ? { ...response, body: null } : response;
+    pending.set(name, { claim, response: kept, isAdvanced, bytes });
+    if (isWriting) return;
+    isWriting = true;
+    background.run('store how keyed requests ended', writeAll);
   };
 
-  const write = async ({ claim, answer }: Pick<Ended, 'claim' | 'answer'>) => {
-    if (answer === null) return await idempotency.release(claim);
-    await idempotency.complete(claim, answer);
-    bounds.noteAnswer(claim.tenantId, Buffer.byteLength(answer.body ?? ''));
+  const write = async ({ claim, response }: Pick<PendingEnd, 'claim' | 'response'>) => {
+    if (response === null) return await idempotency.release(claim);
+    await idempotency.complete(claim, response);
+    bounds.noteResponse(claim.tenantId, Buffer.byteLength(response.body ?? ''));
   };
 
-  const writeDue = async (name: string) => {
-    const ended = due.get(name);
+  const writePending = async (name: string) => {
+    const ended = pending.get(name);
     if (!ended) return;
     await write(ended).catch((error: unknown) => {
       if (!isUnavailable(error)) forget(name, ended);
@@ -99,21 +105,21 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
     forget(name, ended);
   };
 
-  /** Until nothing is due any more, or the gateway has ended: then the keys are those of a gateway that died. */
+  /** Runs until nothing is pending, or the gateway has ended: then its keys count as those of a gateway that died. */
   const writeAll = async () => {
     let pauseMs = firstPauseMs;
-    while (due.size > 0 && !background.signal.aborted) {
+    while (pending.size > 0 && !background.signal.aborted) {
       await sleep(pauseMs, undefined, { signal: background.signal }).catch(() => {});
-      const isWritten = await background.attempt('write how keyed requests ended', async () => {
-        for (const name of [...due.keys()]) await writeDue(name);
+      const isWritten = await background.attempt('store how keyed requests ended', async () => {
+        for (const name of [...pending.keys()]) await writePending(name);
       });
       pauseMs = isWritten ? firstPauseMs : Math.min(longestPauseMs, pauseMs * 4);
     }
-    isAwake = false;
+    isWriting = false;
   };
 
-  const end = async (name: string, ended: Omit<Ended, 'bytes'>) => {
-    await background.attempt('write how a keyed request ended', () =>
+  const end = async (name: string, ended: Omit<PendingEnd, 'bytes'>) => {
+    await background.attempt('store how a keyed request ended', () =>
       write(ended).catch((error: unknown) => {
         if (isUnavailable(error)) keep(name, ended);
         throw error;
@@ -122,7 +128,7 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
     held.delete(name);
   };
 
-  const claimOrFind = async (claim: KeyClaim, requestHash: string): Promise<StoredAnswer | undefined> => {
+  const claimOrFind = async (claim: KeyClaim, requestHash: string): Promise<KeyRecord | undefined> => {
     if (await bounds.hasRoom(claim.tenantId)) return await idempotency.claim(claim, requestHash);
     const known = await idempotency.find(claim.tenantId, claim.key);
     if (known) return known;
@@ -132,31 +138,31 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
   const toClaim = (name: string, claim: KeyClaim): Claim => {
     let isAdvanced = false;
     return {
-      advance: (location) => {
-        // Before it is written: what was not answered may be done all the same.
+      advance: (reference) => {
+        // Set before the statement: one that fails without a response may still be executed.
         isAdvanced = true;
-        return idempotency.advance(claim, location);
+        return idempotency.advance(claim, reference);
       },
-      complete: (answer) => end(name, { claim, answer, isAdvanced }),
-      release: () => end(name, { claim, answer: null, isAdvanced }),
+      complete: (response) => end(name, { claim, response, isAdvanced }),
+      release: () => end(name, { claim, response: null, isAdvanced }),
       leave: () => held.delete(name),
     };
   };
 
-  const known = (answer: StoredAnswer): Taken => ({ known: answer, claim: undefined });
+  const knownAs = (record: KeyRecord): Taken => ({ known: record, claim: undefined });
 
   return {
     /**
-     * Takes a key for a request, or answers what is known of the one that took it. Throws `conflict` while it changes hands,
-     * `unavailable` while the database is away, and `too_many_requests` when the tenant has used all its keys.
+     * Claims a key for a request, or returns the record of the request that claimed it before. Throws `conflict` while the key changes
+     * hands, `unavailable` while the database is, and `too_many_requests` when the tenant has used all its keys.
      */
-    async take({ tenantId, key, requestHash, isVoid }: Ask): Promise<Taken> {
+    async take({ tenantId, key, requestHash, isVoid }: ClaimRequest): Promise<Taken> {
       const name = `${tenantId} ${key}`;
-      await writeDue(name);
+      await writePending(name);
       if (held.has(name)) {
         const found = await idempotency.find(tenantId, key);
-        if (found) return known(found.isOwn ? { ...found, isAbandoned: false } : found);
-        throw new CodeBoxError('conflict', 'This Idempotency-Key is in use.', {
+        if (found) return knownAs(found.isOwn ? { ...found, isAbandoned: false } : found);
+        throw new CodeBoxError('conflict', 'This Idempotency-Key is in use; try again.', {
           reason: 'key_in_use',
           retryAfterSeconds: 1,
         });
@@ -168,10 +174,10 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
         const row = await claimOrFind(claim, requestHash);
         const found = row?.isOwn ? { ...row, isAbandoned: row.status === null } : row;
         isTaken = !found || ((await isVoid(found)) && (await idempotency.takeOver(claim, found)));
-        return found && !isTaken ? known(found) : { claim: toClaim(name, claim), known: undefined };
+        return found && !isTaken ? knownAs(found) : { claim: toClaim(name, claim), known: undefined };
       } catch (error) {
-        // What was not answered may be done all the same.
-        if (isUnavailable(error)) keep(name, { claim, answer: null, isAdvanced: false });
+        // A statement that fails without a response may still be executed.
+        if (isUnavailable(error)) keep(name, { claim, response: null, isAdvanced: false });
         throw error;
       } finally {
         if (!isTaken) held.delete(name);

@@ -1,20 +1,20 @@
 import { Gauge, type Registry } from 'prom-client';
 import { withinScrape } from './scrape.ts';
 
-/** What can be asked of the database. */
+/** Checks of the database that the metrics need. */
 export interface DatabaseState {
-  /** Rejects while it does not answer. */
+  /** Rejects while the database does not respond. */
   ping: () => Promise<void>;
-  /** Connections of this gateway, and statements that wait for one. */
+  /** Connections of this gateway, and statements that wait for a connection. */
   connections: () => { used: number; idle: number; waiting: number };
 }
 
-/** Series of the database as this gateway sees it. A scrape asks it for a sign of life. */
+/** Adds the series of the database as this gateway sees it. Each scrape pings the database. */
 export const addDatabaseMetrics = (registry: Registry, { ping, connections }: DatabaseState): void => {
   const registers = [registry];
   new Gauge({
     name: 'codebox_database_up',
-    help: 'Whether the database answers this gateway.',
+    help: 'Whether the database responds to this gateway.',
     registers,
     async collect() {
       const isUp = await withinScrape(ping()).then(

@@ -5,7 +5,7 @@ import { createExecutionMetrics } from './execution-metrics.ts';
 
 const done = { seq: 2, type: 'done', status: 'ok', durationMs: 5, queuedMs: 1, stateLost: false } as const;
 
-test('a box that makes up causes, languages and times adds no series and drowns no sum', async () => {
+test('made-up causes, languages and times of a box add no series and do not distort sums', async () => {
   const registry = new Registry();
   const ended = createExecutionMetrics(registry, ['python']);
   for (let i = 0; i < 100; i++) {

@@ -1,11 +1,11 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { boxCauseSchema, type ExecutionDone } from '#contract';
 
-/** Of a run that needs no cause, of one that a box made up, and of a language that no template has. */
+/** Label values for a run without a cause, and for a cause or a language outside the known lists. */
 const none = 'none';
 const other = 'other';
 
-/** Causes by which a run ends; a box may send any text. */
+/** The known causes of the end of a run; a box may send any text. */
 const causes = new Set([
   ...['timeout', 'cpu_limit', 'output_limit', 'interrupted', 'signal', 'exit', 'oom', 'disk_full', 'pids_limit'],
   ...['kernel_start', 'restarted', 'context_deleted', 'not_started', 'internal'],
@@ -13,10 +13,10 @@ const causes = new Set([
   ...[...boxCauseSchema.shape.code.options, 'lost', 'hibernated'].map((code) => `box_${code}`),
 ]);
 
-/** A box that tells of a longer time must not drown the sums of the others. */
+/** Upper bound of a reported time, so that no box can distort the sums of the others. */
 const maxSeconds = 4000;
 
-/** Series of how executions ended. Answers what is to be told of each, once. */
+/** Adds the series of how executions ended. Returns the function to call once for each execution. */
 export const createExecutionMetrics = (registry: Registry, languages: Iterable<string>) => {
   const registers = [registry];
   const known = new Set(languages);
@@ -42,11 +42,11 @@ export const createExecutionMetrics = (registry: Registry, languages: Iterable<s
     registers,
   });
 
-  return (done: ExecutionDone, spoken: string | null): void => {
-    const language = spoken !== null && known.has(spoken) ? spoken : other;
+  return (done: ExecutionDone, reported: string | null): void => {
+    const language = reported !== null && known.has(reported) ? reported : other;
     const cause = done.cause ? (causes.has(done.cause.code) ? done.cause.code : other) : none;
     ended.inc({ status: done.status, cause, language });
-    // Of one that was lost nobody knows how long it took.
+    // The duration of a lost run is unknown.
     if (done.status === 'lost') return;
     runSeconds.observe({ language }, toSeconds(done.durationMs));
     queueSeconds.observe({ language }, toSeconds(done.queuedMs ?? 0));

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import { createRequestMetrics } from '../../../http/request-metrics.ts';
+import { createRequestMetrics } from '../../../http/server/request-metrics.ts';
 import { addDatabaseMetrics, type DatabaseState } from './database-metrics.ts';
 import { createExecutionMetrics } from './execution-metrics.ts';
 import { withinScrape } from './scrape.ts';
@@ -8,13 +8,13 @@ export interface MetricsOptions {
   /** Boxes that have not ended, by state. */
   countBoxes: () => Promise<Record<string, number>>;
   database: DatabaseState;
-  /** The languages of all templates. */
+  /** The languages that the configuration names; any other one counts as `other`. */
   languages: Iterable<string>;
 }
 
 /**
- * The gateway's Prometheus series. Labels are patterns, codes and names from the configuration: never ids or paths, never what a
- * caller or a box has chosen.
+ * The gateway's Prometheus series. Labels are patterns, codes and names from the configuration: never ids or paths, never text that a
+ * caller or a box chose.
  */
 export const createMetrics = ({ countBoxes, database, languages }: MetricsOptions) => {
   const registry = new Registry();
@@ -29,43 +29,49 @@ export const createMetrics = ({ countBoxes, database, languages }: MetricsOption
   });
   const leaks = new Counter({
     name: 'codebox_leaks_total',
-    help: 'Instances without a row and rows without an instance, found and mended.',
+    help: 'Instances without a row and rows without an instance, found and repaired.',
     labelNames: ['kind'],
+    registers,
+  });
+  const sweeps = new Histogram({
+    name: 'codebox_sweep_seconds',
+    help: 'Time of the sweeps that end overdue boxes, fill pools and reconcile, without the work that they begin.',
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
     registers,
   });
   const driverCalls = new Histogram({
     name: 'codebox_driver_call_seconds',
-    help: 'Calls of the driver that makes and ends instances, by outcome: ok, or the code of the error.',
+    help: 'Calls of the driver that creates and destroys instances, by outcome: ok, or the code of the error.',
     labelNames: ['driver', 'call', 'outcome'],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
     registers,
   });
   const driverUp = new Gauge({
     name: 'codebox_driver_up',
-    help: 'Whether what makes instances answers this gateway: 0 while the Docker daemon does not.',
+    help: 'Whether the backend of the driver responds to this gateway: 0 while it does not.',
     registers,
   });
   driverUp.set(1);
   const boxServerErrors = new Counter({
     name: 'codebox_box_server_errors_total',
-    help: 'Calls of a box that it did not answer as it should: unreachable, timeout, bad_answer.',
+    help: 'Failed calls of box servers, by kind: unreachable, timeout, bad_response.',
     labelNames: ['kind'],
     registers,
   });
   const rests = new Histogram({
     name: 'codebox_rest_seconds',
-    help: 'What was done to put boxes to rest and to bring them back, by task: pause, resume, hibernate, restore, …',
+    help: 'Time of tasks that put boxes to rest and bring them back, by task: pause, resume, hibernate, restore, …',
     labelNames: ['task'],
     buckets: [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 300],
     registers,
   });
   new Gauge({
     name: 'codebox_boxes',
-    help: 'Boxes that have not ended, by state; gateways of one deployment tell the same.',
+    help: 'Boxes that have not ended, by state; all gateways of a deployment report the same value.',
     labelNames: ['state'],
     registers,
     async collect() {
-      // Without a database the other series are still worth having.
+      // Without the database the other series are still useful.
       const counts = await withinScrape(countBoxes()).catch(() => ({}));
       this.reset();
       for (const [state, n] of Object.entries(counts)) this.set({ state }, n);
@@ -79,6 +85,7 @@ export const createMetrics = ({ countBoxes, database, languages }: MetricsOption
     rests,
     reaps,
     leaks,
+    sweeps,
     driverCalls,
     driverUp,
     boxServerErrors,

@@ -1,84 +1,84 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { ClaimKind } from '../../boxes/life/lifecycle.ts';
+import type { ClaimOutcome } from '../../boxes/creation/creation.ts';
 import { withinScrape } from './scrape.ts';
 
 export interface PoolState {
   /** The names of all templates. */
   templates: Iterable<string>;
-  /** How much memory all instances may use together at most, in MiB. */
+  /** The most memory that all instances together may use, in MiB. */
   ceilingMb: number;
-  /** Instances that belong to nobody, by template and state, how many there are to be, and what all may use of memory. */
+  /** Unclaimed instances by template and state, the target size of each pool, and the memory that all instances may use. */
   census: () => Promise<{
     found: { template: string | null; state: string; n: number }[];
     wanted: { template: string; size: number }[];
     promisedMb: number;
   }>;
-  /** How many boxes wait for room. */
+  /** The number of boxes that wait for capacity. */
   countWaiting: () => Promise<number>;
 }
 
 const MiB = 1024 * 1024;
-const kinds: readonly ClaimKind[] = ['warm', 'cold', 'queued', 'refused', 'failed'];
+const kinds: readonly ClaimOutcome[] = ['warm', 'cold', 'queued', 'refused', 'failed'];
 
-/** Series of how boxes get their instances. What the database tells is the same from all gateways of a deployment. */
+/** Adds the series of how boxes get their instances. Values from the database are the same in all gateways of a deployment. */
 export const createPoolMetrics = (registry: Registry, state: PoolState) => {
   const { templates, census, countWaiting } = state;
   const registers = [registry];
   const claims = new Counter({
     name: 'codebox_claims_total',
-    help: 'Wishes for a box: met at once by a warm or a cold start, queued for room and then met, refused for want of room, or failed.',
+    help: 'Requests for a box, by outcome: warm or cold start at once, queued for capacity and then started, refused for lack of it, or failed.',
     labelNames: ['kind', 'template'],
     registers,
   });
-  // A series that begins with its first event does not show that one as an increase.
+  // Prometheus does not count the first event of a series as an increase unless the series exists before.
   for (const template of templates) for (const kind of kinds) claims.inc({ kind, template }, 0);
   const claimSeconds = new Histogram({
     name: 'codebox_claim_seconds',
-    help: 'Time from the request for a box until it is ready, or refused.',
+    help: 'Time from the request for a box until it is ready or refused.',
     labelNames: ['kind'],
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
     registers,
   });
   const breaker = new Gauge({
     name: 'codebox_pool_breaker_open',
-    help: 'Whether this gateway pauses filling a pool because what it tried failed.',
+    help: 'Whether this gateway pauses filling a pool after failed attempts.',
     labelNames: ['template'],
     registers,
   });
   const unfit = new Counter({
     name: 'codebox_pool_unfit_total',
-    help: 'Warm instances that turned out not to be fit when they were claimed.',
+    help: 'Warm instances that turned out to be unusable when they were claimed.',
     registers,
   });
-  let asked: Promise<Awaited<ReturnType<PoolState['census']>> | undefined> | undefined;
-  /** The series are of one census: those of a scrape are collected together. */
-  const look = () => {
-    asked ??= withinScrape(census())
+  let pending: Promise<Awaited<ReturnType<PoolState['census']>> | undefined> | undefined;
+  /** The series of one scrape share one census. */
+  const currentCensus = () => {
+    pending ??= withinScrape(census())
       .catch(() => undefined)
       .finally(() => {
-        asked = undefined;
+        pending = undefined;
       });
-    return asked;
+    return pending;
   };
   new Gauge({
     name: 'codebox_pool_target',
-    help: 'Warm instances that a pool is to have.',
+    help: 'Target number of warm instances in a pool.',
     labelNames: ['template'],
     registers,
     async collect() {
-      const wanted = (await look())?.wanted ?? [];
+      const wanted = (await currentCensus())?.wanted ?? [];
       this.reset();
       for (const { template, size } of wanted) this.set({ template }, size);
     },
   });
   new Gauge({
     name: 'codebox_pool_instances',
-    help: 'Instances that belong to nobody, by the template they were made from: creating, warm, destroying.',
+    help: 'Instances that belong to no box, by template and state: creating, warm, destroying.',
     labelNames: ['template', 'state'],
     registers,
     async collect() {
-      // Without a database the other series are still worth having.
-      const { found, wanted } = (await look()) ?? { found: [], wanted: [] };
+      // Without the database the other series are still useful.
+      const { found, wanted } = (await currentCensus()) ?? { found: [], wanted: [] };
       this.reset();
       for (const { template } of wanted) this.set({ template, state: 'warm' }, 0);
       for (const { template, state, n } of found) if (template !== null) this.set({ template, state }, n);
@@ -86,21 +86,21 @@ export const createPoolMetrics = (registry: Registry, state: PoolState) => {
   });
   new Gauge({
     name: 'codebox_memory_promised_bytes',
-    help: 'Memory that all instances may use together, those that are being made or destroyed included.',
+    help: 'Memory that all instances together may use, including those that are being created or destroyed.',
     registers,
     async collect() {
-      const census = await look();
-      if (census) this.set(census.promisedMb * MiB);
+      const found = await currentCensus();
+      if (found) this.set(found.promisedMb * MiB);
     },
   });
   new Gauge({
     name: 'codebox_memory_ceiling_bytes',
-    help: 'Memory that instances may be promised at most.',
+    help: 'The most memory that may be promised to instances.',
     registers,
   }).set(state.ceilingMb * MiB);
   new Gauge({
     name: 'codebox_queue_waiting',
-    help: 'Boxes that wait for room.',
+    help: 'Boxes that wait for capacity.',
     registers,
     async collect() {
       const waiting = await withinScrape(countWaiting()).catch(() => undefined);
@@ -108,7 +108,7 @@ export const createPoolMetrics = (registry: Registry, state: PoolState) => {
     },
   });
   return {
-    claimed(kind: ClaimKind, template: string, ms: number): void {
+    claimed(kind: ClaimOutcome, template: string, ms: number): void {
       claims.inc({ kind, template });
       claimSeconds.observe({ kind }, ms / 1000);
     },
@@ -116,3 +116,5 @@ export const createPoolMetrics = (registry: Registry, state: PoolState) => {
     unfit,
   };
 };
+
+export type PoolMetrics = ReturnType<typeof createPoolMetrics>;

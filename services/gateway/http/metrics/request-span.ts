@@ -1,8 +1,8 @@
 import { context, propagation, SpanKind, trace } from '@opentelemetry/api';
 import type { Context, MiddlewareHandler } from 'hono';
-import { isProbe } from '../../../http/probe.ts';
-import { asCodeBoxError } from '../../../http/problem.ts';
-import { sentStatus } from '../../../http/status.ts';
+import { asCodeBoxError } from '../../../http/problems/problem.ts';
+import { isProbe } from '../../../http/server/probe.ts';
+import { sentStatus } from '../../../http/server/status.ts';
 import { failSpan } from '../../tracing/span.ts';
 import type { Env } from '../env.ts';
 
@@ -12,7 +12,7 @@ const headersOf = {
   keys: (c: Context<Env>) => Object.keys(c.req.header()),
 };
 
-/** Makes each request a span, which goes on with the trace of its caller (`traceparent`). Probes are left out. */
+/** Records each request as a span that continues the trace of its caller (`traceparent`). Probes are not recorded. */
 export const traceRequests = (): MiddlewareHandler<Env> => async (c, next) => {
   if (isProbe(c.req.path)) return await next();
   const { method } = c.req;
@@ -30,7 +30,7 @@ export const traceRequests = (): MiddlewareHandler<Env> => async (c, next) => {
   });
   if (status >= 500) failSpan(span, asCodeBoxError(c.error).code);
   const { outgoing } = c.env ?? {};
-  // A stream goes on behind its head.
+  // The body of a stream continues after its head is sent.
   if (c.get('isStream') && outgoing && !outgoing.destroyed) outgoing.once('close', () => span.end());
   else span.end();
 };

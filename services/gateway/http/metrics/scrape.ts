@@ -1,9 +1,12 @@
-/** Prometheus waits 10 s for all series together. */
+/** Prometheus waits 10 s for all series of a scrape. */
 const deadlineMs = 4000;
 
-/** What a series asks of others, or a rejection when it is not there in time: a scrape must not fail for one of them. */
-export const withinScrape = <T>(asked: Promise<T>): Promise<T> =>
-  new Promise((answered, failed) => {
-    const timer = setTimeout(() => failed(new Error('It did not answer within a scrape.')), deadlineMs);
-    asked.then(answered, failed).finally(() => clearTimeout(timer));
+/** Settles as `value` does, but rejects after a deadline, so that one slow source does not fail the whole scrape. */
+export const withinScrape = <T>(value: Promise<T>): Promise<T> =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(
+      () => reject(new Error('The value was not there within the deadline of a scrape.')),
+      deadlineMs,
+    );
+    value.then(resolve, reject).finally(() => clearTimeout(timer));
   });

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
-import { givenKey, keyMistake } from '../../../http/given-key.ts';
-import type { OpenRequests } from '../../../http/open-requests.ts';
+import { givenKey, keyMistake } from '../../../http/endpoints/given-key.ts';
+import type { OpenRequests } from '../../../http/server/open-requests.ts';
 import { type PortSessions, portSessionSeconds } from '../../boxes/reach/port-sessions.ts';
 import type { Tickets } from '../../boxes/reach/tickets.ts';
 import { type Admission, admit, keyNeeded, requireScope } from '../admission/admission.ts';
@@ -23,14 +23,14 @@ export interface PortAccessOptions {
   sessions: PortSessions;
 }
 
-/** How a request was let in. */
+/** How a request was admitted. */
 export type Access = 'key' | 'session' | 'ticket';
 
-/** Cookies that pages of other hosts may have put beside ours. */
+/** The most session cookies to try: pages of other hosts may have set some of the same name. */
 const maxCookies = 5;
 const ticketPair = /^ticket=(tkt_[\w-]{43})$/;
 
-/** Takes a ticket out of the query of a target; the rest stays byte for byte. */
+/** Removes a ticket from the query of a target; the rest of the path is unchanged. */
 export const splitTicket = (target: Target): { target: Target; ticket: string | undefined } => {
   const at = target.path.indexOf('?');
   if (at < 0) return { target, ticket: undefined };
@@ -42,9 +42,9 @@ export const splitTicket = (target: Target): { target: Target; ticket: string | 
 };
 
 /**
- * Who may talk to a port: a key, a browser's session for this port, or a ticket of the box. A ticket given in the address of
- * a page becomes a session. Throws the 401s of the gateway, and `forbidden` for what another page makes a browser ask,
- * or a key without the scope `run`.
+ * Admits requests for a port: by a key, a browser session for this port, or a ticket for the box. A ticket in the URL of a page becomes a
+ * session. Throws the 401 errors of admission, and `forbidden` for requests that another page makes a browser send, or for a key without
+ * the scope `run`.
  */
 export const createPortAccess = ({ keys, admission, rates, openRequests, tickets, sessions }: PortAccessOptions) => {
   const callerOfSession = async (
@@ -65,7 +65,7 @@ export const createPortAccess = ({ keys, admission, rates, openRequests, tickets
     ticket: string | undefined,
   ): Promise<{ way: Access; caller: KnownCaller }> => {
     const key = givenKey(c) ?? '';
-    // Keys of the server's own, which its pages may send along, do not count.
+    // Keys in another format are meant for the server in the box, and are not CodeBox credentials.
     const isForeign = keyId(key) === undefined;
     if (isForeign && ticket !== undefined)
       return { way: 'ticket', caller: await admission.byTicket(c, await tickets.redeem(ticket, target.box)) };
@@ -75,13 +75,14 @@ export const createPortAccess = ({ keys, admission, rates, openRequests, tickets
         way: 'key',
         caller: await admission.byKey(c, givenKey(c), { needed: `${keyNeeded}${keyMistake(c)}`, isForeign }),
       };
-    if (!isOwnPage(incoming)) throw new CodeBoxError('forbidden', 'Only its own pages may use a port in a browser.');
+    if (!isOwnPage(incoming))
+      throw new CodeBoxError('forbidden', 'In a browser, only pages of this port may send requests to it.');
     admit(c, caller);
     return { way: 'session', caller };
   };
 
   return {
-    /** Lets the request in, which counts as one of its tenant, and answers how. Throws `quota_exceeded` when there may be none now. */
+    /** Admits the request, counts it for its tenant, and returns how it was admitted. Throws `quota_exceeded` when none is left. */
     async admit(
       c: Context<Env>,
       incoming: IncomingMessage,
@@ -95,7 +96,7 @@ export const createPortAccess = ({ keys, admission, rates, openRequests, tickets
       return way;
     },
 
-    /** The answer to a page asked for with a ticket: a cookie for this port, and the same address without the ticket. */
+    /** Responds to a page request with a ticket: sets a session cookie for this port and redirects to the URL without the ticket. */
     async open(c: Context<Env>, incoming: IncomingMessage, target: Target): Promise<Response> {
       const token = await sessions.create(
         { tenantId: c.get('tenant'), keyId: c.get('keyId') },
@@ -103,7 +104,7 @@ export const createPortAccess = ({ keys, admission, rates, openRequests, tickets
         target.port,
       );
       const cookie = ownCookie(token, target.prefix, isSecure(incoming), portSessionSeconds);
-      // With the host, because a path of the server may begin with two slashes, which alone would name another host.
+      // The host is included because a path of the server may begin with two slashes, which alone would name another host.
       const location = target.prefix === '' ? `//${incoming.headers.host}${target.path}` : target.prefix + target.path;
       const headers = { Location: location, 'Set-Cookie': cookie, 'Cache-Control': 'no-store' };
       return c.body(null, 303, { ...headers, 'Referrer-Policy': 'no-referrer' });
@@ -114,13 +115,13 @@ export const createPortAccess = ({ keys, admission, rates, openRequests, tickets
 export type PortAccess = ReturnType<typeof createPortAccess>;
 
 /**
- * Whether a browser asks for its user or for the port's own page. Hosts of one domain count as one site, so SameSite alone does
- * not keep the page of another box from using the cookie.
+ * Whether a request comes from the user's navigation or from a page of this port. Hosts of one domain count as one site, so SameSite alone
+ * does not prevent the page of another box from using the cookie.
  */
 const isOwnPage = ({ headers, method }: IncomingMessage): boolean => {
   const site = headers['sec-fetch-site'];
-  const isVisit = headers['sec-fetch-mode'] === 'navigate' && (method === 'GET' || method === 'HEAD');
-  if (site !== undefined && site !== 'same-origin' && site !== 'none' && !isVisit) return false;
+  const isNavigation = headers['sec-fetch-mode'] === 'navigate' && (method === 'GET' || method === 'HEAD');
+  if (site !== undefined && site !== 'same-origin' && site !== 'none' && !isNavigation) return false;
   const origin = headers.origin;
-  return origin === undefined || isVisit || origin.replace(/^https?:\/\//, '') === headers.host;
+  return origin === undefined || isNavigation || origin.replace(/^https?:\/\//, '') === headers.host;
 };

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { closeFrame, createFrameFollower } from './frames.ts';
 
-/** What `ws` reads and writes frames with, of which its types do not tell. */
+/** The frame reader and writer of `ws`, which its types do not declare. */
 interface Frames {
   Sender: { frame(data: Buffer, options: object): Buffer[] };
   Receiver: new (options: { isServer: boolean }) => EventEmitter & { write(bytes: Buffer): void };
@@ -17,7 +17,7 @@ const frameOf = (bytes: number, isMasked: boolean): Buffer => {
 };
 const sizes = fc.oneof(fc.nat(200), fc.constantFrom(125, 126, 127, 65_535, 65_536, 100_000));
 
-test('the ends of frames are found however the bytes are cut, and nothing else is taken for one', () => {
+test('exactly the ends of frames are found, however the bytes are cut', () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(sizes, fc.boolean()), { minLength: 1, maxLength: 5 }),
@@ -45,7 +45,7 @@ test('the ends of frames are found however the bytes are cut, and nothing else i
   );
 });
 
-test.each([true, false])('a close frame is one to either side (masked: %s)', async (isMasked) => {
+test.each([true, false])('a close frame is valid for either side (masked: %s)', async (isMasked) => {
   const receiver = new Receiver({ isServer: isMasked });
   const concluded = once(receiver, 'conclude');
   receiver.write(closeFrame(1012, 'The gateway is stopping.', isMasked));

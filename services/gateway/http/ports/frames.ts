@@ -1,13 +1,13 @@
 /**
- * Follows one direction of a WebSocket from frame to frame without looking into them, so that one frame more can be put
- * between two others.
+ * Tracks the frame boundaries in one direction of a WebSocket without reading the payloads, so that a frame can be inserted between two
+ * others.
  */
 export const createFrameFollower = () => {
   let head: number[] = [];
   let headBytes = 2;
   let bodyBytes = 0;
 
-  const startOf = (byte: number) => {
+  const readHead = (byte: number) => {
     head.push(byte);
     if (head.length === 2) {
       const length = byte & 0x7f;
@@ -22,28 +22,28 @@ export const createFrameFollower = () => {
   };
 
   return {
-    /** Takes what has just passed. */
+    /** Processes a chunk that was just forwarded. */
     pass(chunk: Uint8Array): void {
       for (let at = 0; at < chunk.length; ) {
         const skipped = Math.min(bodyBytes, chunk.length - at);
         bodyBytes -= skipped;
         at += skipped;
-        if (at < chunk.length && bodyBytes === 0) startOf(chunk[at++] ?? 0);
+        if (at < chunk.length && bodyBytes === 0) readHead(chunk[at++] ?? 0);
       }
     },
 
-    /** Whether all that has passed is whole frames. */
+    /** Whether everything forwarded so far is complete frames. */
     isBetweenFrames: (): boolean => bodyBytes === 0 && head.length === 0,
   };
 };
 
-/** A close frame with a reason of at most 123 bytes; one to a server is masked, as the protocol wants it. */
+/** Creates a close frame with a reason of at most 123 bytes. A frame to a server has to be masked. */
 export const closeFrame = (code: number, reason: string, isMasked: boolean): Buffer => {
   const text = Buffer.from(reason);
   const body = Buffer.alloc(2 + text.length);
   body.writeUInt16BE(code);
   text.copy(body, 2);
-  // A mask of zeros changes nothing: it is there against caches that take a frame for a request, and this is none.
+  // A mask of zeros suffices: masks protect caches from payloads that look like requests, and this is not one.
   const head = isMasked ? [0x88, 0x80 | body.length, 0, 0, 0, 0] : [0x88, body.length];
   return Buffer.concat([Buffer.from(head), body]);
 };

@@ -1,7 +1,7 @@
-/** A header as it came: its name in its own case, its value byte for byte. */
+/** A header as received: the name in its original case, the value byte for byte. */
 export type HeaderPair = [name: string, value: string];
 
-/** Headers that are about one connection, and so never go on to the next. */
+/** Hop-by-hop headers: they concern one connection and are never forwarded. */
 export const hopByHop = new Set([
   'connection',
   'keep-alive',
@@ -21,6 +21,6 @@ export const toPairs = (raw: readonly string[]): HeaderPair[] => {
   return pairs;
 };
 
-/** The headers that a Connection header declares to be about that connection. */
+/** The names that a Connection header declares as hop-by-hop. */
 export const namedByConnection = (connection: string | undefined): Set<string> =>
   new Set((connection ?? '').split(',').map((name) => name.trim().toLowerCase()));

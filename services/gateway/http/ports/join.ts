@@ -2,23 +2,23 @@ import type { Socket } from 'node:net';
 import type { OpenSocket } from '../admission/open-sockets.ts';
 import { closeFrame, createFrameFollower } from './frames.ts';
 
-/** Nothing moves in either direction for this long: the connection is given up. */
+/** A connection is closed when nothing is received from a side for this long. */
 export const silenceMs = 600_000;
-/** What a side has to end after the other has. */
+/** How long a side may take to close after the other one. */
 const endMs = 10_000;
-/** How often a dead peer is looked for while nothing is said. */
+/** The interval of TCP keep-alive probes on an idle connection. */
 const keepAliveMs = 60_000;
 
 /**
- * Passes a WebSocket on as it is, from socket to socket, each as fast as the other takes it. Ends with either side, after long
- * silence, and when it is closed: then both are told so by a close frame, if they are between two frames.
+ * Pipes a WebSocket unchanged from socket to socket, with back-pressure. It ends with either side, after long silence, and when it is
+ * closed: then both sides receive a close frame, provided that they are between two frames.
  */
 export const joinWebSocket = (client: Socket, server: Socket): OpenSocket => {
   const toClient = createFrameFollower();
   const toServer = createFrameFollower();
   server.on('data', toClient.pass);
   client.on('data', toServer.pass);
-  const over = new AbortController();
+  const ended = new AbortController();
 
   const finish = (socket: Socket, frame?: Buffer) => {
     socket.setTimeout(endMs, () => socket.destroy());
@@ -32,10 +32,10 @@ export const joinWebSocket = (client: Socket, server: Socket): OpenSocket => {
     one.setNoDelay(true);
     one.setKeepAlive(true, keepAliveMs);
     one.setTimeout(silenceMs, () => one.destroy());
-    // Its close follows.
+    // 'close' follows an error.
     one.on('error', () => {});
     const end = () => {
-      over.abort();
+      ended.abort();
       finish(other);
     };
     if (one.closed) end();
@@ -44,7 +44,7 @@ export const joinWebSocket = (client: Socket, server: Socket): OpenSocket => {
   }
 
   return {
-    closed: over.signal,
+    closed: ended.signal,
     close(code, reason) {
       server.unpipe(client);
       client.unpipe(server);

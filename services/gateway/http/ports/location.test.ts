@@ -14,7 +14,7 @@ test.each([
   ['http://127.0.0.1:5000/a', `${prefix}/a`],
   ['http://localhost:5000', `${prefix}/`],
   [`${prefix}9/a`, `${prefix}${prefix}9/a`],
-])('a redirect to %s stays with the server', (location, expected) => {
+])('a redirect to %s is rewritten below the port', (location, expected) => {
   expect(confineLocation(location, target, host)).toBe(expected);
 });
 
@@ -29,10 +29,10 @@ test.each([
   `${prefix}/login`,
   `http://codebox.example:8080${prefix}/login`,
   'mailto:ada@example.org',
-])('a redirect to %s is left as it is', (location) => {
+])('a redirect to %s stays unchanged', (location) => {
   expect(confineLocation(location, target, host)).toBe(location);
 });
 
-test('a server with a host of its own is not changed', () => {
+test('a redirect of a server with its own host stays unchanged', () => {
   expect(confineLocation('/login', { ...target, prefix: '' }, host)).toBe('/login');
 });

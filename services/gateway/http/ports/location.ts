@@ -4,9 +4,8 @@ const withHost = /^(?:https?:)?\/\/([^/?#]*)(.*)$/is;
 const loopback = /^(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):(\d+)$/i;
 
 /**
- * Where a server redirects to, within the place that it has: a server does not know that its `/` is `target.prefix`, so what
- * leads to its own root would leave it. `host` is the one that it was asked for. A server that minds `X-Forwarded-Prefix`,
- * relative addresses and other hosts stay as they are.
+ * Rewrites a redirect of a server below `target.prefix`: a server that is unaware of the prefix redirects to its own root, outside it.
+ * `host` is the host of the request. Locations that have the prefix already, relative ones and other hosts are returned unchanged.
  */
 export const confineLocation = (location: string, target: Target, host: string): string => {
   const path = pathOfOwn(location, target, host);
@@ -15,7 +14,7 @@ export const confineLocation = (location: string, target: Target, host: string):
   return path.startsWith(target.prefix) && isInside ? location : target.prefix + path;
 };
 
-/** Path, query and fragment of an address of this server; undefined for one that is not, or that is relative. */
+/** Returns path, query and fragment of a URL of this server; undefined for another server or a relative reference. */
 const pathOfOwn = (location: string, target: Target, host: string): string | undefined => {
   const [, named, rest = ''] = withHost.exec(location) ?? [];
   if (named === undefined) return location.startsWith('/') ? location : undefined;

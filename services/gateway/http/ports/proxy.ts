@@ -4,7 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context, MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
-import type { PortAnswer, PortRequest, Ports } from '../../boxes/reach/ports.ts';
+import type { PortRequest, PortResponse, Ports } from '../../boxes/reach/ports.ts';
 import type { OpenSocket, OpenSockets } from '../admission/open-sockets.ts';
 import { type Env, noteBox } from '../env.ts';
 import { type PortAccess, splitTicket } from './access.ts';
@@ -14,29 +14,29 @@ import { requestHeaders } from './request-headers.ts';
 import { responseHeaders } from './response-headers.ts';
 import { byHost, byPath, readTarget, type Target, type TargetReader } from './target.ts';
 
-/** The ports of boxes in the way of a surface that has hosts or headers of its own for them. */
+/** How a surface with its own hosts or headers for ports recognises and admits requests for them. */
 export interface PortClaim {
   readers: readonly TargetReader[];
-  /** Lets a request for a port in; throws what refuses it. */
-  letIn: (c: Context<Env>) => Promise<void>;
+  /** Admits a request for a port; throws otherwise. */
+  admit: (c: Context<Env>) => Promise<void>;
 }
 
 export interface PortProxyOptions {
   ports: Ports;
   access: PortAccess;
-  /** Where `<port>-<box>.<domain>` is a host of its own for each port. */
+  /** The domain below which each port has a host: `<port>-<box>.<domain>`. */
   domain: string;
   openSockets: OpenSockets;
-  /** The surface that a request is for by its host or headers, before any port is looked for. */
+  /** Returns the port rules of the surface that claims a request by host or headers; they replace the gateway's own. */
   claimOf: (c: Context<Env>) => PortClaim | undefined;
 }
 
-/** The route, for logs and metrics. */
+/** The route name in logs and metrics. */
 export const portRoute = '/v1/boxes/{box}/ports/{port}/{path}';
 
 /**
- * Passes requests for a server inside a box on to it, and its answers back, as they are: any method, any path, streamed both
- * ways. It comes before everything that looks at a path, because the path is the server's.
+ * Forwards requests to a server inside a box and returns its responses: any method, any path, streamed both ways. This middleware precedes
+ * everything that reads the path, because the path belongs to the server.
  */
 export const servePorts = ({
   ports,
@@ -49,43 +49,44 @@ export const servePorts = ({
   return async (c, next) => {
     const { incoming, outgoing, upgrade } = c.env ?? {};
     const claim = claimOf(c);
-    const asked = incoming && readTarget(incoming, claim?.readers ?? own);
-    if (!asked || !outgoing) return await next();
+    const requested = incoming && readTarget(incoming, claim?.readers ?? own);
+    if (!requested || !outgoing) return await next();
     c.set('route', portRoute);
-    const { target, ticket } = claim ? { target: asked, ticket: undefined } : splitTicket(asked);
-    if (asked.isUnslashed && asksForPage(incoming)) return c.redirect(`${asked.prefix}${asked.path}`, 308);
+    const { target, ticket } = claim ? { target: requested, ticket: undefined } : splitTicket(requested);
+    if (requested.isUnslashed && isPageRequest(incoming))
+      return c.redirect(`${requested.prefix}${requested.path}`, 308);
     noteBox(c, target.box);
-    const way = claim ? await claim.letIn(c) : await access.admit(c, incoming, target, ticket);
+    const way = claim ? await claim.admit(c) : await access.admit(c, incoming, target, ticket);
     const isPage = !upgrade && (incoming.method === 'GET' || incoming.method === 'HEAD');
     if (upgrade) openSockets.expectRoom(c);
     if (way === 'ticket' && isPage) return await access.open(c, incoming, target);
-    const leave = new AbortController();
-    const ask = toRequest(incoming, target, c.get('requestId'), upgrade !== undefined, leave.signal);
+    const left = new AbortController();
+    const request = toRequest(incoming, target, c.get('requestId'), upgrade !== undefined, left.signal);
     if (upgrade) {
       // The exchange has a deadline of its own.
       incoming.socket.setTimeout(silenceMs);
-      incoming.socket.once('close', () => leave.abort());
+      incoming.socket.once('close', () => left.abort());
     } else {
-      // Over, whichever way: what is left of it at the server is not wanted any more.
-      outgoing.once('close', () => leave.abort());
+      // When the response ends for any reason, the exchange with the server is aborted.
+      outgoing.once('close', () => left.abort());
     }
-    const answer = await ports.send({ tenant: c.get('tenant'), box: target.box }, target.port, ask);
-    const headers = responseHeaders(answer.head, target, incoming.headers.host ?? '', c.get('requestId'));
-    if (upgrade && answer.upgraded) {
-      openSockets.keep(c, accept(upgrade.take(), answer.upgraded, headers));
-      // Nobody gets this: the handshake has been answered.
+    const response = await ports.send({ tenant: c.get('tenant'), box: target.box }, target.port, request);
+    const headers = responseHeaders(response.head, target, incoming.headers.host ?? '', c.get('requestId'));
+    if (upgrade && response.upgraded) {
+      openSockets.keep(c, accept(upgrade.take(), response.upgraded, headers));
+      // This response is discarded: `accept` has completed the handshake.
       return c.body(null);
     }
-    writeHead(outgoing as ServerResponse, answer, headers, incoming.complete);
-    pipeline(answer.head, outgoing).catch((err: unknown) =>
-      c.get('log').info({ err }, 'an answer of a port broke off'),
+    writeHead(outgoing as ServerResponse, response, headers, incoming.complete);
+    pipeline(response.head, outgoing).catch((err: unknown) =>
+      c.get('log').info({ err }, 'a response of a port broke off'),
     );
     return RESPONSE_ALREADY_SENT;
   };
 };
 
-/** A browser takes the links of a page from its last slash on: without one behind the port they would lead elsewhere. */
-const asksForPage = ({ headers, method }: IncomingMessage): boolean =>
+/** Whether a browser requests a page. Its relative links resolve from the last slash, so the URL of the port has to end with one. */
+const isPageRequest = ({ headers, method }: IncomingMessage): boolean =>
   (method === 'GET' || method === 'HEAD') && headers.accept?.includes('text/html') === true;
 
 const toRequest = (
@@ -93,7 +94,7 @@ const toRequest = (
   target: Target,
   requestId: string,
   isWebSocket: boolean,
-  leave: AbortSignal,
+  left: AbortSignal,
 ): PortRequest => {
   const { headers, method = 'GET' } = incoming;
   const hasBody = headers['transfer-encoding'] !== undefined || headers['content-length'] !== undefined;
@@ -103,11 +104,11 @@ const toRequest = (
     headers: requestHeaders(incoming, target, requestId),
     ...(hasBody && !isWebSocket && { body: incoming }),
     isWebSocket,
-    leave,
+    leave: left,
   };
 };
 
-/** Answers the handshake as the server did, then lets both talk. */
+/** Completes the client's handshake with the server's response, then connects the two sockets. */
 const accept = (
   client: { socket: Socket; head: Buffer },
   server: { socket: Socket; first: Buffer },
@@ -120,17 +121,19 @@ const accept = (
   return joinWebSocket(client.socket, server.socket);
 };
 
-const writeHead = (outgoing: ServerResponse, { head }: PortAnswer, headers: string[], isComplete: boolean): void => {
+const writeHead = (outgoing: ServerResponse, { head }: PortResponse, headers: string[], isComplete: boolean): void => {
   try {
     const coding = head.headers['transfer-encoding'];
     if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') throw new Error(`coded as ${coding}`);
-    // What still comes of the request must not be taken for the next one.
+    // The rest of the request body must not be read as the next request.
     const connection = isComplete ? [] : ['Connection', 'close'];
     outgoing.writeHead(head.statusCode ?? 0, head.statusMessage ?? '', [...headers, ...connection]);
-    // The first byte of a stream may come much later. `flushHeaders` would send the bytes of Latin-1 as UTF-8.
+    // Sends the head now: the first byte of a stream may come much later. `flushHeaders` would encode Latin-1 values as UTF-8.
     outgoing.write(Buffer.alloc(0));
   } catch (cause) {
     head.destroy();
-    throw new CodeBoxError('bad_gateway', 'The server in this box sent an answer that cannot be passed on.', { cause });
+    throw new CodeBoxError('bad_gateway', 'The server in this box sent a response that cannot be forwarded.', {
+      cause,
+    });
   }
 };

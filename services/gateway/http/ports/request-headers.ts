@@ -5,7 +5,7 @@ import { type HeaderPair, hopByHop, namedByConnection, toPairs } from './header-
 import { isSecure } from './scheme.ts';
 import type { Target } from './target.ts';
 
-/** Keys of CodeBox, and what only the gateway may say. */
+/** Headers that are not forwarded: credentials of CodeBox, and headers that the gateway sets itself. */
 const withheld = new Set([
   'authorization',
   'x-api-key',
@@ -24,9 +24,9 @@ const withheld = new Set([
 ]);
 
 /**
- * The headers that a server in a box gets: the caller's, without its keys, without those of the connection, and with what the
- * gateway knows of the caller instead of what the caller says. Names and values in turn, as they came. Exactly one framing of
- * the body goes on. Throws `invalid_request` for a transfer coding other than chunked.
+ * Returns the headers for a server in a box, as alternating names and values in their original form: those of the caller, without
+ * credentials and hop-by-hop headers, and with the gateway's own forwarding headers in place of the caller's. Exactly one framing header
+ * of the body is forwarded. Throws `invalid_request` for a transfer coding other than chunked.
  */
 export const requestHeaders = (incoming: IncomingMessage, target: Target, requestId: string): string[] => {
   const named = namedByConnection(incoming.headers.connection);
@@ -50,7 +50,7 @@ export const requestHeaders = (incoming: IncomingMessage, target: Target, reques
   return [...own, ...passed].flat();
 };
 
-/** How the body goes on: as long as announced, or in chunks. None when there is no body. */
+/** Returns the framing header of the body: its length, or chunked; none without a body. */
 const framing = ({ headers }: IncomingMessage): HeaderPair[] => {
   const coding = headers['transfer-encoding'];
   if (coding === undefined) {
@@ -59,7 +59,7 @@ const framing = ({ headers }: IncomingMessage): HeaderPair[] => {
   }
   if (coding.trim().toLowerCase() === 'chunked') return [['Transfer-Encoding', 'chunked']];
   const detail = 'must be chunked';
-  throw new CodeBoxError('invalid_request', 'This transfer coding is not known.', {
+  throw new CodeBoxError('invalid_request', 'This transfer coding is not supported; use chunked.', {
     errors: [{ pointer: '/headers/Transfer-Encoding', detail }],
   });
 };

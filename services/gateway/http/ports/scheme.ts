@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 
 /**
- * Whether the caller came by TLS, as far as a proxy in front tells: the last one, where several have added to it. A caller who
- * lies gets a cookie that is not sent, and pages that link to where nothing is.
+ * Whether the request came over TLS, according to the last proxy in front. A caller who forges the header gets only a cookie that its
+ * browser will not send, and links that lead nowhere.
  */
 export const isSecure = ({ socket, headers }: IncomingMessage): boolean => {
-  const said = headers['x-forwarded-proto'];
-  const last = (Array.isArray(said) ? said.join() : (said ?? '')).split(',').at(-1) ?? '';
+  const forwarded = headers['x-forwarded-proto'];
+  const last = (Array.isArray(forwarded) ? forwarded.join() : (forwarded ?? '')).split(',').at(-1) ?? '';
   return 'encrypted' in socket || last.trim().toLowerCase() === 'https';
 };

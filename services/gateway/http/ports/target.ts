@@ -1,15 +1,15 @@
 import type { IncomingMessage } from 'node:http';
 import { CodeBoxError, portSchema } from '#contract';
 
-/** Which server of which box a request is for. */
+/** The server inside a box that a request is for. */
 export interface Target {
   box: string;
   port: number;
-  /** Path and query as the server gets them, byte for byte. */
+  /** Path and query for the server, byte for byte. */
   path: string;
-  /** Where the server's `/` is, without the last slash: empty when it has a host of its own. */
+  /** The prefix of the server's paths, without the last slash; empty when the server has a host of its own. */
   prefix: string;
-  /** Whether the address ended at the prefix, without the slash that `path` begins with. */
+  /** Whether the URL ended at the prefix, without the slash that `path` begins with. */
   isUnslashed: boolean;
 }
 
@@ -18,12 +18,12 @@ const portsPath = /^(\/v1\/boxes\/([A-Za-z0-9_-]{1,64})\/ports\/([^/?#]+))(.*)$/
 const hostLabel = /^(\d{1,5})-(box-[a-z2-7]+)$/;
 
 /**
- * Reads the target from the raw request, since the URL parser would resolve what belongs to the server: `..`, `%2e`, `//`.
- * Undefined for a request that is for something else. Throws `invalid_request` for what is no port.
+ * Reads the target from the raw request, since a URL parser would normalise what belongs to the server: `..`, `%2e`, `//`. Returns
+ * undefined for a request that is not for a port. Throws `invalid_request` for an invalid port number.
  */
 export type TargetReader = (incoming: IncomingMessage) => Target | undefined;
 
-/** What the first reader makes of a request that knows it. */
+/** Returns the target of the first reader that recognises the request. */
 export const readTarget = (incoming: IncomingMessage, readers: readonly TargetReader[]): Target | undefined => {
   for (const read of readers) {
     const target = read(incoming);
@@ -32,7 +32,7 @@ export const readTarget = (incoming: IncomingMessage, readers: readonly TargetRe
   return undefined;
 };
 
-/** `<port>-<box>.<domain>`, with all paths of that host. */
+/** Recognises `<port>-<box>.<domain>`, with all paths of that host. */
 export const byHost =
   (domain: string): TargetReader =>
   (incoming) => {
@@ -40,30 +40,30 @@ export const byHost =
     return host && { ...host, path: pathOf(incoming), prefix: '', isUnslashed: false };
   };
 
-/** `/v1/boxes/{box}/ports/{port}/…`. */
+/** Recognises `/v1/boxes/{box}/ports/{port}/…`. */
 export const byPath: TargetReader = (incoming) => {
   const [, prefix, box, port, rest = ''] = portsPath.exec(urlOf(incoming)) ?? [];
   if (prefix === undefined || box === undefined || port === undefined) return undefined;
   return { box, port: readPort(port), path: rooted(rest), prefix, isUnslashed: !rest.startsWith('/') };
 };
 
-/** Path and query of a request, byte for byte. */
+/** Returns path and query of a request, byte for byte. */
 const pathOf = (incoming: IncomingMessage): string => rooted(urlOf(incoming));
 
 const urlOf = ({ url = '' }: IncomingMessage): string => url.replace(authority, '');
 
-/** Whether a request has the host of a port, and so all of its paths are that port's. */
+/** Whether the host of a request is that of a port, to which all its paths then belong. */
 export const hasPortHost = (incoming: IncomingMessage, domain: string): boolean =>
   hostLabel.test(labelOf(incoming.headers.host ?? '', domain));
 
-/** `<port>-<box>.<domain>`; host names know no case. */
+/** Parses `<port>-<box>.<domain>`; host names are case-insensitive. */
 const readHost = (host: string, domain: string): { box: string; port: number } | undefined => {
   const [, port, box] = hostLabel.exec(labelOf(host, domain)) ?? [];
   if (port === undefined || box === undefined) return undefined;
   return { box, port: readPort(port) };
 };
 
-/** What stands before the domain; '' for any other host. */
+/** Returns the label before the domain; '' for any other host. */
 const labelOf = (host: string, domain: string): string => {
   const name = host.toLowerCase().replace(/:\d*$/, '');
   return name.endsWith(`.${domain}`) ? name.slice(0, -domain.length - 1) : '';

@@ -1,14 +1,14 @@
 import { accepts } from 'hono/accepts';
 import { z } from 'zod';
-import { addDocs } from '../../../http/docs.ts';
-import { addProblemPages } from '../../../http/problem-pages.ts';
+import { addDocs } from '../../../http/endpoints/docs.ts';
+import { addProblemPages } from '../../../http/problems/pages.ts';
 import type { Endpoints } from '../endpoint.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { openApiDocument } from '../openapi.ts';
 
 export interface SystemOptions {
   metrics: Metrics;
-  /** Throws when a box could not be had now; answers what else does not work, by its name. */
+  /** Throws when no box could be created now; resolves with the parts that do not work otherwise, by name. */
   checkReady: () => Promise<Record<string, string>>;
   stopping: AbortSignal;
 }
@@ -16,12 +16,12 @@ export interface SystemOptions {
 const tag = 'System';
 const statusSchema = z.object({ status: z.literal('ok') }).meta({ id: 'Status' });
 
-/** Requests for what is degraded are refused with 503; all others are served. */
+/** Requests that need a degraded part are refused with 503; all others are served. */
 const readinessSchema = z
   .object({ status: z.literal('ok'), degraded: z.record(z.string(), z.string()).optional() })
   .meta({ id: 'Readiness' });
 
-/** Where to go from the root. */
+/** The paths that the root lists. */
 const index = {
   name: 'CodeBox',
   docs: '/docs',
@@ -32,7 +32,7 @@ const index = {
   metrics: '/metrics',
 };
 
-/** Health, metrics, and the API's own description. None of them needs a key. */
+/** Health, metrics, and the documentation of the API. None of them needs a key. */
 export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, stopping }: SystemOptions): void => {
   const { add, app } = endpoints;
   add(
@@ -40,9 +40,9 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, sto
       method: 'get',
       path: '/healthz',
       scope: 'public',
-      summary: 'The process is alive',
+      summary: 'Check that the process is alive',
       tag,
-      responses: { 200: { description: 'It is.', schema: statusSchema } },
+      responses: { 200: { description: 'The process is alive.', schema: statusSchema } },
     },
     ({ c }) => c.json({ status: 'ok' }),
   );
@@ -52,9 +52,11 @@ export const addSystemRoutes = (endpoints: Endpoints, { metrics, checkReady, sto
       method: 'get',
       path: '/readyz',
       scope: 'public',
-      summary: 'A box can be had',
+      summary: 'Check that boxes can be created',
       tag,
-      responses: { 200: { description: 'It can; `degraded` names what does not work.', schema: readinessSchema } },
+      responses: {
+        200: { description: 'Boxes can be created; `degraded` names what does not work.', schema: readinessSchema },
+      },
     },
     async ({ c }) => {
       if (stopping.aborted) return c.json({ status: 'stopping' }, 503);

@@ -6,14 +6,14 @@ export interface UsageParts {
   usage: UsageStore;
 }
 
-/** `/v1/usage`: what the tenant itself has used. */
+/** `/v1/usage`: the usage of the calling tenant. */
 export const addUsageRoutes = ({ add }: Endpoints, parts: UsageParts): void => {
   add(
     {
       method: 'get',
       path: '/v1/usage',
       scope: 'usage',
-      summary: 'What was used, by day and user, the newest day first',
+      summary: 'Read your usage, by day and user, the newest day first',
       tag: 'Usage',
       query: usageQuerySchema,
       responses: { 200: { description: 'A page of days.', schema: usagePageSchema } },
@@ -22,7 +22,7 @@ export const addUsageRoutes = ({ add }: Endpoints, parts: UsageParts): void => {
   );
 };
 
-/** Rows as JSON. */
+/** Converts rows to JSON. */
 export const toUsagePage = ({ items, nextCursor }: Page<UsageRow>): Page<Usage> => ({
   items: items.map((row) => ({
     day: row.day,

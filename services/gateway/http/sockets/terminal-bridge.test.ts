@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { createPeer } from '../../../websockets/peer.ts';
-import { attachTerminal } from '../../box-server/terminal-socket.ts';
+import { attachTerminal } from '../../box-server/transport/terminal-socket.ts';
 import { bridgeTerminal } from './terminal-bridge.ts';
 
 describe('a hostile box behind a terminal', () => {
@@ -42,18 +42,18 @@ describe('a hostile box behind a terminal', () => {
       'term-x',
     );
     const [[box], [accepted]] = (await Promise.all([hasBox, hasClient])) as [[WebSocket], [WebSocket]];
-    const attached = { id: 'term-x', peer, abandon: async () => {}, whyGone: async () => undefined };
+    const attached = { id: 'term-x', peer, abandon: async () => {}, causeOfLoss: async () => undefined };
     bridgeTerminal(createPeer(accepted), attached, (error) => broken.push(error));
     if (client.readyState !== WebSocket.OPEN) await once(client, 'open');
     return { client, box };
   };
 
   test.each([
-    ['no JSON', '{'],
+    ['invalid JSON', '{'],
     ['an unknown type', '{"type":"format_disk"}'],
     ['an absurd size', '{"type":"ready","cols":1e9,"rows":-1,"replayedBytes":0}'],
-    ['a replay without end', '{"type":"ready","cols":80,"rows":24,"replayedBytes":1e15}'],
-  ])('%s ends the connection, and nothing of it is passed on', async (_, frame) => {
+    ['an endless replay', '{"type":"ready","cols":80,"rows":24,"replayedBytes":1e15}'],
+  ])('%s ends the connection and is not passed on', async (_, frame) => {
     const { client, box } = await connect();
     const seen: string[] = [];
     client.on('message', (data) => seen.push(data.toString()));
@@ -66,24 +66,24 @@ describe('a hostile box behind a terminal', () => {
     await left;
   });
 
-  test('fields that nobody knows and long texts do not get through', async () => {
+  test('unknown fields are removed and long texts cut', async () => {
     const { client, box } = await connect();
     box.send(JSON.stringify({ type: 'error', code: 'x'.repeat(1000), detail: 'd\0', secret: 1 }));
     const [data] = await once(client, 'message');
     expect(JSON.parse(String(data))).toEqual({ type: 'error', code: 'x'.repeat(64), detail: 'd\ufffd' });
   });
 
-  test('a message that is too long, or the end of the box, is told as the box not answering', async () => {
+  test('an oversized message or the death of the box is reported to the client as unavailable', async () => {
     for (const fail of [(box: WebSocket) => box.send(Buffer.alloc(1024 * 1024)), (box: WebSocket) => box.terminate()]) {
       const { client, box } = await connect();
-      const told = once(client, 'message');
+      const message = once(client, 'message');
       fail(box);
-      expect(JSON.parse(String((await told)[0]))).toMatchObject({ type: 'error', code: 'unavailable' });
+      expect(JSON.parse(String((await message)[0]))).toMatchObject({ type: 'error', code: 'unavailable' });
       expect((await once(client, 'close'))[0]).toBe(1013);
     }
   });
 
-  test('one that takes no input holds the client back', async () => {
+  test('a box that reads no input exerts back pressure on the client', async () => {
     const { client, box } = await connect();
     box.pause();
     const block = Buffer.alloc(64 * 1024);
@@ -100,7 +100,7 @@ describe('a hostile box behind a terminal', () => {
     while (client.bufferedAmount > 0) await new Promise((done) => setTimeout(done, 20));
   });
 
-  test('what leads the client away from the box, such as a refused handshake, is not followed', async () => {
+  test('a redirect instead of a handshake is not followed', async () => {
     back.removeAllListeners('upgrade');
     back.on('upgrade', (_request, socket) =>
       socket.end('HTTP/1.1 302 Found\r\nLocation: ws://169.254.169.254/\r\nContent-Length: 0\r\n\r\n'),

@@ -1,32 +1,32 @@
 import type { Context } from 'hono';
-import { acceptPeer, expectHandshake } from '../../../http/handshake.ts';
+import { acceptPeer, expectHandshake } from '../../../http/server/handshake.ts';
 import type { Peer } from '../../../websockets/peer.ts';
 import type { OpenSockets } from '../admission/open-sockets.ts';
 import type { Env } from '../env.ts';
 
 export interface AcceptOptions {
-  /** A longer message ends the connection with 1009. */
+  /** A longer message closes the connection with 1009. */
   maxMessageBytes: number;
-  /** Throws `gone` when there is no reason to stay any more. Asked now and then, as is whether the key is still valid. */
+  /** Throws `gone` when the connection has lost its purpose. Called periodically, together with the check of the key. */
   check?: () => Promise<unknown>;
 }
 
-/** The WebSockets that this gateway speaks itself. Silent clients are found by pings, slow ones are told so. */
+/** The WebSockets that this gateway serves itself. Pings detect silent clients; slow clients are disconnected with a reason. */
 export const createWebSockets = (openSockets: OpenSockets) => {
   return {
     /**
-     * Throws `upgrade_required` unless the request can become a WebSocket, and `too_many_requests` when its tenant has enough
-     * of them; to be asked before anything is done for it.
+     * Throws `upgrade_required` unless the request can become a WebSocket, and `too_many_requests` when its tenant has too many open
+     * ones. Call it before doing anything for the request.
      */
     expect(c: Context<Env>): void {
       expectHandshake(c);
       openSockets.expectRoom(c);
     },
 
-    /** Lets a message of an accepted one in as if it were a request of its own; throws what refuses that. */
+    /** Counts a message of an accepted WebSocket as a request of its own; throws when the tenant has none left. */
     countMessage: (c: Context<Env>): Promise<void> => openSockets.countMessage(c),
 
-    /** Answers the handshake; `expect` comes first. `serve` gets the client before this returns. */
+    /** Completes the handshake; call `expect` first. `serve` is called with the client before this returns. */
     accept: (c: Context<Env>, { maxMessageBytes, check }: AcceptOptions, serve: (peer: Peer) => void): Response =>
       acceptPeer(c, maxMessageBytes, (peer) => {
         openSockets.keep(c, peer, check);

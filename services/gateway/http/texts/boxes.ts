@@ -1,8 +1,9 @@
-import type { OperationTexts } from '../../../http/operation-texts.ts';
+import type { OperationTexts } from '../../../http/endpoints/operation-texts.ts';
 import { at, box, ids, limits, pageOf } from './examples.ts';
 
 const template = {
   name: 'python',
+  language: 'python',
   languages: ['python', 'javascript', 'typescript', 'bash'],
   limits,
   maxLimits: { cpus: 4, memoryMb: 8192, diskMb: 16_384, pids: 4096 },
@@ -13,30 +14,33 @@ const template = {
 };
 const used = { usedBytes: 209_715_200, limitBytes: 1_073_741_824 };
 
-/** Of boxes, what they are made from, and the service itself. */
+/** Descriptions and examples of the operations on boxes, on templates, and of the service itself. */
 export const boxTexts: OperationTexts = {
   'GET /healthz': {
-    description: 'For a liveness probe: answered as long as the process serves, whatever else fails.',
+    description: 'For a liveness probe: succeeds as long as the process serves, whatever else fails.',
     response: { status: 'ok' },
   },
   'GET /readyz': {
     description:
-      'For a readiness probe and what balances load: 503 when no box could be had now, or the gateway is stopping. ' +
-      '`degraded` names what does not work while all else is served.',
-    response: { status: 'ok', degraded: { blobs: 'The blob store does not answer.' } },
+      'For readiness probes and load balancers: 503 while no box can be created, or while the gateway is stopping. ' +
+      '`degraded` names the parts that do not work while everything else is served.',
+    response: { status: 'ok', degraded: { blobs: 'The blob store does not respond.' } },
   },
   'GET /v1/templates': {
-    description: 'Names, languages, limits and times of all templates. A box that names none is made from `python`.',
+    description:
+      'Lists the name, languages, limits and times of each template. A box that names no template is made from `python`. The languages ' +
+      'come from the image: they are null until a box of the template has been started.',
     response: pageOf(template),
   },
   'GET /v1/templates/{template}': {
-    description: '`limits` are what a box gets that asks for none, `maxLimits` the most that one may ask for.',
+    description:
+      '`limits` apply to a box that is created without limits of its own; `maxLimits` are the highest that a request may set.',
     response: template,
   },
   'POST /v1/boxes': {
     description:
-      'Answers when the box is ready: some milliseconds for one that was kept warm, some seconds otherwise. With `reuse` the living ' +
-      'box of `user` is answered instead, and `continuity` says so. Files and packages are there before the answer.',
+      'Responds when the box is ready: within milliseconds when an instance was kept warm, within seconds otherwise. With `reuse`, the ' +
+      'existing box of `user` is returned, as `continuity` reports. Files and packages are in place before the response.',
     request: {
       user: 'ada',
       reuse: true,
@@ -47,45 +51,48 @@ export const boxTexts: OperationTexts = {
   },
   'GET /v1/boxes': {
     description:
-      'Filter by `user`, `state` or `metadata`. Boxes that have ended are listed when `state` asks for them.',
+      'Filter by `user`, `state` or `metadata`. Boxes that have ended are listed only when `state` names them.',
     response: pageOf(box),
   },
   'GET /v1/boxes/{box}': {
-    description: 'Is no use of the box, so it does not put off its idle end. Of one that has ended, `cause` tells why.',
+    description:
+      'Reading a box does not count as use, so it does not extend its idle time. When the box has ended, `cause` is the reason.',
     response: { ...box, state: 'deleted', cause: { code: 'idle', detail: 'It was not used for 900 s.' } },
   },
   'PATCH /v1/boxes/{box}': {
-    description: 'Changes what is named and leaves the rest. Limits and network of a box stay as they were made.',
+    description: 'Changes only the fields that are given. The limits and the network of a box cannot be changed.',
     request: { idleSeconds: 3600, onIdle: 'hibernate' },
     response: { ...box, idleSeconds: 3600, onIdle: 'hibernate' },
   },
   'DELETE /v1/boxes/{box}': {
-    description: 'What runs in it ends as `killed`. Its record can be read for 7 days.',
+    description: 'Everything that runs in the box ends as `killed`. The record of the box can be read for 7 days.',
   },
   'POST /v1/boxes/{box}/keepalive': {
-    description: 'Counts as a use: the idle time begins anew.',
+    description: 'Counts as use: the idle time starts again.',
     response: box,
   },
   'POST /v1/boxes/{box}/pause': {
     description:
-      'Takes CPU time from nobody while it rests, and keeps its memory. What runs stands still until the next use.',
+      'A paused box uses no CPU time and keeps its memory. Its processes stand still until the next use of the box.',
     response: { ...box, state: 'paused' },
   },
   'POST /v1/boxes/{box}/resume': {
-    description: 'Answers when it is ready. Any other use does the same by itself.',
+    description: 'Responds when the box is ready. Any other use of the box resumes it too.',
     response: { ...box, continuity: 'restored', restoredAt: at },
   },
   'POST /v1/boxes/{box}/hibernate': {
-    description: 'Keeps its working and its home folder in the blob store; variables and processes are lost.',
+    description:
+      'Saves the working folder and the home folder of the box in the blob store; variables and processes are lost.',
     response: { ...box, state: 'hibernated', checkpoint: { at, sizeBytes: 52_428 } },
   },
   'POST /v1/boxes/{box}/checkpoint': {
-    description: 'The box goes on. Should its instance be lost, it comes back with the files of this moment.',
+    description:
+      'The box keeps running. If its instance is lost, the box is restored with its files as they were at this moment.',
     response: { ...box, checkpoint: { at, sizeBytes: 52_428 } },
   },
   'GET /v1/boxes/{box}/stats': {
     description:
-      'CPU, memory, disk and processes with their limits. As a stream it is told again and again until the reader leaves.',
+      'CPU, memory, disk and processes with their limits. As a stream, new values are sent until the client disconnects.',
     response: {
       at,
       cpu: { usedMs: 1200, limitCpus: 1, limitMs: null },
@@ -97,22 +104,22 @@ export const boxTexts: OperationTexts = {
   },
   'POST /v1/boxes/{box}/tickets': {
     description:
-      'For a browser, which cannot set headers on a WebSocket: `?ticket=` in the address of a terminal, a socket or a port. ' +
-      'It is worth as much as the key that made it, once.',
+      'For browsers, which cannot set headers on a WebSocket: pass it as `?ticket=` in the URL of a terminal, a socket or a port. ' +
+      'A ticket grants the rights of the key that created it, for one connection.',
     response: { ticket: 'tkt_6mX0nPq2R8sV4wYz', expiresAt: at },
   },
   '/v1/boxes/{box}/ports/{port}/{path}': {
     description:
-      'The request is passed to the port on the loopback of the box, and the answer back, both as streams. The key of CodeBox is not ' +
-      'passed on. Each port also has a host of its own, `{port}-{box}` under the domain of ports.',
+      'The request is forwarded to this port on the loopback interface of the box, and the response is returned; both are streamed. The ' +
+      'CodeBox key is not forwarded. Each port also has a host name of its own: `{port}-{box}` under the domain of ports.',
   },
   'GET /v1/boxes/{box}/terminal': {
     description:
-      'Binary frames are what is typed and shown; text frames are JSON: `resize` from the client; `ready` and `exit` to it. With ' +
-      '`?terminal=` one that runs already is joined, beginning with its screen.',
+      'Binary frames carry input and output. Text frames are JSON: `resize` from the client, `ready` and `exit` to the client. With ' +
+      '`?terminal=` the connection joins a running terminal and first receives its screen.',
   },
   'GET /v1/boxes/{box}/terminals': {
-    description: 'A terminal lives until its shell ends, whether anybody is connected or not.',
+    description: 'A terminal runs until its shell exits, whether or not a client is connected.',
     response: pageOf({
       id: ids.terminal,
       box: ids.box,
@@ -124,6 +131,6 @@ export const boxTexts: OperationTexts = {
     }),
   },
   'DELETE /v1/boxes/{box}/terminals/{terminal}': {
-    description: 'SIGHUP to all in it, then SIGKILL. Whoever is connected is told by `exit`.',
+    description: 'All processes of the terminal receive SIGHUP, then SIGKILL. Connected clients receive `exit`.',
   },
 };

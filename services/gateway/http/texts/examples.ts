@@ -1,4 +1,4 @@
-/** The ids and the answers that stand in the examples of several operations. */
+/** Ids and response bodies that the examples of several operations share. */
 export const ids = {
   box: 'box-a2b3c4d5e6f7g2h3i4j5k6l7m2',
   execution: 'exe-a2b3c4d5e6f7g2h3i4j5k6l7m2',
@@ -9,7 +9,7 @@ export const ids = {
   key: 'Zk3JxT9aQ7Lm',
 };
 
-/** Examples of the parameters in paths, by their names. */
+/** Examples of path parameters, by name. */
 export const pathParameters: Record<string, unknown> = {
   ...ids,
   template: 'python',
@@ -102,5 +102,5 @@ export const fileEntry = {
   etag: '"1a2b3c"',
 };
 
-/** The one page of a list. */
+/** A list that fits on one page. */
 export const pageOf = (...items: unknown[]) => ({ items, nextCursor: null });

@@ -1,41 +1,41 @@
-import type { OperationTexts } from '../../../http/operation-texts.ts';
+import type { OperationTexts } from '../../../http/endpoints/operation-texts.ts';
 import { fileEntry, pageOf } from './examples.ts';
 
-/** Of files. */
+/** Descriptions and examples of the file operations. */
 export const fileTexts: OperationTexts = {
   'GET /v1/boxes/{box}/files/{path}': {
     description:
-      'A path is relative to the working folder, /mnt/data. A folder, or the working folder with an empty path, is listed as JSON; ' +
-      'with `as` it is one archive. A file is its bytes, with `ETag`, ranges and the conditions of HTTP.',
+      'Paths are relative to the working folder, /mnt/data. A folder (an empty path means the working folder) is listed as JSON, or ' +
+      'returned as one archive with `as`. A file is returned as its bytes, with `ETag`, ranges and conditional requests.',
   },
   'HEAD /v1/boxes/{box}/files/{path}': {
-    description: 'The same headers as of a GET, without the bytes.',
+    description: 'Returns the headers of the same GET, without the content.',
   },
   'PUT /v1/boxes/{box}/files/{path}': {
     description:
-      'The body is the file, as a stream of any length that the disk has room for. It is seen by others when it is whole. With ' +
-      '`If-Match` it takes the place of that version only, with `If-None-Match: *` of none.',
+      'The body is the content of the file, streamed, of any length that the disk has room for. The file becomes visible when it is ' +
+      'complete. With `If-Match` it replaces only that version; with `If-None-Match: *` it replaces nothing.',
     response: fileEntry,
   },
   'DELETE /v1/boxes/{box}/files/{path}': {
-    description: '404 when there is none. A link is removed, not what it leads to.',
+    description: 'Responds with 404 when nothing is at the path. A symbolic link is removed, not its target.',
   },
   'POST /v1/boxes/{box}/files': {
     description:
-      'As multipart/form-data, where each filename is a path, many files at once. As JSON, one operation by `op`; what is extracted or ' +
-      'fetched stays within the bounds of the disk.',
+      'A multipart/form-data body uploads many files at once; each filename is a path. A JSON body performs the one operation that `op` ' +
+      'names; extracted and fetched files count against the disk limit.',
     request: { op: 'copy', from: 'table.csv', to: 'reports/table.csv' },
     response: fileEntry,
   },
   'GET /v1/boxes/{box}/files:search': {
     description:
-      '`name` is a glob, `content` a regular expression for a line; with both, lines in files of such names.',
+      '`name` is a glob, `content` a regular expression for lines; with both, only files that match `name` are searched.',
     response: { ...pageOf({ path: 'reports/table.csv', line: 3, column: 1, text: '2,4' }), complete: true },
   },
   'GET /v1/boxes/{box}/files:watch': {
     description:
-      'Every change below `path`, beginning with `ready`. A reader that comes back with the last `version` has missed nothing, or is ' +
-      'told by `reset` to look anew.',
+      'Sends `ready`, then every change below `path`. A client that reconnects with its last `version` receives every change since, or ' +
+      '`reset` when those are no longer kept: list the files again then.',
     response: { version: 7, type: 'create', path: 'reports/table.csv', entry: fileEntry },
   },
 };

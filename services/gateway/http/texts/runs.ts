@@ -1,4 +1,4 @@
-import type { OperationTexts } from '../../../http/operation-texts.ts';
+import type { OperationTexts } from '../../../http/endpoints/operation-texts.ts';
 import { at, command, commandSummary, done, execution, executionSummary, ids, outputs, pageOf } from './examples.ts';
 
 const context = {
@@ -11,12 +11,12 @@ const context = {
   lastActivityAt: at,
 };
 
-/** Of code, commands, kernels and packages. */
+/** Descriptions and examples of the operations on code, commands, kernels and packages. */
 export const runTexts: OperationTexts = {
   'POST /v1/run': {
     description:
-      'With `code` alone it runs in a kernel, so results and figures come back. With `files`, `stdin` or `args` it runs as a program, ' +
-      'whose `exitCode` is answered. Files that it makes come back in base64.',
+      'With `code` alone, the code runs in a kernel, and the response has its results and figures. With `files`, `stdin` or `args` it ' +
+      'runs as a program, and the response has its `exitCode`. Files that the code writes are returned in base64.',
     request: { language: 'python', code: 'print("hello")\n6 * 7', timeoutSeconds: 10 },
     response: {
       status: 'ok',
@@ -32,57 +32,60 @@ export const runTexts: OperationTexts = {
   },
   'POST /v1/boxes/{box}/executions': {
     description:
-      'Variables live on in the context. Code that fails is a 200 with status `error`; `cause` tells what else ended it. With `detach` ' +
-      'the answer is a 202 at once. `Accept: text/event-stream` or `application/x-ndjson` gives the events as they come.',
+      'Variables persist in the context. Code that raises an error is a 200 with status `error`; `cause` names anything else that ended ' +
+      'the run. With `detach` the response is an immediate 202. `Accept: text/event-stream` or `application/x-ndjson` streams the events.',
     request: { code: 'print("hello")\n6 * 7', timeoutSeconds: 10 },
     response: execution,
   },
   'GET /v1/boxes/{box}/executions': {
-    description: 'Without their outputs, also those of other clients and of boxes that have ended.',
+    description:
+      'Lists the executions of all clients, without outputs. The executions of a box that has ended are listed too.',
     response: pageOf(executionSummary),
   },
   'GET /v1/boxes/{box}/executions/{execution}': {
-    description: '`outputs` is null when the box no longer has them; how it ended is kept for 7 days.',
+    description: '`outputs` is null when the box no longer has them; how the execution ended is kept for 7 days.',
     response: execution,
   },
   'GET /v1/boxes/{box}/executions/{execution}/events': {
     description:
-      'Events are numbered from 1 by `seq`; `after`, or the `Last-Event-ID` of an EventSource, is the last one that was read. Any number of ' +
-      'readers may follow, and none changes the run.',
+      'Events are numbered from 1 by `seq`; `after`, or the `Last-Event-ID` of an EventSource, is the last one received. Any number of ' +
+      'clients may follow; none of them affects the run.',
     response: done,
   },
   'POST /v1/boxes/{box}/executions/{execution}/input': {
-    description: 'The line, without its end, for the `input_request` that was last. 409 when the run waits for none.',
+    description:
+      '`text` is the line, without its newline, for the latest `input_request`. 409 when the run is not waiting for input.',
     request: { text: 'Ada' },
   },
   'POST /v1/boxes/{box}/executions/{execution}/interrupt': {
-    description: 'As Ctrl-C does. What does not stop is stopped with its kernel, and `stateLost` says so.',
+    description:
+      'Has the effect of Ctrl-C. If the code does not stop, its kernel is restarted, and `stateLost` is true in the `done` event.',
   },
   'GET /v1/boxes/{box}/ws': {
     description:
-      'Frames are JSON with an `id` of your choice and an `op`: `execute`, `attach`, `input`, `interrupt`. Events come back with the ' +
-      'same `id`. Closing the socket stops nothing.',
+      'Frames are JSON with an `id` of your choice and an `op`: `execute`, `attach`, `input`, `interrupt`. Events carry the ' +
+      'same `id`. Closing the socket does not stop any execution.',
     response: { id: '1', op: 'execute', code: 'print("hello")\n6 * 7' },
   },
   'GET /v1/boxes/{box}/contexts': {
-    description: 'A context is a live kernel. Each language has a default one, made when it is first needed.',
+    description: 'A context is a live kernel. Each language has a default context, created when it is first needed.',
     response: pageOf({ ...context, default: true }),
   },
   'POST /v1/boxes/{box}/contexts': {
     description:
-      'With variables, a folder and an environment of its own. Runs in different contexts go on side by side.',
+      'The new context has its own variables, folder and environment. Runs in different contexts are concurrent.',
     request: { language: 'python', cwd: 'reports', env: { MODE: 'fast' } },
     response: context,
   },
   'DELETE /v1/boxes/{box}/contexts/{context}': {
-    description: 'Its variables go, files stay. A default context is made anew when it is next needed.',
+    description: 'Variables are lost; files stay. A default context is created again when it is next needed.',
   },
   'POST /v1/boxes/{box}/contexts/{context}/restart': {
-    description: 'Variables are gone; files, the folder and the environment stay. What runs in it ends as `killed`.',
+    description: 'Variables are lost; files, the folder and the environment stay. A run in progress ends as `killed`.',
     response: context,
   },
   'GET /v1/boxes/{box}/contexts/{context}/variables': {
-    description: 'Names, types, shapes and a short preview. 409 while something runs in it.',
+    description: 'Lists names, types, shapes and short previews. 409 while code runs in the context.',
     response: pageOf({
       name: 'table',
       type: 'DataFrame',
@@ -94,34 +97,35 @@ export const runTexts: OperationTexts = {
   },
   'POST /v1/boxes/{box}/commands': {
     description:
-      '`command` is a line for Bash, `argv` a program with its arguments, without a shell. Stdin is open and can be written to by ' +
+      '`command` is a line for Bash; `argv` is a program with its arguments, run without a shell. Stdin stays open: write to it with ' +
       '`POST …/input`.',
     request: { command: 'wc -l < table.csv', timeoutSeconds: 10 },
     response: command,
   },
   'GET /v1/boxes/{box}/commands': {
-    description: 'A box remembers its last commands, without their outputs here.',
+    description: 'Lists the latest commands of the box, without their output.',
     response: pageOf(commandSummary),
   },
   'GET /v1/boxes/{box}/commands/{command}': {
-    description: 'With what it has written until now, also while it runs.',
+    description: 'Includes the output so far; the command may still be running.',
     response: command,
   },
   'DELETE /v1/boxes/{box}/commands/{command}': {
-    description: 'With all that it has started. `done` tells the signal that it ended by.',
+    description:
+      'Ends the command and all processes that it has started. The `done` event names the signal that ended it.',
   },
   'GET /v1/boxes/{box}/commands/{command}/events': {
-    description: 'Events are numbered from 1 by `seq`; `after`, or `Last-Event-ID`, is the last one that was read.',
+    description: 'Events are numbered from 1 by `seq`; `after`, or `Last-Event-ID`, is the last one received.',
     response: { seq: 3, type: 'done', status: 'ok', durationMs: 8.1, exitCode: 0, signal: null },
   },
   'POST /v1/boxes/{box}/commands/{command}/input': {
-    description: '`text` or `base64` is written as it is; `eof` closes stdin behind it.',
+    description: '`text` or `base64` is written unchanged; `eof` closes stdin afterwards.',
     request: { text: 'yes\n', eof: true },
   },
   'POST /v1/boxes/{box}/packages': {
     description:
-      'What the installer writes is answered. Needs a box with network `internet`, or a folder of wheels of the operator. Kernels that run ' +
-      'find what was installed.',
+      'The response has the output of the installer. The box needs the network `internet`, unless the operator provides a folder of ' +
+      'wheels. Running kernels can import the packages at once.',
     request: { packages: ['polars>=1'], manager: 'pip' },
     response: {
       ...command,
@@ -131,7 +135,7 @@ export const runTexts: OperationTexts = {
     },
   },
   'GET /v1/boxes/{box}/packages': {
-    description: '`source` tells those of the image from those that were installed into the box.',
+    description: '`source` distinguishes packages of the image from packages that were installed into the box.',
     response: pageOf({ name: 'numpy', version: '2.4.0', source: 'image' }),
   },
 };

@@ -1,4 +1,4 @@
-import type { OperationTexts } from '../../../http/operation-texts.ts';
+import type { OperationTexts } from '../../../http/endpoints/operation-texts.ts';
 import { at, ids, pageOf } from './examples.ts';
 
 const quotas = {
@@ -31,65 +31,66 @@ const usage = {
   peakMemoryBytes: 314_572_800,
 };
 
-/** Of callers, and of what the operator does. */
+/** Descriptions and examples of the operations of callers, and of the operator. */
 export const tenantTexts: OperationTexts = {
   'GET /v1/caller': {
-    description: 'For any valid key, whatever its scopes are.',
+    description: 'Works with any valid key, whatever its scopes.',
     response: { tenant: ids.tenant, key: ids.key, scopes: apiKey.scopes },
   },
   'GET /v1/usage': {
-    description: 'Of the tenant of the key. What still runs is counted when it ends.',
+    description: 'Returns the usage of the tenant of the key. Runs are counted when they end.',
     response: pageOf(usage),
   },
   'POST /v1/admin/tenants': {
-    description: 'A tenant sees its own boxes only. A quota that is null sets no bound.',
+    description: 'A tenant sees only its own boxes. A null quota means no limit.',
     request: { name: 'Analytical Engines', quotas: { boxes: 10, requestsPerMinute: 600 } },
     response: tenant,
   },
   'GET /v1/admin/tenants': {
-    description: 'A page of tenants with their quotas.',
+    description: 'Returns a page of tenants with their quotas.',
     response: pageOf(tenant),
   },
   'GET /v1/admin/tenants/{tenant}': {
-    description: 'Its name, its state and its quotas.',
+    description: 'Returns the name, the state and the quotas of the tenant.',
     response: tenant,
   },
   'PATCH /v1/admin/tenants/{tenant}': {
-    description: 'Changes what is named. `"state": "suspended"` refuses its keys from the next second on.',
+    description:
+      'Changes only the fields that are given. After `"state": "suspended"`, its keys are refused within a second.',
     request: { state: 'suspended', quotas: { boxes: 20 } },
     response: { ...tenant, state: 'suspended', quotas: { ...quotas, boxes: 20 } },
   },
   'DELETE /v1/admin/tenants/{tenant}': {
-    description: 'This cannot be undone. Suspend it where it may come back.',
+    description: 'This cannot be undone. Suspend a tenant instead if it may return.',
   },
   'GET /v1/admin/tenants/{tenant}/usage': {
-    description: 'The same as the tenant sees at `/v1/usage`.',
+    description: 'Returns what the tenant sees at `/v1/usage`.',
     response: pageOf(usage),
   },
   'POST /v1/admin/keys': {
     description:
-      '`key` is shown this once; only its hash is kept. Without `scopes` it may do everything but administer.',
+      '`key` is shown only in this response; only its hash is stored. Without `scopes` the key allows everything but administration.',
     request: { tenant: ids.tenant, name: 'backend', scopes: ['boxes:read', 'run'], expiresInSeconds: 2_592_000 },
     response: newKey,
   },
   'GET /v1/admin/keys': {
-    description: 'Without the keys themselves, which nobody has kept.',
+    description: 'The list has no key texts: only their hashes are stored.',
     response: pageOf(apiKey),
   },
   'GET /v1/admin/keys/{key}': {
-    description: 'By its id, which is the part of the key behind `cbx_`.',
+    description: 'The id is the part of the key that follows `cbx_`.',
     response: apiKey,
   },
   'DELETE /v1/admin/keys/{key}': {
-    description: 'Open streams and sockets that it has let in are closed too.',
+    description: 'Streams and sockets that were opened with the key are closed too.',
   },
   'POST /v1/admin/keys/{key}/rotate': {
-    description: 'The new key has the same tenant, name and scopes. The old one ends after `overlapSeconds`.',
+    description: 'The new key has the same tenant, name and scopes. The old key expires after `overlapSeconds`.',
     request: { overlapSeconds: 3600 },
     response: newKey,
   },
   'GET /v1/admin/audit': {
-    description: 'Each change by the operator or by the service itself, with its request.',
+    description: 'Lists each change made by the operator or by the service itself, with the id of its request.',
     response: pageOf({
       id: '42',
       at,

@@ -8,7 +8,6 @@ import {
   inArray,
   isNotNull,
   isNull,
-  lt,
   ne,
   not,
   notExists,
@@ -17,60 +16,57 @@ import {
   sql,
 } from 'drizzle-orm';
 import type { PgColumn } from 'drizzle-orm/pg-core';
-import type { BoxCause, BoxQuery, OnIdle, UpdateBox } from '#contract';
-import { readCursor, toPage } from '../../../postgres/page.ts';
+import { type BoxCause, maxLifetimeSeconds, type OnIdle, type UpdateBox } from '#contract';
 import type { Database } from '../database.ts';
 import { deleteSome } from '../delete-some.ts';
 import { isServing } from '../gateways.ts';
 import { boxes, executions, instances, waiting } from '../schema.ts';
 import { activeTenant } from '../tenants/active-tenant.ts';
+import { type BoxFilter, isLiving, listBoxes, living } from './box-list.ts';
 import type { InstanceRow } from './instances.ts';
 
 export type BoxRow = typeof boxes.$inferSelect;
 
-/** How a box got its instance, how long that took, and the CPU time used until then, which is not its user's; null when not known. */
+/** How a box got its instance, how long that took, and the CPU time used until then, which is not charged; null when unknown. */
 export interface Startup {
   kind: 'warm' | 'cold';
   ms: number;
   cpuMs: number | null;
 }
 
-/** A box with what embodies it. */
+/** A box with its current instance. */
 export interface FoundBox {
   box: BoxRow;
   instance: InstanceRow | null;
-  /** Whether it is past its idle time, so that it may be ended at any moment. */
+  /** Whether its idle time has passed, so that it may be ended at any moment. */
   isDue: boolean;
 }
 
-/** For so much longer than its maximum life a box may be left to the site where it lives. */
+/** How long after its maximum lifetime a box is left to the site where it runs. */
 const otherSiteSeconds = 60;
-/** After its idle time a box that does not say whether it is used is left alone for this much longer. */
+/** How long after its idle time a box that does not report its activity is left alone. */
 const silentSeconds = 60;
-const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
-/** Why a box ends that is past its maximum life. */
+/** The cause of the end of a box that has reached its maximum lifetime. */
 export const expired = { code: 'expired', detail: 'The box reached its maximum lifetime.' } as const satisfies BoxCause;
-/** In words that the indexes of living boxes know. */
-const isLiving = and(isNull(boxes.endedAt), inArray(boxes.state, living));
 const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`;
-/** Of a box: this instance is the one that embodies it, and not about to go. */
-export const isEmbodiedBy = (instance: string) =>
+/** Condition on a box: it has this instance, which is not being destroyed. */
+export const hasInstance = (instance: string) =>
   sql`exists (select from ${instances} where ${instances.id} = ${instance} and ${instances.boxId} = ${boxes.id} and ${instances.state} <> 'destroying')`;
-/** Of a box: nothing that embodies it, or is to, lives at another site. */
+/** Condition on a box: it has no current or future instance at another site. */
 export const isInReach = (site: string, boxId: PgColumn = boxes.id) =>
   sql<boolean>`not exists (select from ${instances} where ${instances.boxId} = ${boxId} and ${instances.site} <> ${site} and ${instances.state} <> 'destroying')`;
-/** Of instances with their boxes: those of ready ones that run, behind `after`. */
-export const embodies = (site: string, after: string) =>
+/** Condition on instances joined with boxes: running instances of ready boxes, with ids after `after`. */
+export const runsReadyBox = (site: string, after: string) =>
   and(eq(instances.site, site), eq(instances.state, 'running'), eq(boxes.state, 'ready'), gt(instances.id, after));
-/** A box that is ready, the id of its instance, and where that listens. */
-export interface EmbodiedBox {
+/** A ready box, with the id and the address of its instance. */
+export interface BoxWithInstance {
   box: BoxRow;
   instance: string;
   address: string | null;
 }
 
-/** Of a box that has ended: no task goes on, and its blob is nobody's. */
-const nothingKept = {
+/** The fields of a box that are cleared at its end: its task, and its blob, which becomes a stray. */
+const clearedAtEnd = {
   task: null,
   taskId: null,
   taskSince: null,
@@ -80,29 +76,29 @@ const nothingKept = {
   storageBytes: 0,
 } as const;
 /**
- * What embodies a box that ends has to go first; one that hibernates or waits for room has nothing, and is `deleted` at once. Asked by
- * the write itself: a look before it could still see an instance that is just being forgotten, which would be waited for for ever.
+ * Marks the instances of an ended box for destruction. A box without any (hibernated, or waiting for capacity) is `deleted` at once. The
+ * update itself finds the instances: an earlier read could see one whose row is just being deleted, and the box would wait for it for ever.
  */
-const dismiss = async (tx: Pick<Database, 'update'>, box: BoxRow): Promise<BoxRow> => {
-  const going = await tx
+const releaseInstances = async (tx: Pick<Database, 'update'>, box: BoxRow): Promise<BoxRow> => {
+  const released = await tx
     .update(instances)
     .set({ state: 'destroying' })
     .where(eq(instances.boxId, box.id))
     .returning({ id: instances.id });
-  if (going.length > 0 || box.state !== 'deleting') return box;
+  if (released.length > 0 || box.state !== 'deleting') return box;
   const [deleted] = await tx.update(boxes).set({ state: 'deleted' }).where(eq(boxes.id, box.id)).returning();
   return deleted ?? box;
 };
 const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => ${seconds})`;
 
-/** Boxes and the instances that embody them. Every change of a box's state is a compare-and-set on `version`. */
+/** Boxes and their instances. Every change of a box's state is a compare-and-set that increases `version`. */
 export const createBoxStore = (db: Database) => {
   const selectWithInstance = db
     .select({ box: boxes, instance: instances, isDue })
     .from(boxes)
     .leftJoin(instances, and(eq(instances.boxId, boxes.id), ne(instances.state, 'destroying')))
     .where(and(eq(boxes.id, sql.placeholder('box')), eq(boxes.tenantId, sql.placeholder('tenant'))))
-    // One that is still being made for it may never be: of two, the one that runs embodies it.
+    // Of two instances the running one is the box's: the other one may never become ready.
     .orderBy(sql`${instances.state} = 'running' desc`)
     .limit(1)
     .prepare('box_with_instance');
@@ -111,7 +107,7 @@ export const createBoxStore = (db: Database) => {
     .select({ one: sql`1` })
     .from(executions)
     .where(and(eq(executions.boxId, boxes.id), eq(executions.status, 'running')));
-  /** Ready, without a running execution, and past its idle time by what its use may be written late. */
+  /** Ready, without a running execution, and past its idle time by at least `lateMs`, the delay with which use is recorded. */
   const isIdle = (lateMs: number) =>
     and(
       eq(boxes.state, 'ready'),
@@ -134,7 +130,7 @@ export const createBoxStore = (db: Database) => {
         and(
           eq(boxes.id, sql.placeholder('id')),
           eq(boxes.state, 'creating'),
-          // Nobody has given it up meanwhile.
+          // The instance has not been given up meanwhile.
           sql`exists (select from ${instances} where ${instances.id} = ${sql.placeholder('instance')} and ${instances.state} = 'creating')`,
         ),
       )
@@ -152,26 +148,26 @@ export const createBoxStore = (db: Database) => {
   const markReady = db.with(ready, ran).select().from(ready).prepare('box_ready');
 
   return {
-    /** What embodies a box had used so much CPU time when it was handed out: that is not its user's, what it had used before it rested is. */
+    /** Records the CPU time that the instance of a box had used when the box became ready: that time is not charged. */
     async noteStartup(id: string, instance: string, cpuMs: number): Promise<void> {
       await db
         .update(boxes)
         .set({ startupCpuMs: sql`${cpuMs}::integer - ${boxes.spentCpuMs}` })
-        .where(and(eq(boxes.id, id), isEmbodiedBy(instance)));
+        .where(and(eq(boxes.id, id), hasInstance(instance)));
     },
 
-    /** Forgets a box that never got an instance. */
+    /** Deletes a box that never got an instance. */
     async withdraw(id: string): Promise<void> {
       await db.delete(boxes).where(and(eq(boxes.id, id), eq(boxes.state, 'creating')));
     },
 
-    /** A box of this tenant with the instance that embodies it, if one does. */
+    /** Finds a box of this tenant, with its instance if it has one. */
     async find(tenantId: string, id: string): Promise<FoundBox | undefined> {
       const [row] = await selectWithInstance.execute({ box: id, tenant: tenantId });
       return row;
     },
 
-    /** The user's living box, the newest one; `isExpired` when it is past its maximum life and about to be ended. */
+    /** Finds the newest living box of a user; `isExpired` when it is past its maximum lifetime and about to be ended. */
     async findReusable(tenantId: string, userId: string): Promise<{ box: BoxRow; isExpired: boolean } | undefined> {
       const [row] = await db
         .select({ box: boxes, isExpired: sql<boolean>`${boxes.expiresAt} <= now() and ${boxes.state} <> 'creating'` })
@@ -182,36 +178,17 @@ export const createBoxStore = (db: Database) => {
       return row;
     },
 
-    async list(tenantId: string, query: BoxQuery) {
-      const cursor = readCursor(query.cursor);
-      const [key, ...rest] = query.metadata?.split('=') ?? [];
-      const rows = await db
-        .select()
-        .from(boxes)
-        .where(
-          and(
-            eq(boxes.tenantId, tenantId),
-            query.state ? eq(boxes.state, query.state) : undefined,
-            query.state === undefined || living.some((state) => state === query.state) ? isLiving : undefined,
-            query.user === undefined ? undefined : eq(boxes.userId, query.user),
-            key === undefined ? undefined : sql`${boxes.metadata} ->> ${key} = ${rest.join('=')}`,
-            cursor && or(lt(boxes.createdAt, cursor.at), and(eq(boxes.createdAt, cursor.at), lt(boxes.id, cursor.id))),
-          ),
-        )
-        .orderBy(desc(boxes.createdAt), desc(boxes.id))
-        .limit(query.limit + 1);
-      return toPage(rows, query.limit);
-    },
+    list: (tenantId: string, filter: BoxFilter) => listBoxes(db, tenantId, filter),
 
-    /** `creating` → `ready`, with what its start took; undefined when it was deleted meanwhile. One statement. */
+    /** `creating` → `ready`, with the time of its start, in one statement. Returns undefined when the box was deleted meanwhile. */
     async markReady(id: string, instance: { id: string; address: string }, took: Startup): Promise<BoxRow | undefined> {
       const [row] = await markReady.execute({ id, instance: instance.id, address: instance.address, ...took });
       return row;
     },
 
     /**
-     * Moves a living box towards its end; with `instance` only while that one embodies it. Answers undefined when somebody else
-     * already did.
+     * Moves a living box towards its end; with `instance`, only while that is its instance. Returns undefined when the box has ended
+     * already.
      */
     async end(
       id: string,
@@ -227,23 +204,23 @@ export const createBoxStore = (db: Database) => {
             cause,
             version: sql`${boxes.version} + 1`,
             endedAt: sql`now()`,
-            ...nothingKept,
+            ...clearedAtEnd,
           })
           .where(
             and(
               eq(boxes.id, id),
               inArray(boxes.state, living),
-              instance === undefined ? undefined : isEmbodiedBy(instance),
+              instance === undefined ? undefined : hasInstance(instance),
             ),
           )
           .returning();
         if (!row) return undefined;
         await tx.delete(waiting).where(eq(waiting.boxId, id));
-        return await dismiss(tx, row);
+        return await releaseInstances(tx, row);
       });
     },
 
-    /** Undefined when there is no such box, it has ended, or its tenant is not active any more. */
+    /** Returns undefined when there is no such box, it has ended, or its tenant is no longer active. */
     async update(tenantId: string, id: string, change: UpdateBox): Promise<BoxRow | undefined> {
       const [row] = await db
         .update(boxes)
@@ -261,10 +238,29 @@ export const createBoxStore = (db: Database) => {
       return row;
     },
 
-    /** Records use of boxes, and answers those that are not on their way to their end; the clock is the database's. */
+    /**
+     * Moves the end of a living box to `seconds` from now, or leaves it where it is later and `extendsOnly`; never past the longest
+     * lifetime of a box. This counts as use. Returns undefined as `update` does.
+     */
+    async endIn(tenantId: string, id: string, seconds: number, extendsOnly: boolean): Promise<BoxRow | undefined> {
+      const asked = inSeconds(seconds);
+      const end = extendsOnly ? sql`greatest(${boxes.expiresAt}, ${asked})` : asked;
+      const [row] = await db
+        .update(boxes)
+        .set({
+          expiresAt: sql`least(${end}, ${boxes.createdAt} + make_interval(secs => ${maxLifetimeSeconds}))`,
+          lastActiveAt: sql`now()`,
+          version: sql`${boxes.version} + 1`,
+        })
+        .where(and(sql`${boxes.tenantId} = ${activeTenant(tenantId)}`, eq(boxes.id, id), inArray(boxes.state, living)))
+        .returning();
+      return row;
+    },
+
+    /** Records use of boxes by the database's clock; returns the ids of those that are creating or ready. */
     async touch(ids: string[]): Promise<string[]> {
       if (ids.length === 0) return [];
-      // In one order for all gateways, or two of them could wait for each other.
+      // Locked in the order of ids, so that two gateways cannot deadlock.
       const used = db
         .select({ id: boxes.id })
         .from(boxes)
@@ -280,9 +276,9 @@ export const createBoxStore = (db: Database) => {
     },
 
     /**
-     * Some of the boxes in reach that are past their idle time as far as is on record, and are then to do one of `onIdle`; chosen by chance,
-     * so that one that does not answer keeps nobody waiting. What runs there may be known only to themselves; one that has not been
-     * heard of for long `isSilent`.
+     * Returns some boxes in reach of the site whose recorded idle time has passed and whose `onIdle` is one of these. They are chosen at
+     * random, so that a box that does not respond delays no other. Activity may be known only to the box itself; `isSilent` marks a box
+     * without recorded use for long after its idle time.
      */
     async idle(site: string, onIdle: readonly OnIdle[], lagMs: number, limit: number) {
       return await db
@@ -301,10 +297,9 @@ export const createBoxStore = (db: Database) => {
     },
 
     /**
-     * Moves up to `limit` boxes that are past their maximum life, and those of `quiet` that are past their idle time, to `deleting`.
-     * Rows that another gateway is working on are skipped. A box with a running execution is not idle, and one whose use by another
-     * gateway may be written up to `lagMs` late is so only after that. A box that lives at another site, which can ask it for its last
-     * results, is left to that for a minute.
+     * Moves up to `limit` boxes to `deleting`: those past their maximum lifetime, and those of `quiet` past their idle time. Rows that
+     * another gateway has locked are skipped. A box with a running execution is not idle, and the idle time is extended by `lagMs`, the
+     * delay with which other gateways record use. A box at another site is left to that site for a minute, which can read its last results.
      */
     async endOverdue(site: string, quiet: readonly string[], limit: number, lagMs: number): Promise<BoxRow[]> {
       const isPast = sql<boolean>`${boxes.expiresAt} <= now()`;
@@ -329,20 +324,20 @@ export const createBoxStore = (db: Database) => {
           const cause: BoxCause = isExpired
             ? expired
             : { code: 'idle', detail: 'The box was not used for its idle time.' };
-          // Asked again now that the row is locked: what has begun to run since the first look shows only to a new statement.
+          // The condition is checked again now that the row is locked: only a new statement sees executions that started meanwhile.
           const [row] = await tx
             .update(boxes)
-            .set({ state: 'deleting', cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()`, ...nothingKept })
+            .set({ state: 'deleting', cause, version: sql`${boxes.version} + 1`, endedAt: sql`now()`, ...clearedAtEnd })
             .where(and(eq(boxes.id, id), overdue))
             .returning();
           if (!row) continue;
-          ended.push(await dismiss(tx, row));
+          ended.push(await releaseInstances(tx, row));
         }
         return ended;
       });
     },
 
-    /** Boxes that nobody makes any more: their gateway died, or they are `creating` long after they should have been ready. */
+    /** Returns boxes whose creation was abandoned: their gateway died, or they are `creating` for too long. */
     async stuckCreating(site: string, olderThanMs: number, limit: number): Promise<BoxRow[]> {
       const isOld = sql`${boxes.lastActiveAt} < ${inSeconds(-olderThanMs / 1000)}`;
       const isAbandoned = and(isNotNull(boxes.gatewayId), not(isServing(boxes.gatewayId)));
@@ -353,21 +348,21 @@ export const createBoxStore = (db: Database) => {
         .limit(limit);
     },
 
-    /** A page, by the ids of their instances, of ready boxes and what embodies them; only `budgeted` ones on request. */
-    async embodied(
+    /** Returns a page of ready boxes with their instances, by instance id; with `budgeted`, only boxes with a CPU budget. */
+    async listWithInstances(
       site: string,
       { after, limit, budgeted }: { after: string; limit: number; budgeted: boolean },
-    ): Promise<EmbodiedBox[]> {
+    ): Promise<BoxWithInstance[]> {
       return await db
         .select({ box: boxes, instance: instances.id, address: instances.address })
         .from(instances)
         .innerJoin(boxes, eq(instances.boxId, boxes.id))
-        .where(and(embodies(site, after), budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined))
+        .where(and(runsReadyBox(site, after), budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined))
         .orderBy(asc(instances.id))
         .limit(limit);
     },
 
-    /** Number of boxes by state, for the metrics; ended ones are not counted. */
+    /** Counts the boxes that have not ended, by state, for the metrics. */
     async countByState(): Promise<Record<string, number>> {
       const rows = await db
         .select({ state: boxes.state, n: count() })
@@ -377,7 +372,7 @@ export const createBoxStore = (db: Database) => {
       return Object.fromEntries(rows.map((row) => [row.state, row.n]));
     },
 
-    /** Forgets up to `limit` boxes that ended long ago and have no executions any more; how many those were. */
+    /** Deletes up to `limit` boxes that ended long ago and have no executions left; returns their number. */
     purgeEnded: (afterSeconds: number, limit: number): Promise<number> =>
       deleteSome(
         db,

@@ -10,7 +10,7 @@ import { isInReach } from './boxes.ts';
 
 export type ExecutionRow = typeof executions.$inferSelect;
 
-/** One that counts as running; `isAbandoned` when no living gateway follows it. */
+/** An execution that is recorded as running; `isAbandoned` when no living gateway follows it. */
 export interface UnsettledExecution {
   row: ExecutionRow;
   isAbandoned: boolean;
@@ -25,7 +25,7 @@ export interface ExecutionEnd {
   language: string | null;
 }
 
-/** Executions: written when code is sent to a box, ended once by whoever first learns how they ended. */
+/** Executions: inserted when code is sent to a box, and ended once, by the first gateway that learns how they ended. */
 export const createExecutionStore = (db: Database, gateway: string | null) => {
   const selectOne = db
     .select()
@@ -38,7 +38,7 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       ),
     )
     .prepare('execution');
-  // The lock keeps the box from being ended or frozen meanwhile; where it comes too late there is no box to insert for.
+  // The lock keeps the box from being ended or frozen meanwhile. If that has happened already, the box id is null and the insert fails.
   const readyBox = sql`(
     select ${boxes.id} from ${boxes}
     where ${boxes.id} = ${sql.placeholder('box')} and ${boxes.tenantId} = ${sql.placeholder('tenant')}
@@ -77,7 +77,7 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
     .prepare('executions_finish');
 
   return {
-    /** Writes one that begins; undefined when its box is not ready any more. */
+    /** Inserts an execution that is about to start; returns undefined when its box is no longer ready. */
     async insert(execution: {
       id: string;
       box: string;
@@ -121,13 +121,13 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return toPage(rows, query.limit);
     },
 
-    /** Records ends; for each execution the first one to do so wins. Answers the ids for which this was it. */
+    /** Records ends; the first record of an execution wins. Returns the ids of those that this call has ended. */
     async finish(ends: readonly ExecutionEnd[]): Promise<string[]> {
       const rows = await finishAll.execute({ ends: JSON.stringify(ends) });
       return rows.map((row) => row.id);
     },
 
-    /** Ends all that still count as running in what embodied a box and is gone; not those that run in what was restored since. */
+    /** Ends the running executions of a lost instance of the box, but not those that started after the box was restored. */
     async loseAll(boxId: string, cause: Cause): Promise<void> {
       const restored = db
         .select({ one: sql`1` })
@@ -146,8 +146,8 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
     },
 
     /**
-     * For how long, in ms, a running execution has been the oldest one of its box; undefined while an older one runs. Until
-     * then it may wait in a queue.
+     * Returns for how long, in ms, a running execution has been the oldest one of its box; undefined while an older one runs, behind
+     * which it may be queued.
      */
     async freeForMs({ id, boxId, createdAt }: ExecutionRow): Promise<number | undefined> {
       const older = and(eq(executions.boxId, boxId), lt(executions.createdAt, createdAt), ne(executions.id, id));
@@ -162,7 +162,7 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return row === undefined || row.running > 0 ? undefined : row.freeMs;
     },
 
-    /** One that counts as running in a box, if any does. */
+    /** Returns the id of one execution that is recorded as running in a box, if there is any. */
     async anyRunning(boxId: string): Promise<string | undefined> {
       const [row] = await db
         .select({ id: executions.id })
@@ -172,14 +172,14 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return row?.id;
     },
 
-    /** Forgets one that the box refused before it ran, unless another gateway has ended it. */
+    /** Deletes an execution that the box refused before it ran, unless another gateway has ended it. */
     async remove(id: string): Promise<void> {
       await db.delete(executions).where(and(eq(executions.id, id), eq(executions.status, 'running')));
     },
 
     /**
-     * A page, in the order of their ids, of executions that count as running and that nobody follows any more, and of those that
-     * have counted as running for longer than `olderThanMs`; of boxes in reach of the site.
+     * Returns a page, by id, of executions that are recorded as running, in boxes in reach of the site, and that no living gateway follows
+     * or that are older than `olderThanMs`.
      */
     async unsettled(site: string, after: string, olderThanMs: number, limit: number): Promise<UnsettledExecution[]> {
       const isAbandoned = sql<boolean>`not ${isServing(executions.gatewayId)}`;
@@ -199,7 +199,7 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
         .limit(limit);
     },
 
-    /** Those of one box that count as running. */
+    /** Returns the executions of a box that are recorded as running. */
     async runningIn(boxId: string, limit: number): Promise<ExecutionRow[]> {
       return await db
         .select()
@@ -208,7 +208,7 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
         .limit(limit);
     },
 
-    /** Whether a gateway that lives follows something that counts as running in a box. */
+    /** Whether a living gateway follows a running execution of a box. */
     async isFollowedIn(boxId: string): Promise<boolean> {
       const found = await db
         .select({ id: executions.id })
@@ -218,7 +218,7 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return found.length > 0;
     },
 
-    /** Whether another gateway, which lives, follows this one. */
+    /** Whether another living gateway follows this execution. */
     async isFollowedElsewhere(id: string): Promise<boolean> {
       const another = sql`${executions.gatewayId} is distinct from ${gateway}`;
       const found = await db
@@ -228,7 +228,7 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return found.length > 0;
     },
 
-    /** From now on this gateway follows it; false when somebody else was faster. */
+    /** Makes this gateway the one that follows an execution; returns false when another one was faster. */
     async adopt({ id, gatewayId }: ExecutionRow): Promise<boolean> {
       const isAsBefore = sql`${executions.gatewayId} is not distinct from ${gatewayId}`;
       const adopted = await db
@@ -239,9 +239,9 @@ export const createExecutionStore = (db: Database, gateway: string | null) => {
       return adopted.length > 0;
     },
 
-    /** Forgets up to `limit` executions of boxes that ended long ago; how many those were. */
+    /** Deletes up to `limit` executions of boxes that ended long ago; returns their number. */
     purgeEnded: (afterSeconds: number, limit: number): Promise<number> => {
-      // Each of these boxes has one at least, so they are enough.
+      // Each of these boxes has at least one execution, so `limit` boxes are enough.
       const oldest = sql`
         select ${boxes.id} from ${boxes}
         where ${boxes.endedAt} < now() - make_interval(secs => ${afterSeconds})

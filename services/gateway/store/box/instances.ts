@@ -4,12 +4,12 @@ import { boxes, instances } from '../schema.ts';
 
 export type InstanceRow = typeof instances.$inferSelect;
 
-/** What the gateway that ends a box has for it before others help. */
+/** How long the gateway that ends a box has to destroy its instance before others do. */
 const endSeconds = 10;
 
-/** What drivers were asked to make. */
+/** The instances of drivers. */
 export const createInstanceStore = (db: Database) => ({
-  /** A page of a site's instances in the order of their ids, for comparison with what the driver has. */
+  /** Returns a page of a site's instances by id, for comparison with those of the driver. */
   async after(site: string, after: string, limit: number): Promise<InstanceRow[]> {
     return await db
       .select()
@@ -19,7 +19,7 @@ export const createInstanceStore = (db: Database) => ({
       .limit(limit);
   },
 
-  /** Those of these instances that are boxes. */
+  /** Returns those of these instances that are running boxes. */
   async runningAmong(ids: readonly string[]): Promise<InstanceRow[]> {
     return await db
       .select()
@@ -28,8 +28,8 @@ export const createInstanceStore = (db: Database) => ({
   },
 
   /**
-   * Some of a site's instances that have to go; chosen by chance, so that one that will not go keeps nobody waiting. Whoever has
-   * just ended a box still asks it how its runs went, and destroys it then.
+   * Returns some of a site's instances to destroy, chosen at random, so that one that cannot be destroyed delays no other. Instances of
+   * boxes that have just ended are left out: their gateway still reads the results of their runs and then destroys them.
    */
   async destroying(site: string, limit: number): Promise<InstanceRow[]> {
     const beingEnded = db
@@ -49,8 +49,8 @@ export const createInstanceStore = (db: Database) => ({
   },
 
   /**
-   * Up to `limit` of a site's instances that were being made for a box that waits for none any more have to go: it has ended, has another
-   * one, or is not being restored. Such a row is what is left when the database was away while its gateway gave it up.
+   * Marks up to `limit` instances of a site for destruction that are being created for a box that no longer waits for one: it has ended, has
+   * another one, or is not being restored. Such a row remains when the database was unavailable while its gateway gave the instance up.
    */
   async giveUp(site: string, limit: number): Promise<void> {
     const isWaited = or(eq(boxes.state, 'creating'), and(eq(boxes.state, 'hibernated'), eq(boxes.task, 'restore')));
@@ -67,27 +67,33 @@ export const createInstanceStore = (db: Database) => ({
       .where(and(isCreating, inArray(instances.id, left)));
   },
 
-  /** It is to be destroyed, and its box, which may get another one, has nothing more to do with it. */
+  /** Marks an instance for destruction and detaches it from its box, which may get another one. */
   async abandon(id: string): Promise<void> {
     await db.transaction(async (tx) => {
-      const [row] = await tx.select({ boxId: instances.boxId }).from(instances).where(eq(instances.id, id));
-      // The box first, as its deletion does: in another order the two could wait for each other.
-      if (row?.boxId) await tx.select({ id: boxes.id }).from(boxes).where(eq(boxes.id, row.boxId)).for('update');
+      const row = await lockBoxOf(tx, id);
       await tx.update(instances).set({ state: 'destroying', boxId: null }).where(eq(instances.id, id));
       if (row?.boxId) await markDeleted(tx, row.boxId);
     });
   },
 
-  /** An instance is gone: forgets it, and its box is `deleted` when it was on its way there. */
+  /** Deletes the row of a destroyed instance; its box becomes `deleted` when it was `deleting`. */
   async forget(id: string): Promise<void> {
     await db.transaction(async (tx) => {
+      await lockBoxOf(tx, id);
       const [gone] = await tx.delete(instances).where(eq(instances.id, id)).returning();
       if (gone?.boxId) await markDeleted(tx, gone.boxId);
     });
   },
 });
 
-/** A box that was on its way to be deleted has nothing any more that embodies it. */
+/** Locks the box of an instance before the instance itself, as the end of a box does: in another order the two could deadlock. */
+const lockBoxOf = async (tx: Pick<Database, 'select'>, id: string): Promise<Pick<InstanceRow, 'boxId'> | undefined> => {
+  const [row] = await tx.select({ boxId: instances.boxId }).from(instances).where(eq(instances.id, id));
+  if (row?.boxId) await tx.select({ id: boxes.id }).from(boxes).where(eq(boxes.id, row.boxId)).for('update');
+  return row;
+};
+
+/** `deleting` → `deleted`, for a box that has no instance left. */
 const markDeleted = (tx: Pick<Database, 'update'>, boxId: string) =>
   tx
     .update(boxes)

@@ -1,22 +1,22 @@
 import { and, asc, eq, gt, inArray, isNotNull, isNull, notExists, or, type SQL, sql } from 'drizzle-orm';
 import type { Database } from '../database.ts';
 import { blobs, boxes, executions, instances } from '../schema.ts';
-import { type BoxRow, isEmbodiedBy, isInReach } from './boxes.ts';
+import { type BoxRow, hasInstance, isInReach } from './boxes.ts';
 
-/** What a gateway does about the state of a box, one thing at a time. A pause becomes `freeze` when it cannot be called off. */
+/** A change of the state of a box, one at a time. A pause becomes `freeze` when it can no longer be cancelled. */
 export type Task = 'pause' | 'freeze' | 'resume' | 'hibernate' | 'checkpoint' | 'restore';
 
-/** A gateway that has not told for this long that it is still at it counts as gone. */
+/** A task whose gateway has not renewed it for this long counts as abandoned. */
 export const leaseMs = 20_000;
 
-const soon = (ms: number) => sql`now() + make_interval(secs => ${ms / 1000})`;
-const over = { task: null, taskId: null, taskSince: null, taskUntil: null } as const;
+const inMs = (ms: number) => sql`now() + make_interval(secs => ${ms / 1000})`;
+const noTask = { task: null, taskId: null, taskSince: null, taskUntil: null } as const;
 const isUnused = sql`${boxes.lastActiveAt} <= ${boxes.taskSince}`;
 const nextVersion = sql`${boxes.version} + 1`;
 
 /**
- * Tasks: each has an id of its own, and only who knows it can end it, so what a gateway finishes after it was taken for gone, or
- * after the box was used or deleted, comes to nothing. A task that keeps files names their blob by its id.
+ * The tasks of boxes. A task can be ended only by its id, so a gateway that finishes a task after it was presumed dead, or after the box
+ * was used or deleted, changes nothing. The id of a task that saves files is also the name of their blob.
  */
 export const createTaskStore = (db: Database) => {
   const isQuiet = notExists(
@@ -29,12 +29,12 @@ export const createTaskStore = (db: Database) => {
     task,
     taskId: id,
     taskSince: sql`now()`,
-    taskUntil: soon(leaseMs),
+    taskUntil: inMs(leaseMs),
     version: nextVersion,
   });
-  const keepsFiles = (task: Task) => task === 'hibernate' || task === 'checkpoint';
+  const savesFiles = (task: Task) => task === 'hibernate' || task === 'checkpoint';
 
-  /** Ready boxes that nothing is done about, on which work that nobody asked for may begin. */
+  /** Ready boxes without a task, on which an automatic task may start. */
   const isFree = and(
     eq(boxes.state, 'ready'),
     isNull(boxes.task),
@@ -43,7 +43,7 @@ export const createTaskStore = (db: Database) => {
     isQuiet,
   );
 
-  /** Begins a task on up to `limit` boxes; rows that another gateway is working on are skipped. */
+  /** Starts a task on up to `limit` boxes; rows that another gateway has locked are skipped. */
   const claim = async (where: SQL | undefined, taskOf: (row: BoxRow) => Task, newId: () => string, limit: number) =>
     await db.transaction(async (tx) => {
       const due = await tx
@@ -53,24 +53,24 @@ export const createTaskStore = (db: Database) => {
         .orderBy(asc(boxes.lastActiveAt))
         .limit(limit)
         .for('update', { skipLocked: true });
-      const begun: BoxRow[] = [];
+      const started: BoxRow[] = [];
       for (const found of due) {
         const [id, task] = [newId(), taskOf(found)];
-        // Asked again now that the row is locked: what has begun to run since the first look shows only to a new statement.
+        // The condition is checked again now that the row is locked: only a new statement sees executions that started meanwhile.
         const [row] = await tx
           .update(boxes)
           .set(start(task, id))
           .where(and(eq(boxes.id, found.id), isFree, where))
           .returning();
         if (!row) continue;
-        if (keepsFiles(task)) await tx.insert(blobs).values({ id, boxId: found.id });
-        begun.push(row);
+        if (savesFiles(task)) await tx.insert(blobs).values({ id, boxId: found.id });
+        started.push(row);
       }
-      return begun;
+      return started;
     });
 
   return {
-    /** Undefined when the box is not in that state, or something is done about it already. */
+    /** Starts a task. Returns undefined when the box is not in that state or already has a task. */
     async begin(boxId: string, state: BoxRow['state'], task: Task, id: string): Promise<BoxRow | undefined> {
       return await db.transaction(async (tx) => {
         const [row] = await tx
@@ -78,14 +78,14 @@ export const createTaskStore = (db: Database) => {
           .set(start(task, id))
           .where(and(eq(boxes.id, boxId), eq(boxes.state, state), isNull(boxes.task)))
           .returning();
-        if (row && keepsFiles(task)) await tx.insert(blobs).values({ id, boxId });
+        if (row && savesFiles(task)) await tx.insert(blobs).values({ id, boxId });
         return row;
       });
     },
 
     /**
-     * Begins to freeze a ready box whatever runs there, in place of any task that puts it aside or keeps its files; from here on
-     * whoever uses it waits. Undefined when that instance does not embody it any more, or when it is being frozen already.
+     * Starts to freeze a ready box even though code runs in it, and replaces any other task that pauses or saves it; from now on its users
+     * wait. Returns undefined when that is no longer its instance, or when the box is being frozen already.
      */
     async seize(boxId: string, instance: string, id: string): Promise<BoxRow | undefined> {
       const [row] = await db
@@ -96,7 +96,7 @@ export const createTaskStore = (db: Database) => {
             eq(boxes.id, boxId),
             eq(boxes.state, 'ready'),
             or(isNull(boxes.task), inArray(boxes.task, ['pause', 'hibernate', 'checkpoint'])),
-            isEmbodiedBy(instance),
+            hasInstance(instance),
           ),
         )
         .returning();
@@ -104,8 +104,7 @@ export const createTaskStore = (db: Database) => {
     },
 
     /**
-     * Begins what those of `quiet` that are past their idle time are to do then, instead of ending. Their use may be written up to
-     * `lagMs` late.
+     * Starts the `onIdle` task of those boxes of `quiet` that are past their idle time. Their use may be recorded up to `lagMs` late.
      */
     claimIdle: (quiet: readonly string[], lagMs: number, newId: () => string) =>
       claim(
@@ -119,7 +118,7 @@ export const createTaskStore = (db: Database) => {
         quiet.length,
       ),
 
-    /** Begins to keep the files of boxes that hibernate, have been used since it was done last, and are not used now. */
+    /** Starts checkpoints of boxes that hibernate when idle, were used since their last checkpoint, and are not in use now. */
     claimCheckpoints: (site: string, quietMs: number, newId: () => string, limit: number) =>
       claim(
         and(
@@ -133,30 +132,30 @@ export const createTaskStore = (db: Database) => {
         limit,
       ),
 
-    /** Says that a task goes on; false when it is not wanted any more. */
+    /** Renews the lease of a task; returns false when the task has been ended by someone else. */
     async renew(boxId: string, id: string): Promise<boolean> {
       const rows = await db
         .update(boxes)
-        .set({ taskUntil: soon(leaseMs) })
+        .set({ taskUntil: inMs(leaseMs) })
         .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id)))
         .returning({ id: boxes.id });
       return rows.length > 0;
     },
 
     /**
-     * Gives a task up; the box stays in its state. After a failure nothing begins by itself for `retryMs`. False when the task was
-     * not wanted any more.
+     * Ends a task without a change of state. After a failure no task starts automatically for `retryMs`. Returns false when the task was
+     * no longer current.
      */
     async abandon(boxId: string, id: string, retryMs = 0): Promise<boolean> {
       const rows = await db
         .update(boxes)
-        .set({ ...over, version: nextVersion, ...(retryMs > 0 && { retryAt: soon(retryMs) }) })
+        .set({ ...noTask, version: nextVersion, ...(retryMs > 0 && { retryAt: inMs(retryMs) }) })
         .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id)))
         .returning({ id: boxes.id });
       return rows.length > 0;
     },
 
-    /** For how much longer a box is left alone after a task that failed, in seconds; 0 or less when it is not. */
+    /** Returns for how many more seconds no task starts automatically after a failed one; 0 or less when one may start. */
     async pauseOf(boxId: string): Promise<number> {
       const [row] = await db
         .select({ seconds: sql<number | null>`extract(epoch from ${boxes.retryAt} - now())::float8` })
@@ -165,18 +164,18 @@ export const createTaskStore = (db: Database) => {
       return row?.seconds ?? 0;
     },
 
-    /** The box was used: what would put it aside is given up. */
+    /** Records a use of the box, and ends a task that would pause or hibernate it. */
     async interrupt(boxId: string): Promise<void> {
       await db
         .update(boxes)
-        .set({ ...over, version: nextVersion, lastActiveAt: sql`now()` })
+        .set({ ...noTask, version: nextVersion, lastActiveAt: sql`now()` })
         .where(and(eq(boxes.id, boxId), inArray(boxes.task, ['pause', 'hibernate'])));
     },
 
-    /** From here on whoever uses the box waits. False when code runs there, or it was used and `unused` is asked for. */
+    /** Makes users of the box wait from now on. Returns false when code runs in it, or when it was used and `unused` is true. */
     async beginFreeze(boxId: string, id: string, unused: boolean): Promise<boolean> {
       return await db.transaction(async (tx) => {
-        await holdStill(tx, boxId);
+        await lockBox(tx, boxId);
         const rows = await tx
           .update(boxes)
           .set({ task: 'freeze' })
@@ -190,7 +189,7 @@ export const createTaskStore = (db: Database) => {
     async markPaused(boxId: string, id: string): Promise<BoxRow | undefined> {
       const [row] = await db
         .update(boxes)
-        .set({ ...over, state: 'paused', version: nextVersion })
+        .set({ ...noTask, state: 'paused', version: nextVersion })
         .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id)))
         .returning();
       return row;
@@ -200,16 +199,16 @@ export const createTaskStore = (db: Database) => {
     async markResumed(boxId: string, id: string): Promise<BoxRow | undefined> {
       const [row] = await db
         .update(boxes)
-        .set({ ...over, state: 'ready', version: nextVersion, lastActiveAt: sql`now()` })
+        .set({ ...noTask, state: 'ready', version: nextVersion, lastActiveAt: sql`now()` })
         .where(and(eq(boxes.id, boxId), eq(boxes.taskId, id)))
         .returning();
       return row;
     },
 
     /**
-     * The files are in the blob that is named after the task. With `hibernate` nothing embodies the box any more; its instances
-     * answered have to be destroyed. Undefined, and nothing is changed, when code runs there, or when the box was used since
-     * the task began and `unused` is asked for.
+     * Records that the files are in the blob that is named after the task. With `hibernate` the instances of the box are marked for
+     * destruction. Returns undefined and changes nothing when code runs in a box that is to hibernate, or when the box was used since the
+     * task started and `unused` is true.
      */
     async markKept(
       boxId: string,
@@ -217,11 +216,11 @@ export const createTaskStore = (db: Database) => {
       kept: { bytes: number; spentCpuMs: number; hibernate: boolean; unused: boolean },
     ): Promise<BoxRow | undefined> {
       return await db.transaction(async (tx) => {
-        await holdStill(tx, boxId);
+        await lockBox(tx, boxId);
         const [row] = await tx
           .update(boxes)
           .set({
-            ...over,
+            ...noTask,
             ...(kept.hibernate && { state: 'hibernated' }),
             version: nextVersion,
             checkpointId: id,
@@ -244,7 +243,7 @@ export const createTaskStore = (db: Database) => {
       });
     },
 
-    /** `hibernated` → `ready`, in a new instance with the files of before; any other one that was to be it has to go. */
+    /** `hibernated` → `ready`, in a new instance with the saved files; other instances of the box are marked for destruction. */
     async markRestored(
       boxId: string,
       id: string,
@@ -254,10 +253,10 @@ export const createTaskStore = (db: Database) => {
         const [row] = await tx
           .update(boxes)
           .set({
-            ...over,
+            ...noTask,
             state: 'ready',
             version: nextVersion,
-            // Until it is known what the new one had used by now.
+            // Valid until the CPU time that the new instance used for its start is known.
             startupCpuMs: sql`- ${boxes.spentCpuMs}`,
             restoredAt: sql`now()`,
             retryAt: null,
@@ -274,21 +273,21 @@ export const createTaskStore = (db: Database) => {
     },
 
     /**
-     * A lost instance: its box hibernates with the files that were kept last. Undefined when there are none, or when that instance
-     * does not embody the box any more.
+     * Returns a box with a lost instance to hibernation, with the files that were saved last. Returns undefined when there are none, or when
+     * that is no longer its instance.
      */
     async fallBack(boxId: string, instance: string): Promise<BoxRow | undefined> {
       return await db.transaction(async (tx) => {
         const [row] = await tx
           .update(boxes)
-          .set({ ...over, state: 'hibernated', version: nextVersion, retryAt: null })
+          .set({ ...noTask, state: 'hibernated', version: nextVersion, retryAt: null })
           .where(
             and(
               eq(boxes.id, boxId),
               inArray(boxes.state, ['ready', 'paused']),
               sql`${boxes.checkpointId} is not null`,
               sql`${boxes.expiresAt} > now()`,
-              isEmbodiedBy(instance),
+              hasInstance(instance),
             ),
           )
           .returning();
@@ -298,8 +297,8 @@ export const createTaskStore = (db: Database) => {
     },
 
     /**
-     * Of a restoration that came to nothing: the instance that was to be the box has to go. False when it is the box, because only the
-     * answer to that was lost, or when somebody else ends it.
+     * Marks the instance of a failed restoration for destruction. Returns false when the box was in fact restored into it and only the
+     * response to that statement was lost, or when the instance is being destroyed already.
      */
     async dropInstance(id: string): Promise<boolean> {
       const dropped = await db
@@ -310,7 +309,7 @@ export const createTaskStore = (db: Database) => {
       return dropped.length > 0;
     },
 
-    /** The same for what a gateway that is gone has left, as long as its task is this one's. */
+    /** Marks all instances of a box for destruction after the task was taken over from a dead gateway, while the task is current. */
     async dropInstances(boxId: string, id: string): Promise<void> {
       await db.transaction(async (tx) => {
         const [row] = await tx
@@ -323,8 +322,8 @@ export const createTaskStore = (db: Database) => {
     },
 
     /**
-     * Tasks whose gateway is gone, now this one's under new ids. A restoration can be undone from any site, everything else only
-     * where the box lives.
+     * Takes over tasks of gateways that have died, under new ids. A restoration can be undone from any site, every other task only at the
+     * site of the box.
      */
     async takeOver(site: string, newId: () => string, limit: number): Promise<BoxRow[]> {
       return await db.transaction(async (tx) => {
@@ -341,7 +340,7 @@ export const createTaskStore = (db: Database) => {
           .for('update', { skipLocked: true });
         const taken: BoxRow[] = [];
         for (const { id } of stale) {
-          const change = { taskId: newId(), taskUntil: soon(leaseMs), version: nextVersion };
+          const change = { taskId: newId(), taskUntil: inMs(leaseMs), version: nextVersion };
           taken.push(...(await tx.update(boxes).set(change).where(eq(boxes.id, id)).returning()));
         }
         return taken;
@@ -349,8 +348,8 @@ export const createTaskStore = (db: Database) => {
     },
 
     /**
-     * Of a page of the blobs on record, in the order of their ids, those that no box has and no task is making; `next` is where the next
-     * page begins, '' after the last one.
+     * Reads a page of recorded blobs, by id, and returns those that belong to no box and to no task; `next` is the cursor of the next page,
+     * '' after the last one.
      */
     async strayBlobs(after: string, limit: number): Promise<{ stray: { id: string; boxId: string }[]; next: string }> {
       const owner = db
@@ -370,7 +369,7 @@ export const createTaskStore = (db: Database) => {
       await db.delete(blobs).where(eq(blobs.id, id));
     },
 
-    /** Which of these blobs are on record. */
+    /** Returns those of these blobs that are recorded. */
     async knownBlobs(ids: readonly string[]): Promise<Set<string>> {
       if (ids.length === 0) return new Set();
       const rows = await db
@@ -382,13 +381,13 @@ export const createTaskStore = (db: Database) => {
   };
 };
 
-/** What embodied a box does so no more, and has to go. It stays on record as its box's, whose use is counted when it goes. */
+/** Marks the instances of a box for destruction. Their rows keep the box, for which their usage is counted when they are destroyed. */
 const release = async (db: Pick<Database, 'update'>, boxId: string): Promise<void> => {
   await db.update(instances).set({ state: 'destroying' }).where(eq(instances.boxId, boxId));
 };
 
-/** Nothing begins to run in a box from here to the end; what has begun before shows to the statements that follow. */
-const holdStill = async (tx: Pick<Database, 'select'>, boxId: string): Promise<void> => {
+/** Locks a box: no execution starts in it until the transaction ends, and the following statements see those that started before. */
+const lockBox = async (tx: Pick<Database, 'select'>, boxId: string): Promise<void> => {
   await tx.select({ id: boxes.id }).from(boxes).where(eq(boxes.id, boxId)).for('update');
 };
 

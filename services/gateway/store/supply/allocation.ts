@@ -1,4 +1,4 @@
-import { and, asc, eq, exists, isNull, notExists, sql } from 'drizzle-orm';
+import { and, asc, eq, exists, getTableColumns, isNull, notExists, sql } from 'drizzle-orm';
 import type { Limits, OnIdle } from '#contract';
 import type { BoxRow } from '../box/boxes.ts';
 import type { InstanceRow } from '../box/instances.ts';
@@ -6,7 +6,7 @@ import type { Database } from '../database.ts';
 import { isWithout } from '../not-null.ts';
 import { boxes, instances } from '../schema.ts';
 import { activeTenant, notActive } from '../tenants/active-tenant.ts';
-import { type Capacity, freeBelow, holdLiving, holds, readTaken, underCapacityLock } from './capacity.ts';
+import { bounds, boxEnded, type Capacity, livingBox, within } from './capacity.ts';
 import { someoneWaits, type Wanted } from './waiting.ts';
 
 export interface NewBox {
@@ -24,18 +24,17 @@ export interface NewBox {
   onIdle: OnIdle;
 }
 
-/** A box and what it may use. */
+/** A box and its limits. */
 type Sized = Pick<BoxRow, 'id' | 'tenantId' | 'limits'>;
 
-/** A ceiling, as claims name it and are told of it. */
-const bounds = { instances: sql.placeholder('most'), memoryMb: sql.placeholder('mostMb') };
-const within = ({ instances, memoryMb }: Capacity) => ({ most: instances, mostMb: memoryMb });
-
-/** What claims are run on: the pool, or a transaction. */
-type Runner = Pick<Database, 'with'>;
-
-/** Which instance a box gets. A claimed one is `creating` until its box is ready, and has its address from the start. */
+/** Gives boxes their instances. A claimed instance is `creating` until its box is ready, and has its address from the start. */
 export const createAllocationStore = (db: Database, gateway: string | null) => {
+  const site = sql.placeholder('site');
+  const moreMb = sql`${sql.placeholder('moreMb')}::int`;
+  const noneWaits = notExists(someoneWaits(db, site, bounds, sql.placeholder('tenantId')));
+  // A claim takes additional capacity, and waits for the lock, only when the box has more memory than the warm instance.
+  const isRoom = sql`case when ${moreMb} > 0
+    then ${moreMb} <= ${bounds.memoryMb}::int - (select memory_mb from lock_capacity(${site})) else true end`;
   const free = db.$with('free').as(
     db
       .select({ id: instances.id })
@@ -43,11 +42,12 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       .where(
         and(
           eq(instances.state, 'warm'),
-          eq(instances.site, sql.placeholder('site')),
+          eq(instances.site, site),
           eq(instances.template, sql.placeholder('template')),
           eq(instances.generation, sql.placeholder('generation')),
-          // Whoever has waited comes first.
-          notExists(someoneWaits(db, sql.placeholder('site'), bounds, sql.placeholder('tenantId'))),
+          // Boxes that wait come first.
+          noneWaits,
+          isRoom,
         ),
       )
       .orderBy(asc(instances.createdAt))
@@ -83,118 +83,101 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       .where(sql`${instances.id} = (select id from free) and exists (select from made)`)
       .returning(),
   );
-  const claimOn = (on: Runner) =>
-    on.with(free, made, taken).select().from(made).leftJoin(taken, sql`true`).prepare('claim');
-  const claim = claimOn(db);
+  const claim = db.with(free, made, taken).select().from(made).leftJoin(taken, sql`true`).prepare('claim');
 
-  const claimForOn = (on: Runner) =>
-    on
-      .with(free)
-      .update(instances)
-      .set({
-        state: 'creating',
-        boxId: sql`${sql.placeholder('box')}`,
-        memoryMb: sql`${sql.placeholder('boxMemoryMb')}`,
-      })
-      .where(
-        and(
-          sql`${instances.id} = (select id from free)`,
-          exists(
-            db
-              .select({ one: sql`1` })
-              .from(boxes)
-              .where(and(eq(boxes.id, sql.placeholder('box')), isNull(boxes.endedAt))),
-          ),
+  const claimFor = db
+    .with(free)
+    .update(instances)
+    .set({
+      state: 'creating',
+      boxId: sql`${sql.placeholder('box')}`,
+      memoryMb: sql`${sql.placeholder('boxMemoryMb')}`,
+    })
+    .where(
+      and(
+        sql`${instances.id} = (select id from free)`,
+        exists(
+          db
+            .select({ one: sql`1` })
+            .from(boxes)
+            .where(and(eq(boxes.id, sql.placeholder('box')), isNull(boxes.endedAt))),
         ),
-      )
-      .returning()
-      .prepare('claim_for');
-  const claimFor = claimForOn(db);
+      ),
+    )
+    .returning()
+    .prepare('claim_for');
 
-  /**
-   * Claims for a box that is to have more memory than a warm instance has are made alone among all, and get none when there is no room
-   * for the difference. The others take nothing that is not taken already.
-   */
-  const claiming = async <T>(
-    memoryMb: number,
-    wanted: Wanted,
-    ceiling: Capacity,
-    task: (on: Runner, wanted: Wanted) => Promise<T>,
-  ): Promise<T> => {
-    const moreMb = memoryMb - wanted.memoryMb;
-    if (wanted.generation === null || moreMb <= 0) return await task(db, wanted);
-    return await underCapacityLock(db, async (tx) => {
-      const isRoom = freeBelow(ceiling, (await readTaken(tx, wanted.site)).all).memoryMb >= moreMb;
-      return await task(tx, isRoom ? wanted : { ...wanted, generation: null });
-    });
-  };
+  const living = db.$with('living').as(livingBox(db, sql.placeholder('box')));
+  const memoryMb = sql`${sql.placeholder('boxMemoryMb')}::int`;
+  const reserved = db.$with('reserved', getTableColumns(instances)).as(sql`
+    insert into ${instances} (id, driver, box_id, memory_mb, state)
+    select ${sql.placeholder('id')}, ${site}, living.id, ${memoryMb}, 'creating'
+    from living, lock_capacity(${site}) used
+    where used.instances < ${bounds.instances}::int and used.memory_mb + ${memoryMb} <= ${bounds.memoryMb}::int
+      and ${noneWaits}
+    returning *`);
+  const reserve = db.with(living, reserved).select().from(living).leftJoin(reserved, sql`true`).prepare('reserve');
+
+  /** The values of a claim that concern capacity. */
+  const sizes = (memoryMb: number, wanted: Wanted, ceiling: Capacity) => ({
+    boxMemoryMb: memoryMb,
+    moreMb: wanted.generation === null ? 0 : memoryMb - wanted.memoryMb,
+    ...within(ceiling),
+  });
 
   return {
     /**
-     * Writes a box that is being made and gives it a warm instance, if there is one and nobody waits: one statement, so an
-     * instance has one owner whatever happens. Undefined when the box's user already has a living reusable one. Throws `forbidden`
-     * for a tenant that is not active any more.
+     * Inserts a box and gives it a warm instance, if there is one and no box waits. It is one statement, so an instance has one owner
+     * whatever happens. Returns undefined when the user already has a living reusable box. Throws `forbidden` for a tenant that is no
+     * longer active.
      */
     async claim(
       box: NewBox,
       wanted: Wanted,
       ceiling: Capacity,
     ): Promise<{ box: BoxRow; instance: InstanceRow | null } | undefined> {
+      const { site, generation } = wanted;
       const reusable = box.reusable ? box.userId : null;
-      const { memoryMb } = box.limits;
-      const [row] = await claiming(memoryMb, wanted, ceiling, (on, { site, generation }) =>
-        (on === db ? claim : claimOn(on)).execute({
-          ...box,
-          site,
-          generation,
-          reusable,
-          boxMemoryMb: memoryMb,
-          ...within(ceiling),
-        }),
-      ).catch((error: unknown) => {
-        throw isWithout('tenant_id', error) ? notActive() : error;
-      });
+      const [row] = await claim
+        .execute({ ...box, site, generation, reusable, ...sizes(box.limits.memoryMb, wanted, ceiling) })
+        .catch((error: unknown) => {
+          throw isWithout('tenant_id', error) ? notActive() : error;
+        });
       return row && { box: row.made, instance: row.taken };
     },
 
-    /** Gives a box that is there and has not ended a warm instance in the same way; undefined when there is none. */
+    /** Gives an existing box that has not ended a warm instance in the same way; returns undefined when there is none. */
     async claimFor(box: Sized, wanted: Wanted, ceiling: Capacity): Promise<InstanceRow | undefined> {
-      const { memoryMb } = box.limits;
-      const [row] = await claiming(memoryMb, wanted, ceiling, (on, { site, template, generation }) =>
-        (on === db ? claimFor : claimForOn(on)).execute({
-          site,
-          template,
-          generation,
-          box: box.id,
-          tenantId: box.tenantId,
-          boxMemoryMb: memoryMb,
-          ...within(ceiling),
-        }),
-      );
+      const { site, template, generation } = wanted;
+      const [row] = await claimFor.execute({
+        site,
+        template,
+        generation,
+        box: box.id,
+        tenantId: box.tenantId,
+        ...sizes(box.limits.memoryMb, wanted, ceiling),
+      });
       return row;
     },
 
     /**
-     * Writes the row of an instance that is to be made for a box; undefined when there is no room for it below the ceiling or somebody
-     * waits for that. Throws `gone` for a box that has ended.
+     * Inserts the row of an instance to be created for a box. Returns undefined when the ceiling leaves no capacity for it or another box
+     * waits for that capacity. Throws `gone` for a box that has ended.
      */
     async reserve(
       box: Sized,
       instance: { id: string; site: string },
       ceiling: Capacity,
     ): Promise<InstanceRow | undefined> {
-      return await underCapacityLock(db, async (tx) => {
-        const { memoryMb } = box.limits;
-        if (!holds(freeBelow(ceiling, (await readTaken(tx, instance.site)).all), memoryMb)) return undefined;
-        if ((await tx.execute(someoneWaits(db, instance.site, ceiling, box.tenantId))).rows.length > 0)
-          return undefined;
-        await holdLiving(tx, box.id);
-        const [row] = await tx
-          .insert(instances)
-          .values({ ...instance, boxId: box.id, memoryMb, state: 'creating' })
-          .returning();
-        return row;
+      const [row] = await reserve.execute({
+        ...instance,
+        box: box.id,
+        tenantId: box.tenantId,
+        boxMemoryMb: box.limits.memoryMb,
+        ...within(ceiling),
       });
+      if (!row) throw boxEnded();
+      return row.reserved ?? undefined;
     },
   };
 };

@@ -1,19 +1,19 @@
-import { and, asc, count, eq, gt, inArray, isNull, ne, not, notInArray, or, sql } from 'drizzle-orm';
+import { and, asc, count, eq, gt, inArray, isNull, ne, not, notExists, notInArray, or, sql, sum } from 'drizzle-orm';
 import type { InstanceRow } from '../box/instances.ts';
 import type { Database } from '../database.ts';
 import { isServing } from '../gateways.ts';
-import { boxes, instances, pools } from '../schema.ts';
-import { type Capacity, freeBelow, holds, memoryOf, readTaken, underCapacityLock } from './capacity.ts';
+import { instances, pools } from '../schema.ts';
+import { bounds, type Capacity, within } from './capacity.ts';
 import { someoneWaits } from './waiting.ts';
 
-/** What a pool is to hold. */
+/** The target of a pool. */
 export interface PoolPlan {
   template: string;
   generation: string;
   size: number;
 }
 
-/** Instances that belong to nobody yet, and how many there are to be. */
+/** Warm instances, which belong to no box yet, and the target of each pool. */
 export const createPoolStore = (db: Database, gateway: string | null) => {
   const isOfPool = and(isNull(instances.boxId), inArray(instances.state, ['creating', 'warm']));
   const isOfThisPool = and(
@@ -22,8 +22,39 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
     eq(instances.template, pools.template),
     eq(instances.generation, pools.generation),
   );
-  /** How many a pool has or is about to have. */
+  /** The number of instances that a pool has, including those that are being created. */
   const depth = sql<number>`(select count(*)::int from ${instances} where ${isOfThisPool})`;
+
+  const site = sql.placeholder('site');
+  const [template, generation] = [sql.placeholder('template'), sql.placeholder('generation')];
+  const memoryMb = sql`${sql.placeholder('memoryMb')}::int`;
+  const places = db.$with('places').as(
+    db
+      .select({
+        count: sql<number>`least(
+          ${bounds.instances}::int - used.instances,
+          floor((${bounds.memoryMb}::int - used.memory_mb) / ${memoryMb}),
+          ${pools.size} - used.pooled
+        )`.as('count'),
+      })
+      .from(pools)
+      .innerJoin(sql`lock_capacity(${site}, ${template}, ${generation}) used`, sql`true`)
+      .where(
+        and(
+          eq(pools.site, site),
+          eq(pools.template, template),
+          eq(pools.generation, generation),
+          notExists(someoneWaits(db, site, bounds)),
+        ),
+      ),
+  );
+  const reserved = db.$with('reserved', { id: instances.id }).as(sql`
+    insert into ${instances} (id, driver, template, generation, memory_mb, state, gateway_id)
+    select id, ${site}, ${template}, ${generation}, ${memoryMb}, 'creating', ${gateway}
+    from ${places}, unnest(${sql.placeholder('ids')}::text[]) with ordinality as wanted (id, nth)
+    where nth <= ${places.count}
+    returning id`);
+  const reserve = db.with(places, reserved).select().from(reserved).prepare('reserve_places');
 
   const put = async (on: Pick<Database, 'insert'>, site: string, plan: PoolPlan): Promise<void> => {
     const { generation, size } = plan;
@@ -34,7 +65,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
   };
 
   return {
-    /** Leaves a site these pools only, with what is known of them: what was started last knows best. */
+    /** Replaces the pools of a site: those of other templates are deleted. The gateway that started last decides. */
     async publish(site: string, templates: readonly string[], plans: readonly PoolPlan[]): Promise<void> {
       await db.transaction(async (tx) => {
         const others = templates.length > 0 ? notInArray(pools.template, [...templates]) : undefined;
@@ -43,11 +74,11 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
       });
     },
 
-    /** What an image has become is another generation: from now on that is made, and what there is of the old one goes. */
+    /** Sets a new generation of a pool after its image has changed: from now on that is created, and older instances are drained. */
     renew: (site: string, plan: PoolPlan): Promise<void> => put(db, site, plan),
 
-    /** The pools of a site that have fewer instances than they are to have, the emptiest first. */
-    async lacking(site: string): Promise<PoolPlan[]> {
+    /** Returns the pools of a site that are below their target, the emptiest first. */
+    async belowTarget(site: string): Promise<PoolPlan[]> {
       return await db
         .select({ template: pools.template, generation: pools.generation, size: pools.size })
         .from(pools)
@@ -57,38 +88,20 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
     },
 
     /**
-     * Writes the row of a warm instance that is to be made; false when its pool has what it is to have, there is no room below the
-     * ceiling, or somebody waits for that. Whatever is being made or destroyed is counted.
+     * Inserts the rows of warm instances to be created, and returns the ids for which there was room: fewer when the pool becomes full or
+     * the ceiling leaves less capacity, none when a box waits for it. Instances that are being created or destroyed count.
      */
     async reserve(
       site: string,
-      { template, generation, memoryMb }: Pick<PoolPlan, 'template' | 'generation'> & { memoryMb: number },
-      id: string,
+      pool: Pick<PoolPlan, 'template' | 'generation'> & { memoryMb: number },
+      ids: readonly string[],
       ceiling: Capacity,
-    ): Promise<boolean> {
-      return await underCapacityLock(db, async (tx) => {
-        if (!holds(freeBelow(ceiling, (await readTaken(tx, site)).all), memoryMb)) return false;
-        if ((await tx.execute(someoneWaits(db, site, ceiling))).rows.length > 0) return false;
-        const lacks = await tx
-          .select({ one: sql`1` })
-          .from(pools)
-          .where(
-            and(
-              eq(pools.site, site),
-              eq(pools.template, template),
-              eq(pools.generation, generation),
-              sql`${depth} < ${pools.size}`,
-            ),
-          );
-        if (lacks.length === 0) return false;
-        await tx
-          .insert(instances)
-          .values({ id, site, template, generation, memoryMb, state: 'creating', gatewayId: gateway });
-        return true;
-      });
+    ): Promise<string[]> {
+      const rows = await reserve.execute({ site, ...pool, ids, ...within(ceiling) });
+      return rows.map(({ id }) => id);
     },
 
-    /** `creating` → `warm`: from now on it can be claimed. False when it was given up meanwhile. */
+    /** `creating` → `warm`: the instance can be claimed from now on. Returns false when it was given up meanwhile. */
     async admit(id: string, address: string): Promise<boolean> {
       const rows = await db
         .update(instances)
@@ -98,7 +111,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
       return rows.length > 0;
     },
 
-    /** A page of a site's warm instances, by their ids. */
+    /** Returns a page of a site's warm instances, by id. */
     async warm(site: string, after: string, limit: number): Promise<InstanceRow[]> {
       return await db
         .select()
@@ -108,7 +121,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .limit(limit);
     },
 
-    /** Takes a warm instance out of its pool, to be destroyed; false when it has been claimed meanwhile. */
+    /** Marks a warm instance for destruction; returns false when it was claimed meanwhile. */
     async discard(id: string): Promise<boolean> {
       const rows = await db
         .update(instances)
@@ -119,9 +132,9 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
     },
 
     /**
-     * Takes up to `limit` instances of a site out of the pools, to be destroyed: those of another generation or of no pool at
-     * all, those that are too many, and those that are `creating` for longer than `givenUpMs`, or whose gateway died while it made them.
-     * One that is just being made is given up.
+     * Marks instances of a site's pools for destruction and returns them: up to `limit` that are of another generation, of no pool, or above
+     * the target, and those that have been `creating` for longer than `givenUpMs` or whose gateway died. Surplus instances that are still
+     * being created are included.
      */
     async drain(site: string, limit: number, givenUpMs: number): Promise<InstanceRow[]> {
       const ranked = db
@@ -157,7 +170,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .returning();
     },
 
-    /** The number of instances by pool and state, how many there are to be, and the memory of all instances, for the metrics. */
+    /** Counts the instances by pool and state, with the targets and the memory of all instances, for the metrics. */
     async census(site: string) {
       const found = await db
         .select({ template: instances.template, state: instances.state, n: count() })
@@ -169,9 +182,8 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .from(pools)
         .where(eq(pools.site, site));
       const [all] = await db
-        .select({ promisedMb: sql<number>`coalesce(sum(${memoryOf()}), 0)::float8` })
+        .select({ promisedMb: sum(instances.memoryMb).mapWith(Number) })
         .from(instances)
-        .leftJoin(boxes, eq(boxes.id, instances.boxId))
         .where(eq(instances.site, site));
       return { found, wanted, promisedMb: all?.promisedMb ?? 0 };
     },

@@ -8,9 +8,6 @@ import {
   inArray,
   isNotNull,
   isNull,
-  lt,
-  max,
-  min,
   ne,
   or,
   type Placeholder,
@@ -22,20 +19,12 @@ import type { BoxRow } from '../box/boxes.ts';
 import type { InstanceRow } from '../box/instances.ts';
 import type { Database } from '../database.ts';
 import { boxes, instances, waiting } from '../schema.ts';
-import {
-  type Capacity,
-  freeBelow,
-  holdLiving,
-  memoryOf,
-  readTaken,
-  type Transaction,
-  underCapacityLock,
-} from './capacity.ts';
-import { planSeating, type Waiter } from './seating.ts';
+import { boxEnded, type Capacity, freeBelow, livingBox, lockCapacity, type Transaction } from './capacity.ts';
+import { type Placement, planPlacement, type Waiter } from './placement.ts';
 
-/** A gateway shows several times a second that it still waits; one that has not for this long is gone. */
+/** A gateway renews its waiting boxes several times a second; boxes that were not renewed for this long are ignored. */
 const goneSeconds = 3;
-/** How many may wait, in all and of one tenant. */
+/** The most boxes that may wait, in all and for one tenant. */
 const maxWaiting = 1000;
 const maxWaitingOfTenant = 200;
 
@@ -47,18 +36,18 @@ const isAlive = (site: string | Placeholder) =>
   );
 
 const memoryMb = sql<number>`(${boxes.limits} ->> 'memoryMb')::int`;
-/** After half of its time: until then others may pass, and after it there is time left for something to become free. */
-const isPressing = sql<boolean>`now() > ${waiting.createdAt} + (${waiting.until} - ${waiting.createdAt}) / 2`;
+/** True after half of the waiting time: before, others may pass; after, there is still time for capacity to become free. */
+const isUrgent = sql<boolean>`now() > ${waiting.createdAt} + (${waiting.until} - ${waiting.createdAt}) / 2`;
 
 const inTurn = [asc(waiting.turn), asc(waiting.createdAt), asc(waiting.boxId)];
 
-/** A ceiling, or what stands for it in a prepared statement. */
+/** A ceiling, or its placeholders in a prepared statement. */
 type Bounds = Record<keyof Capacity, number | Placeholder>;
 
-/** How much memory one more box of a tenant could have if no other tenant had any: that what it has itself leaves. */
+/** The memory that one more box of a tenant could have if no other tenant had any box. */
 const couldHave = (db: Pick<Database, 'select'>, site: string | Placeholder, tenantId: SQLWrapper, ceiling: Bounds) => {
   const owned = alias(boxes, 'owned');
-  const left = sql`${ceiling.memoryMb}::int - coalesce(sum(${memoryOf(owned.limits)}), 0)`;
+  const left = sql`${ceiling.memoryMb}::int - coalesce(sum(${instances.memoryMb}), 0)`;
   const own = db
     .select({ mb: sql`case when count(*) < ${ceiling.instances}::int then ${left} else 0 end` })
     .from(instances)
@@ -68,8 +57,8 @@ const couldHave = (db: Pick<Database, 'select'>, site: string | Placeholder, ten
 };
 
 /**
- * A row when somebody waits at the site who comes before whoever asks now: anyone of the same tenant, and of other tenants whose first one
- * does not wait for boxes of its own.
+ * Selects a row when a box waits at the site that comes before a new request of `tenantId`: any box of the same tenant, or a box of a
+ * tenant whose first waiting box could be placed without freeing boxes of its own.
  */
 export const someoneWaits = (
   db: Database,
@@ -96,69 +85,59 @@ export const someoneWaits = (
     .limit(1);
 };
 
-/** The warm instances that would do for a box: of this pool. `generation` is null when none would. */
+/** The pool whose warm instances fit a box; `generation` is null when none would. */
 export interface Wanted {
   site: string;
   template: string;
   generation: string | null;
-  /** What each of them may use of memory. */
+  /** The memory of each of these instances. */
   memoryMb: number;
 }
 
-/** One who waits no more, with the instance it got: a warm one has an address, another one is to be made. */
+/** A box that waits no longer, with its instance: a warm one has an address, any other is still to be created. */
 export interface Admission {
   boxId: string;
   instance: InstanceRow;
 }
 
 /**
- * The queue for room, one for all gateways of a site. Each turn has a box of every tenant that waits, so a tenant with many keeps nobody
- * waiting behind all of them.
+ * The queue for capacity, shared by all gateways of a site. Each turn has one box of every waiting tenant, so a tenant with many boxes does
+ * not delay the others by all of them.
  */
 export const createWaitingStore = (db: Database) => ({
   /**
-   * Puts a box into the queue; false when that is full. Whoever does so has to ask `admit` again and again. Throws `gone` for a box
-   * that has ended.
+   * Adds a box to the queue; returns false when the queue is full. The caller has to call `admit` repeatedly. Throws `gone` for a box that
+   * has ended.
    */
   async join(box: Pick<BoxRow, 'id' | 'tenantId'>, wanted: Wanted, waitMs: number): Promise<boolean> {
     const { site, template, generation } = wanted;
-    return await underCapacityLock(db, async (tx) => {
-      await tx.delete(waiting).where(lt(waiting.until, sql`now()`));
-      const [all] = await tx
-        .select({ n: count(), first: min(waiting.turn) })
-        .from(waiting)
-        .where(isAlive(site));
-      const [own] = await tx
-        .select({ n: count(), last: max(waiting.turn) })
-        .from(waiting)
-        .where(and(eq(waiting.tenantId, box.tenantId), isAlive(site)));
-      if ((all?.n ?? 0) >= maxWaiting || (own?.n ?? 0) >= maxWaitingOfTenant) return false;
-      await holdLiving(tx, box.id);
-      const turn = Math.max((own?.last ?? -1) + 1, all?.first ?? 0);
-      // Its gateway takes it out in time; this is for one that cannot.
-      const until = sql`now() + make_interval(secs => ${waitMs / 1000 + goneSeconds})`;
-      const { id: boxId, tenantId } = box;
-      await tx
-        .insert(waiting)
-        .values({ boxId, tenantId, site, template, generation, turn, until })
-        // There already: the answer to an earlier call was lost. It keeps its turn.
-        .onConflictDoUpdate({
-          target: waiting.boxId,
-          set: { site, template, generation, until, seenAt: sql`now()` },
-        });
-      return true;
-    });
+    // Its gateway removes the box in time; this covers a gateway that cannot.
+    const until = sql`now() + make_interval(secs => ${waitMs / 1000 + goneSeconds})`;
+    const living = db.$with('living').as(livingBox(db, box.id));
+    // On a conflict the response to an earlier call was lost; the box keeps its turn.
+    const joined = db.$with('joined', { id: waiting.boxId }).as(sql`
+      insert into ${waiting} (box_id, tenant_id, driver, template, generation, turn, until)
+      select living.id, ${box.tenantId}, ${site}, ${template}, ${generation}, next.turn, ${until}
+      from living, next_turn(${site}, ${box.tenantId}, ${goneSeconds}) next
+      where next.waiting < ${maxWaiting} and next.waiting_of_tenant < ${maxWaitingOfTenant}
+      on conflict (box_id) do update set
+        driver = excluded.driver, template = excluded.template, generation = excluded.generation,
+        until = excluded.until, seen_at = now()
+      returning box_id`);
+    const [row] = await db.with(living, joined).select().from(living).leftJoin(joined, sql`true`);
+    if (!row) throw boxEnded();
+    return row.joined !== null;
   },
 
-  /** Takes a box out of the queue; false when it was admitted before, or is not there any more. */
+  /** Removes a box from the queue; returns false when it was admitted already or is not in the queue. */
   async leave(boxId: string): Promise<boolean> {
     return (await db.delete(waiting).where(eq(waiting.boxId, boxId)).returning({ id: waiting.boxId })).length > 0;
   },
 
   /**
-   * Shows that `mine` still wait, and lets those on whose turn it is. When there is no room, warm instances that nobody who waits
-   * could use are evicted, which their site has to destroy. `newId` names an instance that is to be made. `missing` are in the
-   * queue no more, because their boxes have ended.
+   * Renews the waiting boxes of this gateway (`mine`) and admits those whose turn it is. When capacity is short, warm instances that no
+   * waiting box can use are `evicted`: the caller has to destroy them. `newId` provides the id of an instance to be created. `missing`
+   * boxes are no longer in the queue because they have ended.
    */
   async admit(
     site: string,
@@ -166,47 +145,28 @@ export const createWaitingStore = (db: Database) => ({
     ceiling: Capacity,
     newId: () => string,
   ): Promise<{ admitted: Admission[]; evicted: InstanceRow[]; missing: string[] }> {
-    return await underCapacityLock(db, async (tx) => {
-      const seen = await tx
-        .update(waiting)
-        .set({ seenAt: sql`now()` })
-        .where(inArray(waiting.boxId, [...mine]))
-        .returning({ id: waiting.boxId });
-      const queue = await tx
-        .select({ ...getTableColumns(waiting), memoryMb, isPressing })
-        .from(waiting)
-        .innerJoin(boxes, eq(boxes.id, waiting.boxId))
-        .where(isAlive(site))
-        .orderBy(...inTurn)
-        .limit(maxWaiting);
-      const tenants = await tx
-        .select({ id: waiting.tenantId, mostMb: couldHave(tx, site, waiting.tenantId, ceiling) })
-        .from(waiting)
-        .where(isAlive(site))
-        .groupBy(waiting.tenantId);
-      const mostMb = new Map(tenants.map((tenant) => [tenant.id, tenant.mostMb]));
-      const waiters = queue.map((one) => ({ ...one, couldFit: one.memoryMb <= (mostMb.get(one.tenantId) ?? 0) }));
-      const { all, ending } = await readTaken(tx, site);
-      const { seated, evicted } = planSeating(waiters, {
+    const seen = await db
+      .update(waiting)
+      .set({ seenAt: sql`now()` })
+      .where(inArray(waiting.boxId, [...mine]))
+      .returning({ id: waiting.boxId });
+    const present = new Set(seen.map(({ id }) => id));
+    const missing = mine.filter((id) => !present.has(id));
+    return await db.transaction(async (tx) => {
+      const { all, ending } = await lockCapacity(tx, site);
+      const { placed, evicted } = planPlacement(await queueOf(tx, site, ceiling), {
         ceiling,
         free: freeBelow(ceiling, all),
         ending,
         warm: await warmInstances(tx, site),
         warming: await warmingInstances(tx, site),
       });
-      const own = new Set(mine);
-      const admitted: Admission[] = [];
-      for (const { waiter, warmId } of seated) {
-        if (!own.has(waiter.boxId)) continue;
-        const instance = await seat(tx, waiter, warmId, newId);
-        if (instance) admitted.push({ boxId: waiter.boxId, instance });
-      }
-      const present = new Set(seen.map(({ id }) => id));
-      return { admitted, evicted: await evict(tx, evicted), missing: mine.filter((id) => !present.has(id)) };
+      const own = placed.filter(({ waiter }) => present.has(waiter.boxId));
+      return { admitted: await place(tx, own, newId), evicted: await evict(tx, evicted), missing };
     });
   },
 
-  /** How many wait. */
+  /** Returns the number of waiting boxes. */
   async count(site: string): Promise<number> {
     const [row] = await db.select({ n: count() }).from(waiting).where(isAlive(site));
     return row?.n ?? 0;
@@ -215,7 +175,31 @@ export const createWaitingStore = (db: Database) => ({
 
 export type WaitingStore = ReturnType<typeof createWaitingStore>;
 
-/** Those that nobody is just claiming. */
+/** Selects the waiting boxes in their order. */
+const queueOf = (tx: Transaction, site: string, ceiling: Capacity) => {
+  const mostMb = couldHave(tx, site, waiting.tenantId, ceiling).as('most_mb');
+  const tenants = tx
+    .select({ id: waiting.tenantId, mostMb })
+    .from(waiting)
+    .where(isAlive(site))
+    .groupBy(waiting.tenantId)
+    .as('tenants');
+  return tx
+    .select({
+      ...getTableColumns(waiting),
+      memoryMb,
+      isUrgent,
+      couldFit: sql<boolean>`${memoryMb} <= ${tenants.mostMb}`,
+    })
+    .from(waiting)
+    .innerJoin(boxes, eq(boxes.id, waiting.boxId))
+    .innerJoin(tenants, eq(tenants.id, waiting.tenantId))
+    .where(isAlive(site))
+    .orderBy(...inTurn)
+    .limit(maxWaiting);
+};
+
+/** Selects the warm instances that no claim has locked. */
 const warmInstances = (tx: Transaction, site: string) =>
   tx
     .select()
@@ -237,24 +221,33 @@ const warmingInstances = (tx: Transaction, site: string) =>
       ),
     );
 
-const seat = async (
+/** Gives waiting boxes their instances. */
+const place = async (
   tx: Transaction,
-  { boxId, site, memoryMb }: Waiter,
-  warmId: string | undefined,
+  placed: Placement<Waiter>['placed'],
   newId: () => string,
-): Promise<InstanceRow | undefined> => {
-  // A box that was ended just now is in the queue no more.
-  const left = await tx.delete(waiting).where(eq(waiting.boxId, boxId)).returning({ id: waiting.boxId });
-  if (left.length === 0) return undefined;
-  const [row] =
-    warmId === undefined
-      ? await tx.insert(instances).values({ id: newId(), site, boxId, memoryMb, state: 'creating' }).returning()
-      : await tx
-          .update(instances)
-          .set({ state: 'creating', boxId, memoryMb })
-          .where(eq(instances.id, warmId))
-          .returning();
-  return row;
+): Promise<Admission[]> => {
+  if (placed.length === 0) return [];
+  const ids = placed.map(({ waiter }) => waiter.boxId);
+  // A box that has just ended is no longer in the queue.
+  const left = await tx.delete(waiting).where(inArray(waiting.boxId, ids)).returning({ id: waiting.boxId });
+  const queued = new Set(left.map(({ id }) => id));
+  const values = placed
+    .filter(({ waiter }) => queued.has(waiter.boxId))
+    .map(({ waiter: { boxId, site, memoryMb }, warmId }) => {
+      return { id: warmId ?? newId(), site, boxId, memoryMb, state: 'creating' as const };
+    });
+  if (values.length === 0) return [];
+  const rows = await tx
+    .insert(instances)
+    .values(values)
+    // A warm instance has its row already.
+    .onConflictDoUpdate({
+      target: instances.id,
+      set: { state: 'creating', boxId: sql`excluded.box_id`, memoryMb: sql`excluded.memory_mb` },
+    })
+    .returning();
+  return rows.flatMap((instance) => (instance.boxId === null ? [] : [{ boxId: instance.boxId, instance }]));
 };
 
 const evict = async (tx: Transaction, ids: string[]): Promise<InstanceRow[]> =>

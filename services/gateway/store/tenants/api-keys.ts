@@ -17,11 +17,11 @@ export interface NewApiKeyRow {
   lifeSeconds: number | null;
 }
 
-const { hash: _, ...told } = getTableColumns(apiKeys);
-const columns = { ...told, isExpired: sql<boolean>`coalesce(${apiKeys.expiresAt} <= now(), false)` };
+const { hash: _, ...withoutHash } = getTableColumns(apiKeys);
+const columns = { ...withoutHash, isExpired: sql<boolean>`coalesce(${apiKeys.expiresAt} <= now(), false)` };
 const inSeconds = (seconds: number) => sql`now() + make_interval(secs => ${seconds})`;
 
-/** Keys as the operator manages them: never with the key, nor its hash. Every change is in the audit log. */
+/** API keys as the operator manages them, without the keys or their hashes. Every change is in the audit log. */
 export const createApiKeyStore = (db: Database) => {
   const find = async (id: string): Promise<ApiKeyRow | undefined> => {
     const [row] = await db.select(columns).from(apiKeys).where(eq(apiKeys.id, id));
@@ -52,7 +52,7 @@ export const createApiKeyStore = (db: Database) => {
       return toPage(rows, query.limit);
     },
 
-    /** A new key of a tenant; undefined when there is no such tenant, or it is deleted. */
+    /** Adds a key to a tenant; returns undefined when there is no such tenant, or it is deleted. */
     async create({ lifeSeconds, ...key }: NewApiKeyRow, by: ChangedBy): Promise<ApiKeyRow | undefined> {
       const { id, tenantId, name, scopes } = key;
       const isMade = await db.transaction(async (tx) => {
@@ -71,9 +71,9 @@ export const createApiKeyStore = (db: Database) => {
     },
 
     /**
-     * A key that takes the place of another one, with its tenant, name and scopes; the old one ends after the overlap, if it does
-     * not before. Without `lifeSeconds` it lives as long as the old one was to. Undefined when there is no such key; `conflict` when
-     * that has ended already.
+     * Adds a key that replaces another one, with its tenant, name and scopes; the old key expires after the overlap at the latest. Without
+     * `lifeSeconds` the new key has the lifetime of the old one. Returns undefined when there is no such key; throws `conflict` when it has
+     * been revoked or has expired.
      */
     async rotate(
       oldId: string,
@@ -84,7 +84,8 @@ export const createApiKeyStore = (db: Database) => {
       const isMade = await db.transaction(async (tx) => {
         const [old] = await tx.select(columns).from(apiKeys).where(eq(apiKeys.id, oldId)).for('update');
         if (!old) return false;
-        if (old.revokedAt || old.isExpired) throw new CodeBoxError('conflict', 'The key has ended already.');
+        if (old.revokedAt || old.isExpired)
+          throw new CodeBoxError('conflict', 'The key was revoked or has expired; create a new key instead.');
         const { tenantId, name, scopes } = old;
         const life = lifeSeconds ?? (old.expiresAt && (old.expiresAt.getTime() - old.createdAt.getTime()) / 1000);
         const expiresAt = life === null ? null : inSeconds(life);
@@ -103,7 +104,7 @@ export const createApiKeyStore = (db: Database) => {
       return isMade ? await found(id) : undefined;
     },
 
-    /** Ends a key now. Answers whether there is one; doing it again changes nothing. */
+    /** Revokes a key now. Returns whether there is such a key; doing it again changes nothing. */
     async revoke(id: string, by: ChangedBy): Promise<boolean> {
       return await db.transaction(async (tx) => {
         const [known] = await tx.select(columns).from(apiKeys).where(eq(apiKeys.id, id)).for('update');

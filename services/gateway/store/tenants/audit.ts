@@ -6,7 +6,7 @@ import { audit } from '../schema.ts';
 
 export type AuditRow = typeof audit.$inferSelect;
 
-/** Who changes something, and by which request. */
+/** The author of a change, and its request. */
 export interface ChangedBy {
   actor: 'admin' | 'gateway';
   requestId: string | null;
@@ -14,7 +14,7 @@ export interface ChangedBy {
 
 type Transaction = Parameters<Parameters<Database['transaction']>[0]>[0];
 
-/** Writes what is changed into the audit log, in the transaction that changes it. `details` must hold nothing secret. */
+/** Adds a change to the audit log, in the transaction of the change. `details` must not contain secrets. */
 export const recordChange = async (
   tx: Transaction,
   by: ChangedBy,
@@ -23,9 +23,9 @@ export const recordChange = async (
   await tx.insert(audit).values({ ...by, details: {}, ...change });
 };
 
-/** The audit log, as it is read. */
+/** Reads the audit log. */
 export const createAuditStore = (db: Database) => ({
-  /** A page of it, the newest first. */
+  /** Returns a page of the log, the newest entries first. */
   async list(query: AuditQuery) {
     const rows = await db
       .select()

@@ -4,21 +4,21 @@ import type { Database } from '../database.ts';
 import { apiKeys, deployments, quotas, tenants } from '../schema.ts';
 import { recordChange } from './audit.ts';
 
-/** Who asks: a tenant, by one of its keys. */
+/** The caller of a request: a tenant, by one of its keys. */
 export interface Caller {
   tenantId: string;
   keyId: string;
 }
 
-/** A key that is valid now, and what it may do. */
+/** A valid key with its rights. */
 export interface ValidKey {
   hash: string;
   tenantId: string;
-  /** Null for everything. */
+  /** Null for all scopes. */
   scopes: KeyScope[] | null;
-  /** Its tenant is suspended: the key is good, but lets nothing in. */
+  /** Whether its tenant is suspended: then the key is valid, but no request with it is admitted. */
   isSuspended: boolean;
-  /** Of its tenant; null for one without any. */
+  /** The quotas of its tenant; null without any. */
   quotas: Quotas | null;
 }
 
@@ -30,7 +30,7 @@ export const createKeyStore = (db: Database) => {
       tenantId: apiKeys.tenantId,
       scopes: apiKeys.scopes,
       isSuspended: sql<boolean>`${tenants.state} = 'suspended'`,
-      // With its primary key first: by whether that is null drizzle tells a missing row from one of nulls.
+      // All columns, so that the primary key comes first: by its null drizzle recognises a missing row.
       quotas: getTableColumns(quotas),
     })
     .from(apiKeys)
@@ -61,8 +61,8 @@ export const createKeyStore = (db: Database) => {
     },
 
     /**
-     * The first tenant with its key: both or neither, and only where there is no tenant. Of several gateways at once one does so;
-     * `prepare` is done just before.
+     * Adds the first tenant with its key, in one transaction, unless there is a tenant. Only one of several concurrent gateways does so;
+     * `prepare` runs just before.
      */
     async addFirstTenant(
       tenant: { id: string; name: string },
@@ -90,7 +90,7 @@ export const createKeyStore = (db: Database) => {
       await db.update(apiKeys).set({ revokedAt: sql`now()` }).where(eq(apiKeys.id, id));
     },
 
-    /** The name and the secret of this deployment; its name is `proposed` when it has none yet. */
+    /** Returns the name and the secret of this deployment; a new deployment is named `proposed`. */
     async deployment(proposed: string): Promise<{ id: string; secret: string }> {
       return await db.transaction(async (tx) => {
         await tx.execute(sql`lock table ${deployments} in exclusive mode`);
@@ -101,7 +101,7 @@ export const createKeyStore = (db: Database) => {
       });
     },
 
-    /** Answers when the database does. */
+    /** Resolves when the database responds. */
     async ping(): Promise<void> {
       await db.execute(sql`select 1`);
     },

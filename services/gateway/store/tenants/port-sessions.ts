@@ -4,7 +4,7 @@ import { deleteSome } from '../delete-some.ts';
 import { portSessions } from '../schema.ts';
 import type { Caller } from './keys.ts';
 
-/** Browsers that may use one port of one box, by the hash of their cookie. Times are the database's. */
+/** Sessions of browsers for one port of one box, by the hash of their cookie. Times are those of the database's clock. */
 export const createPortSessionStore = (db: Database) => {
   const select = db
     .select({ tenantId: portSessions.tenantId, keyId: portSessions.keyId })
@@ -24,13 +24,13 @@ export const createPortSessionStore = (db: Database) => {
       await db.insert(portSessions).values({ ...session, expiresAt: sql`now() + make_interval(secs => ${seconds})` });
     },
 
-    /** Who opened a session that holds now, for this port of this box. */
+    /** Returns the caller who opened a session for this port of this box, unless it has expired. */
     async find(hash: string, boxId: string, port: number): Promise<Caller | undefined> {
       const [row] = await select.execute({ hash, boxId, port });
       return row;
     },
 
-    /** Forgets up to `limit` that have expired; how many those were. */
+    /** Deletes up to `limit` expired sessions; returns their number. */
     purge: (limit: number): Promise<number> =>
       deleteSome(db, portSessions, lt(portSessions.expiresAt, sql`now()`), limit),
   };

@@ -5,7 +5,7 @@ import type { Database } from '../database.ts';
 import { apiKeys, boxes, quotas, tenants } from '../schema.ts';
 import { type ChangedBy, recordChange } from './audit.ts';
 
-/** A tenant with its quotas, all of them null where nothing limits it. */
+/** A tenant with its quotas; a null quota is no limit. */
 export type TenantRow = typeof tenants.$inferSelect & { quotas: Quotas };
 
 const noQuotas = Object.fromEntries(quotaNames.map((name) => [name, null])) as unknown as Quotas;
@@ -15,7 +15,7 @@ const toRow = (row: { tenant: typeof tenants.$inferSelect; quotas: (Quotas & { t
   return { ...row.tenant, quotas: limits };
 };
 
-/** Tenants as the operator manages them. Every change is in the audit log. */
+/** Tenants, as the operator manages them. Every change is in the audit log. */
 export const createTenantStore = (db: Database) => {
   const select = () =>
     db
@@ -58,7 +58,7 @@ export const createTenantStore = (db: Database) => {
       });
     },
 
-    /** Changes what is given. Undefined for a tenant that is not there; throws `conflict` for a deleted one. */
+    /** Changes the given fields. Returns undefined when there is no such tenant; throws `conflict` for a deleted one. */
     async update(
       id: string,
       { quotas: limits, ...fields }: UpdateTenant,
@@ -87,8 +87,8 @@ export const createTenantStore = (db: Database) => {
     },
 
     /**
-     * Ends a tenant for good: its keys are revoked, and the reaper ends its boxes at its next sweep. What it has used stays on
-     * record. Answers whether there is such a tenant; doing it again changes nothing.
+     * Deletes a tenant permanently: its keys are revoked, and the reaper ends its boxes at its next sweep. Its usage stays on record.
+     * Returns whether there is such a tenant; doing it again changes nothing.
      */
     async delete(id: string, by: ChangedBy): Promise<boolean> {
       return await db.transaction(async (tx) => {

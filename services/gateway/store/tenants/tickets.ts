@@ -4,9 +4,9 @@ import { deleteSome } from '../delete-some.ts';
 import { tickets } from '../schema.ts';
 import type { Caller } from './keys.ts';
 
-/** Tickets that have not been redeemed, by their hash. Times are the database's. */
+/** Tickets that have not been redeemed, by their hash. Times are those of the database's clock. */
 export const createTicketStore = (db: Database) => ({
-  /** Keeps a new ticket; answers when it expires. */
+  /** Stores a new ticket; returns the time when it expires. */
   async insert(ticket: Caller & { hash: string; boxId: string }, seconds: number): Promise<Date> {
     const expiresAt = sql`now() + make_interval(secs => ${seconds})`;
     const [row] = await db
@@ -17,7 +17,7 @@ export const createTicketStore = (db: Database) => ({
     return row.expiresAt;
   },
 
-  /** Takes the ticket away: one taker gets who made it, all others undefined. */
+  /** Deletes a ticket and returns the caller who created it; of concurrent calls all but one return undefined. */
   async redeem(hash: string, boxId: string): Promise<Caller | undefined> {
     const [row] = await db
       .delete(tickets)
@@ -26,7 +26,7 @@ export const createTicketStore = (db: Database) => ({
     return row;
   },
 
-  /** Forgets up to `limit` that have expired; how many those were. */
+  /** Deletes up to `limit` expired tickets; returns their number. */
   purge: (limit: number): Promise<number> => deleteSome(db, tickets, lt(tickets.expiresAt, sql`now()`), limit),
 });
 

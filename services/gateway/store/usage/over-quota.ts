@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { CodeBoxError, type QuotaMet } from '#contract';
 
-/** What the database says when it refuses a row over a quota; the detail has which. */
+/** The SQLSTATE with which a trigger refuses a row over a quota; the detail of the error is the quota. */
 const overQuotaState = 'CBQ01';
 
 const sentences: Record<string, (quota: QuotaMet) => string> = {
@@ -13,16 +13,16 @@ const sentences: Record<string, (quota: QuotaMet) => string> = {
   requestsPerMinute: ({ limit }) => `The tenant may send ${limit} requests a minute.`,
 };
 
-/** The refusal of what is over a quota of the tenant. */
+/** The error of an operation that would exceed a quota of the tenant. */
 export const overQuota = (quota: QuotaMet, retryAfterSeconds: number, cause?: unknown): CodeBoxError => {
-  const text = sentences[quota.name]?.(quota) ?? 'The tenant has no more of this.';
+  const text = sentences[quota.name]?.(quota) ?? 'The tenant has reached this quota.';
   return new CodeBoxError('quota_exceeded', text, { quota, retryAfterSeconds, ...(cause !== undefined && { cause }) });
 };
 
-/** An execution ends sooner than a box does. */
+/** Executions end sooner than boxes do. */
 const retrySeconds = ({ name }: QuotaMet): number => (name === 'concurrentExecutions' ? 1 : 5);
 
-/** The refusal that the database's own means; undefined for any other error. */
+/** Translates the error of a quota trigger; returns undefined for any other error. */
 export const asOverQuota = (error: unknown): CodeBoxError | undefined => {
   if (!(error instanceof pg.DatabaseError) || error.code !== overQuotaState) return undefined;
   const quota = JSON.parse(error.detail ?? '{}') as QuotaMet;

@@ -1,26 +1,26 @@
 import { and, asc, eq, getTableColumns, isNotNull, notExists, sql } from 'drizzle-orm';
 import type { QuotaMet, Quotas } from '#contract';
-import { embodies } from '../box/boxes.ts';
+import { runsReadyBox } from '../box/boxes.ts';
 import type { Database } from '../database.ts';
 import { boxes, executions, instances, quotas, requestWindows, usage } from '../schema.ts';
 
-/** Requests of the running minute that one gateway may let in by itself. */
+/** Requests of the current minute that one gateway may admit by itself. */
 export interface RequestLease {
   granted: number;
-  /** Of the tenant, set aside by all gateways. */
+  /** The requests of the tenant that all gateways have leased. */
   taken: number;
-  /** Until the next minute begins, by the database's clock. */
+  /** The time until the next minute, by the database's clock. */
   endsInMs: number;
 }
 
-/** A box that runs although its tenant has used all the CPU time of the day. */
+/** A running box whose tenant has used all its CPU time of the day. */
 export interface BoxOverCpu {
   box: { id: string; tenantId: string };
   instance: string;
   address: string;
-  /** CPUs that the box may use. */
+  /** The CPU limit of the box. */
   cpus: number;
-  /** No execution counts as running in the box, and something is done about it, or callers use it, such as its files. */
+  /** True while no execution runs but a task or a caller (for example a file transfer) accounts for the CPU use. */
   isUsed: boolean;
   quota: QuotaMet;
 }
@@ -28,7 +28,7 @@ export interface BoxOverCpu {
 const today = sql`(now() at time zone 'utc')::date`;
 const minute = sql`date_trunc('minute', now())`;
 
-/** What tenants may use, and what of it they have used. */
+/** The quotas of tenants, and how much of them is used. */
 export const createQuotaStore = (db: Database) => {
   const { tenantId: _, ...limits } = getTableColumns(quotas);
   const selectOne = db
@@ -38,13 +38,13 @@ export const createQuotaStore = (db: Database) => {
     .prepare('quotas');
 
   return {
-    /** Null for a tenant without any. */
+    /** Resolves with null for a tenant without quotas. */
     async find(tenantId: string): Promise<Quotas | null> {
       const [row] = await selectOne.execute({ tenant: tenantId });
       return row ?? null;
     },
 
-    /** CPU time of a tenant's boxes today, in ms, and how long the day still is. */
+    /** Returns the CPU time of a tenant's boxes today, in ms, and the rest of the day in seconds. */
     async cpuToday(tenantId: string): Promise<{ usedMs: number; dayEndsInSeconds: number }> {
       const [row] = await db
         .select({
@@ -57,8 +57,8 @@ export const createQuotaStore = (db: Database) => {
     },
 
     /**
-     * A page, by the ids of their instances, of ready boxes whose tenants have no CPU time left today. The use of a box may be written
-     * up to `lagMs` late.
+     * Returns a page, by instance id, of ready boxes whose tenants have no CPU time left today. Use of a box may be recorded up to `lagMs`
+     * late.
      */
     async overCpuToday(site: string, after: string, lagMs: number, limit: number): Promise<BoxOverCpu[]> {
       const anyRunning = db
@@ -92,7 +92,7 @@ export const createQuotaStore = (db: Database) => {
         .from(instances)
         .innerJoin(boxes, eq(instances.boxId, boxes.id))
         .innerJoin(over, eq(over.tenantId, boxes.tenantId))
-        .where(embodies(site, after))
+        .where(runsReadyBox(site, after))
         .orderBy(asc(instances.id))
         .limit(limit);
       return rows.map(({ id, tenantId, instance, address, limits: { cpus }, isUsed, ...quota }) => ({
@@ -105,7 +105,7 @@ export const createQuotaStore = (db: Database) => {
       }));
     },
 
-    /** Sets up to `count` requests of this minute aside, never more than `limit` for all gateways together. */
+    /** Leases up to `count` requests of this minute, never more than `limit` for all gateways together. */
     async leaseRequests(tenantId: string, count: number, limit: number): Promise<RequestLease> {
       const first = Math.min(count, limit);
       const free = sql`greatest(0, least(${count}, ${limit} - ${requestWindows.taken}))`;

@@ -7,7 +7,7 @@ import { instances, usage } from '../schema.ts';
 
 export type UsageRow = Omit<typeof usage.$inferSelect, 'tenantId'>;
 
-/** What the host says of an instance, since its start. */
+/** Usage of an instance since its start, as measured by the host. */
 export interface Metered {
   cpuMs: number;
   peakMemoryBytes: number;
@@ -16,7 +16,7 @@ export interface Metered {
 const today = sql`(now() at time zone 'utc')::date`;
 const cursorPattern = /^(\d{4}-\d{2}-\d{2}) (.*)$/s;
 
-/** The place where a page begins: behind this user of this day. */
+/** Parses the position after which a page begins: this user on this day. */
 const readCursor = (cursor: string | undefined): { day: string; user: string } | undefined => {
   if (cursor === undefined) return undefined;
   const [, day = '', user = ''] = cursorPattern.exec(Buffer.from(cursor, 'base64url').toString()) ?? [];
@@ -24,9 +24,9 @@ const readCursor = (cursor: string | undefined): { day: string; user: string } |
   return { day, user };
 };
 
-/** What tenants have used, by day and user. */
+/** The usage of tenants, by day and user. */
 export const createUsageStore = (db: Database) => ({
-  /** A page, the newest day first. */
+  /** Returns a page of usage, the newest day first. */
   async list(tenantId: string, query: UsageQuery): Promise<Page<UsageRow>> {
     const cursor = readCursor(query.cursor);
     const rows = await db
@@ -49,7 +49,7 @@ export const createUsageStore = (db: Database) => ({
     return { items, nextCursor: isMore ? Buffer.from(`${last.day} ${last.userId}`).toString('base64url') : null };
   },
 
-  /** A page of the ids of instances that are a box's own, paused ones included, in their order. */
+  /** Returns a page of the ids of running instances of boxes, including paused boxes. */
   async inUse(site: string, after: string, limit: number): Promise<string[]> {
     const rows = await db
       .select({ id: instances.id })
@@ -67,7 +67,7 @@ export const createUsageStore = (db: Database) => ({
     return rows.map(({ id }) => id);
   },
 
-  /** Where the count of an instance's CPU time begins, if it has not begun already. */
+  /** Sets the CPU time from which an instance is metered, unless it has been metered already. */
   async begin(instanceId: string, cpuMs: number): Promise<void> {
     await db
       .update(instances)
@@ -75,7 +75,7 @@ export const createUsageStore = (db: Database) => ({
       .where(and(eq(instances.id, instanceId), eq(instances.meteredCpuMs, 0)));
   },
 
-  /** The CPU time of an instance as it was counted last. */
+  /** Returns the CPU time of an instance at its last metering. */
   async lastCpuMs(instanceId: string): Promise<number> {
     const [row] = await db
       .select({ cpuMs: instances.meteredCpuMs })
@@ -85,8 +85,8 @@ export const createUsageStore = (db: Database) => ({
   },
 
   /**
-   * Counts what the box of an instance has used since it was counted last: the time until now, or until its end, and the CPU time
-   * that its host has seen. Whoever comes second adds nothing. An instance without a box is nobody's use.
+   * Adds what the box of an instance has used since its last metering: the time until now or until its end, and the CPU time measured by
+   * the host. A concurrent second call adds nothing. An instance without a box is not metered.
    */
   async meter(instanceId: string, { cpuMs, peakMemoryBytes }: Metered): Promise<void> {
     await db.execute(sql`
@@ -111,7 +111,7 @@ export const createUsageStore = (db: Database) => ({
           peak_memory_bytes = greatest(usage.peak_memory_bytes, excluded.peak_memory_bytes)`);
   },
 
-  /** Forgets up to `limit` records that are older than this many days; how many those were. */
+  /** Deletes up to `limit` records that are older than this many days; returns their number. */
   purge: (days: number, limit: number): Promise<number> =>
     deleteSome(db, usage, sql`${usage.day} < ${today} - ${days}::int`, limit),
 });

@@ -10,7 +10,7 @@ export const addAuditRoute = ({ add }: Endpoints, parts: { admin: AdminParts }):
       method: 'get',
       path: '/v1/admin/audit',
       scope: 'admin',
-      summary: 'List who changed what of tenants and keys, the newest first',
+      summary: 'List changes of tenants and keys, the newest first',
       tag: 'Admin',
       query: auditQuerySchema,
       responses: { 200: { description: 'A page of the log.', schema: auditPageSchema } },

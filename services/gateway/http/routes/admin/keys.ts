@@ -10,14 +10,17 @@ import {
   newApiKeySchema,
   rotateKeySchema,
 } from '#contract';
+import type { Reference } from '../../../store/reference.ts';
 import type { ApiKeyRow } from '../../../store/tenants/api-keys.ts';
 import { makeKey } from '../../admission/auth.ts';
 import type { Endpoints } from '../../endpoint.ts';
+import { locationOf } from '../../idempotency/location.ts';
 import { type AdminParts, byAdmin, noTenant } from './parts.ts';
 
 const params = z.strictObject({ key: z.string().max(64) });
 const tag = 'Admin';
-const made = 'The key, which is told only here. Repeated with its Idempotency-Key it is answered without it.';
+const created =
+  'The new key. Its text is only in this response: a repeated request with the same Idempotency-Key gets the rest without it.';
 
 /** `/v1/admin/keys`. */
 export const addKeyRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }): void => {
@@ -26,30 +29,30 @@ export const addKeyRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }): 
     if (!row) throw noSuchKey();
     return row;
   };
-  /** The key itself is not kept, so a repeated request gets all but that. */
-  const replay = async ({ c }: { c: { json: (body: ApiKey) => Response } }, location: string) =>
-    c.json(toApiKey(await find(location.split('/').at(-1) ?? '')));
+  /** The text of the key is not stored, so a repeated request gets everything else. */
+  const replay = async ({ c }: { c: { json: (body: ApiKey) => Response } }, { id }: Reference) =>
+    c.json(toApiKey(await find(id)));
 
   add(
     {
       method: 'post',
       path: '/v1/admin/keys',
       scope: 'admin',
-      summary: 'Make an API key of a tenant',
+      summary: 'Create an API key of a tenant',
       tag,
       body: createKeySchema,
       idempotent: { replay },
-      responses: { 201: { description: made, schema: newApiKeySchema } },
+      responses: { 201: { description: created, schema: newApiKeySchema } },
     },
     async ({ c, body }) => {
       const { key, id, hash } = makeKey();
       const { tenant: tenantId, name, scopes = null, expiresInSeconds: lifeSeconds = null } = body;
-      const location = `/v1/admin/keys/${id}`;
-      await c.get('progress')?.mayStart(location);
+      const reference = { kind: 'key', id } as const;
+      await c.get('progress')?.mayStart(reference);
       const row = await parts.admin.apiKeys.create({ id, hash, tenantId, name, scopes, lifeSeconds }, byAdmin(c));
       if (!row) throw noTenant();
       await c.get('progress')?.hasStarted();
-      c.header('Location', location);
+      c.header('Location', locationOf(reference));
       return c.json({ ...toApiKey(row), key }, 201);
     },
   );
@@ -59,7 +62,7 @@ export const addKeyRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }): 
       method: 'get',
       path: '/v1/admin/keys',
       scope: 'admin',
-      summary: 'List keys, the newest first, also those that have ended',
+      summary: 'List keys, the newest first, including revoked and expired ones',
       tag,
       query: keyQuerySchema,
       responses: { 200: { description: 'A page of keys.', schema: keyPageSchema } },
@@ -75,10 +78,10 @@ export const addKeyRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }): 
       method: 'get',
       path: '/v1/admin/keys/{key}',
       scope: 'admin',
-      summary: 'Read what is kept of a key',
+      summary: 'Read a key, without its text',
       tag,
       params,
-      responses: { 200: { description: 'The key, without itself.', schema: apiKeySchema } },
+      responses: { 200: { description: 'The key, without its text.', schema: apiKeySchema } },
     },
     async ({ c, params: { key } }) => c.json(toApiKey(await find(key))),
   );
@@ -88,22 +91,22 @@ export const addKeyRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }): 
       method: 'post',
       path: '/v1/admin/keys/{key}/rotate',
       scope: 'admin',
-      summary: 'Make a key that takes its place; the old one stays good for an overlap',
+      summary: 'Replace a key by a new one; the old one stays valid for an overlap',
       tag,
       params,
       body: rotateKeySchema,
       idempotent: { replay },
-      responses: { 201: { description: made, schema: newApiKeySchema } },
+      responses: { 201: { description: created, schema: newApiKeySchema } },
     },
     async ({ c, params: { key: oldId }, body }) => {
       const { key, id, hash } = makeKey();
       const { expiresInSeconds: lifeSeconds, overlapSeconds } = body;
-      const location = `/v1/admin/keys/${id}`;
-      await c.get('progress')?.mayStart(location);
+      const reference = { kind: 'key', id } as const;
+      await c.get('progress')?.mayStart(reference);
       const row = await parts.admin.apiKeys.rotate(oldId, { id, hash, lifeSeconds, overlapSeconds }, byAdmin(c));
       if (!row) throw noSuchKey();
       await c.get('progress')?.hasStarted();
-      c.header('Location', location);
+      c.header('Location', locationOf(reference));
       return c.json({ ...toApiKey(row), key }, 201);
     },
   );
@@ -113,10 +116,10 @@ export const addKeyRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }): 
       method: 'delete',
       path: '/v1/admin/keys/{key}',
       scope: 'admin',
-      summary: 'Revoke a key: no gateway takes it a second later',
+      summary: 'Revoke a key: all gateways refuse it within a second',
       tag,
       params,
-      responses: { 204: { description: 'It is revoked.' } },
+      responses: { 204: { description: 'The key is revoked.' } },
     },
     async ({ c, params: { key } }) => {
       if (!(await parts.admin.apiKeys.revoke(key, byAdmin(c)))) throw noSuchKey();

@@ -5,16 +5,16 @@ import type { AuditStore, ChangedBy } from '../../../store/tenants/audit.ts';
 import type { TenantStore } from '../../../store/tenants/tenants.ts';
 import type { Env } from '../../env.ts';
 
-/** What the operator's routes call. */
+/** The stores and settings of the operator's routes. */
 export interface AdminParts {
   tenants: TenantStore;
   apiKeys: ApiKeyStore;
   audit: AuditStore;
-  /** Of new tenants, where nothing else is said. */
+  /** The quotas of new tenants, unless the request sets others. */
   defaultQuotas: Partial<Quotas>;
 }
 
-/** The operator, by this request, for the audit log. */
+/** Returns the author of a change by the operator, with its request, for the audit log. */
 export const byAdmin = (c: Context<Env>): ChangedBy => ({ actor: 'admin', requestId: c.get('requestId') });
 
 /** The error for a tenant that does not exist. */

@@ -13,6 +13,7 @@ import {
 import { newId } from '../../../../postgres/id.ts';
 import type { TenantRow } from '../../../store/tenants/tenants.ts';
 import type { Endpoints } from '../../endpoint.ts';
+import { locationOf } from '../../idempotency/location.ts';
 import { toUsagePage, type UsageParts } from '../usage.ts';
 import { type AdminParts, byAdmin, noTenant } from './parts.ts';
 
@@ -36,18 +37,18 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
       tag,
       body: createTenantSchema,
       idempotent: {
-        replay: async ({ c }, location) => c.json(toTenant(await find(location.split('/').at(-1) ?? '')), 201),
+        replay: async ({ c }, { id }) => c.json(toTenant(await find(id)), 201),
       },
       responses: { 201: { description: 'The tenant.', schema: tenantSchema } },
     },
     async ({ c, body }) => {
       const id = newId('ten');
-      const location = `/v1/admin/tenants/${id}`;
+      const reference = { kind: 'tenant', id } as const;
       const quotas = { ...parts.admin.defaultQuotas, ...(body.quotas as Partial<Quotas> | undefined) };
-      await c.get('progress')?.mayStart(location);
+      await c.get('progress')?.mayStart(reference);
       await parts.admin.tenants.create({ id, name: body.name, quotas }, byAdmin(c));
       await c.get('progress')?.hasStarted();
-      c.header('Location', location);
+      c.header('Location', locationOf(reference));
       return c.json(toTenant(await find(id)), 201);
     },
   );
@@ -57,7 +58,7 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
       method: 'get',
       path: '/v1/admin/tenants',
       scope: 'admin',
-      summary: 'List tenants, the newest first; deleted ones only when asked for by state',
+      summary: 'List tenants, the newest first; deleted ones only when filtered by that state',
       tag,
       query: tenantQuerySchema,
       responses: { 200: { description: 'A page of tenants.', schema: tenantPageSchema } },
@@ -86,11 +87,16 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
       method: 'patch',
       path: '/v1/admin/tenants/{tenant}',
       scope: 'admin',
-      summary: 'Change its name and quotas, suspend it, let it go on',
+      summary: 'Change the name and the quotas of a tenant, suspend or reactivate it',
       tag,
       params,
       body: updateTenantSchema,
-      responses: { 200: { description: 'The tenant. All gateways know within a second.', schema: tenantSchema } },
+      responses: {
+        200: {
+          description: 'The tenant. The change takes effect in all gateways within a second.',
+          schema: tenantSchema,
+        },
+      },
     },
     async ({ c, params: { tenant }, body }) => {
       const row = await parts.admin.tenants.update(tenant, body, byAdmin(c));
@@ -104,10 +110,10 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
       method: 'delete',
       path: '/v1/admin/tenants/{tenant}',
       scope: 'admin',
-      summary: 'End a tenant for good, with its keys and its boxes; its usage stays on record',
+      summary: 'Delete a tenant permanently, with its keys and its boxes; its usage stays on record',
       tag,
       params,
-      responses: { 204: { description: 'Its keys are revoked, its boxes are being ended.' } },
+      responses: { 204: { description: 'Its keys are revoked, and its boxes are being ended.' } },
     },
     async ({ c, params: { tenant } }) => {
       if (!(await parts.admin.tenants.delete(tenant, byAdmin(c)))) throw noTenant();
@@ -120,7 +126,7 @@ export const addTenantRoutes = ({ add }: Endpoints, parts: { admin: AdminParts }
       method: 'get',
       path: '/v1/admin/tenants/{tenant}/usage',
       scope: 'admin',
-      summary: 'What a tenant has used, by day and user',
+      summary: 'Read the usage of a tenant, by day and user',
       tag,
       params,
       query: usageQuerySchema,

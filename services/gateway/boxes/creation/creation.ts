@@ -1,0 +1,193 @@
+import { CodeBoxError, type CreateBox, hasCode, isUnavailable } from '#contract';
+import type { BoxConnection } from '../../box-server/connections.ts';
+import type { Driver } from '../../drivers/driver.ts';
+import type { BoxRow, BoxStore } from '../../store/box/boxes.ts';
+import type { InstanceRow } from '../../store/box/instances.ts';
+import { inSpan } from '../../tracing/span.ts';
+import { type BoxRef, refOf } from '../box-ref.ts';
+import type { Activity } from '../life/activity.ts';
+import { goneError } from '../life/box-state.ts';
+import { causeOfFailure } from '../life/causes.ts';
+import type { Directory } from '../life/directory.ts';
+import type { Endings } from '../life/endings.ts';
+import type { Allocation, ProvisionedInstance } from '../supply/allocation.ts';
+import type { Catalog } from '../supply/catalog.ts';
+import type { Instances } from '../supply/instances.ts';
+import { givenUpMs } from '../supply/starts.ts';
+import type { Template } from '../supply/templates.ts';
+import type { TenantQuotas } from '../usage/quotas.ts';
+import { planBox } from './box-plan.ts';
+import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
+import { toSmallFiles, writeInlineFiles } from './inline-files.ts';
+import { createReuse } from './reuse.ts';
+
+export interface CreationOptions {
+  driver: Pick<Driver, 'capabilities'>;
+  boxes: Pick<BoxStore, 'find' | 'findReusable' | 'touch' | 'markReady'>;
+  directory: Pick<Directory, 'find' | 'checkHere'>;
+  endings: Pick<Endings, 'end'>;
+  activity: Activity;
+  catalog: Pick<Catalog, 'choose'>;
+  allocation: Pick<Allocation, 'claim' | 'provision'>;
+  instances: Pick<Instances, 'destroy'>;
+  startMs: number;
+  /** How long a box may wait for room. */
+  waitMs: number;
+  quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
+  /** Wakes a resting box; resolves once it is ready. */
+  wake: (ref: BoxRef) => Promise<void>;
+  /** Reports the outcome of every request for a new box, and how long it took. */
+  onClaim?: (outcome: ClaimOutcome, template: string, ms: number) => void;
+}
+
+/** Outcome of a box request: warm, cold, queued first, refused for lack of room, or failed to start. */
+export type ClaimOutcome = 'warm' | 'cold' | 'queued' | 'refused' | 'failed';
+
+/** A box whose row is written, and whose instance may have to be started. */
+interface ClaimedBox {
+  box: BoxRow;
+  instance: InstanceRow;
+  template: Template;
+  ask: CreateBox;
+  startedAt: number;
+  accept: () => Promise<void> | undefined;
+  /** CPU time that its tenant has left today for its packages; undefined for no limit. */
+  cpuLeftMs: number | undefined;
+}
+
+export type Continuity = 'new' | 'reused' | 'restored' | 'lost';
+
+export interface CreatedBox {
+  box: BoxRow;
+  continuity: Continuity;
+}
+
+/** Beyond this many, boxes rely on the sweep of those that are stuck in `creating`. */
+const maxUnconfirmed = 1000;
+
+/** Creates boxes. The row of a box is written before the driver is called. */
+export const createCreation = (options: CreationOptions) => {
+  const { driver, boxes, directory, endings, activity, catalog, allocation, instances, quotas } = options;
+  const { startMs, waitMs } = options;
+  /** Ids of boxes that the database may have written, or may not have ended, because its response was lost. */
+  const unconfirmed = new Set<string>();
+
+  const reuse = createReuse({
+    boxes,
+    checkHere: directory.checkHere,
+    wake: options.wake,
+    end: endings.end,
+    readyMs: waitMs + givenUpMs(startMs) + initialPackagesMs,
+  });
+
+  const markReady = async (row: BoxRow, provisioned: ProvisionedInstance, startedAt: number): Promise<BoxRow> => {
+    const { instance, kind, startup } = provisioned;
+    const ms = Math.round(performance.now() - startedAt);
+    const ready = await boxes.markReady(row.id, instance, { kind, ms, cpuMs: startup.cpuMs });
+    if (!ready) throw new CodeBoxError('gone', 'The box was deleted while it started.');
+    return ready;
+  };
+
+  /** Notes a box whose statement failed without a response: it may be executed all the same, perhaps later. */
+  const noteUnconfirmed =
+    (id: string) =>
+    (error: unknown): never => {
+      const isRefusal = error instanceof CodeBoxError;
+      if (!isRefusal && isUnavailable(error) && unconfirmed.size < maxUnconfirmed) unconfirmed.add(id);
+      throw error;
+    };
+
+  const create = async (
+    tenantId: string,
+    ask: CreateBox,
+    onAccepted?: (row: BoxRow) => Promise<void>,
+  ): Promise<CreatedBox> => {
+    const startedAt = performance.now();
+    const template = catalog.choose(ask.template);
+    const plan = planBox(tenantId, ask, template, driver.capabilities);
+    const report = (outcome: ClaimOutcome) => options.onClaim?.(outcome, template.name, performance.now() - startedAt);
+    /** Reports only failures of the deployment, not mistakes in the request. */
+    const reportFailure = (outcome: ClaimOutcome) => (error: unknown) => {
+      if (hasCode(error, 'unavailable')) report(outcome);
+      throw error;
+    };
+    if (ask.reuse && ask.user !== undefined) {
+      const box = await reuse(tenantId, ask.user);
+      if (box) return asReused(box);
+    }
+    const cpuLeftMs = ask.packages?.length ? await quotas.cpuLeftMs(tenantId) : undefined;
+    // Installing packages may take longer than the idle time of the box.
+    const release = activity.hold(plan.id);
+    try {
+      const claim = () => allocation.claim(plan, template).catch(noteUnconfirmed(plan.id));
+      const claimed = await inSpan(() => spanOf('claim', template), claim).catch(reportFailure('refused'));
+      if (!claimed) {
+        // Another request created the user's box after the lookup above.
+        const box = await reuse(tenantId, ask.user ?? '');
+        if (box) return asReused(box);
+        throw new CodeBoxError('conflict', "The user's box is just ending.", {
+          reason: 'box_changing',
+          retryAfterSeconds: 1,
+        });
+      }
+      const accept = () => onAccepted?.(claimed.box);
+      const started = startBox({ ...claimed, template, ask, startedAt, accept, cpuLeftMs });
+      const box = await started.catch(reportFailure('failed'));
+      report(claimed.hasWaited ? 'queued' : (box.startupKind ?? 'cold'));
+      return { box, continuity: 'new' };
+    } finally {
+      release();
+    }
+  };
+
+  /** Starts a claimed box and fills it. If that fails, the box ends as `failed`. */
+  const startBox = async (claimed: ClaimedBox): Promise<BoxRow> => {
+    const { box: row, instance, template, ask, startedAt } = claimed;
+    let provisioned: ProvisionedInstance | undefined;
+    try {
+      await claimed.accept();
+      const { env = {}, files = [] } = ask;
+      const smallFiles = toSmallFiles(files);
+      const writeFiles = async (server: BoxConnection) => {
+        if (!smallFiles) await writeInlineFiles(server, files, AbortSignal.timeout(startMs));
+      };
+      const contents = { env, files: smallFiles ?? [], writeFiles };
+      const provision = () => allocation.provision(row, template, contents, instance);
+      provisioned = await inSpan(() => spanOf('provision', template), provision);
+      await provisioned.filesWritten;
+      await installInitialPackages(provisioned.server, ask.packages ?? [], claimed.cpuLeftMs);
+      return await markReady(row, provisioned, startedAt);
+    } catch (error) {
+      // Without a database the sweeps end the box later. The caller gets the reason why it could not be started.
+      const isOurs = await endings
+        .end(row.id, 'failed', causeOfFailure(error))
+        .catch(noteUnconfirmed(row.id))
+        .catch((failure: unknown) => isUnavailable(failure) || Promise.reject(failure));
+      // A deletion that came first has removed the row of the instance, perhaps before the instance existed.
+      if (provisioned) await instances.destroy(provisioned.instance.id);
+      const now = isOurs ? row : await directory.find(refOf(row));
+      if (now.state === 'deleting' || now.state === 'deleted') throw goneError(now);
+      if (error instanceof CodeBoxError && error.code !== 'internal') throw error;
+      throw new CodeBoxError('unavailable', 'The box could not be started.', { cause: error, retryAfterSeconds: 5 });
+    }
+  };
+
+  return {
+    /** Creates a box, or returns the user's reusable one. Calls `onAccepted` with the row of a new box before anything is started. */
+    create,
+
+    /** Ends boxes whose creation failed without a response of the database: they belong to nobody. */
+    async reclaim(): Promise<void> {
+      for (const id of unconfirmed) {
+        await endings.end(id, 'failed', causeOfFailure(undefined));
+        unconfirmed.delete(id);
+      }
+    },
+  };
+};
+
+export type Creation = ReturnType<typeof createCreation>;
+
+const asReused = (box: BoxRow): CreatedBox => ({ box, continuity: box.restoredAt ? 'restored' : 'reused' });
+
+const spanOf = (name: string, { name: template }: Template) => ({ name, attributes: { 'codebox.template': template } });

@@ -1,0 +1,43 @@
+import type { BlobStore } from '../../blobs/blob-store.ts';
+import type { Directory } from '../boxes/life/directory.ts';
+import type { Endings } from '../boxes/life/endings.ts';
+import { createCheckpoints } from '../boxes/rest/checkpoints.ts';
+import { createHibernation } from '../boxes/rest/hibernation.ts';
+import { createLeases } from '../boxes/rest/leases.ts';
+import { createRest } from '../boxes/rest/rest.ts';
+import type { TenantQuotas } from '../boxes/usage/quotas.ts';
+import type { Platform } from './platform.ts';
+import type { Supply } from './supply.ts';
+
+export interface RestParts {
+  blobs: BlobStore;
+  supply: Supply;
+  directory: Directory;
+  endings: Endings;
+  quotas: TenantQuotas;
+  /** Writes the ends of executions and the uses of boxes that are not written yet. */
+  flush: () => Promise<void>;
+}
+
+/** Builds what puts boxes to rest and wakes them. */
+export const openRest = (platform: Platform, { blobs, supply, directory, endings, quotas, flush }: RestParts) => {
+  const { driver, store, connections, background, metrics } = platform;
+  const { tasks } = store;
+  const checkpoints = createCheckpoints({ blobs, tasks, background });
+  const hibernation = createHibernation({
+    driver,
+    store,
+    connections,
+    directory,
+    catalog: supply.catalog,
+    allocation: supply.allocation,
+    instances: supply.instances,
+    leases: createLeases({ tasks, background }),
+    checkpoints,
+    background,
+    onDone: (task, ms) => metrics.rests.observe({ task }, ms / 1000),
+  });
+  const canFreeze = driver.capabilities.freeze;
+  const rest = createRest({ store, directory, endings, hibernation, quotas, canFreeze, flush });
+  return { checkpoints, hibernation, rest };
+};

@@ -1,0 +1,67 @@
+import { createNotice } from '../../waiting/notice.ts';
+import { createAllocation } from '../boxes/supply/allocation.ts';
+import { createCatalog } from '../boxes/supply/catalog.ts';
+import { createInstances } from '../boxes/supply/instances.ts';
+import { createLaunch } from '../boxes/supply/launch.ts';
+import { createPool } from '../boxes/supply/pool.ts';
+import { createQueue } from '../boxes/supply/queue.ts';
+import { createStartSlots } from '../boxes/supply/start-slots.ts';
+import { createStarts, givenUpMs } from '../boxes/supply/starts.ts';
+import { createTemplateLanguages } from '../boxes/supply/template-languages.ts';
+import type { Meter } from '../boxes/usage/meter.ts';
+import type { PoolMetrics } from '../http/metrics/pool-metrics.ts';
+import type { Platform } from './platform.ts';
+
+/** Builds what supplies boxes with instances: the pool, the queue for room, and the allocation that chooses between them. */
+export const openSupply = (platform: Platform, meter: Meter, metrics: PoolMetrics) => {
+  const { config, log, driver, store, connections, background, templates, ceiling } = platform;
+  const { startMs, dataDir } = config;
+  const { startsAtOnce } = driver.capabilities;
+  const { site } = driver;
+  const room = createNotice();
+  const starts = createStarts({ slots: createStartSlots({ place: dataDir, count: startsAtOnce }), startMs });
+  const instances = createInstances({ driver, instances: store.instances, connections, meter, room });
+  const languages = createTemplateLanguages({ driver, store: store.templateLanguages, background });
+  const launch = createLaunch({ driver, connections, languages });
+  const waitMs = config.queueMs;
+  const queue = createQueue({ waiting: store.waiting, site, background, instances, room, ceiling, waitMs });
+  const pool = createPool({
+    driver,
+    pools: store.pools,
+    connections,
+    background,
+    templates,
+    ceiling,
+    starts,
+    launch,
+    givenUpMs: givenUpMs(startMs),
+    // The other slots are for boxes that a caller waits for.
+    startsAtOnce: Math.ceil(startsAtOnce / 2),
+    instances,
+    room,
+    onBreaker: ({ template, isOpen, pauseMs, error: err }) => {
+      metrics.breaker.set({ template }, isOpen ? 1 : 0);
+      if (isOpen) log.error({ template, pauseMs, err }, 'a warm instance could not be made');
+      else log.info({ template }, 'warm instances can be made again');
+    },
+  });
+  const allocation = createAllocation({
+    driver,
+    store,
+    connections,
+    instances,
+    background,
+    pool,
+    queue,
+    ceiling,
+    starts,
+    launch,
+    onUnfit: (err) => {
+      metrics.unfit.inc();
+      log.warn({ err }, 'a warm instance was not fit for a box');
+    },
+  });
+  return { catalog: createCatalog(templates, driver, languages), instances, queue, pool, allocation };
+};
+
+export type Supply = ReturnType<typeof openSupply>;

@@ -1,0 +1,27 @@
+import { PatchStrategy, setHeaderOptions, type V1Pod } from '@kubernetes/client-node';
+import { CodeBoxError } from '#contract';
+import type { NetworkPolicy } from '../../driver.ts';
+import type { Cluster } from '../api/cluster.ts';
+import { networkLabel, takesNetwork } from './pod.ts';
+
+/**
+ * Gives a running pod another network: the policies of the namespace select pods by this label. Whoever enforces them does so some tenths
+ * of a second later, so this must not take a network away. Throws `unavailable` for a pod that was not created for it.
+ */
+export const connectPod = async (
+  cluster: Cluster,
+  { metadata }: V1Pod,
+  network: NetworkPolicy,
+  signal: AbortSignal,
+): Promise<void> => {
+  if (metadata?.labels?.[networkLabel] === network) return;
+  if (!takesNetwork(metadata?.annotations))
+    throw new CodeBoxError('unavailable', 'The network of this box cannot be changed while it runs.');
+  const pod = { name: metadata?.name ?? '', namespace: metadata?.namespace ?? '' };
+  await cluster.call(signal, (core, options) =>
+    core.patchNamespacedPod(
+      { ...pod, body: { metadata: { labels: { [networkLabel]: network } } } },
+      setHeaderOptions('Content-Type', PatchStrategy.StrategicMergePatch, options),
+    ),
+  );
+};

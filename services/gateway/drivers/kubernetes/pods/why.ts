@@ -1,0 +1,85 @@
+import type { V1ContainerStatus, V1Pod, V1PodCondition } from '@kubernetes/client-node';
+import type { Why, WhyCode } from '../../driver.ts';
+
+const condition = (pod: V1Pod, type: string): V1PodCondition | undefined =>
+  pod.status?.conditions?.find((one) => one.type === type);
+
+const boxStatus = (pod: V1Pod): V1ContainerStatus | undefined => pod.status?.containerStatuses?.[0];
+
+const imageReasons = new Set([
+  'ErrImagePull',
+  'ImagePullBackOff',
+  'ErrImageNeverPull',
+  'ImageInspectError',
+  'InvalidImageName',
+  'ErrInvalidImageName',
+]);
+/** A container that cannot be created, for example because the node lacks its seccomp profile. */
+const containerReasons = new Set([
+  'CreateContainerConfigError',
+  'CreateContainerError',
+  'RunContainerError',
+  'StartError',
+]);
+
+/**
+ * Whether the node of a pod is silent: the control plane marks its pods as not ready, but keeps the last report of the kubelet about their
+ * containers.
+ */
+const isOnSilentNode = (pod: V1Pod): boolean =>
+  condition(pod, 'Ready')?.status !== 'True' && condition(pod, 'ContainersReady')?.status === 'True';
+
+/** Whether it is unknown if a pod runs. */
+export const isSilent = (pod: V1Pod): boolean =>
+  pod.status?.phase === 'Unknown' || (pod.status?.phase === 'Running' && isOnSilentNode(pod));
+
+/** Returns why a pending pod will not run; undefined while it may. It may wait for a node for `schedulingMs`. */
+export const whyNotStarted = (pod: V1Pod, schedulingMs: number): Why | undefined => {
+  const scheduled = condition(pod, 'PodScheduled');
+  if (scheduled?.status === 'False' && scheduled.reason === 'Unschedulable') {
+    const since = scheduled.lastTransitionTime?.getTime() ?? 0;
+    return Date.now() - since < schedulingMs ? undefined : { code: 'unschedulable', detail: scheduled.message ?? '' };
+  }
+  const { reason = '', message = '' } = boxStatus(pod)?.state?.waiting ?? {};
+  if (imageReasons.has(reason)) return { code: 'image', detail: `${reason}: ${message}` };
+  if (containerReasons.has(reason)) return { code: 'exit', detail: `${reason}: ${message}` };
+  return undefined;
+};
+
+/** Returns why someone other than a gateway removes a pod; undefined if nobody does. */
+export const whyDisrupted = (pod: V1Pod): Why | undefined => {
+  const found = condition(pod, 'DisruptionTarget');
+  if (found?.status !== 'True') return undefined;
+  const detail = `${found.reason}: ${found.message ?? ''}`;
+  return { code: disruptions[found.reason ?? ''] ?? (isOnSilentNode(pod) ? 'node_lost' : 'evicted'), detail };
+};
+
+/** All other reasons are evictions: by the API, a taint or the kubelet. */
+const disruptions: Record<string, WhyCode> = {
+  PreemptionByScheduler: 'preempted',
+  DeletionByPodGC: 'node_lost',
+};
+
+/** The reasons for which a kubelet ends a whole pod. */
+const podReasons: Record<string, WhyCode> = {
+  Evicted: 'evicted',
+  NodeShutdown: 'evicted',
+  Terminated: 'evicted',
+  Preempting: 'preempted',
+  NodeLost: 'node_lost',
+};
+
+/** Returns why a pod has ended. */
+export const whyEnded = (pod: V1Pod): Why => {
+  const { reason = '', message = '' } = pod.status ?? {};
+  const ended = boxStatus(pod)?.state?.terminated;
+  const code = podReasons[reason];
+  if (code !== undefined) return { code, detail: `${reason}: ${message}` };
+  // The reason is also set if only a program of the box was killed earlier. A sandbox of gVisor that was killed has no exit code of its own.
+  if (ended?.reason === 'OOMKilled' && [128, 137].includes(ended.exitCode))
+    return { code: 'oom', detail: 'killed by the memory limit' };
+  const disrupted = whyDisrupted(pod);
+  if (disrupted) return disrupted;
+  const last = [reason, message, ended && `exit code ${ended.exitCode}`, ended?.reason, ended?.message];
+  return { code: 'exit', detail: last.filter(Boolean).join(': ') };
+};

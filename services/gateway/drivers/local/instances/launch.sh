@@ -1,0 +1,27 @@
+#!/bin/sh
+# Starts the sandbox of one box: joins its control groups, mounts its disk in its own mount namespace, and replaces itself by bubblewrap.
+# Arguments: the folder of the instance, the compiled seccomp filter, tasks files of control groups, --, and the command. The command
+# uses the descriptors 3 (seccomp filter), 4 (status) and 5 (options of bubblewrap, separated by NUL).
+set -eu
+folder=$1
+filter=$2
+shift 2
+
+# The process id and its start time, by which a restarted gateway identifies the process.
+read -r stat < /proc/self/stat
+echo "$stat" > "$folder/stat"
+
+while [ "$1" != -- ]; do
+  echo 0 > "$1"
+  shift
+done
+shift
+
+if [ -e "$folder/disk.ext4" ]; then
+  mount -o loop,nosuid,nodev "$folder/disk.ext4" "$folder/mnt"
+fi
+if [ -w /proc/self/oom_score_adj ]; then
+  echo 500 > /proc/self/oom_score_adj
+fi
+
+exec "$@" 3< "$filter" 4> "$folder/status" 5< "$folder/options"

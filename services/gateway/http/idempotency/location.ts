@@ -1,0 +1,9 @@
+import type { Reference } from '../../store/reference.ts';
+
+/** Returns the path where a resource can be read. */
+export const locationOf = (reference: Reference): string => {
+  const { kind, id } = reference;
+  if (kind === 'box') return `/v1/boxes/${id}`;
+  if (kind === 'execution' || kind === 'command') return `/v1/boxes/${reference.box}/${kind}s/${id}`;
+  return `/v1/admin/${kind}s/${id}`;
+};
