@@ -23,7 +23,7 @@ process.once('disconnect', () => stop('disconnect'));
 
 const port = await agent.start().catch(async (error: unknown) => {
   await agent[Symbol.asyncDispose]();
-  throw error;
+  return giveUpIfWrong(error);
 });
 const hint = agent.hint();
 const url = `http://localhost:${port}`;

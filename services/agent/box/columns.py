@@ -37,7 +37,7 @@ def kind_of(value: Any) -> str:
         return type_of(value)
     if isinstance(value, datetime):
         return "date"
-    return {list: "list", dict: "object"}.get(type(value), "text")
+    return "list" if isinstance(value, list) else "object" if isinstance(value, dict) else "text"
 
 
 def common(found: Iterable[str]) -> str:

@@ -52,10 +52,12 @@ export const createFacts = ({ now = () => performance.now() }: { now?: () => num
     const id = JSON.stringify([tenant, box.template]);
     const known = images.get(id);
     if (known && now() - known.at < keptMs) return known.image;
-    const { languages } = await client.templates.read(box.template, { signal });
+    const { language, languages } = await client.templates.read(box.template, { signal });
     const packages: Package[] = [];
     for await (const entry of client.packages.list(box.id, {}, { signal })) packages.push(entry);
-    const image = { languages, packages: namedOf(packages) };
+    const image = { languages: languages ?? [language], packages: namedOf(packages) };
+    // They are known once an instance of the template's current image has been started.
+    if (languages === null) return image;
     images.delete(id);
     images.set(id, { at: now(), image });
     const [oldest] = images.keys();
@@ -64,11 +66,11 @@ export const createFacts = ({ now = () => performance.now() }: { now?: () => num
   };
 
   return {
-    async read(asked: BoxOfTenant, executionSeconds: number, signal: AbortSignal): Promise<Facts> {
-      const { box } = asked;
+    async read(owned: BoxOfTenant, executionSeconds: number, signal: AbortSignal): Promise<Facts> {
+      const { box } = owned;
       const { cpus, memoryMb, diskMb, pids } = box.limits;
       return {
-        ...(await readImage(asked, signal)),
+        ...(await readImage(owned, signal)),
         template: box.template,
         limits: { cpus, memoryMb, diskMb, pids },
         hasNetwork: box.network === 'internet',

@@ -48,7 +48,7 @@ test('output of earlier code is marked as such', () => {
   );
 });
 
-test('a text keeps its start and its end in bounded memory, and counts what is missing', () => {
+test('a text keeps its start and its end in bounded memory, and counts the omitted bytes', () => {
   const text = createRunText(10);
   for (let index = 0; index < 1000; index++) text.add(`${index % 10}`);
   expect(text.read()).toMatch(/^0123456789\n\[… \d+ bytes are left out here …\]\n\d{10,20}$/);

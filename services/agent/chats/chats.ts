@@ -94,8 +94,8 @@ export const createChats = ({ store, boxes, stop, onRemove }: ChatsOptions) => {
     },
 
     /** Removes the chat with its box, unless it has messages. */
-    async removeUnasked(owner: Owner, id: string): Promise<void> {
-      if (!(await store.removeUnasked(owner, id))) return;
+    async removeEmpty(owner: Owner, id: string): Promise<void> {
+      if (!(await store.removeEmpty(owner, id))) return;
       await boxes.end(owner, id);
       onRemove();
     },

@@ -1,5 +1,5 @@
 import type { Logger } from 'pino';
-import type { Cells } from '../chats/cells.ts';
+import type { Cells } from '../chats/console/cells.ts';
 import type { Endpoints } from '../http/endpoints.ts';
 import type { Catalog } from '../models/catalog.ts';
 import { addGenerateRoute } from './generate.ts';

@@ -2,7 +2,7 @@ import type { Readable } from 'node:stream';
 import { z } from 'zod';
 import { boxPathSchema, CodeBoxError, modelNameSchema, plainText, wellFormedText } from '#contract';
 import { largeJson } from '../../json/json-bounds.ts';
-import type { Files } from '../chats/files.ts';
+import type { Files } from '../chats/files/files.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { Endpoints } from '../http/endpoints.ts';
 import { createAnswerText } from './answer-markdown.ts';
@@ -107,7 +107,7 @@ export const addGenerateRoute = ({ add }: Endpoints, turns: Turns, files: Files)
     async ({ c, owner, body }) => {
       const { signal } = c.req.raw;
       const turn = await turns.begin(owner, {
-        asked: {
+        input: {
           notes: [],
           earlier: [],
           question: body.message,

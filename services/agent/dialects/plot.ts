@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { CodeBoxError, chartSchema, modelNameSchema, wellFormedText } from '#contract';
 import { jsonExcess, longJson } from '../../json/json-bounds.ts';
-import type { Files } from '../chats/files.ts';
+import type { Files } from '../chats/files/files.ts';
 import type { Endpoints } from '../http/endpoints.ts';
 import { createAnswerText } from './answer-markdown.ts';
 import { originOf } from './asker.ts';
@@ -77,7 +77,7 @@ export const addPlotRoute = ({ add }: Endpoints, turns: Turns, files: Files): vo
       const { signal } = c.req.raw;
       const csv = toCsv(body.data);
       const turn = await turns.begin(owner, {
-        asked: {
+        input: {
           notes: [],
           earlier: [],
           question: questionFor(body.prompt, csv, body),
@@ -92,14 +92,15 @@ export const addPlotRoute = ({ add }: Endpoints, turns: Turns, files: Files): vo
       try {
         const text = createAnswerText(originOf(c));
         const log = createCodeLog();
-        let said = '';
+        let answer = '';
         for await (const event of turn.events) {
           log.add(event);
-          said += text(event);
+          answer += text(event);
         }
         if (turn.outcome.status === 'error') throw answerError(turn.outcome.error);
         const picture = turn.outcome.images.at(-1);
-        if (!picture) throw new CodeBoxError('bad_gateway', `The model drew nothing. It said: ${said.slice(0, 500)}`);
+        if (!picture)
+          throw new CodeBoxError('bad_gateway', `The model drew nothing. Its answer was: ${answer.slice(0, 500)}`);
         const open = async (url: string) => {
           const { body } = await files.openLink(tokenOf(url), undefined, signal);
           return await readWhole(body, maxImageBytes);
@@ -114,7 +115,7 @@ export const addPlotRoute = ({ add }: Endpoints, turns: Turns, files: Files): vo
           image: { mime, base64: bytes.toString('base64') },
           chart: chart ? readChart(chart) : null,
           code: log.of(picture.call)?.code ?? '',
-          text: said,
+          text: answer,
         });
       } finally {
         await turns.remove(owner, turn.chat);

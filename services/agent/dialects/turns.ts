@@ -11,16 +11,16 @@ import {
   type Model,
   type Tokens,
 } from '#contract';
-import type { Answers } from '../chats/answers.ts';
+import type { Answers } from '../chats/answers/answers.ts';
 import type { Chats } from '../chats/chats.ts';
-import type { Files } from '../chats/files.ts';
+import type { Files } from '../chats/files/files.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { ModelMessage } from '../models/model.ts';
 import { createDeduplicator } from './deduplicator.ts';
-import type { Asked, InlineFile } from './openai/content.ts';
+import type { InlineFile, TurnInput } from './openai/content.ts';
 
 export interface TurnRequest {
-  asked: Asked;
+  input: TurnInput;
   /** An existing chat. */
   chat?: string | undefined;
   /** The id of a chat, or any name: the owner's chat of that name. */
@@ -142,19 +142,19 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
 
     /** Begins an answer. Refusals reject here and leave no chat; later failures are part of the outcome. */
     async begin(owner: Owner, request: TurnRequest): Promise<Turn> {
-      const { asked, signal } = request;
+      const { input, signal } = request;
       const { id: chat, isNew } = await find(owner, request);
       const isKept = request.keep === 'always' || request.session !== undefined || request.chat !== undefined;
       try {
-        await put(owner, chat, isNew ? [...asked.earlierFiles, ...asked.files] : asked.files);
+        await put(owner, chat, isNew ? [...input.earlierFiles, ...input.files] : input.files);
         const { message, model, events } = await answers.ask(owner, chat, {
-          content: asked.question,
-          files: asked.files.map(({ name }) => name),
+          content: input.question,
+          files: input.files.map(({ name }) => name),
           model: await modelOf(request.model),
           modelKey: request.modelKey,
           approval: request.approval,
-          notes: asked.notes,
-          ...(isNew && { earlier: toMessages(asked.earlier) }),
+          notes: input.notes,
+          ...(isNew && { earlier: toMessages(input.earlier) }),
         });
         const outcome: TurnOutcome = { status: 'running', tokens: null, error: broken, files: [], images: [] };
         const end = async () => {
@@ -164,7 +164,7 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
         return { chat, message, model, isKept, outcome, events: follow(events, outcome, signal, { stop, end }) };
       } catch (error) {
         // Another request may have found a chat by its name meanwhile, and continues in it.
-        if (isNew) await chats.removeUnasked(owner, chat);
+        if (isNew) await chats.removeEmpty(owner, chat);
         throw error;
       }
     },
@@ -199,7 +199,7 @@ export type Turns = ReturnType<typeof createTurns>;
 /** The error of an answer without an end. */
 const broken = { code: 'internal', detail: 'The answer broke off.' };
 
-const toMessages = (earlier: Asked['earlier']): ModelMessage[] =>
+const toMessages = (earlier: TurnInput['earlier']): ModelMessage[] =>
   earlier.map(({ role, content }) => (role === 'user' ? { role, content } : { role, content, calls: [] }));
 
 async function* noEvents(): AsyncGenerator<AnswerEvent, void, undefined> {}

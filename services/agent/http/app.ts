@@ -1,8 +1,8 @@
 import type { Hono } from 'hono';
-import { answerBeforeLeaving } from '../../http/leaving.ts';
-import { asCodeBoxError } from '../../http/problem.ts';
-import { answerUnknown, logRequests, refuseDotSegments, refuseManyHosts } from '../../http/requests.ts';
-import type { Terminals } from '../chats/terminals.ts';
+import { asCodeBoxError } from '../../http/problems/problem.ts';
+import { refuseBeforeLeaving } from '../../http/server/leaving.ts';
+import { logRequests, refuseDotSegments, refuseManyHosts, refuseUnknown } from '../../http/server/requests.ts';
+import type { Terminals } from '../chats/console/terminals.ts';
 import { addDialects, type DialectParts } from '../dialects/dialects.ts';
 import type { Catalog } from '../models/catalog.ts';
 import { createEndpoints, type Endpoints } from './endpoints.ts';
@@ -47,14 +47,14 @@ export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: End
       if (isOpenToAll(c.req.path)) return await next();
       return await options.owners.middleware(c, () => boundOpen(c, next));
     });
-    app.use(path, answerBeforeLeaving(options));
+    app.use(path, refuseBeforeLeaving(options));
   }
   app.onError((thrown, c) => {
     const error = asCodeBoxError(thrown);
     if (error.code === 'internal' || error.code === 'unavailable') c.get('log').error({ err: thrown }, error.message);
     return respond(c, error);
   });
-  app.notFound(answerUnknown(routes, respond));
+  app.notFound(refuseUnknown(routes, respond));
   addRoutes(endpoints, options);
   return { app, endpoints };
 };

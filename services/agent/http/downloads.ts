@@ -2,9 +2,9 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context } from 'hono';
-import { downloadHeaders } from '../../http/downloads.ts';
-import type { OpenFile, Range } from '../chats/files.ts';
-import { isRaster } from '../chats/mime.ts';
+import { downloadHeaders } from '../../http/bodies/downloads.ts';
+import type { OpenFile, Range } from '../chats/files/files.ts';
+import { isRaster } from '../chats/files/mime.ts';
 import type { Env } from './env.ts';
 
 /** The requested range; undefined for the whole file, which any other form of the header gets too. */

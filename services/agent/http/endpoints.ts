@@ -6,9 +6,9 @@ import {
   createEndpoints as createBareEndpoints,
   type EndpointSpec,
   type ResponseSpec,
-} from '../../http/endpoint.ts';
-import { problemResponse } from '../../http/problem.ts';
-import { isBelow } from '../../http/requests.ts';
+} from '../../http/endpoints/endpoint.ts';
+import { problemResponse } from '../../http/problems/problem.ts';
+import { isBelow } from '../../http/server/requests.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { Env } from './env.ts';
 

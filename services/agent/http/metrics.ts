@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import { createRequestMetrics } from '../../http/request-metrics.ts';
+import { createRequestMetrics } from '../../http/server/request-metrics.ts';
 import type { Env } from './env.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { Context, Next } from 'hono';
-import { createOpenRequests } from '../../http/open-requests.ts';
+import { createOpenRequests } from '../../http/server/open-requests.ts';
 import type { Env } from './env.ts';
 
 /** The number of the agent's connections that one owner may use. */

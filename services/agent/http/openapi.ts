@@ -1,6 +1,6 @@
 import { OpenApiGeneratorV31 } from '@asteasolutions/zod-to-openapi';
 import { chartSchema, problemSchema } from '#contract';
-import { withTexts } from '../../http/operation-texts.ts';
+import { withTexts } from '../../http/endpoints/operation-texts.ts';
 import type { Endpoints } from './endpoints.ts';
 import { chatTexts } from './texts/chats.ts';
 import { dialectTexts } from './texts/dialects.ts';

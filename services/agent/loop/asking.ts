@@ -57,10 +57,10 @@ const readReply = async ({ model, request, onText, tokens }: Asking, reply: Repl
   }
   request.signal.throwIfAborted();
   if (!isWhole) throw new CodeBoxError('bad_gateway', `The model ${model.id} broke off during its answer.`);
-  if (reply.text === '' && reply.calls.length === 0) throw nothingSaid(model.id, reply.end);
+  if (reply.text === '' && reply.calls.length === 0) throw emptyReply(model.id, reply.end);
 };
 
-const nothingSaid = (model: string, end: Reply['end']): CodeBoxError =>
+const emptyReply = (model: string, end: Reply['end']): CodeBoxError =>
   end === 'refused'
     ? new CodeBoxError('invalid_request', `The model ${model} refuses to answer this.`)
     : new CodeBoxError('bad_gateway', `The model ${model} sent an empty answer.`);

@@ -24,7 +24,7 @@ export type LoopEvent =
   | { type: 'notice'; kind: 'installed' | 'repaired' | 'limit'; text: string };
 
 export interface Limits {
-  /** How many times the model is asked for one answer. */
+  /** The most requests to the model for one answer. */
   rounds: number;
   /** How many times the same mistake may be made. */
   sameMistake: number;

@@ -4,7 +4,7 @@ import type { ModelMessage } from '../models/model.ts';
 import { estimateTokens, fitHistory, pairCalls } from './history.ts';
 
 const user = (content: string): ModelMessage => ({ role: 'user', content });
-const said = (content: string, ...ids: string[]): ModelMessage => ({
+const reply = (content: string, ...ids: string[]): ModelMessage => ({
   role: 'assistant',
   content,
   calls: ids.map((id) => ({ id, name: 'run_code', arguments: '{}' })),
@@ -15,14 +15,14 @@ const anyMessage: fc.Arbitrary<ModelMessage> = fc.oneof(
   fc.string({ maxLength: 300 }).map(user),
   fc
     .tuple(fc.string({ maxLength: 50 }), fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 3 }))
-    .map(([text, ids]) => said(text, ...new Set(ids))),
+    .map(([text, ids]) => reply(text, ...new Set(ids))),
   fc.tuple(fc.constantFrom('a', 'b', 'c'), fc.string({ maxLength: 2000 })).map(([call, text]) => result(call, text)),
 );
 
 test('a call without a result gets one, and a result without its call is left out', () => {
-  expect(pairCalls([result('x'), user('q'), said('', 'a', 'b'), result('b', 'two'), result('z'), user('r')])).toEqual([
+  expect(pairCalls([result('x'), user('q'), reply('', 'a', 'b'), result('b', 'two'), result('z'), user('r')])).toEqual([
     user('q'),
-    said('', 'a', 'b'),
+    reply('', 'a', 'b'),
     result('a', 'It was not carried out.'),
     result('b', 'two'),
     user('r'),
@@ -45,11 +45,11 @@ test('old outputs are shortened before messages are dropped', () => {
   const old = result('a', 'x'.repeat(10_000));
   const messages = [
     user('one'),
-    said('', 'a'),
+    reply('', 'a'),
     old,
-    said('done'),
+    reply('done'),
     user('two'),
-    said('', 'b'),
+    reply('', 'b'),
     result('b', 'y'.repeat(2000)),
   ];
   const kept = fitHistory(messages, 1000);
@@ -61,17 +61,20 @@ test('old outputs are shortened before messages are dropped', () => {
 test('then the oldest messages are dropped to stay within the budget', () => {
   const messages = Array.from({ length: 100 }, (_, turn) => [
     user(`q${turn} ${'w '.repeat(50)}`),
-    said(`a${turn}`),
+    reply(`a${turn}`),
   ]).flat();
   const kept = fitHistory([...messages, user('now')], 500);
   expect(kept.reduce((sum, message) => sum + estimateTokens(message), 0)).toBeLessThanOrEqual(500);
-  expect(kept.at(-2)).toEqual(said('a99'));
+  expect(kept.at(-2)).toEqual(reply('a99'));
   expect(kept.length).toBeGreaterThan(10);
 });
 
 test('recent results stay whole while old messages are dropped for them', () => {
-  const talk = Array.from({ length: 100 }, (_, turn) => [user(`q${turn} ${'w '.repeat(50)}`), said(`a${turn}`)]).flat();
-  const computed = [user('now'), said('', 'a', 'b'), result('a', 'x'.repeat(2000)), result('b', 'y'.repeat(2000))];
+  const talk = Array.from({ length: 100 }, (_, turn) => [
+    user(`q${turn} ${'w '.repeat(50)}`),
+    reply(`a${turn}`),
+  ]).flat();
+  const computed = [user('now'), reply('', 'a', 'b'), result('a', 'x'.repeat(2000)), result('b', 'y'.repeat(2000))];
   const kept = fitHistory([...talk, ...computed], 2000);
   expect(kept.slice(-4)).toEqual(computed);
   expect(kept.length).toBeLessThan(talk.length);

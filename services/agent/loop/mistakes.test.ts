@@ -7,7 +7,7 @@ const error = (name: string, value: string, line: number) => ({
   traceback: [`Cell In[${line}], line ${line}`, `\u001b[31m${name}\u001b[39m: ${value}`],
 });
 
-test('a mistake is recognised wherever it is made, and different ones are not confused', () => {
+test('the same mistake is recognized in other code, and different mistakes are distinguished', () => {
   const mistakes = createMistakes();
   expect(mistakes.noteError(error('NameError', "name 'x' is not defined", 1))).toBe(1);
   expect(mistakes.noteError(error('NameError', "name 'y' is not defined", 1))).toBe(1);

@@ -18,7 +18,7 @@ const ran: Ran = {
 const description = (more: Partial<Ran>, savedAs?: string) =>
   describeRan({ ...ran, ...more }, { budget: 1000, savedAs });
 
-test('a text over the budget keeps its start and its end and says how many bytes are missing', () => {
+test('a text over the budget keeps its start and end, and states how many bytes are omitted', () => {
   const text = headAndTail(`${'ä'.repeat(100)}middle${'z'.repeat(100)}`, 50);
   expect(text).toBe(`${'ä'.repeat(30)}\n[… 226 of 306 bytes are left out here …]\n${'z'.repeat(20)}`);
 });
@@ -33,7 +33,7 @@ test('a text within the budget is whole, and no cut leaves half a character', ()
   );
 });
 
-test('colours and lines that were drawn over are removed, in time that the length bounds', () => {
+test('colours and overwritten lines are removed, also from a long text', () => {
   expect(withoutAnsi('\u001b[1;31mred\u001b[0m\u001b]0;title\u0007 1 %\r100 %\nend\r\n')).toBe('100 %\nend\n');
   expect(withoutAnsi('x'.repeat(2_000_000))).toHaveLength(2_000_000);
 });
@@ -64,7 +64,7 @@ describe('the description of a run has', () => {
     expect(text.length).toBeLessThan(3000);
   });
 
-  test('what can be done about a missing package', () => {
+  test('advice about a missing package', () => {
     const hint = {
       code: 'install_package',
       manager: 'pip',
@@ -79,7 +79,7 @@ describe('the description of a run has', () => {
     expect(text).toContain('No network. If it cannot be installed, do it without yaml');
   });
 
-  test('why it ended, and the loss of its variables', () => {
+  test('the cause of its end, and the loss of its variables', () => {
     const text = description({ status: 'oom', cause: 'Out of memory.', stateLost: true, durationMs: 1500 });
     expect(text).toContain('[It ended with oom after 1.5 s: Out of memory.]\n[All variables');
   });

@@ -68,7 +68,7 @@ export interface DescribeOptions {
   budget: number;
   /** Where the box keeps the whole text when it is longer than the budget. */
   savedAs: string | undefined;
-  /** Says which packages were installed because the code lacked them. */
+  /** States which packages were installed because the code lacked them. */
   installed?: string | undefined;
 }
 

@@ -4,8 +4,8 @@ import { describeRan, headAndTail, withoutAnsi } from './outputs.ts';
 import type { RunCode, Task } from './tools.ts';
 import type { Ran } from './workspace.ts';
 
-/** Refusals of the gateway that a model can do something about. */
-const mendable = new Set<string>([
+/** Refusals of the gateway from which a model can recover. */
+const recoverable = new Set<string>([
   'invalid_request',
   'not_found',
   'conflict',
@@ -17,7 +17,8 @@ const mendable = new Set<string>([
   'timeout',
 ]);
 
-const isMendable = (error: unknown): error is CodeBoxError => error instanceof CodeBoxError && mendable.has(error.code);
+const isRecoverable = (error: unknown): error is CodeBoxError =>
+  error instanceof CodeBoxError && recoverable.has(error.code);
 
 /** A completed task: the result for the model, and the error of its code if there was one. */
 export interface Done {
@@ -56,14 +57,14 @@ const save = (path: string, text: string, workspace: Runner['workspace'], signal
   workspace.write(path, text.toWellFormed(), signal).then(
     () => true,
     (error: unknown) => {
-      if (isMendable(error)) return false;
+      if (isRecoverable(error)) return false;
       throw error;
     },
   );
 
 interface Run {
   ran: Ran;
-  /** Says which packages were installed because the code lacked them. */
+  /** States which packages were installed because the code lacked them. */
   installed: string | undefined;
 }
 
@@ -208,7 +209,7 @@ export const carryOut = async (call: string, task: Task, runner: Runner): Promis
     if (task.name === 'run_code') return await runCode(call, task, runner);
     return await useTool(call, task, runner);
   } catch (error) {
-    if (runner.signal.aborted || !isMendable(error)) throw error;
+    if (runner.signal.aborted || !isRecoverable(error)) throw error;
     const details = error.errors.map(({ detail }) => detail);
     const result = [error.message, ...details].join(' ');
     if (task.name !== 'run_code')

@@ -50,7 +50,7 @@ export interface Workspace {
     signal: AbortSignal,
   ): Promise<{ ok: boolean; text: string }>;
   list(path: string, signal: AbortSignal): Promise<FileEntry[]>;
-  /** Reads at most `maxBytes` from the start; `isWhole` says whether that is the whole file. */
+  /** Reads at most `maxBytes` from the start; `isWhole` is whether that is the whole file. */
   read(
     path: string,
     maxBytes: number,

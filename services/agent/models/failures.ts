@@ -46,7 +46,7 @@ const retryAfterOf = (headers: Headers | undefined): number | undefined => {
   return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined;
 };
 
-const saidOf: Partial<Record<ErrorCode, string>> = {
+const failureTexts: Partial<Record<ErrorCode, string>> = {
   unauthorized: 'refuses the key',
   too_many_requests: 'received too many requests',
   too_large: 'cannot take a conversation of this length',
@@ -73,9 +73,10 @@ export const toModelError = (
   if (known) return known;
   const failure = failureSchema.parse(thrown instanceof Error ? thrown : {});
   const code = codeOf(failure, wasOpen);
-  const said = failure.status === undefined || code === 'unauthorized' ? '' : `: ${withoutKeys(failure.message, key)}`;
+  const detail =
+    failure.status === undefined || code === 'unauthorized' ? '' : `: ${withoutKeys(failure.message, key)}`;
   const retryAfterSeconds = retryAfterOf(failure.headers);
-  return new CodeBoxError(code, `The model ${model} ${saidOf[code]}${said.slice(0, maxDetail)}`.trimEnd(), {
+  return new CodeBoxError(code, `The model ${model} ${failureTexts[code]}${detail.slice(0, maxDetail)}`.trimEnd(), {
     cause: new Error(withoutKeys(failure.message, key).slice(0, maxDetail)),
     ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
   });

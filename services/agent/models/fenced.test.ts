@@ -11,12 +11,12 @@ const request: ModelRequest = {
 };
 
 test('a model that refuses tools is called without them, and with them again after ten minutes', async () => {
-  const asked: number[] = [];
+  const toolCounts: number[] = [];
   const refusing: LanguageModel = {
     id: 'compatible/x',
     takesTools: true,
     async *ask({ tools }) {
-      asked.push(tools.length);
+      toolCounts.push(tools.length);
       if (tools.length > 0) throw new CodeBoxError('invalid_request', 'x does not support tools');
       yield { type: 'text', text: 'Four.' };
       yield { type: 'end', reason: 'stop' };
@@ -28,5 +28,5 @@ test('a model that refuses tools is called without them, and with them again aft
     now = at;
     await Array.fromAsync(model.ask(request));
   }
-  expect(asked).toEqual([1, 0, 0, 0, 1, 0]);
+  expect(toolCounts).toEqual([1, 0, 0, 0, 1, 0]);
 });

@@ -62,7 +62,7 @@ const asksOf = ({ openai, anthropic, azure, compatible }: ModelSettings): Partia
 
 /**
  * The models of the providers, requested with a deadline and cached for a minute. A provider that fails counts as
- * having none, and is asked again after ten seconds.
+ * having none, and is requested again after ten seconds.
  */
 export const createListing = (settings: ModelSettings, now: () => number) => {
   const asks = asksOf(settings);

@@ -25,29 +25,29 @@ const read = async (pieces: AsyncIterable<number>, pauseMs = 0): Promise<number[
   return all;
 };
 
-const hear = (pauses: readonly number[], seconds: number, signal = never) =>
+const listenTo = (pauses: readonly number[], seconds: number, signal = never) =>
   listen({ open: async (either) => after(pauses, either), seconds, signal, explain });
 
 test('pieces that arrive in time are passed on, and the time of a slow reader does not count', async () => {
-  expect(await read(hear([0, 0, 0], 0.2), 300)).toEqual([0, 1, 2]);
+  expect(await read(listenTo([0, 0, 0], 0.2), 300)).toEqual([0, 1, 2]);
 });
 
 test('a stream that falls silent ends as unavailable, whether or not it had begun', async () => {
   for (const pauses of [[60_000], [0, 60_000]])
-    await expect(read(hear(pauses, 0.05))).rejects.toMatchObject({
+    await expect(read(listenTo(pauses, 0.05))).rejects.toMatchObject({
       code: 'unavailable',
       message: expect.stringContaining('0.05'),
     });
 });
 
-test('a stop ends it with the reason of the stop', async () => {
+test('a stop ends a stream with the reason of the stop', async () => {
   const stop = new AbortController();
-  const reading = read(hear([0, 60_000], 60, stop.signal));
+  const reading = read(listenTo([0, 60_000], 60, stop.signal));
   stop.abort(new Error('enough'));
   await expect(reading).rejects.toThrow('enough');
 });
 
-test('a failure is explained by when it happened', async () => {
+test('a failure is classified by whether the stream had begun', async () => {
   const fail = async () => {
     throw new Error('x');
   };

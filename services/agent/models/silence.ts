@@ -20,7 +20,7 @@ interface Listening<T> {
 export async function* listen<T>({ open, seconds, signal, explain }: Listening<T>): AsyncGenerator<T, void, undefined> {
   const silence = new AbortController();
   const either = AbortSignal.any([signal, silence.signal]);
-  const give = () => silence.abort(new CodeBoxError('unavailable', `The model said nothing for ${seconds} seconds.`));
+  const give = () => silence.abort(new CodeBoxError('unavailable', `The model sent nothing for ${seconds} seconds.`));
   const tooLong = () => silence.abort(new CodeBoxError('unavailable', 'The model did not finish.'));
   const whole = setTimeout(tooLong, maxSeconds * 1000);
   let timer = setTimeout(give, seconds * 1000);

@@ -120,15 +120,15 @@ export const createChatStore = (db: Database) => {
     },
 
     /** Removes a chat without messages; resolves with it if it was removed. */
-    async removeUnasked(owner: ChatOwner, id: string): Promise<typeof chats.$inferSelect | undefined> {
+    async removeEmpty(owner: ChatOwner, id: string): Promise<typeof chats.$inferSelect | undefined> {
       const isIt = and(ownedBy(owner), eq(chats.id, id));
       return await db.transaction(async (tx) => {
         // A question that is being inserted holds the row, so the query below sees it.
         await tx.select({ id: chats.id }).from(chats).where(isIt).for('update');
-        const asked = tx.select({ one: sql`1` }).from(messages).where(eq(messages.chatId, chats.id));
+        const ofChat = tx.select({ one: sql`1` }).from(messages).where(eq(messages.chatId, chats.id));
         const [row] = await tx
           .delete(chats)
-          .where(and(isIt, notExists(asked)))
+          .where(and(isIt, notExists(ofChat)))
           .returning();
         return row;
       });

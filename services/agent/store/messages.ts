@@ -7,7 +7,7 @@ import { type Database, fromNow } from './database.ts';
 import { type DeletedFiles, markDeleted } from './deleted-files.ts';
 import { toPlainJson } from './plain-json.ts';
 import { chats, messages } from './schema.ts';
-import type { Asked, StoredFile } from './stored.ts';
+import type { Decisions, StoredFile } from './stored.ts';
 
 export type MessageRow = typeof messages.$inferSelect;
 
@@ -127,27 +127,27 @@ export const createMessageStore = (db: Database) => ({
     agent: string,
     ids: readonly string[],
     leaseSeconds: number,
-  ): Promise<{ id: string; isStopAsked: boolean; asked: Asked | null }[]> {
+  ): Promise<{ id: string; isStopRequested: boolean; decisions: Decisions | null }[]> {
     return await db
       .update(messages)
       .set({ leaseUntil: fromNow(leaseSeconds) })
       .where(and(inArray(messages.id, [...ids]), eq(messages.agentId, agent), isRunning))
-      .returning({ id: messages.id, isStopAsked: messages.isStopAsked, asked: messages.asked });
+      .returning({ id: messages.id, isStopRequested: messages.isStopRequested, decisions: messages.decisions });
   },
 
   /** Asks the agent that generates the answer to stop it. Does nothing when it has ended. */
   async askToStop(id: string): Promise<void> {
     await db
       .update(messages)
-      .set({ isStopAsked: true })
+      .set({ isStopRequested: true })
       .where(and(eq(messages.id, id), isRunning));
   },
 
   /** Passes a decision about a call to the agent that generates the answer. */
-  async decide(id: string, decision: Asked): Promise<void> {
+  async decide(id: string, decision: Decisions): Promise<void> {
     await db
       .update(messages)
-      .set({ asked: sql`coalesce(${messages.asked}, '{}'::jsonb) || ${JSON.stringify(decision)}::jsonb` })
+      .set({ decisions: sql`coalesce(${messages.decisions}, '{}'::jsonb) || ${JSON.stringify(decision)}::jsonb` })
       .where(and(eq(messages.id, id), isRunning));
   },
 

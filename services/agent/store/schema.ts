@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm';
 import { bigint, boolean, index, integer, jsonb, pgSchema, text, timestamp, uniqueIndex } from 'drizzle-orm/pg-core';
 import type { ModelMessage } from '../models/model.ts';
-import type { Asked, StoredFile, StoredPart } from './stored.ts';
+import type { Decisions, StoredFile, StoredPart } from './stored.ts';
 
 const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
 const count = (name: string) => bigint(name, { mode: 'number' }).notNull().default(0);
@@ -75,8 +75,8 @@ export const messages = agent.table(
     agentId: text('agent_id'),
     leaseUntil: instant('lease_until'),
     /** Requests of other agents to the agent that generates the answer. */
-    asked: jsonb('asked').$type<Asked>(),
-    isStopAsked: boolean('is_stop_asked').notNull().default(false),
+    decisions: jsonb('asked').$type<Decisions>(),
+    isStopRequested: boolean('is_stop_asked').notNull().default(false),
     createdAt: instant('created_at').notNull().defaultNow(),
   },
   (table) => [

@@ -19,5 +19,5 @@ export type StoredCode = Omit<CodePart, 'images' | 'files'> & { images: StoredIm
 /** A part of a message without URLs. Its text has `sandbox:` links as the model wrote them. */
 export type StoredPart = Exclude<Part, { type: 'code' }> | StoredCode;
 
-/** Requests about an answer that another agent generates: decisions about calls that wait for approval. */
-export type Asked = Record<string, { approved: boolean; reason?: string | undefined }>;
+/** Decisions about calls that wait for approval, by call: requests to the agent that generates the answer. */
+export type Decisions = Record<string, { approved: boolean; reason?: string | undefined }>;

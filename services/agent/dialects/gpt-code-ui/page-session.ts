@@ -1,6 +1,6 @@
 import type { AnswerEvent, ExecutionEvent } from '#contract';
-import type { Cells } from '../../chats/cells.ts';
-import type { Files } from '../../chats/files.ts';
+import type { Cells } from '../../chats/console/cells.ts';
+import type { Files } from '../../chats/files/files.ts';
 import type { Owner } from '../../chats/owner.ts';
 import { createAnswerText } from '../answer-markdown.ts';
 import { tokenOf } from '../links.ts';
@@ -8,14 +8,14 @@ import type { Turns } from '../turns.ts';
 import { readWhole } from '../whole-file.ts';
 import { createResults, pictureOf, type Result, textOf } from './results.ts';
 
-export interface DeskOptions {
+export interface PageSessionOptions {
   turns: Turns;
   files: Files;
   cells: Cells;
   onError: (error: unknown) => void;
 }
 
-interface PageSessionParts extends DeskOptions {
+interface PageSessionParts extends PageSessionOptions {
   /** Reports by how many characters the results have grown or shrunk. */
   onSize: (by: number) => void;
 }
@@ -63,17 +63,17 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
   /** Passes the first output to `show`, and everything after it to the results that are polled. */
   const follow = async (owner: Owner, events: AsyncIterable<AnswerEvent>, show: (what: Generated) => void) => {
     const toText = createAnswerText('');
-    let said = '';
+    let unshown = '';
     let isShown = false;
     let before = 0;
     let failure: string | undefined;
     let chat = '';
     const showResult = () => {
-      if (isShown) results.add('message', said.trim());
-      said = '';
+      if (isShown) results.add('message', unshown.trim());
+      unshown = '';
     };
     for await (const event of events) {
-      said += toText(event);
+      unshown += toText(event);
       if (event.type === 'start') chat = event.chat;
       if (event.type === 'code' && event.state === 'waiting') {
         if (isShown) {
@@ -81,9 +81,9 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
           await turns.approve(owner, chat, { call: event.call, approved: true });
         } else {
           pending = { chat, call: event.call, code: event.code };
-          show({ code: event.code, text: said.trim() });
+          show({ code: event.code, text: unshown.trim() });
           isShown = true;
-          said = '';
+          unshown = '';
         }
       }
       if (event.type === 'code' && event.state === 'running') before = results.count();
@@ -95,7 +95,7 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
       if (event.type === 'error') failure = event.detail;
     }
     pending = undefined;
-    if (!isShown) return show({ code: null, text: said.trim(), ...(failure !== undefined && { failure }) });
+    if (!isShown) return show({ code: null, text: unshown.trim(), ...(failure !== undefined && { failure }) });
     showResult();
     if (failure !== undefined) results.add('message', `Error from API: ${failure}`);
   };
@@ -122,7 +122,7 @@ export const createPageSession = ({ turns, files, cells, onError, onSize }: Page
       await settle();
       leave = new AbortController();
       const turn = await turns.begin(owner, {
-        asked: {
+        input: {
           notes: context === '' ? [] : [`The reader's page reports: ${context}`],
           earlier: [],
           question: prompt,

@@ -52,7 +52,7 @@ test('all sessions share one bound: the least recently used ones lose their resu
   expect(['ada', 'bob'].map((user) => of(user).drain().length)).toEqual([0, 1]);
 });
 
-test('a session that nobody has used for an hour is dropped, and its answer stops', () => {
+test('a session that is unused for an hour is dropped, and its answer stops', () => {
   const { of, pass, settled } = start();
   const ada = of('ada');
   of('bob');

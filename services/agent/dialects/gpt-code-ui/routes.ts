@@ -1,15 +1,15 @@
 import { z } from 'zod';
 import { boxPathSchema, type Model, type Uploaded } from '#contract';
-import { readMultipart } from '../../../http/multipart.ts';
-import { openUpload } from '../../../http/uploads.ts';
+import { readMultipart } from '../../../http/bodies/multipart.ts';
+import { openUpload } from '../../../http/bodies/uploads.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
 import type { Owner } from '../../chats/owner.ts';
 import { readRange, sendFile } from '../../http/downloads.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
-import { createPageSession, type DeskOptions, type PageSession } from './page-session.ts';
+import { createPageSession, type PageSession, type PageSessionOptions } from './page-session.ts';
 import { createPageSessions } from './page-sessions.ts';
 
-export interface GptCodeUiParts extends DeskOptions {
+export interface GptCodeUiParts extends PageSessionOptions {
   listModels: () => Promise<Model[]>;
 }
 

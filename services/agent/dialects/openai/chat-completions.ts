@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { AnswerEvent } from '#contract';
-import { streamAs } from '../../../http/stream.ts';
+import { streamAs } from '../../../http/bodies/stream.ts';
 import { longJson } from '../../../json/json-bounds.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
 import { originOf, ownerFor } from '../asker.ts';
@@ -38,10 +38,10 @@ export const addChatCompletionRoute = ({ add }: Pick<Endpoints, 'add'>, turns: T
       },
     },
     async ({ c, owner, body }) => {
-      const asked = readMessages(body.messages);
+      const input = readMessages(body.messages);
       const leave = new AbortController();
       const turn = await turns.begin(ownerFor(c, owner, body.user), {
-        asked,
+        input,
         session: body.session_id ?? body.metadata?.session_id ?? c.req.header('x-session-id'),
         keep: 'while-linked',
         model: body.model ?? undefined,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
-import { checkInput } from '../../../http/endpoint.ts';
+import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { chatCompletionRequestSchema, readMessages } from './completion-request.ts';
 import { toOpenAiError } from './openai-error.ts';
 
@@ -14,13 +14,13 @@ const refused = (messages: unknown[], more: Record<string, unknown> = {}) => {
     if (error instanceof CodeBoxError) return toOpenAiError(error);
     throw error;
   }
-  throw new Error('it was taken');
+  throw new Error('the request was not refused');
 };
 
 const data = `data:text/csv;base64,${Buffer.from('a,b\n').toString('base64')}`;
 
 test('messages become a question, earlier messages and notes; files belong to the message that has them', () => {
-  const asked = read([
+  const input = read([
     { role: 'system', content: 'Be brief.' },
     { role: 'user', content: [{ type: 'file', file: { filename: 'old.csv', file_data: data } }] },
     { role: 'assistant', content: 'Thanks.' },
@@ -33,7 +33,7 @@ test('messages become a question, earlier messages and notes; files belong to th
       ],
     },
   ]);
-  expect(asked).toMatchObject({
+  expect(input).toMatchObject({
     notes: ['Be brief.'],
     earlier: [
       { role: 'user', content: '' },
@@ -41,9 +41,9 @@ test('messages become a question, earlier messages and notes; files belong to th
     ],
     question: 'How many?',
   });
-  expect(asked.files.map(({ name }) => name)).toEqual(['new.csv', 'image-1.png']);
-  expect(Buffer.from(asked.files[0]?.bytes ?? []).toString()).toBe('a,b\n');
-  expect(asked.earlierFiles.map(({ name }) => name)).toEqual(['old.csv']);
+  expect(input.files.map(({ name }) => name)).toEqual(['new.csv', 'image-1.png']);
+  expect(Buffer.from(input.files[0]?.bytes ?? []).toString()).toBe('a,b\n');
+  expect(input.earlierFiles.map(({ name }) => name)).toEqual(['old.csv']);
 });
 
 test('an unsupported request is refused with a pointer to the field', () => {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { modelNameSchema, plainText, wellFormedText } from '#contract';
-import { faulty } from '../../../http/fault.ts';
-import { type Asked, type InlineFile, type Said, toAsked, toInlineFile } from './content.ts';
+import { faulty } from '../../../http/faults/fault.ts';
+import { type ConversationMessage, type InlineFile, type TurnInput, toInlineFile, toTurnInput } from './content.ts';
 import { maxTools, metadataSchema } from './limits.ts';
 
 const text = wellFormedText().max(1_000_000);
@@ -64,7 +64,7 @@ export const chatCompletionRequestSchema = z
 export type ChatCompletionRequest = z.infer<typeof chatCompletionRequestSchema>;
 
 /** Reads the messages of a chat completion. Throws `invalid_request` when the last one is not from the user. */
-export const readMessages = (messages: ChatCompletionRequest['messages']): Asked => {
+export const readMessages = (messages: ChatCompletionRequest['messages']): TurnInput => {
   let pictures = 0;
   const toFile = (part: Exclude<Part, { type: 'text' }>, pointer: string, index: number): InlineFile => {
     if (part.type === 'file') {
@@ -75,16 +75,16 @@ export const readMessages = (messages: ChatCompletionRequest['messages']): Asked
     const place = { fallback: `image-${pictures}`, pointer: `${pointer}/image_url/url` };
     return toInlineFile(part.image_url.url, undefined, place);
   };
-  const conversation = messages.map(({ role, content }, at): Said => {
+  const conversation = messages.map(({ role, content }, at): ConversationMessage => {
     if (typeof content === 'string') return { role, text: content, files: [] };
-    const said: Said = { role, text: '', files: [] };
+    const joined: ConversationMessage = { role, text: '', files: [] };
     content?.forEach((part, index) => {
       const pointer = `/messages/${at}/content/${index}`;
-      if (part.type === 'text') said.text += `${said.text && '\n\n'}${part.text}`;
-      else if (role === 'user') said.files.push(toFile(part, pointer, index));
+      if (part.type === 'text') joined.text += `${joined.text && '\n\n'}${part.text}`;
+      else if (role === 'user') joined.files.push(toFile(part, pointer, index));
       else throw faulty([{ pointer, detail: 'must be text: only the user gives files' }]);
     });
-    return said;
+    return joined;
   });
-  return toAsked(conversation, '/messages');
+  return toTurnInput(conversation, '/messages');
 };

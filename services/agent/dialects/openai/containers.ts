@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { type Chat, CodeBoxError, decodePath, type FileEntry, queryInteger, urlPathSchema } from '#contract';
-import { readMultipart } from '../../../http/multipart.ts';
-import { openUpload } from '../../../http/uploads.ts';
+import { readMultipart } from '../../../http/bodies/multipart.ts';
+import { openUpload } from '../../../http/bodies/uploads.ts';
 import type { Chats } from '../../chats/chats.ts';
-import type { Files } from '../../chats/files.ts';
+import type { Files } from '../../chats/files/files.ts';
 import type { Owner } from '../../chats/owner.ts';
 import { readRange, sendFile } from '../../http/downloads.ts';
 import type { Endpoints } from '../../http/endpoints.ts';

@@ -1,5 +1,5 @@
 import { boxPathSchema } from '#contract';
-import { faulty } from '../../../http/fault.ts';
+import { faulty } from '../../../http/faults/fault.ts';
 
 /** A file inside a message. */
 export interface InlineFile {
@@ -7,8 +7,8 @@ export interface InlineFile {
   bytes: Uint8Array;
 }
 
-/** What a conversation in OpenAI's form asks for. */
-export interface Asked {
+/** The input of a turn, read from a conversation in OpenAI's form. */
+export interface TurnInput {
   /** Texts of the system and the developer. */
   notes: string[];
   /** Messages before the question, oldest first; ignored when the chat has its own. */
@@ -21,6 +21,8 @@ export interface Asked {
 }
 
 const dataUrl = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w=.-]+)*?(;base64)?,/;
+/** The longest head of a data URL that is looked for, in characters. */
+const mostHead = 1024;
 const base64 = /^[A-Za-z0-9+/_-]*={0,2}$/;
 const endings: Record<string, string> = {
   'application/json': 'json',
@@ -42,7 +44,7 @@ export const toInlineFile = (
   name: string | null | undefined,
   { fallback, pointer }: { fallback: string; pointer: string },
 ): InlineFile => {
-  const head = dataUrl.exec(data);
+  const head = dataUrl.exec(data.slice(0, mostHead));
   if (head === null && /^[a-z]+:/.test(data)) {
     throw faulty([{ pointer, detail: 'must be a data URL: nothing is fetched from elsewhere' }]);
   }
@@ -64,8 +66,8 @@ const percentDecoded = (text: string, pointer: string): Uint8Array => {
   }
 };
 
-/** One message, with its parts joined. */
-export interface Said {
+/** A message of a request, with its parts joined. */
+export interface ConversationMessage {
   role: 'system' | 'developer' | 'user' | 'assistant';
   text: string;
   files: InlineFile[];
@@ -75,14 +77,14 @@ export interface Said {
  * Reads a conversation: its last message, from the user, is the question. Of files with the same name, the latest is
  * kept. Throws `invalid_request` at `pointer` when there is no question.
  */
-export const toAsked = (conversation: readonly Said[], pointer: string): Asked => {
+export const toTurnInput = (conversation: readonly ConversationMessage[], pointer: string): TurnInput => {
   const last = conversation.at(-1);
   if (last?.role !== 'user') throw faulty([{ pointer, detail: 'must end with a message of the user' }]);
   if (last.text.trim() === '' && last.files.length === 0) {
     throw faulty([{ pointer, detail: 'must end with a message that is not empty' }]);
   }
   const notes: string[] = [];
-  const earlier: Asked['earlier'] = [];
+  const earlier: TurnInput['earlier'] = [];
   for (const { role, text } of conversation.slice(0, -1)) {
     if (role === 'user' || role === 'assistant') earlier.push({ role, content: text });
     else notes.push(text);

@@ -44,7 +44,7 @@ export const createMessageItem = ({ id, index, nextNumber }: ItemPlace) => {
       { ...place, type: 'response.content_part.added', part: { ...text }, sequence_number: nextNumber() },
     ],
 
-    say(delta: string): ResponseStreamEvent {
+    append(delta: string): ResponseStreamEvent {
       text.text += delta;
       return { ...place, type: 'response.output_text.delta', delta, logprobs: [], sequence_number: nextNumber() };
     },

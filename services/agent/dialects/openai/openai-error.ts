@@ -3,7 +3,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { z } from 'zod';
 import { CodeBoxError, errorCodes } from '#contract';
 import type { HttpEnv } from '../../../http/env.ts';
-import { toProblem } from '../../../http/problem.ts';
+import { setRetryAfter, toProblem } from '../../../http/problems/problem.ts';
 import type { Surface } from '../../http/endpoints.ts';
 
 /** An error in OpenAI's form. */
@@ -47,8 +47,7 @@ export const toOpenAiError = (error: CodeBoxError): { status: number; body: Open
 /** The response to a failed request, for OpenAI's clients. */
 export const openAiErrorResponse = <E extends HttpEnv>(c: Context<E>, error: CodeBoxError): Response => {
   const { status, body } = toOpenAiError(error);
-  const { retryAfterSeconds } = toProblem(error, '');
-  if (retryAfterSeconds !== undefined) c.header('Retry-After', String(retryAfterSeconds));
+  setRetryAfter(c, error);
   if (error.code === 'unauthorized') c.header('WWW-Authenticate', 'Bearer realm="codebox"');
   return c.json(body, status as ContentfulStatusCode);
 };

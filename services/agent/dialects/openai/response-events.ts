@@ -115,8 +115,8 @@ export const createResponseEvents = (shape: ResponseShape, origin: string) => {
         case 'text': {
           if (event.text === '') return [];
           const opened = openMessage();
-          const said = message?.say(withOrigin(event.text, origin));
-          return said ? [...opened, said] : opened;
+          const appended = message?.append(withOrigin(event.text, origin));
+          return appended ? [...opened, appended] : opened;
         }
         case 'code':
           return onCode(event);

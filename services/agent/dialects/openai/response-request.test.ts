@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
-import { checkInput } from '../../../http/endpoint.ts';
+import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { toOpenAiError } from './openai-error.ts';
 import { readInput, responseRequestSchema } from './response-request.ts';
 
@@ -13,7 +13,7 @@ const paramOf = (body: Record<string, unknown>): string | null => {
     if (error instanceof CodeBoxError) return toOpenAiError(error).body.error.param;
     throw error;
   }
-  throw new Error('it was taken');
+  throw new Error('the request was not refused');
 };
 
 const data = `data:text/plain;base64,${Buffer.from('hi').toString('base64')}`;
@@ -29,7 +29,7 @@ test('a text becomes the question, instructions become a note', () => {
 });
 
 test('items carry earlier messages and the code that an earlier response ran', () => {
-  const asked = read({
+  const request = read({
     input: [
       { role: 'developer', content: 'In English.' },
       { type: 'message', role: 'user', content: [{ type: 'input_text', text: 'Add.' }] },
@@ -61,13 +61,13 @@ test('items carry earlier messages and the code that an earlier response ran', (
       },
     ],
   });
-  expect(asked.notes).toEqual(['In English.']);
-  expect(asked.earlier).toEqual([
+  expect(request.notes).toEqual(['In English.']);
+  expect(request.earlier).toEqual([
     { role: 'user', content: 'Add.' },
     { role: 'assistant', content: 'I ran this code:\n\nprint(1 + 1)\n\nIt printed:\n\n2\n' },
     { role: 'assistant', content: 'Two.' },
   ]);
-  expect(asked).toMatchObject({ question: 'And this?', files: [{ name: 'a.txt' }] });
+  expect(request).toMatchObject({ question: 'And this?', files: [{ name: 'a.txt' }] });
 });
 
 test('an unsupported request is refused with a pointer to the field', () => {

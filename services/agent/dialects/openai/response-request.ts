@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { modelNameSchema, plainText, wellFormedText } from '#contract';
-import { faulty } from '../../../http/fault.ts';
-import { type Asked, type InlineFile, type Said, toAsked, toInlineFile } from './content.ts';
+import { faulty } from '../../../http/faults/fault.ts';
+import { type ConversationMessage, type InlineFile, type TurnInput, toInlineFile, toTurnInput } from './content.ts';
 import { maxOutputs, metadataSchema } from './limits.ts';
 
 const text = wellFormedText().max(1_000_000);
@@ -95,7 +95,7 @@ export const responseRequestSchema = z
 export type ResponseRequest = z.infer<typeof responseRequestSchema>;
 
 /** Reads the input of a response. Throws `invalid_request` when it does not end with a message of the user. */
-export const readInput = ({ input, instructions }: Pick<ResponseRequest, 'input' | 'instructions'>): Asked => {
+export const readInput = ({ input, instructions }: Pick<ResponseRequest, 'input' | 'instructions'>): TurnInput => {
   const items: Item[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
   let pictures = 0;
   const toFile = (part: FilePart, pointer: string, index: number): InlineFile => {
@@ -105,23 +105,23 @@ export const readInput = ({ input, instructions }: Pick<ResponseRequest, 'input'
     pictures += 1;
     return toInlineFile(part.image_url, undefined, { fallback: `image-${pictures}`, pointer: `${pointer}/image_url` });
   };
-  const conversation = items.flatMap((item, at): Said[] => {
+  const conversation = items.flatMap((item, at): ConversationMessage[] => {
     if (item.type === 'reasoning') return [];
     if (item.type === 'code_interpreter_call') return [{ role: 'assistant', text: ranCode(item), files: [] }];
     const { role, content } = item;
     if (typeof content === 'string') return [{ role, text: content, files: [] }];
-    const said: Said = { role, text: '', files: [] };
+    const joined: ConversationMessage = { role, text: '', files: [] };
     content.forEach((part, index) => {
       const pointer = `/input/${at}/content/${index}`;
       if (part.type === 'input_text' || part.type === 'output_text') {
-        said.text += `${said.text && '\n\n'}${part.text}`;
-      } else if (role === 'user') said.files.push(toFile(part, pointer, index));
+        joined.text += `${joined.text && '\n\n'}${part.text}`;
+      } else if (role === 'user') joined.files.push(toFile(part, pointer, index));
       else throw faulty([{ pointer, detail: 'must be text: only the user gives files' }]);
     });
-    return [said];
+    return [joined];
   });
-  const asked = toAsked(conversation, '/input');
-  return instructions ? { ...asked, notes: [instructions, ...asked.notes] } : asked;
+  const read = toTurnInput(conversation, '/input');
+  return instructions ? { ...read, notes: [instructions, ...read.notes] } : read;
 };
 
 /** Code of an earlier response, as text for the model. */

@@ -2,8 +2,8 @@ import type { Context } from 'hono';
 import type { Response as OpenAiResponse, ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { z } from 'zod';
 import { CodeBoxError } from '#contract';
-import { faulty } from '../../../http/fault.ts';
-import { streamAs } from '../../../http/stream.ts';
+import { streamAs } from '../../../http/bodies/stream.ts';
+import { faulty } from '../../../http/faults/fault.ts';
 import { longJson } from '../../../json/json-bounds.ts';
 import type { Owner } from '../../chats/owner.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
@@ -49,11 +49,11 @@ export const addResponseRoutes = ({ add }: Pick<Endpoints, 'add'>, turns: Turns,
       },
     },
     async ({ c, owner, body }) => {
-      const asked = readInput(body);
+      const turnInput = readInput(body);
       const asker = ownerFor(c, owner, body.user);
       const leave = new AbortController();
       const turn = await turns.begin(asker, {
-        asked,
+        input: turnInput,
         chat: await chatOf(turns, asker, body),
         keep: body.store === false ? 'while-linked' : 'always',
         model: body.model ?? undefined,

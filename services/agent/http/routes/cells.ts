@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { createCellSchema, executionEventSchema, executionInputSchema, executionSchema } from '#contract';
-import { streamEvents, streamFormat } from '../../../http/stream.ts';
+import { streamEvents, streamFormat } from '../../../http/bodies/stream.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
-import type { Cells } from '../../chats/cells.ts';
+import type { Cells } from '../../chats/console/cells.ts';
 import type { Endpoints } from '../endpoints.ts';
 import { chatParams } from './chats.ts';
 
@@ -55,7 +55,7 @@ export const addCellRoutes = ({ add }: Endpoints, cells: Cells, stopping: AbortS
       summary: 'Stop it; variables are kept',
       tag,
       params,
-      responses: { 202: { description: 'The code is being stopped; the done event says how it ended.' } },
+      responses: { 202: { description: 'The code is being stopped; the done event reports how it ended.' } },
     },
     async ({ c, owner, params }) => {
       await cells.interrupt(owner, params.chat, params.execution);

@@ -8,9 +8,9 @@ import {
   type Uploaded,
   uploadedSchema,
 } from '#contract';
-import { readMultipart } from '../../../http/multipart.ts';
-import { openUpload } from '../../../http/uploads.ts';
-import type { Files } from '../../chats/files.ts';
+import { readMultipart } from '../../../http/bodies/multipart.ts';
+import { openUpload } from '../../../http/bodies/uploads.ts';
+import type { Files } from '../../chats/files/files.ts';
 import { readRange, sendFile } from '../downloads.ts';
 import type { Endpoints } from '../endpoints.ts';
 import { chatParams } from './chats.ts';

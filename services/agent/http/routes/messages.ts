@@ -9,9 +9,9 @@ import {
   messageSchema,
   pageQuerySchema,
 } from '#contract';
-import { resumeAfter, streamEvents, streamFormat } from '../../../http/stream.ts';
+import { resumeAfter, streamEvents, streamFormat } from '../../../http/bodies/stream.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
-import type { Answers } from '../../chats/answers.ts';
+import type { Answers } from '../../chats/answers/answers.ts';
 import type { Endpoints } from '../endpoints.ts';
 import type { Env } from '../env.ts';
 import { chatParams } from './chats.ts';
@@ -110,7 +110,7 @@ export const addMessageRoutes = ({ add }: Endpoints, answers: Answers, stopping:
       summary: 'Stop the running answer; without one this has no effect',
       tag,
       params: chatParams,
-      responses: { 202: { description: 'The answer is being stopped; the done event says how it ended.' } },
+      responses: { 202: { description: 'The answer is being stopped; the done event reports how it ended.' } },
     },
     async ({ c, owner, params }) => {
       await answers.stop(owner, params.chat);

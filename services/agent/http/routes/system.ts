@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { type AgentInfo, agentInfoSchema } from '#contract';
-import { addDocs } from '../../../http/docs.ts';
-import { addProblemPages } from '../../../http/problem-pages.ts';
+import { addDocs } from '../../../http/endpoints/docs.ts';
+import { addProblemPages } from '../../../http/problems/pages.ts';
 import type { Endpoints } from '../endpoints.ts';
 import type { Metrics } from '../metrics.ts';
 import { openApiDocument } from '../openapi.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { CodeBoxError, chatTicketSchema, terminalQuerySchema } from '#contract';
-import { acceptPeer, expectHandshake } from '../../../http/handshake.ts';
+import { acceptPeer, expectHandshake } from '../../../http/server/handshake.ts';
 import { closeCodes, createPeer } from '../../../websockets/peer.ts';
-import type { Terminals } from '../../chats/terminals.ts';
+import type { Terminals } from '../../chats/console/terminals.ts';
 import type { Endpoints } from '../endpoints.ts';
 import { chatParams } from './chats.ts';
 

@@ -1,4 +1,4 @@
-import type { OperationTexts } from '../../../http/operation-texts.ts';
+import type { OperationTexts } from '../../../http/endpoints/operation-texts.ts';
 import { answer, at, attachment, chat, execution, model, pageOf } from './examples.ts';
 
 /** Texts about chats and their contents. */
@@ -13,7 +13,7 @@ export const chatTexts: OperationTexts = {
     response: { status: 'ok' },
   },
   'GET /v1/info': {
-    description: 'Needs no key. `hint` says what to set when no language model is configured.',
+    description: 'Needs no key. `hint` is what to set when no language model is configured.',
     response: { name: 'codebox-agent', isOpen: true, hasModel: true, hint: null, languages: ['python', 'javascript'] },
   },
   'POST /v1/chats': {

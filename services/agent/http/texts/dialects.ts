@@ -1,4 +1,4 @@
-import type { OperationTexts } from '../../../http/operation-texts.ts';
+import type { OperationTexts } from '../../../http/endpoints/operation-texts.ts';
 import { model, pathParameters } from './examples.ts';
 
 const seconds = 1_769_860_800;

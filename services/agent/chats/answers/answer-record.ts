@@ -1,12 +1,12 @@
 import { boxPathSchema, runStatuses } from '#contract';
-import type { LoopEvent } from '../loop/conversation.ts';
-import type { StoredFile } from '../store/stored.ts';
+import type { LoopEvent } from '../../loop/conversation.ts';
+import type { StoredFile } from '../../store/stored.ts';
+import { mimeOf } from '../files/mime.ts';
+import type { Pictures } from '../files/pictures.ts';
+import { createParts, isOpen, toEvents } from '../messages/parts.ts';
+import { createWholeLinks } from '../messages/sandbox-links.ts';
+import type { NewEvent } from '../messages/stored-event.ts';
 import { type AnswerLog, createAnswerLog } from './answer-log.ts';
-import { mimeOf } from './mime.ts';
-import { createParts, isOpen, toEvents } from './parts.ts';
-import type { Pictures } from './pictures.ts';
-import { createWholeLinks } from './sandbox-links.ts';
-import type { NewEvent } from './stored-event.ts';
 
 type Start = Extract<NewEvent, { type: 'start' }>;
 type Done = Extract<NewEvent, { type: 'done' }>;

@@ -1,23 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { CodeBoxError, hasCode } from '#contract';
-import type { Background } from '../../waiting/background.ts';
-import { createBoxWorkspace } from '../box/box-workspace.ts';
-import type { ChatBoxes } from '../box/chat-boxes.ts';
-import type { FactsOfBoxes } from '../box/facts.ts';
-import type { Limits } from '../loop/conversation.ts';
-import { converse, type Outcome } from '../loop/converse.ts';
-import type { LanguageModel, ModelMessage } from '../models/model.ts';
-import type { ChatRow } from '../store/chats.ts';
-import type { AnswerEnd, MessageStore } from '../store/messages.ts';
+import type { Background } from '../../../waiting/background.ts';
+import { createBoxWorkspace } from '../../box/box-workspace.ts';
+import type { ChatBoxes } from '../../box/chat-boxes.ts';
+import type { FactsOfBoxes } from '../../box/facts.ts';
+import type { Limits } from '../../loop/conversation.ts';
+import { converse, type Outcome } from '../../loop/converse.ts';
+import type { LanguageModel, ModelMessage } from '../../models/model.ts';
+import type { ChatRow } from '../../store/chats.ts';
+import type { AnswerEnd, MessageStore } from '../../store/messages.ts';
+import type { Forget } from '../files/forget.ts';
+import type { Kept } from '../files/kept.ts';
+import { createPictures } from '../files/pictures.ts';
+import type { Owner } from '../owner.ts';
 import type { AnswerLog } from './answer-log.ts';
 import { type AnswerRecord, createAnswerRecord } from './answer-record.ts';
 import { createApprovals, type Decision } from './approvals.ts';
 import { continuityOf } from './continuity.ts';
-import type { Forget } from './forget.ts';
-import type { Kept } from './kept.ts';
-import type { Owner } from './owner.ts';
-import { createPictures } from './pictures.ts';
 import { type Question, toConversation, toQuestion, withPreviews } from './question.ts';
 
 export interface GenerationOptions {
@@ -39,7 +39,7 @@ export interface GenerationOptions {
 export interface Task {
   owner: Owner;
   chat: ChatRow;
-  asked: Question;
+  request: Question;
   model: LanguageModel;
   start: { chat: string; message: string; question: string; title: string; model: string };
 }
@@ -76,20 +76,20 @@ export const createGeneration = (options: GenerationOptions) => {
   };
 
   const talk = async (task: Task, record: AnswerRecord, one: Live): Promise<Outcome & { question: string }> => {
-    const { owner, chat, asked, model } = task;
+    const { owner, chat, request, model } = task;
     const { signal } = one.stop;
-    const files = asked.files ?? [];
+    const files = request.files ?? [];
     const box = await boxes.open(owner, chat, signal);
     const previews = await withPreviews(owner.client, box.id, files);
-    const earlier = asked.earlier ?? toConversation(await store.history(chat.id));
-    const plain = toQuestion(asked.content, previews);
+    const earlier = request.earlier ?? toConversation(await store.history(chat.id));
+    const plain = toQuestion(request.content, previews);
     const noted = (lost: NonNullable<ChatRow['lost']>) => `${plain}\n\n[${continuityOf(lost).note}]`;
     // The note is stored with the question, so that later answers know since when the box is another one, whatever
     // becomes of this answer.
     const place = { chat: chat.id, message: task.start.message, agent };
     const lost = await store.takeLost(place, (lost) => ({
       parts: [continuityOf(lost).notice],
-      history: [...(asked.earlier ?? []), { role: 'user', content: noted(lost) }],
+      history: [...(request.earlier ?? []), { role: 'user', content: noted(lost) }],
     }));
     if (lost) record.emit(continuityOf(lost).notice);
     const question = lost ? noted(lost) : plain;
@@ -97,9 +97,9 @@ export const createGeneration = (options: GenerationOptions) => {
       model,
       workspace: createBoxWorkspace({ client: owner.client, tenant: owner.tenant, box, facts }),
       messages: [...earlier, { role: 'user', content: question }],
-      notes: asked.notes ?? [],
+      notes: request.notes ?? [],
       approve:
-        (asked.approval ?? chat.approval) === 'always' ? (call, stop) => one.approvals.wait(call, stop) : undefined,
+        (request.approval ?? chat.approval) === 'always' ? (call, stop) => one.approvals.wait(call, stop) : undefined,
       limits,
       onEvent: async (event) => {
         if (event.type === 'code' && event.state === 'waiting') one.approvals.expect(event.call);
@@ -146,15 +146,15 @@ export const createGeneration = (options: GenerationOptions) => {
     const startedAt = performance.now();
     const { question, ...outcome } = await attempt(task, record, one);
     const { status, tokens, rounds } = outcome;
-    // Whoever stopped the answer knows why; when the agent itself stopped it, the reader has to be told.
+    // A reader who stopped the answer knows why; when the agent itself stopped it, the reason is reported.
     const error = outcome.error ?? (status === 'stopped' ? reasonOf(one.stop.signal) : null);
     try {
       record.settle();
-      const asked: ModelMessage = { role: 'user', content: question ?? task.asked.content };
+      const prompt: ModelMessage = { role: 'user', content: question ?? task.request.content };
       const lastSeq = record.log.last() + (error ? 2 : 1);
       const { parts } = record;
       const kept = { content: parts.content(), parts: parts.list(), files: parts.files() };
-      const history = [...(task.asked.earlier ?? []), asked, ...outcome.messages];
+      const history = [...(task.request.earlier ?? []), prompt, ...outcome.messages];
       await write(message, { status, ...kept, tokens, rounds, lastSeq, error, history });
     } finally {
       running.delete(message);
@@ -201,13 +201,13 @@ export const createGeneration = (options: GenerationOptions) => {
     async renew(): Promise<void> {
       await writeAgain();
       if (running.size === 0) return;
-      const asked = [...running.keys()];
-      const rows = new Map((await store.renew(agent, asked, leaseSeconds)).map((row) => [row.id, row]));
-      for (const message of asked) {
+      const mine = [...running.keys()];
+      const rows = new Map((await store.renew(agent, mine, leaseSeconds)).map((row) => [row.id, row]));
+      for (const message of mine) {
         const row = rows.get(message);
         // The answer was presumed lost, or was removed with its chat.
-        if (!row || row.isStopAsked) running.get(message)?.stop.abort();
-        for (const [call, decision] of Object.entries(row?.asked ?? {}))
+        if (!row || row.isStopRequested) running.get(message)?.stop.abort();
+        for (const [call, decision] of Object.entries(row?.decisions ?? {}))
           running.get(message)?.approvals.decide(call, decision);
       }
     },

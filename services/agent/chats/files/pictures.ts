@@ -1,5 +1,5 @@
 import { CodeBoxError, type ExecutionEvent, hasCode, type Image } from '#contract';
-import type { StoredImage } from '../store/stored.ts';
+import type { StoredImage } from '../../store/stored.ts';
 import type { Kept } from './kept.ts';
 
 type Shown = Extract<ExecutionEvent, { mime: Record<string, unknown> }>;
@@ -49,7 +49,7 @@ export const createPictures = (kept: Kept, chat: string) => {
         const text = `[A picture could not be kept.${why}]\n`;
         return { event: { seq: event.seq, type: 'stderr', text } };
       }
-      // The plain-text form says less than the picture shows.
+      // The plain-text form adds nothing to the picture.
       const rest = Object.entries(event.mime).filter(([type]) => type === 'text/html' || type === 'text/markdown');
       return {
         image: kept,

@@ -1,8 +1,8 @@
 import type { ChangedFiles, CreateCell, Execution, ExecutionEvent } from '#contract';
-import type { ChatBoxes } from '../box/chat-boxes.ts';
-import type { Chats } from './chats.ts';
-import type { Forget } from './forget.ts';
-import type { Owner } from './owner.ts';
+import type { ChatBoxes } from '../../box/chat-boxes.ts';
+import type { Chats } from '../chats.ts';
+import type { Forget } from '../files/forget.ts';
+import type { Owner } from '../owner.ts';
 
 /** Code that people run in the boxes of their chats. It shares the variables with the model's code. */
 export const createCells = (chats: Pick<Chats, 'find'>, boxes: ChatBoxes, forget: Forget) => {

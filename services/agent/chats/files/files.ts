@@ -10,16 +10,16 @@ import {
   type ListOptions,
   type Uploaded,
 } from '#contract';
-import type { ChatBoxes } from '../box/chat-boxes.ts';
-import { previewTable } from '../box/preview.ts';
-import type { ChatRow, ChatStore } from '../store/chats.ts';
-import type { Callers } from './callers.ts';
-import type { Chats } from './chats.ts';
+import type { ChatBoxes } from '../../box/chat-boxes.ts';
+import { previewTable } from '../../box/preview.ts';
+import type { ChatRow, ChatStore } from '../../store/chats.ts';
+import type { Callers } from '../callers.ts';
+import type { Chats } from '../chats.ts';
+import type { Owner } from '../owner.ts';
 import type { Forget } from './forget.ts';
 import type { Kept } from './kept.ts';
 import type { Links } from './links.ts';
 import { mimeOf } from './mime.ts';
-import type { Owner } from './owner.ts';
 
 export interface FilesOptions {
   chats: Pick<Chats, 'find'>;

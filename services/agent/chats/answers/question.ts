@@ -1,6 +1,6 @@
 import type { Approval, Client } from '#contract';
-import { previewTable } from '../box/preview.ts';
-import type { ModelMessage } from '../models/model.ts';
+import { previewTable } from '../../box/preview.ts';
+import type { ModelMessage } from '../../models/model.ts';
 
 /** A question to a chat. */
 export interface Question {

@@ -1,5 +1,5 @@
 import type { CodeOutput } from '#contract';
-import type { StoredCode, StoredFile, StoredImage, StoredPart } from '../store/stored.ts';
+import type { StoredCode, StoredFile, StoredImage, StoredPart } from '../../store/stored.ts';
 import { createOutputs, type Outputs } from './outputs.ts';
 import type { NewEvent } from './stored-event.ts';
 

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AnswerEvent } from '#contract';
-import type { MessageRow, MessageStore } from '../store/messages.ts';
+import type { MessageRow, MessageStore } from '../../store/messages.ts';
+import { settled, toEvents } from '../messages/parts.ts';
+import type { Presenter } from '../messages/presenter.ts';
+import type { NewEvent, StoredEvent } from '../messages/stored-event.ts';
+import type { Owner } from '../owner.ts';
 import type { AnswerLog } from './answer-log.ts';
-import type { Owner } from './owner.ts';
-import { settled, toEvents } from './parts.ts';
-import type { Presenter } from './presenter.ts';
-import type { NewEvent, StoredEvent } from './stored-event.ts';
 
 export interface FollowingOptions {
   store: Pick<MessageStore, 'find'>;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { StoredImage } from '../store/stored.ts';
+import type { StoredImage } from '../../store/stored.ts';
 import { createParts, toEvents } from './parts.ts';
 import type { NewEvent } from './stored-event.ts';
 

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { orAborted } from '../../waiting/or-aborted.ts';
+import { orAborted } from '../../../waiting/or-aborted.ts';
 
 export interface Decision {
   approved: boolean;
@@ -19,18 +19,18 @@ export const createApprovals = () => {
 
     /** Returns false when this call does not wait. */
     decide(call: string, decision: Decision): boolean {
-      const asked = waiting.get(call);
-      asked?.resolve(decision);
-      return asked !== undefined;
+      const pending = waiting.get(call);
+      pending?.resolve(decision);
+      return pending !== undefined;
     },
 
     /** Waits for the decision for at most one hour. */
     async wait(call: string, signal: AbortSignal): Promise<Decision> {
-      const asked = waiting.get(call)?.promise ?? Promise.resolve(late);
+      const pending = waiting.get(call)?.promise ?? Promise.resolve(late);
       const over = new AbortController();
       try {
         const patience = sleep(patienceMs, late, { signal: over.signal }).catch(() => late);
-        return await orAborted(Promise.race([asked, patience]), signal);
+        return await orAborted(Promise.race([pending, patience]), signal);
       } finally {
         over.abort();
         waiting.delete(call);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import type { NewEvent, StoredEvent } from '../messages/stored-event.ts';
 import { createAnswerLog } from './answer-log.ts';
-import type { NewEvent, StoredEvent } from './stored-event.ts';
 
 const start: NewEvent = { type: 'start', chat: 'c', message: 'm', question: 'q', title: null, model: null };
 const text = (text: string): NewEvent => ({ type: 'text', text });
@@ -41,12 +41,12 @@ test('a follower with an unknown number receives everything', async () => {
 
 test('too many events are replaced by fewer, with numbers that continue', async () => {
   const long = 'x'.repeat(300_000);
-  let said = '';
-  const log = createAnswerLog(() => [start, text(said)]);
+  let written = '';
+  const log = createAnswerLog(() => [start, text(written)]);
   const early = collect(log.follow(0, never));
   log.add(start);
   for (let i = 0; i < 10; i++) {
-    said += long;
+    written += long;
     log.add(text(long));
     await new Promise(setImmediate);
   }

@@ -1,16 +1,16 @@
 import { type AnswerEvent, type Approve, CodeBoxError, type Message, type PageQuery } from '#contract';
-import { newId } from '../../postgres/id.ts';
-import { createTurns } from '../../waiting/turns.ts';
-import type { Catalog } from '../models/catalog.ts';
-import type { LanguageModel, ModelMessage } from '../models/model.ts';
-import type { ChatRow } from '../store/chats.ts';
-import type { MessageStore } from '../store/messages.ts';
+import { newId } from '../../../postgres/id.ts';
+import { createTurns } from '../../../waiting/turns.ts';
+import type { Catalog } from '../../models/catalog.ts';
+import type { LanguageModel, ModelMessage } from '../../models/model.ts';
+import type { ChatRow } from '../../store/chats.ts';
+import type { MessageStore } from '../../store/messages.ts';
+import type { Chats } from '../chats.ts';
+import type { Presenter } from '../messages/presenter.ts';
+import type { Owner } from '../owner.ts';
 import { fileAt } from './answer-record.ts';
-import type { Chats } from './chats.ts';
 import type { Following } from './following.ts';
 import type { Generation } from './generation.ts';
-import type { Owner } from './owner.ts';
-import type { Presenter } from './presenter.ts';
 import { type Question, titleOf, toQuestion } from './question.ts';
 
 export interface AnswersOptions {
@@ -25,7 +25,7 @@ export interface AnswersOptions {
 }
 
 /** An answer that has begun. It is generated whether its events are read or not. */
-export interface Asked {
+export interface BegunAnswer {
   message: string;
   question: string;
   model: string;
@@ -49,20 +49,20 @@ export const createAnswers = (options: AnswersOptions) => {
     return row;
   };
 
-  const begin = async (chat: ChatRow, asked: Question, model: LanguageModel) => {
-    const files = asked.files ?? [];
-    const question = { id: newId('msg'), content: asked.content, files: files.map(fileAt) };
+  const begin = async (chat: ChatRow, request: Question, model: LanguageModel) => {
+    const files = request.files ?? [];
+    const question = { id: newId('msg'), content: request.content, files: files.map(fileAt) };
     const history: ModelMessage[] = [
       {
         role: 'user',
         content: toQuestion(
-          asked.content,
+          request.content,
           files.map((path) => ({ path, preview: null })),
         ),
       },
     ];
     const answer = { id: newId('msg'), model: model.id, history };
-    const title = chat.title ?? titleOf(asked.content, files);
+    const title = chat.title ?? titleOf(request.content, files);
     await store.begin({ chat: chat.id, question, answer, title, agent, leaseSeconds });
     return { question: question.id, message: answer.id, title };
   };
@@ -72,12 +72,12 @@ export const createAnswers = (options: AnswersOptions) => {
      * Begins an answer and resolves as soon as it has begun. Rejects with `conflict` while another answer of the chat
      * is running, with `invalid_request` for a model that does not exist or that has no key.
      */
-    async ask(owner: Owner, id: string, asked: Question, signal: AbortSignal = never): Promise<Asked> {
+    async ask(owner: Owner, id: string, request: Question, signal: AbortSignal = never): Promise<BegunAnswer> {
       const chat = await chats.find(owner, id);
-      const model = await catalog.open(asked.model ?? chat.model, asked.modelKey);
-      const { question, message, title } = await begin(chat, asked, model);
+      const model = await catalog.open(request.model ?? chat.model, request.modelKey);
+      const { question, message, title } = await begin(chat, request, model);
       const start = { chat: chat.id, message, question, title, model: model.id };
-      generation.begin({ owner, chat, asked, model, start });
+      generation.begin({ owner, chat, request, model, start });
       return { message, question, model: model.id, events: following.follow(owner, chat.id, message, 0, signal) };
     },
 

@@ -1,4 +1,4 @@
-import type { ChatRow } from '../store/chats.ts';
+import type { ChatRow } from '../../store/chats.ts';
 
 type Lost = NonNullable<ChatRow['lost']>;
 

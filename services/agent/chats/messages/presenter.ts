@@ -1,8 +1,8 @@
 import type { AnswerEvent, Message, Part } from '#contract';
-import type { MessageRow } from '../store/messages.ts';
-import type { StoredPart } from '../store/stored.ts';
-import type { Links } from './links.ts';
-import type { Owner } from './owner.ts';
+import type { MessageRow } from '../../store/messages.ts';
+import type { StoredPart } from '../../store/stored.ts';
+import type { Links } from '../files/links.ts';
+import type { Owner } from '../owner.ts';
 import { settled } from './parts.ts';
 import { withAddresses } from './sandbox-links.ts';
 import type { StoredEvent } from './stored-event.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { CodeBoxError } from '#contract';
-import type { StoredFile, StoredImage } from '../store/stored.ts';
-import type { Owner } from './owner.ts';
+import type { StoredFile, StoredImage } from '../../store/stored.ts';
+import type { Owner } from '../owner.ts';
 import type { Seal } from './seal.ts';
 
 /** The target of a link: a file of a chat's box, or a copy in the blob store. */

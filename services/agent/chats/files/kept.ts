@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { CodeBoxError } from '#contract';
-import type { BlobStore } from '../../blobs/blob-store.ts';
-import { newId } from '../../postgres/id.ts';
-import type { BlobRows, KeptBounds } from '../store/blobs.ts';
+import type { BlobStore } from '../../../blobs/blob-store.ts';
+import { newId } from '../../../postgres/id.ts';
+import type { BlobRows, KeptBounds } from '../../store/blobs.ts';
 
 const keepMs = 60_000;
 const mebibyte = 1024 * 1024;

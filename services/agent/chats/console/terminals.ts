@@ -1,10 +1,10 @@
 import { WebSocket } from 'ws';
 import { z } from 'zod';
 import { type ChatTicket, CodeBoxError, type TerminalQuery } from '#contract';
-import type { ChatBoxes } from '../box/chat-boxes.ts';
-import type { Chats } from './chats.ts';
-import type { Owner } from './owner.ts';
-import type { Seal } from './seal.ts';
+import type { ChatBoxes } from '../../box/chat-boxes.ts';
+import type { Chats } from '../chats.ts';
+import type { Seal } from '../files/seal.ts';
+import type { Owner } from '../owner.ts';
 
 export interface TerminalsOptions {
   chats: Pick<Chats, 'find'>;

@@ -1,6 +1,6 @@
-import type { Background } from '../../waiting/background.ts';
-import type { DeletedFiles } from '../store/deleted-files.ts';
-import type { MessageStore } from '../store/messages.ts';
+import type { Background } from '../../../waiting/background.ts';
+import type { DeletedFiles } from '../../store/deleted-files.ts';
+import type { MessageStore } from '../../store/messages.ts';
 
 /**
  * Marks files as deleted in the messages of a chat. Never throws: the request that deleted them has succeeded anyway.

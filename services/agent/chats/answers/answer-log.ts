@@ -1,5 +1,5 @@
-import { orAborted } from '../../waiting/or-aborted.ts';
-import type { NewEvent, StoredEvent } from './stored-event.ts';
+import { orAborted } from '../../../waiting/or-aborted.ts';
+import type { NewEvent, StoredEvent } from '../messages/stored-event.ts';
 
 /** How many characters the events of one answer may take before they are replaced by fewer, larger ones. */
 const roomCharacters = 2_000_000;

@@ -1,5 +1,5 @@
 import type { AnswerEvent } from '#contract';
-import type { StoredFile, StoredImage } from '../store/stored.ts';
+import type { StoredFile, StoredImage } from '../../store/stored.ts';
 
 type Without<T, K extends PropertyKey> = T extends unknown ? Omit<T, K> : never;
 type Addressed = 'image' | 'file' | 'done';
