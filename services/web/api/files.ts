@@ -56,7 +56,7 @@ const asJson = (text: string): unknown => {
   try {
     return JSON.parse(text);
   } catch {
-    // The body comes from a proxy before the agent: the status says enough.
+    // The body comes from a proxy, so only the status is used.
     return undefined;
   }
 };

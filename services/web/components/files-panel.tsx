@@ -6,9 +6,9 @@ import { useStore } from '../state/store.ts';
 import { createUploads } from '../state/uploads.ts';
 import { bytesText } from '../state/wording.ts';
 import type { Workspace } from '../state/workspace.ts';
-import { Confirm } from './dialog.tsx';
-import { Icon } from './icon.tsx';
-import { UploadList } from './upload-list.tsx';
+import { Confirm } from './controls/dialog.tsx';
+import { Icon } from './controls/icon.tsx';
+import { UploadList } from './controls/upload-list.tsx';
 
 export interface FilesPanelProps {
   client: AgentClient;

@@ -1,5 +1,5 @@
 import { type View, views } from '../state/route.ts';
-import { Icon } from './icon.tsx';
+import { Icon } from './controls/icon.tsx';
 
 const names: Record<View, string> = { chat: 'Chat', notebook: 'Notebook', terminal: 'Terminal' };
 

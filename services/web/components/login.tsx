@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from 'react';
-import { Logo } from './logo.tsx';
+import { Logo } from './controls/logo.tsx';
 
 /** Asks for a CodeBox key, which is kept until the tab is closed. */
 export const Login = ({ wasRefused, onEnter }: { wasRefused: boolean; onEnter: (key: string) => void }) => {

@@ -4,13 +4,13 @@ import { goTo, useRoute, type View } from '../state/route.ts';
 import type { Session } from '../state/session.ts';
 import { useStore } from '../state/store.ts';
 import { chatTitle } from '../state/wording.ts';
-import { ChatView } from './chat-view.tsx';
+import { ChatView } from './chat/chat-view.tsx';
+import { Toast } from './controls/toast.tsx';
 import { FilesPanel } from './files-panel.tsx';
 import { Header } from './header.tsx';
-import { NotebookView } from './notebook-view.tsx';
+import { NotebookView } from './notebook/notebook-view.tsx';
 import { Sidebar } from './sidebar.tsx';
-import { TerminalView } from './terminal-view.tsx';
-import { Toast } from './toast.tsx';
+import { TerminalView } from './terminal/terminal-view.tsx';
 
 export interface ShellProps {
   client: AgentClient;

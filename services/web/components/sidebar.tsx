@@ -4,10 +4,10 @@ import { goTo, hashOf } from '../state/route.ts';
 import type { Session } from '../state/session.ts';
 import { useStore } from '../state/store.ts';
 import { chatTitle } from '../state/wording.ts';
-import { Confirm, Dialog } from './dialog.tsx';
-import { Icon } from './icon.tsx';
-import { Logo } from './logo.tsx';
-import { ThemeSwitch } from './theme-switch.tsx';
+import { Confirm, Dialog } from './controls/dialog.tsx';
+import { Icon } from './controls/icon.tsx';
+import { Logo } from './controls/logo.tsx';
+import { ThemeSwitch } from './controls/theme-switch.tsx';
 
 const Rename = ({
   chat,

@@ -13,7 +13,7 @@ describe('marks of formulas', () => {
     ['`a` and $b$ and ``c ` d`` and \\(e\\)', '`a` and $$b$$ and ``c ` d`` and $$e$$'],
     ['```\n$a$\n```\n$b$', '```\n$a$\n```\n$$b$$'],
     ['\\[ a', '\\[ a'],
-  ])('%j become two dollars', (text, marked) => expect(withMathMarks(text)).toBe(marked));
+  ])('%j is normalized to two dollars', (text, marked) => expect(withMathMarks(text)).toBe(marked));
 
   test.each([
     'It costs $5 and $10, or $5-$6, US$7 and $8.',
@@ -25,9 +25,9 @@ describe('marks of formulas', () => {
     'export PATH=$HOME and $PATH',
     '\\(a\n\nb\\)',
     '$$ $$',
-  ])('%j is left as it is', (text) => expect(withMathMarks(text)).toBe(text));
+  ])('%j stays unchanged', (text) => expect(withMathMarks(text)).toBe(text));
 
-  test('are found at a cost that grows with the length alone', () => {
+  test('are found in linear time', () => {
     const pieces = [
       '\\[',
       '$$',
@@ -49,7 +49,7 @@ describe('marks of formulas', () => {
     const { user } = process.cpuUsage();
     for (const piece of pieces) withMathMarks(piece.repeat(200_000 / piece.length));
     withMathMarks(Array.from({ length: 600 }, (_, n) => '`'.repeat(n)).join(' '));
-    // 3 MB of them; quadratic ones took minutes.
+    // 3 MB of input; a quadratic search took minutes.
     expect(process.cpuUsage().user - user).toBeLessThan(10_000_000);
   });
 });

@@ -1,6 +1,6 @@
 import { memo } from 'react';
 import type { Image } from '#contract';
-import { Picture } from '../components/picture.tsx';
+import { Picture } from '../components/controls/picture.tsx';
 import { cutAt, type Output, type Outputs } from '../state/outputs.ts';
 import { bytesText, countText } from '../state/wording.ts';
 import { Folded } from './folded.tsx';

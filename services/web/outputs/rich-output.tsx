@@ -1,7 +1,7 @@
 import { useMemo } from 'react';
 import { chartIn } from '../chart/chart.ts';
-import { Markdown } from '../components/markdown.tsx';
-import { Picture } from '../components/picture.tsx';
+import { Markdown } from '../components/chat/markdown.tsx';
+import { Picture } from '../components/controls/picture.tsx';
 import { Formula } from '../math/formula.tsx';
 import { ChartFrame } from './chart-frame.tsx';
 import { Folded } from './folded.tsx';

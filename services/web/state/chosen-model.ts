@@ -15,6 +15,6 @@ export const chosenModel = (models: readonly Model[], chosen: string | null): Mo
 export const ownKeyFor = (model: Model | undefined): string | null =>
   model === undefined ? null : keptModelKey(providerOf(model.id)).get();
 
-/** Whether questions can be sent to it: with the operator's key or the reader's own. */
-export const canBeAsked = (model: Model | undefined): boolean =>
+/** Whether the model can be used, with the key of the operator or of the reader. */
+export const isUsable = (model: Model | undefined): boolean =>
   model !== undefined && (!model.needsKey || ownKeyFor(model) !== null);

@@ -139,14 +139,14 @@ export const createConversation = (client: AgentClient, connection: Connection, 
       { files, modelKey }: Pick<Entry, 'files'> & { modelKey: string | null },
       signal: AbortSignal,
     ): Promise<boolean> {
-      const asked: Entry = {
+      const own: Entry = {
         ...emptyAnswer(crypto.randomUUID(), null),
         role: 'user',
         status: 'ok',
         content: question.content ?? '',
         files,
       };
-      store.set((was) => ({ ...was, entries: [...was.entries, asked, emptyAnswer('', question.model ?? null)] }));
+      store.set((was) => ({ ...was, entries: [...was.entries, own, emptyAnswer('', question.model ?? null)] }));
       return await showAnswer(chat, client.answers.ask(chat, question, { modelKey, signal }), signal);
     },
 

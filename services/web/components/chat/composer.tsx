@@ -1,10 +1,10 @@
 import { type ClipboardEvent, type KeyboardEvent, type RefObject, useEffect, useRef } from 'react';
 import type { Model } from '#contract';
-import { useStore } from '../state/store.ts';
-import type { Workspace } from '../state/workspace.ts';
-import { Icon } from './icon.tsx';
+import { useStore } from '../../state/store.ts';
+import type { Workspace } from '../../state/workspace.ts';
+import { Icon } from '../controls/icon.tsx';
+import { UploadList } from '../controls/upload-list.tsx';
 import { ModelPicker } from './model-picker.tsx';
-import { UploadList } from './upload-list.tsx';
 
 export interface ComposerProps {
   /** The text field. */

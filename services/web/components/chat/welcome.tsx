@@ -1,4 +1,4 @@
-import { Icon } from './icon.tsx';
+import { Icon } from '../controls/icon.tsx';
 
 const ideas = [
   'Plot a sine and a cosine wave, and tell what they share.',
@@ -6,7 +6,7 @@ const ideas = [
   'What is in the file that I upload? Summarise it with a chart.',
 ];
 
-/** Shown while there are no messages. `hint` says what to set when no model is configured. */
+/** Shown while there are no messages. `hint` is what to set when no model is configured. */
 export const Welcome = ({
   hint,
   onIdea,

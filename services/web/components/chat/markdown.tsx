@@ -2,9 +2,9 @@ import { type MouseEvent, memo, type ReactNode, useEffect, useState } from 'reac
 import ReactMarkdown, { type Components } from 'react-markdown';
 import remarkGfm from 'remark-gfm';
 import type { PluggableList } from 'unified';
-import { Formula } from '../math/formula.tsx';
-import { withMathMarks } from '../math/marks.ts';
-import { CodeText } from './code-text.tsx';
+import { Formula } from '../../math/formula.tsx';
+import { withMathMarks } from '../../math/marks.ts';
+import { CodeText } from '../controls/code-text.tsx';
 import { splitFinished } from './finished.ts';
 
 const plugins = [remarkGfm];
@@ -82,7 +82,7 @@ const useMathPlugins = (isNeeded: boolean): PluggableList => {
   const [loaded, setLoaded] = useState<PluggableList>([]);
   useEffect(() => {
     if (isNeeded)
-      import('../math/plugins.ts').then(
+      import('../../math/plugins.ts').then(
         ({ mathPlugins }) => setLoaded(mathPlugins),
         () => {},
       );

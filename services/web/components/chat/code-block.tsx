@@ -1,10 +1,10 @@
 import { memo } from 'react';
-import { OutputList } from '../outputs/output-list.tsx';
-import type { CodePart } from '../state/entry.ts';
-import { durationText, languageText, runText } from '../state/wording.ts';
-import { AttachmentList } from './attachment-list.tsx';
-import { CodeText } from './code-text.tsx';
-import { Icon } from './icon.tsx';
+import { OutputList } from '../../outputs/output-list.tsx';
+import type { CodePart } from '../../state/entry.ts';
+import { durationText, languageText, runText } from '../../state/wording.ts';
+import { AttachmentList } from '../controls/attachment-list.tsx';
+import { CodeText } from '../controls/code-text.tsx';
+import { Icon } from '../controls/icon.tsx';
 
 const stateText = ({ state, status, durationMs }: CodePart): string => {
   if (state === 'waiting') return 'Waits for you';

@@ -1,10 +1,10 @@
 import { type DragEvent, useCallback, useEffect, useRef, useState } from 'react';
 import type { AgentInfo, Model } from '#contract';
-import { canBeAsked, chosenModel } from '../state/chosen-model.ts';
-import { useStore } from '../state/store.ts';
-import type { Workspace } from '../state/workspace.ts';
+import { chosenModel, isUsable } from '../../state/chosen-model.ts';
+import { useStore } from '../../state/store.ts';
+import type { Workspace } from '../../state/workspace.ts';
+import { Icon } from '../controls/icon.tsx';
 import { Composer } from './composer.tsx';
-import { Icon } from './icon.tsx';
 import { MessageView } from './message.tsx';
 import { Welcome } from './welcome.tsx';
 
@@ -80,7 +80,7 @@ export const ChatView = ({ workspace, info, models, onNotebook }: ChatViewProps)
     workspace.uploads.add(event.dataTransfer.files);
   };
 
-  const canAsk = info === null || (model === undefined ? info.hasModel : canBeAsked(model));
+  const canAsk = info === null || (model === undefined ? info.hasModel : isUsable(model));
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: dropping files has a button beside it.
     <div

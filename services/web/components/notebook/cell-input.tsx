@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from 'react';
-import type { Cell } from '../state/notebook.ts';
+import type { Cell } from '../../state/notebook.ts';
 
 /** An input field for a program that waits for input. */
 export const CellInput = ({

@@ -1,5 +1,5 @@
 import type { Attachment } from '#contract';
-import { bytesText } from '../state/wording.ts';
+import { bytesText } from '../../state/wording.ts';
 import { Icon } from './icon.tsx';
 
 const FileLink = ({ path, name, url, sizeBytes }: Attachment) => (

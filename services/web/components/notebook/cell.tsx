@@ -1,10 +1,10 @@
 import { type KeyboardEvent, memo } from 'react';
-import { OutputList } from '../outputs/output-list.tsx';
-import type { Cell, Notebook } from '../state/notebook.ts';
-import { durationText, languageText, runText } from '../state/wording.ts';
+import { OutputList } from '../../outputs/output-list.tsx';
+import type { Cell, Notebook } from '../../state/notebook.ts';
+import { durationText, languageText, runText } from '../../state/wording.ts';
+import { Tokens } from '../controls/code-text.tsx';
+import { Icon } from '../controls/icon.tsx';
 import { CellInput } from './cell-input.tsx';
-import { Tokens } from './code-text.tsx';
-import { Icon } from './icon.tsx';
 
 export interface CellProps {
   cell: Cell;

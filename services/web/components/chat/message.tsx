@@ -1,8 +1,8 @@
 import { memo, useEffect, useState } from 'react';
-import type { Entry, EntryPart } from '../state/entry.ts';
-import { AttachmentList } from './attachment-list.tsx';
+import type { Entry, EntryPart } from '../../state/entry.ts';
+import { AttachmentList } from '../controls/attachment-list.tsx';
+import { Icon } from '../controls/icon.tsx';
 import { CodeBlock } from './code-block.tsx';
-import { Icon } from './icon.tsx';
 import { Markdown } from './markdown.tsx';
 
 /** How long nothing may arrive before the reader is informed. */
@@ -54,7 +54,7 @@ const ends: Partial<Record<Entry['status'], string>> = {
   limit: 'This answer was ended because it did not finish by itself.',
 };
 
-/** Shows that nothing arrives at the moment, and says so when that takes long. */
+/** Shows that nothing arrives at the moment, with a text if that takes long. */
 const Thinking = () => {
   const [isLong, setLong] = useState(false);
   useEffect(() => {

@@ -1,10 +1,10 @@
 import { useRef } from 'react';
 import type { AgentInfo } from '#contract';
-import { useStore } from '../state/store.ts';
-import { languageText } from '../state/wording.ts';
-import type { Workspace } from '../state/workspace.ts';
+import { useStore } from '../../state/store.ts';
+import { languageText } from '../../state/wording.ts';
+import type { Workspace } from '../../state/workspace.ts';
+import { Icon } from '../controls/icon.tsx';
 import { CellView } from './cell.tsx';
-import { Icon } from './icon.tsx';
 
 const usual = ['python', 'javascript', 'bash'];
 

@@ -1,4 +1,4 @@
-import { chooseTheme, type Theme, themes, useTheme } from '../state/theme.ts';
+import { chooseTheme, type Theme, themes, useTheme } from '../../state/theme.ts';
 import { Icon, type IconName } from './icon.tsx';
 
 const looks: Record<Theme, { label: string; icon: IconName }> = {

@@ -1,9 +1,9 @@
 import { type FormEvent, useState } from 'react';
 import type { Model } from '#contract';
-import { keptModelKey } from '../api/kept.ts';
-import { canBeAsked, chosenModel, ownKeyFor, providerOf } from '../state/chosen-model.ts';
-import { Dialog } from './dialog.tsx';
-import { Icon } from './icon.tsx';
+import { keptModelKey } from '../../api/kept.ts';
+import { chosenModel, isUsable, ownKeyFor, providerOf } from '../../state/chosen-model.ts';
+import { Dialog } from '../controls/dialog.tsx';
+import { Icon } from '../controls/icon.tsx';
 
 export interface ModelPickerProps {
   models: readonly Model[];
@@ -65,7 +65,7 @@ export const ModelPicker = ({ models, chosen, onChoose, onKey }: ModelPickerProp
         {models.map((model) => (
           <option key={model.id} value={model.id}>
             {model.id.slice(model.id.indexOf('/') + 1)}
-            {canBeAsked(model) ? '' : ' (needs your key)'}
+            {isUsable(model) ? '' : ' (needs your key)'}
           </option>
         ))}
       </select>

@@ -4,10 +4,10 @@ import { Terminal as Screen } from '@xterm/xterm';
 import { useEffect, useRef } from 'react';
 import { z } from 'zod';
 import { terminalNewsSchema } from '#contract';
-import type { AgentClient } from '../api/agent-client.ts';
-import { kept } from '../api/kept.ts';
-import { faultText } from '../state/fault.ts';
-import type { Workspace } from '../state/workspace.ts';
+import type { AgentClient } from '../../api/agent-client.ts';
+import { kept } from '../../api/kept.ts';
+import { faultText } from '../../state/fault.ts';
+import type { Workspace } from '../../state/workspace.ts';
 
 const [ready, exit, fault] = terminalNewsSchema.options;
 const newsSchema = z.discriminatedUnion('type', [ready.extend({ terminal: z.string() }), exit, fault]);

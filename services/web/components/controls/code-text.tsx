@@ -1,7 +1,7 @@
 import { memo, useEffect, useState } from 'react';
 import type { ThemedToken } from 'shiki/core';
-import { Folded } from '../outputs/folded.tsx';
-import { languageText } from '../state/wording.ts';
+import { Folded } from '../../outputs/folded.tsx';
+import { languageText } from '../../state/wording.ts';
 import { CopyButton } from './copy-button.tsx';
 
 /** Longer code is shown without colours. */

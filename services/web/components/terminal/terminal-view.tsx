@@ -1,6 +1,6 @@
 import { lazy, Suspense, useState } from 'react';
-import type { AgentClient } from '../api/agent-client.ts';
-import type { Workspace } from '../state/workspace.ts';
+import type { AgentClient } from '../../api/agent-client.ts';
+import type { Workspace } from '../../state/workspace.ts';
 
 const Terminal = lazy(() => import('./terminal.tsx').then(({ Terminal }) => ({ default: Terminal })));
 

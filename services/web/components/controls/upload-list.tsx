@@ -1,5 +1,5 @@
-import type { Upload } from '../state/uploads.ts';
-import { bytesText } from '../state/wording.ts';
+import type { Upload } from '../../state/uploads.ts';
+import { bytesText } from '../../state/wording.ts';
 import { Icon } from './icon.tsx';
 
 const stateText = ({ done, fault, share, sizeBytes }: Upload): string => {
