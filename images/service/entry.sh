@@ -1,6 +1,6 @@
 #!/bin/sh
-# Starts what the image is asked to. DATABASE_URL_FILE names a file to take DATABASE_URL from, so that its password stands neither
-# in a compose file nor in what `docker inspect` shows.
+# Runs the given command. DATABASE_URL_FILE names a file with the value of DATABASE_URL, so that its password appears neither in a
+# compose file nor in the output of `docker inspect`.
 set -eu
 if [ -n "${DATABASE_URL_FILE:-}" ]; then
   DATABASE_URL=$(cat "$DATABASE_URL_FILE")

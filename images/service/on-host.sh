@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs a command in the mount namespace of the Docker daemon. Needs the host's process namespace and the capabilities SYS_ADMIN,
-# SYS_CHROOT and SYS_PTRACE.
+# Runs a command in the mount namespace of the Docker daemon. Requires the process namespace of the host and the capabilities
+# SYS_ADMIN, SYS_CHROOT and SYS_PTRACE.
 set -eu
 
-# A box can name a process as it likes, and its mount namespace may be full of traps for root. So only a process counts that
-# runs as root in the host's own process namespace, which is this one's too.
-daemon() {
+# Prints the process id of the daemon, or 1 if there is none. A box could name a process `dockerd` and prepare traps for root in its
+# mount namespace, so only processes count that run as root in the process namespace of the host, which this one shares.
+daemon_pid() {
   for pid in $(pidof dockerd); do
     [ "$(readlink "/proc/$pid/ns/pid")" = "$(readlink /proc/self/ns/pid)" ] || continue
     [ "$(awk '$1 == "Uid:" { print $2 }' "/proc/$pid/status")" = 0 ] || continue
@@ -15,4 +15,4 @@ daemon() {
   echo 1
 }
 
-exec nsenter --target "$(daemon)" --mount -- "$@"
+exec nsenter --target "$(daemon_pid)" --mount -- "$@"

@@ -1,4 +1,4 @@
-# The stock R kernel with what a box adds: the last value of a run is its result, and a run may have an environment of its own.
+# Extends the stock R kernel: the last value of a run is its result, and a run may have environment variables of its own.
 
 local({
   kernel <- IRkernel:::Kernel$new(connection_file = commandArgs(TRUE)[[1]])
@@ -12,24 +12,24 @@ local({
     assign(name, wrap(method), envir = methods)
   }
 
-  # A value that may be the last one: it is sent when something follows, or as the result when nothing does.
-  held <- NULL
+  # A value that may be the last one of the run: it is sent as display data once another message follows, otherwise as the result.
+  pending <- NULL
   is_value <- FALSE
   release <- function(kind) {
-    if (is.null(held)) return(invisible())
-    value <- held
-    held <<- NULL
+    if (is.null(pending)) return(invisible())
+    value <- pending
+    pending <<- NULL
     content <- value$content
     if (identical(kind, "execute_result")) content$execution_count <- executor$execution_count
     send(kind, value$parent, "iopub", content)
   }
-  # The stock kernel calls every error ERROR, and puts line breaks into images.
+  # The stock kernel names every error ERROR, and inserts line breaks into images.
   raised <- NULL
-  mend <- function(kind, content) {
+  correct <- function(kind, content) {
     if (identical(kind, "error") && !is.null(raised)) {
       content$ename <- class(raised)[[1]]
       content$evalue <- conditionMessage(raised)
-      # The frame in which R called the handler below.
+      # Removes the frame of the handler that is installed below.
       own <- grepl(".handleSimpleError(function (e)", content$traceback, fixed = TRUE)
       content$traceback <- content$traceback[!own]
     }
@@ -47,10 +47,10 @@ local({
   })
 
   executor$send_response <- function(kind, parent, socket, content) {
-    content <- mend(kind, content)
+    content <- correct(kind, content)
     if (is_value && identical(kind, "display_data")) {
       release("display_data")
-      held <<- list(parent = parent, content = content)
+      pending <<- list(parent = parent, content = content)
       return(invisible())
     }
     release(if (identical(kind, "execute_reply")) "execute_result" else "display_data")
@@ -63,18 +63,24 @@ local({
   })
 
   replace("execute", function(method) function(request) {
-    wanted <- unlist(request$metadata$codebox$env)
-    before <- Sys.getenv(names(wanted), unset = NA, names = TRUE)
+    env <- unlist(request$metadata$codebox$env)
+    before <- Sys.getenv(names(env), unset = NA, names = TRUE)
     on.exit({
       Sys.unsetenv(names(before)[is.na(before)])
-      known <- before[!is.na(before)]
-      if (length(known)) do.call(Sys.setenv, as.list(known))
+      existing <- before[!is.na(before)]
+      if (length(existing)) do.call(Sys.setenv, as.list(existing))
     })
-    if (length(wanted)) do.call(Sys.setenv, as.list(wanted))
-    method(request)
+    if (length(env)) do.call(Sys.setenv, as.list(env))
+    # The stock kernel exits if it is interrupted before or after the code of a run, so only the code itself is interruptible.
+    suspendInterrupts(method(request))
+  })
+  # The stock kernel evaluates a failing line of its own first, to count the frames that a traceback leaves out: both need the same number.
+  assign("evaluate", envir = as.environment(executor), function(..., envir = new.env()) {
+    guarded <- if (identical(envir, globalenv())) allowInterrupts else suspendInterrupts
+    guarded(evaluate::evaluate(..., envir = envir))
   })
 
-  # R of this age takes colours of tracebacks from a terminal that is not there.
+  # Without a terminal, this version of crayon fails to determine the colours of tracebacks.
   options(jupyter.log_level = 1L, crayon.enabled = FALSE, device = function(...) grDevices::pdf(NULL, ...))
   kernel$run()
 })
