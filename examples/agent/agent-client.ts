@@ -1,7 +1,7 @@
-// The agent's API as these examples use it: chats, answers as they come, files.
+// A client for the parts of the agent's API that these examples use: chats, streamed answers, files.
 import { type AnswerEvent, type Attachment, answerEventSchema, chatPageSchema, chatSchema } from '#contract';
 
-/** What may go wrong is told as problem+json. */
+/** A refused request; the message contains the status and the problem document. */
 export class AgentError extends Error {
   override readonly name = 'AgentError';
 }
@@ -10,11 +10,11 @@ export interface AgentOptions {
   url: string;
   /** An API key of CodeBox. */
   key: string;
-  /** The end user of your app: sees chats of its own only. */
+  /** The id of an end user of your app, who can access only their own chats. */
   user: string;
 }
 
-/** The agent for one user. Throws `AgentError` for what it refuses. */
+/** Creates a client for one user. Its methods throw `AgentError` for refused requests. */
 export const createAgent = ({ url, key, user }: AgentOptions) => {
   const call = async (path: string, init: RequestInit = {}): Promise<Response> => {
     const headers = { Authorization: `Bearer ${key}`, 'X-CodeBox-User': user, ...init.headers };
@@ -28,13 +28,13 @@ export const createAgent = ({ url, key, user }: AgentOptions) => {
   return {
     newChat: async (): Promise<string> => chatSchema.parse(await (await post('/v1/chats', {})).json()).id,
 
-    /** The user's latest chat; a new one for whoever has none. */
+    /** Returns the id of the user's latest chat; creates one if there is none. */
     async latestChat(): Promise<string> {
       const { items } = chatPageSchema.parse(await (await call('/v1/chats?limit=1')).json());
       return items[0]?.id ?? (await this.newChat());
     },
 
-    /** Asks, and tells what happens until the answer is done. It goes on when nobody listens any more. */
+    /** Sends a question and yields the events of its answer. The answer continues if the caller stops reading. */
     async *ask(chat: string, content: string, files: readonly string[] = []): AsyncGenerator<AnswerEvent> {
       const init = { headers: { Accept: 'application/x-ndjson' } };
       const response = await post(`/v1/chats/${chat}/messages`, { content, files }, init);
@@ -51,7 +51,7 @@ export const createAgent = ({ url, key, user }: AgentOptions) => {
 
     stop: (chat: string) => call(`/v1/chats/${chat}/stop`, { method: 'POST' }),
 
-    /** Puts a file into the chat, for the next question to name. */
+    /** Uploads a file into the chat; a question refers to it by name. */
     upload: (chat: string, name: string, bytes: Uint8Array<ArrayBuffer>) =>
       call(`/v1/chats/${chat}/files/${encodeURIComponent(name)}`, { method: 'PUT', body: bytes }),
 

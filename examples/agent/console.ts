@@ -1,4 +1,4 @@
-// A chat in the console: what the model says as it says it, its code, what that prints, and its files saved beside you.
+// A console chat: streams the text of the model, its code and the output, and saves created files to the current folder.
 //   CODEBOX_KEY=$(cat .codebox/dev-key) node_modules/node/bin/node examples/agent/console.ts
 import { access, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -14,9 +14,9 @@ let attached: string[] = [];
 
 const isTerminal = process.stdout.isTTY;
 const dim = (text: string) => (isTerminal ? `\x1b[2m${text}\x1b[0m` : text);
-const say = (text: string) => process.stdout.write(text);
-/** Output of programs and models is not to be trusted with the terminal: only tabs and line ends stay of its controls. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
+const print = (text: string) => process.stdout.write(text);
+/** Removes control characters except tabs and newlines, because output of programs and models must not control the terminal. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is removed
 const plain = (text: string) => text.replace(/\x1b\[[\d;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]/g, '');
 
 const textOf = (event: ExecutionEvent): string => {
@@ -26,7 +26,7 @@ const textOf = (event: ExecutionEvent): string => {
   return '';
 };
 
-/** Saves a file under a name that is not taken yet. */
+/** Saves a file under an unused name. */
 const save = async (file: Attachment): Promise<string> => {
   const name = basename(plain(file.name)) || 'file';
   for (let copy = 0; ; copy++) {
@@ -43,12 +43,12 @@ const save = async (file: Attachment): Promise<string> => {
 };
 
 const show = (event: AnswerEvent): void => {
-  if (event.type === 'text') say(plain(event.text));
-  if (event.type === 'code' && event.state === 'running') say(dim(`\n[${event.language}]\n${plain(event.code)}\n`));
-  if (event.type === 'output') say(dim(plain(textOf(event.event))));
-  if (event.type === 'image') say(dim(`[picture ${plain(event.image.name)}]\n`));
-  if (event.type === 'notice') say(dim(`[${plain(event.text)}]\n`));
-  if (event.type === 'error') say(`\nIt failed: ${plain(event.detail)}\n`);
+  if (event.type === 'text') print(plain(event.text));
+  if (event.type === 'code' && event.state === 'running') print(dim(`\n[${event.language}]\n${plain(event.code)}\n`));
+  if (event.type === 'output') print(dim(plain(textOf(event.event))));
+  if (event.type === 'image') print(dim(`[picture ${plain(event.image.name)}]\n`));
+  if (event.type === 'notice') print(dim(`[${plain(event.text)}]\n`));
+  if (event.type === 'error') print(`\nIt failed: ${plain(event.detail)}\n`);
 };
 
 const ask = async (question: string): Promise<void> => {
@@ -57,9 +57,9 @@ const ask = async (question: string): Promise<void> => {
   for await (const event of agent.ask(chat, question, files)) {
     show(event);
     if (event.type !== 'done') continue;
-    say('\n');
-    for (const file of event.files) say(dim(`[saved ${await save(file)}]\n`));
-    if (event.status === 'stopped') say('[stopped]\n');
+    print('\n');
+    for (const file of event.files) print(dim(`[saved ${await save(file)}]\n`));
+    if (event.status === 'stopped') print('[stopped]\n');
   }
 };
 
@@ -67,7 +67,7 @@ const upload = async (path: string): Promise<void> => {
   const name = basename(path);
   await agent.upload(chat, name, await readFile(path));
   attached.push(name);
-  say(dim(`[${name} comes with the next question]\n`));
+  print(dim(`[${name} will be attached to the next question]\n`));
 };
 
 const run = async (line: string): Promise<void> => {
@@ -82,12 +82,12 @@ const run = async (line: string): Promise<void> => {
   await ask(line);
 };
 
-if (isTerminal) say(dim('Ask something. /upload FILE, /stop, /new; Ctrl+D ends it.\n'));
+if (isTerminal) print(dim('Ask something. /upload FILE, /stop, /new; Ctrl+D to exit.\n'));
 const lines = createInterface({ input: process.stdin });
-// Lines wait for their turn, so that they can be piped in; only /stop is heard at once.
+// Lines are processed in order, so that they can be piped in; only /stop takes effect at once.
 let turn = Promise.resolve();
 for await (const line of lines) {
   if (line.trim() === '/stop') await agent.stop(chat);
-  else turn = turn.then(() => run(line)).catch((error: unknown) => void say(`${error}\n`));
+  else turn = turn.then(() => run(line)).catch((error: unknown) => void print(`${error}\n`));
 }
 await turn;

@@ -1,4 +1,4 @@
-// A bot for Discord: mention it in a channel, or write to it. Everybody has a chat, and a box, of their own in each channel.
+// A Discord bot: mention it in a channel, or send it a direct message. Each user has a separate chat and box in each channel.
 //   DISCORD_BOT_TOKEN=… CODEBOX_KEY=… node_modules/node/bin/node examples/agent/discord-bot.ts
 import { Client, Events, GatewayIntentBits, type Message, Partials, type SendableChannels } from 'discord.js';
 import type { Attachment } from '#contract';
@@ -17,12 +17,16 @@ const bot = new Client({
   intents: [GatewayIntentBits.Guilds, GatewayIntentBits.GuildMessages, GatewayIntentBits.DirectMessages],
   partials: [Partials.Channel],
   rest: { api },
-  // What a model writes calls nobody.
+  // Mentions in the text of a model notify nobody.
   allowedMentions: { parse: [], repliedUser: true },
 });
 
-/** The files of a message, put into the chat; answers their names. */
-const takeFiles = async (chat: string, agent: ReturnType<typeof createAgent>, message: Message): Promise<string[]> => {
+/** Uploads the attachments of a message into the chat; returns their names. */
+const uploadFiles = async (
+  chat: string,
+  agent: ReturnType<typeof createAgent>,
+  message: Message,
+): Promise<string[]> => {
   const names: string[] = [];
   for (const { name, url: from, size } of message.attachments.values()) {
     if (size > maxFileBytes) continue;
@@ -46,7 +50,7 @@ const sendFiles = async (
     if (bytes.length > maxFileBytes) tooLarge.push(file.name);
     else sent.push({ name: file.name, attachment: bytes });
   }
-  const content = tooLarge.length > 0 ? `Too large to be sent: ${tooLarge.join(', ')}` : undefined;
+  const content = tooLarge.length > 0 ? `Too large to send: ${tooLarge.join(', ')}` : undefined;
   if (sent.length > 0 || content) await channel.send({ files: sent, ...(content && { content }) });
 };
 
@@ -56,7 +60,7 @@ const answer = async (message: Message, channel: SendableChannels, question: str
   if (question.toLowerCase() === 'stop') return void (await agent.stop(chat));
   let text = '';
   const files = new Map<string, Pick<Attachment, 'name' | 'url'>>();
-  for await (const event of agent.ask(chat, question, await takeFiles(chat, agent, message))) {
+  for await (const event of agent.ask(chat, question, await uploadFiles(chat, agent, message))) {
     if (event.type === 'text') text += event.text;
     if (event.type === 'code' && text !== '') text = `${text.trimEnd()}\n\n`;
     if (event.type === 'image') files.set(event.image.name, event.image);
@@ -69,7 +73,7 @@ const answer = async (message: Message, channel: SendableChannels, question: str
   await sendFiles(channel, [...files.values()], agent);
 };
 
-/** Links into the agent mean nothing in Discord, where the files themselves come: their names stay. */
+/** Replaces links to the agent by their texts, because Discord users cannot open them and get the files themselves. */
 const withoutLinks = (text: string) => text.replace(/!?\[([^\]]*)\]\(\/v1\/files\/[^)\s]+\)/g, '$1');
 
 bot.on(Events.MessageCreate, async (message) => {
@@ -82,12 +86,12 @@ bot.on(Events.MessageCreate, async (message) => {
     await answer(message, channel, message.content.replace(/<@!?\d+>/g, '').trim());
   } catch (error) {
     console.error(error);
-    await message.reply('That did not work. Try again in a while.').catch(() => {});
+    await message.reply('Something went wrong. Please try again later.').catch(() => {});
   } finally {
     clearInterval(typing);
   }
 });
-bot.once(Events.ClientReady, ({ user }) => console.log(`${user.username} is here`));
+bot.once(Events.ClientReady, ({ user }) => console.log(`${user.username} is online`));
 await bot.login(token);
 
 for (const signal of ['SIGINT', 'SIGTERM'])

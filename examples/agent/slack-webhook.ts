@@ -1,4 +1,4 @@
-// An app for Slack by its Events API: mention it, or write to it. Every thread is a chat with a box of its own.
+// A Slack app on the Events API: mention it, or send it a direct message. Each thread has a separate chat and box.
 //   SLACK_SIGNING_SECRET=… SLACK_BOT_TOKEN=xoxb-… CODEBOX_KEY=… node_modules/node/bin/node examples/agent/slack-webhook.ts
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage } from 'node:http';
@@ -35,7 +35,7 @@ const bodySchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('event_callback'), team_id: z.string(), event_id: z.string(), event: z.unknown() }),
 ]);
 
-/** Whether Slack itself has sent this, and lately. */
+/** Whether the request has a valid and recent signature of Slack. */
 const isSigned = ({ headers }: IncomingMessage, body: Buffer): boolean => {
   const time = String(headers['x-slack-request-timestamp']);
   if (secret === '' || !(Math.abs(Date.now() / 1000 - Number(time)) < maxAgeSeconds)) return false;
@@ -44,13 +44,13 @@ const isSigned = ({ headers }: IncomingMessage, body: Buffer): boolean => {
   return given.length === expected.length && timingSafeEqual(given, Buffer.from(expected));
 };
 
-/** Calls a method of Slack. */
+/** Calls a Slack API method. Throws if Slack refuses it. */
 const slack = async (method: string, args: Record<string, string>): Promise<Record<string, unknown>> => {
   const headers = { Authorization: `Bearer ${token}` };
   const response = await fetch(`${api}/${method}`, { method: 'POST', headers, body: new URLSearchParams(args) });
-  const answer = z.looseObject({ ok: z.boolean() }).parse(await response.json());
-  if (!answer.ok) throw new Error(`Slack refused ${method}: ${JSON.stringify(answer)}`);
-  return answer;
+  const result = z.looseObject({ ok: z.boolean() }).parse(await response.json());
+  if (!result.ok) throw new Error(`Slack refused ${method}: ${JSON.stringify(result)}`);
+  return result;
 };
 
 const sendFile = async (place: { channel: string; thread: string }, name: string, bytes: Uint8Array<ArrayBuffer>) => {
@@ -61,7 +61,7 @@ const sendFile = async (place: { channel: string; thread: string }, name: string
   await slack('files.completeUploadExternal', { files, channel_id: place.channel, thread_ts: place.thread });
 };
 
-const takeFiles = async (agent: Agent, chat: string, files: SlackEvent['files']): Promise<string[]> => {
+const uploadFiles = async (agent: Agent, chat: string, files: SlackEvent['files']): Promise<string[]> => {
   for (const { name, url_private_download: from } of files) {
     const response = await fetch(from, { headers: { Authorization: `Bearer ${token}` } });
     if (!response.ok) throw new Error(`${name} could not be read from Slack`);
@@ -80,12 +80,12 @@ const answer = async (team: string, event: SlackEvent): Promise<void> => {
   if (question.toLowerCase() === 'stop') return void (await agent.stop(chat));
   let text = '';
   const files = new Map<string, Pick<Attachment, 'name' | 'url'>>();
-  for await (const told of agent.ask(chat, question, await takeFiles(agent, chat, event.files))) {
-    if (told.type === 'text') text += told.text;
-    if (told.type === 'code' && text !== '') text = `${text.trimEnd()}\n\n`;
-    if (told.type === 'image') files.set(told.image.name, told.image);
-    if (told.type === 'error') text += `\nIt failed: ${told.detail}`;
-    if (told.type === 'done') for (const file of told.files) files.set(file.name, file);
+  for await (const output of agent.ask(chat, question, await uploadFiles(agent, chat, event.files))) {
+    if (output.type === 'text') text += output.text;
+    if (output.type === 'code' && text !== '') text = `${text.trimEnd()}\n\n`;
+    if (output.type === 'image') files.set(output.image.name, output.image);
+    if (output.type === 'error') text += `\nIt failed: ${output.detail}`;
+    if (output.type === 'done') for (const file of output.files) files.set(file.name, file);
   }
   for (const piece of splitText(withoutLinks(text), maxMessage)) await post(piece);
   for (const file of [...files.values()].slice(0, maxFiles)) {
@@ -93,10 +93,10 @@ const answer = async (team: string, event: SlackEvent): Promise<void> => {
   }
 };
 
-/** Links into the agent mean nothing in Slack, where the files themselves come: their names stay. */
+/** Replaces links to the agent by their texts, because Slack users cannot open them and get the files themselves. */
 const withoutLinks = (text: string) => text.replace(/!?\[([^\]]*)\]\(\/v1\/files\/[^)\s]+\)/g, '$1');
 
-/** Slack tells again what was not acknowledged in three seconds. */
+/** Ids of handled events: Slack resends an event that was not acknowledged within three seconds. */
 const seen = new Set<string>();
 const isNew = (id: string): boolean => {
   if (seen.has(id)) return false;

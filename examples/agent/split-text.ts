@@ -1,12 +1,11 @@
-// Messengers take messages of a bounded length.
 const fence = /^```\w*$/;
 
-/** Cuts Markdown into pieces of at most `limit` characters, at ends of lines where there are any; a code block stays one. */
+/** Splits Markdown into pieces of at most `limit` characters, at line ends if possible. Split code blocks are closed and reopened. */
 export const splitText = (text: string, limit: number): string[] => {
   const pieces: string[] = [];
   let piece = '';
   let open = '';
-  // Room for the fence that closes a block which goes on in the next piece.
+  // Leaves room for the fence that closes a block which continues in the next piece.
   const room = limit - 8;
   const flush = () => {
     if (piece.trim() !== '') pieces.push(open ? `${piece}\`\`\`` : piece);

@@ -1,4 +1,4 @@
-// A terminal in a page. This is the app's own server: it keeps the key, and gives its page a ticket for the user's box.
+// A terminal in a web page. This is the server of the app: it keeps the key, and creates tickets for its page.
 //   CODEBOX_KEY=$(cat .codebox/dev-key) node_modules/node/bin/node examples/browser/terminal.ts
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
@@ -16,7 +16,7 @@ const files: Record<string, string> = {
   '/addon-fit/lib/addon-fit.mjs': join(modules, 'addon-fit/lib/addon-fit.mjs'),
 };
 
-/** Where the page connects: to the box of its user, once, within a minute. */
+/** Returns a URL to the terminal of the user's box, which is valid once, within a minute. */
 const connect = async (): Promise<{ url: string }> => {
   const box = await client.boxes.create({ user: 'terminal', reuse: true });
   const { ticket } = await client.tickets.create(box.id);

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Archives: download a folder as one file, unpack one in the box; move, copy, and let the box fetch a URL.
+# Archives: download a folder as one file, extract an archive in the box; move, copy, and fetch a URL into the box.
 . "$(dirname "$0")/api.sh"
 in_box
 
@@ -20,7 +20,7 @@ api "$BOX/files" -d '{"op": "extract", "path": "site.zip", "to": "unpacked"}'; e
 api "$BOX/files/unpacked?recursive=true"; echo
 # → "path":"unpacked/css/main.css"
 
-# The box itself asks, so its network policy holds: here it reaches only its own servers.
+# The box itself sends the request, so its network policy applies: without a network it reaches only its own servers.
 api "$BOX/commands" -d '{"command": "python3 -m http.server --bind 127.0.0.1 --directory site 8000", "detach": true}' -o /dev/null
 until api "$BOX/ports/8000/" -o /dev/null 2> /dev/null; do sleep 0.1; done
 api "$BOX/files" -d '{"op": "fetch", "url": "http://127.0.0.1:8000/css/main.css", "path": "fetched.css"}'; echo

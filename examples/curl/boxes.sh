@@ -1,8 +1,8 @@
 #!/bin/sh
-# Boxes: create one for a user, get the same one again, find it, change it, end it.
+# Boxes: create one for a user, get the same one again, list, update and delete it.
 . "$(dirname "$0")/api.sh"
 
-# Each template tells how many boxes of it are kept warm, to be had in milliseconds.
+# Each template shows how many boxes are kept warm, which start in milliseconds.
 api "$CODEBOX_URL/v1/templates"; echo
 # → "name":"python"
 # → "warm":
@@ -13,7 +13,7 @@ api "$CODEBOX_URL/v1/boxes/$id"; echo
 # → "user":"grace"
 # → "startup":{"kind":
 
-# The same user's living box, wherever it was made.
+# Get the existing box of the same user.
 api "$CODEBOX_URL/v1/boxes" -d '{"user": "grace", "reuse": true}'; echo
 # → "continuity":"reused"
 
@@ -28,6 +28,6 @@ api -X PATCH "$CODEBOX_URL/v1/boxes/$id" -d '{"idleSeconds": 60, "metadata": {"p
 api -X POST "$CODEBOX_URL/v1/boxes/$id/keepalive" -o /dev/null
 api -X DELETE "$CODEBOX_URL/v1/boxes/$id"
 
-# It can still be read: that tells why it is not there any more.
+# A deleted box can still be read, with the reason for its end.
 api "$CODEBOX_URL/v1/boxes/$id"; echo
 # → "state":"deleted"

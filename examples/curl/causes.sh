@@ -1,5 +1,5 @@
 #!/bin/sh
-# Causes: every run ends in one status, with a cause when it was not its own code that ended it.
+# Causes: every run ends with a status, and with a cause unless its code ended by itself.
 . "$(dirname "$0")/api.sh"
 in_box
 
@@ -8,11 +8,11 @@ api "$BOX/executions" -d '{"code": "import os, signal\nos.kill(os.getpid(), sign
 # → "signal":"SIGKILL"
 # → "stateLost":true
 
-# CPU time, beside the clock: it counts what the run starts, too.
+# A limit of CPU time, which includes child processes.
 api "$BOX/executions" -d '{"code": "while True: pass", "cpuSeconds": 0.5}'; echo
 # → "status":"timeout"
 # → "code":"cpu_limit"
 
-# What a run has left running.
+# Processes that a run has left running.
 api "$BOX/executions" -d '{"code": "import subprocess\n_ = subprocess.Popen([\"sleep\", \"1000\"])"}'; echo
 # → "command":"sleep 1000"

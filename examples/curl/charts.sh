@@ -1,5 +1,5 @@
 #!/bin/sh
-# Charts: a matplotlib figure comes as PNG and as data, so that an app can draw it anew.
+# Charts: a matplotlib figure is returned as PNG and as data, from which an app can draw its own chart.
 . "$(dirname "$0")/api.sh"
 in_box
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Commands: programs beside the kernels, with exit code, both streams and stdin.
+# Commands: programs outside the kernels, with exit code, stdout, stderr and stdin.
 . "$(dirname "$0")/api.sh"
 in_box
 
@@ -9,15 +9,15 @@ api "$BOX/commands" -d '{"command": "echo out; echo err >&2; exit 3"}'; echo
 # → "stdout":"out\n"
 # → "stderr":"err\n"
 
-# Without a shell: arguments are data.
+# Without a shell, arguments are passed unchanged.
 api "$BOX/commands" -d '{"argv": ["printf", "%s\n", "a b", "$HOME"], "cwd": "/tmp"}'; echo
 # → "stdout":"a b\n$HOME\n"
 
-# stdin is what is sent with it, and then its end.
+# stdin of a command, closed at its end.
 api "$BOX/commands" -d '{"argv": ["sort", "-n"], "stdin": "10\n9\n"}'; echo
 # → "stdout":"9\n10\n"
 
-# A process that goes on, and reads what it is sent.
+# A detached command that gets its input later.
 id=$(api "$BOX/commands" -d '{"argv": ["sort", "-n"], "detach": true}' | field id)
 api "$BOX/commands/$id/input" -d '{"text": "10\n9\n"}'
 api "$BOX/commands/$id/input" -d '{"eof": true}'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Contexts: further kernels in the same box, each with its own variables.
+# Contexts: additional kernels in the same box, each with its own variables.
 . "$(dirname "$0")/api.sh"
 in_box
 
@@ -11,7 +11,7 @@ api "$BOX/executions" -d '{"code": "x"}'; echo
 api "$BOX/executions" -d "{\"context\": \"$context\", \"code\": \"x\"}"; echo
 # → "text":"'other'"
 
-# A fresh kernel under the same id.
+# A restart replaces the kernel; the context keeps its id.
 api -X POST "$BOX/contexts/$context/restart"; echo
 # → "language":"python"
 api "$BOX/executions" -d "{\"context\": \"$context\", \"code\": \"x\"}"; echo

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Errors: problem+json with a code for programs and a pointer to each fault; and how to repeat a request safely.
+# Errors: problem+json with a machine-readable code and a pointer to each invalid field; and how to retry a request safely.
 . "$(dirname "$0")/api.sh"
 in_box
 
@@ -9,11 +9,11 @@ api "$BOX/executions" -d '{"code": 1, "timeout": 5}' || true; echo
 # → "pointer":"/code"
 # → "pointer":"/timeout"
 
-# Another tenant's box is answered like one that does not exist.
+# The box of another tenant looks like a missing one.
 api "$CODEBOX_URL/v1/boxes/box-nobodys" || true; echo
 # → "code":"not_found"
 
-# The same key does a thing once, however often the request is sent.
+# Requests with the same key take effect once, however often they are sent.
 key="example-$$-$(date +%s)"
 for _ in 1 2; do
   api -H "Idempotency-Key: $key" "$BOX/executions" -d '{"code": "n = globals().get(\"n\", 0) + 1; n"}'; echo

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Files: up, down, in part, only if unchanged.
+# Files: upload, download, ranges, and conditional writes.
 . "$(dirname "$0")/api.sh"
 in_box
 
-# Uploads are streamed, and appear whole or not at all. The code of the box finds them in its working folder.
+# Uploads are streamed and atomic. Code finds the files in its working folder.
 printf 'x,y\n1,1\n2,4\n' | api -T - "$BOX/files/data/table.csv"; echo
 # → "path":"data/table.csv"
 # → "sizeBytes":12
@@ -15,7 +15,7 @@ api "$BOX/files/data/table.csv"
 api -r 0-2 "$BOX/files/data/table.csv"; echo
 # → x,y
 
-# Many in one request, then the folder.
+# Upload several files in one request, then list the folder.
 printf 'A' > "${TMPDIR:-/tmp}/codebox-a.$$"
 api -F "file=@${TMPDIR:-/tmp}/codebox-a.$$;filename=data/a.txt" -F "file=@${TMPDIR:-/tmp}/codebox-a.$$;filename=data/b.txt" "$BOX/files"; echo
 # → "path":"data/b.txt"
@@ -25,7 +25,7 @@ api "$BOX/files/data"; echo
 # → "name":"b.txt"
 # → "name":"table.csv"
 
-# Only over the version that was read: somebody else's change in between is not lost.
+# Overwrite a file only if it has not changed since it was read.
 etag=$(api -I "$BOX/files/data/table.csv" | tr -d '\r' | sed -n 's/^etag: //Ip')
 printf 'x,y\n' | api -T - -H "If-Match: $etag" "$BOX/files/data/table.csv" -o /dev/null
 printf 'lost' | api -T - -H "If-Match: $etag" "$BOX/files/data/table.csv" || true; echo

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Input: answer a program that asks.
+# Input: reply to a program that waits for input.
 . "$(dirname "$0")/api.sh"
 in_box
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Interrupt: stop what runs; the variables stay.
+# Interrupt: stop running code and keep its variables.
 . "$(dirname "$0")/api.sh"
 in_box
 

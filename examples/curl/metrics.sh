@@ -1,5 +1,5 @@
 #!/bin/sh
-# Metrics: what Prometheus scrapes, without a key. And the trace that a request belongs to, where traces are taken.
+# Metrics: the Prometheus endpoint, which needs no key. A traceparent header makes a request part of a trace.
 . "$(dirname "$0")/api.sh"
 in_box
 
@@ -12,6 +12,6 @@ until curl -sS "$CODEBOX_URL/metrics" | grep '^codebox_executions_total{status="
 curl -sS "$CODEBOX_URL/metrics" | grep -E '^codebox_(boxes\{|database_up)'
 # → codebox_boxes{state="ready"}
 
-# By route, never by box, tenant or user.
+# Metrics are labelled by route, never by box, tenant or user.
 curl -sS "$CODEBOX_URL/metrics" | grep '^codebox_http_request_duration_seconds_count.*executions'
 # → route="/v1/boxes/{box}/executions",status="200"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Ports: talk to a server that listens inside a box, which needs no network for that.
+# Ports: reach a server inside a box, even one without a network.
 . "$(dirname "$0")/api.sh"
 in_box '{"network": "none"}'
 
-# Nothing listens yet: the gateway says so, with a 502.
+# Without a listener the gateway returns 502.
 api "$BOX/ports/8000/" || true; echo
 # → "status":502
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A box at rest: frozen with its variables, or put aside as files. Any use brings it back.
+# Boxes at rest: paused with their variables, or hibernated as stored files. Any use resumes them.
 . "$(dirname "$0")/api.sh"
 in_box '{"onIdle": "hibernate", "idleSeconds": 600}'
 
@@ -10,7 +10,7 @@ api -X POST "$BOX/pause"; echo
 api "$BOX/executions" -d '{"code": "x + 1"}'; echo
 # → "text":"42"
 
-# Only the files and the environment are left of it; a checkpoint keeps them while the box goes on.
+# A hibernated box keeps only its files and environment. A checkpoint stores them while the box keeps running.
 api -X POST "$BOX/hibernate"; echo
 # → "state":"hibernated"
 api "$BOX/executions" -d '{"code": "open(\"kept.txt\").read(), \"x\" in globals()"}'; echo

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Run: one shot in a fresh box that is destroyed afterwards.
+# Run: a one-shot run in a fresh box that is destroyed afterwards.
 . "$(dirname "$0")/api.sh"
 
-# Code alone runs in a kernel: results and figures come back.
+# Code alone runs in a kernel and returns results and figures.
 api "$CODEBOX_URL/v1/run" -d '{"language": "python", "code": "6 * 7"}'; echo
 # → "text":"42"
 
-# With files, stdin or arguments it runs as a program. Files that it makes come back.
+# With files, stdin or arguments it runs as a program, and created files are returned.
 api "$CODEBOX_URL/v1/run" -d '{
   "language": "python",
   "files": [

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Streams: events as they come, as server-sent events or NDJSON; and again from any point.
+# Streams: events as they occur, as server-sent events or NDJSON, which can be resumed at any point.
 . "$(dirname "$0")/api.sh"
 in_box
 
@@ -13,17 +13,17 @@ api -N -H 'Accept: application/x-ndjson' "$BOX/executions" -d "$code"
 # → {"seq":2,"type":"stdout","text":"0\n"}
 # → "type":"done","status":"ok"
 
-# Start it, leave, come back: every event has a number, and reading goes on behind the last one that was seen.
+# Every event has a number. A client that disconnects can resume after the last one it has seen.
 id=$(api "$BOX/executions" -d "${code%\}}, \"detach\": true}" | field id)
 api -N "$BOX/executions/$id/events?after=3"
 # → {"seq":4,"type":"stdout","text":"2\n"}
 # → "type":"done","status":"ok"
 
-# What an EventSource does by itself when its connection breaks.
+# An EventSource resumes like this by itself when its connection breaks.
 api -N -H 'Accept: text/event-stream' -H 'Last-Event-ID: 4' "$BOX/executions/$id/events"
 # → id: 5
 # → event: done
 
-# A whole answer later.
+# The complete result, later.
 api "$BOX/executions/$id"; echo
 # → "status":"ok"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Variables: what a context holds, told without running anything in it.
+# Variables: list the variables of a context without running code in it.
 . "$(dirname "$0")/api.sh"
 in_box
 

@@ -1,4 +1,4 @@
-// What a chat app does: the user's own box, code streamed into the page, figures, files. Run it with the project's Node:
+// The steps of a chat app: a box per user, streamed output, figures, files. Run it with the project's Node:
 //   CODEBOX_KEY=$(cat .codebox/dev-key) node_modules/node/bin/node examples/node/assistant.ts
 import { createClient } from '#contract';
 

@@ -1,4 +1,4 @@
-// Charts as data: draws in text what the code drew with matplotlib.
+// Charts as data: prints a matplotlib chart as text.
 import { chartMime, chartSchema, createClient } from '#contract';
 
 const { CODEBOX_URL: url = 'http://localhost:8080', CODEBOX_KEY: key = '' } = process.env;
@@ -9,7 +9,7 @@ const code = 'import matplotlib.pyplot as plt\n_ = plt.bar(["tea", "coffee"], [3
 const { outputs } = await client.executions.run(box.id, { code, timeoutSeconds: 120 });
 for (const output of outputs ?? []) {
   if (output.type !== 'display') continue;
-  // Data comes from code in a box: the schema tells whether it is a chart.
+  // The data comes from code in a box, so it is validated.
   for (const { x, series } of chartSchema.parse(output.mime[chartMime]).axes) {
     for (const bars of series) {
       if (bars.type !== 'bar') continue;

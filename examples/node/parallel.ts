@@ -1,4 +1,4 @@
-// Contexts side by side: three kernels in one box, each with its own variables, sharing the files.
+// Concurrent contexts: three kernels in one box, each with its own variables, sharing the files.
 import { createClient } from '#contract';
 
 const { CODEBOX_URL: url = 'http://localhost:8080', CODEBOX_KEY: key = '' } = process.env;

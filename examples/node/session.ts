@@ -1,4 +1,4 @@
-// One WebSocket for many runs, as a notebook or a chat has it; a browser's page opens it with a ticket from its app's server.
+// Many runs over one WebSocket, as a notebook or chat page uses it. A page opens it with a ticket from the server of its app.
 import { createClient } from '#contract';
 
 const { CODEBOX_URL: url = 'http://localhost:8080', CODEBOX_KEY: key = '' } = process.env;

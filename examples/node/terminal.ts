@@ -1,4 +1,4 @@
-// A terminal: a shell over a WebSocket, left in the middle and taken up again, as a page does when it is reloaded.
+// A terminal: a shell over a WebSocket, disconnected and resumed, as when a page is reloaded.
 import { createClient } from '#contract';
 
 const { CODEBOX_URL: url = 'http://localhost:8080', CODEBOX_KEY: key = '' } = process.env;
@@ -15,13 +15,13 @@ for await (const event of first) {
 console.log('the size is 30 x 100');
 // → the size is 30 x 100
 
-// Leaving the loop closed the connection; the shell goes on, and its screen is put out again.
-const again = await client.terminals.open(box.id, { terminal: first.id });
-console.log('the screen came back:', again.replayedBytes > 0);
-// → the screen came back: true
-again.write('echo "Hello $name"; exit 3\r');
+// Leaving the loop closed the connection. The shell continues, and the next connection replays its screen.
+const second = await client.terminals.open(box.id, { terminal: first.id });
+console.log('the screen is replayed:', second.replayedBytes > 0);
+// → the screen is replayed: true
+second.write('echo "Hello $name"; exit 3\r');
 screen = '';
-for await (const event of again) {
+for await (const event of second) {
   if (event.type === 'output') screen += new TextDecoder().decode(event.bytes);
   if (event.type === 'exit') console.log(/^Hello Ada/m.test(screen), 'and it ended with', event.exitCode);
 }

@@ -1,4 +1,4 @@
-// A file tree that stays right: listed once, then kept by what the watch tells.
+// A file tree that stays up to date: listed once, then updated from a watch.
 import { createClient } from '#contract';
 
 const { CODEBOX_URL: url = 'http://localhost:8080', CODEBOX_KEY: key = '' } = process.env;
@@ -7,7 +7,7 @@ const box = await client.boxes.create();
 
 const tree = new Set<string>();
 for await (const event of client.files.watch(box.id)) {
-  // Also when changes are missing: then what is there now is listed anew.
+  // `reset` means that changes are missing, so the files are listed again.
   if (event.type === 'ready' || event.type === 'reset') {
     tree.clear();
     for await (const { path } of client.files.list(box.id, '', { recursive: true })) tree.add(path);
