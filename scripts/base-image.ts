@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { appendFile, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createDaemon, type Daemon } from '../services/gateway/drivers/docker/daemon.ts';
-import { hasImage } from '../services/gateway/drivers/docker/image.ts';
-import { followCommand } from '../services/gateway/drivers/local/follow-command.ts';
+import { createDaemon, type Daemon } from '../services/gateway/drivers/docker/daemon/daemon.ts';
+import { hasImage } from '../services/gateway/drivers/docker/daemon/image.ts';
+import { followCommand } from '../services/gateway/drivers/local/environment/follow-command.ts';
 import { installMissing } from './system-packages.ts';
 
 const reference = { repo: 'debian', tag: 'bookworm-slim' };
@@ -20,22 +20,22 @@ interface Step {
 }
 
 /**
- * Makes sure that the daemon has Debian's image, on which ours are built: it is pulled, or where no registry can be reached made
- * from Debian's packages, which needs root. Throws an Error that names both ways when neither works.
+ * Ensures that the daemon has Debian's image, the base of the box image. Pulls it, or builds it from Debian's packages (as root)
+ * if no registry can be reached. Throws an Error that names both ways if neither works.
  */
 export const baseImage = async ({ host, log, signal }: Step): Promise<void> => {
   const daemon = createDaemon(host);
   if (await hasImage(daemon, name, signal)) return;
-  log(`Pulling ${name} …`);
+  log(`Pulling ${name}.`);
   const reason = await pull(daemon, signal).then(
     () => undefined,
     (error: Error) => error.message,
   );
   if (reason === undefined) return;
-  log(`It cannot be pulled (${reason}). Making it from Debian's packages instead.`);
+  log(`Pulling ${name} failed (${reason}). Building it from Debian's packages instead.`);
   const missing = await installMissing([{ program: 'debootstrap', package: 'debootstrap' }], { log, signal });
   if (missing.length > 0 || process.getuid?.() !== 0) {
-    throw new Error(`${name} cannot be pulled, and making it needs root and debootstrap.`);
+    throw new Error(`${name} cannot be pulled, and building it needs root and debootstrap.`);
   }
   await bootstrap(daemon, { log, signal });
 };
@@ -48,7 +48,7 @@ const pull = async (daemon: Daemon, signal: AbortSignal): Promise<void> => {
     pullDeadlineMs,
   );
   await new Promise<void>((done, failed) => {
-    deadline.addEventListener('abort', () => failed(new Error('no answer in time')), { once: true });
+    deadline.addEventListener('abort', () => failed(new Error('the registry timed out')), { once: true });
     daemon.docker.modem.followProgress(messages, (error) => (error ? failed(error) : done()));
   });
 };
@@ -67,7 +67,7 @@ const bootstrap = async (daemon: Daemon, { log, signal }: Step): Promise<void> =
       daemon.docker.modem.followProgress(messages, (error) => (error ? failed(error) : done()));
     });
     const [code] = await closed;
-    if (code !== 0) throw new Error(`tar ended with ${code} while ${name} was made.`);
+    if (code !== 0) throw new Error(`tar exited with code ${code} while it packed ${name}.`);
     log(`${name} is ready.`);
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -1,5 +1,9 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { runChecks } from './checks.ts';
-import { isInstalled } from './system-packages.ts';
+import { testFolder } from './project.ts';
 
-const { failed } = await runChecks(AbortSignal.timeout(10 * 60_000), isInstalled('ruff') ? 'ruff' : undefined);
+// Made by `npm test`.
+const venv = join(testFolder, 'python');
+const { failed } = await runChecks(AbortSignal.timeout(10 * 60_000), existsSync(`${venv}/bin/mypy`) ? venv : undefined);
 process.exitCode = failed === 0 ? 0 : 1;

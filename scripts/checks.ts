@@ -1,10 +1,10 @@
 import { runShown, type Totals } from './steps.ts';
 
 /**
- * Types, lint, layers and format of the TypeScript, what of it and of the dependencies nothing uses, and lint of the Python where `ruff` names that program. Each counts as one
- * test.
+ * Checks types, lint, layers and format of the TypeScript, and looks for unused code and dependencies. With `venv`, the Python
+ * environment of the tests, checks types, lint and format of the Python too. Each check counts as one test.
  */
-export const runChecks = async (signal: AbortSignal, ruff?: string): Promise<Totals> => {
+export const runChecks = async (signal: AbortSignal, venv?: string): Promise<Totals> => {
   const bin = 'node_modules/.bin';
   const checks: (readonly string[])[] = [
     [`${bin}/tsc`, '--noEmit'],
@@ -12,9 +12,13 @@ export const runChecks = async (signal: AbortSignal, ruff?: string): Promise<Tot
     [`${bin}/biome`, 'check', '--error-on-warnings', '.'],
     [process.execPath, 'node_modules/knip/bin/knip.js', '--treat-config-hints-as-errors'],
   ];
-  if (ruff !== undefined) {
-    checks.push([ruff, 'check', 'images/box/server']);
-    checks.push([ruff, 'check', '--config', 'images/box/server/pyproject.toml', 'services', 'test']);
+  if (venv !== undefined) {
+    const folders = ['images/box/server', 'services', 'test'];
+    const ruff = ['--config', 'images/box/server/pyproject.toml', ...folders];
+    const mypy = ['--config-file', 'images/box/server/pyproject.toml', '--cache-dir', `${venv}/mypy-cache`, ...folders];
+    checks.push([`${venv}/bin/mypy`, ...mypy]);
+    checks.push([`${venv}/bin/ruff`, 'check', ...ruff]);
+    checks.push([`${venv}/bin/ruff`, 'format', '--check', ...ruff]);
   }
   const totals = { passed: 0, failed: 0 };
   for (const argv of checks) {

@@ -4,7 +4,7 @@ import { projectFolder } from './project.ts';
 
 const folder = join(projectFolder, 'docs/decisions');
 
-/** docs/decisions/README.md: the decisions by their headings, `# 0001: Title`. Throws for a file without such a heading. */
+/** Generates docs/decisions/README.md from the headings of the decisions (`# 0001: Title`). Throws for a file without such a heading. */
 export const decisionsPage = (): string => {
   const files = readdirSync(folder).filter((name) => /^\d{4}-.*\.md$/.test(name));
   const rows = files.sort().map((name) => {
@@ -15,8 +15,8 @@ export const decisionsPage = (): string => {
   return `${[
     '# Decisions',
     '',
-    'Choices that others would question, each with its context and consequences. A decision that is replaced stays, and names the one that',
-    'replaces it. `npm run openapi` writes this page.',
+    'Choices that others would question, each with its context and consequences. A superseded decision stays here and links to the one that',
+    'replaces it. `npm run openapi` generates this page.',
     '',
     '| number | decision |',
     '|---|---|',

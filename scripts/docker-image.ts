@@ -1,13 +1,13 @@
-import { createDaemon } from '../services/gateway/drivers/docker/daemon.ts';
-import { ensureBoxImage } from '../services/gateway/drivers/docker/image.ts';
+import { createDaemon } from '../services/gateway/drivers/docker/daemon/daemon.ts';
+import { ensureBoxImage } from '../services/gateway/drivers/docker/daemon/image.ts';
 import { readBuildContext } from '../services/gateway/drivers/host/build-context.ts';
 import { extraCertificates } from './certificates.ts';
 import { projectFolder } from './project.ts';
 
-/** What the set-up reads of the environment; the same names that the gateway knows. */
+/** The environment variables that the set-up reads; they have the names that the gateway uses. */
 export type Environment = Record<string, string | undefined>;
 
-/** Makes sure that the daemon has the box image of this checkout and gives its reference. */
+/** Ensures that the daemon has the box image of this checkout and resolves with its reference. */
 export const prepareDockerImage = async (
   env: Environment,
   { host, log, signal }: { host?: string; log: (line: string) => void; signal: AbortSignal },
@@ -19,7 +19,7 @@ export const prepareDockerImage = async (
   return ensureBoxImage(createDaemon(host), context, { buildArgs, log, signal });
 };
 
-/** Whether a Docker daemon answers, at `host` or where the environment says. */
+/** Whether a Docker daemon responds at `host`, or else at the address in the environment. */
 export const isDockerThere = (host?: string): Promise<boolean> =>
   createDaemon(host)
     .call(AbortSignal.timeout(5000), (docker) => docker.ping())

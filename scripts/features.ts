@@ -5,58 +5,58 @@ import { parse } from 'yaml';
 import { z } from 'zod';
 import { projectFolder } from './project.ts';
 
-/** One row of test/features.yaml: `tests` holds names of tests by their file. */
-const featureSchema = z.discriminatedUnion('there', [
-  z.strictObject({ feature: z.string(), there: z.literal('no') }),
+/** One row of test/features.yaml: `tests` maps a test file to the names of its tests. */
+const featureSchema = z.discriminatedUnion('supported', [
+  z.strictObject({ feature: z.string(), supported: z.literal('no') }),
   z.strictObject({
     feature: z.string(),
-    there: z.literal('partly'),
+    supported: z.literal('partly'),
     missing: z.string(),
     tests: z.record(z.string(), z.array(z.string()).min(1)),
   }),
   z.strictObject({
     feature: z.string(),
-    there: z.literal('yes'),
+    supported: z.literal('yes'),
     tests: z.record(z.string(), z.array(z.string()).min(1)),
   }),
 ]);
 
 type Feature = z.infer<typeof featureSchema>;
 
-/** Where the page is written that `featuresPage` makes. */
+/** The file of the page that `featuresPage` generates. */
 export const featuresFile = join(projectFolder, 'docs/features.md');
 
-/** The features as test/features.yaml has them; throws a ZodError for a row that is none. */
+/** Reads test/features.yaml. Throws a ZodError for an invalid row. */
 export const readFeatures = (): Feature[] =>
   z.array(featureSchema).parse(parse(readFileSync(join(projectFolder, 'test/features.yaml'), 'utf8')));
 
 const cell = (text: string): string => text.replaceAll('|', '\\|');
 
-const thereText = (row: Feature): string => {
-  if (row.there === 'partly') return `partly: ${row.missing}`;
-  return row.there === 'yes' ? 'yes' : 'not there';
+const supportText = (row: Feature): string => {
+  if (row.supported === 'partly') return `partly: ${row.missing}`;
+  return row.supported;
 };
 
 const testsText = (row: Feature): string =>
-  row.there === 'no'
+  row.supported === 'no'
     ? ''
     : Object.entries(row.tests)
         .map(([file, names]) => `[${file}](../${file}): ${names.join('; ')}`)
         .join('<br>');
 
-/** docs/features.md: a table of the features, each with the tests that hold it. */
+/** Generates docs/features.md: a table of the features, each with the tests that verify it. */
 export const featuresPage = (features: readonly Feature[]): string => {
-  const count = (there: Feature['there']) => features.filter((row) => row.there === there).length;
-  const rows = features.map((row) => `| ${[row.feature, thereText(row), testsText(row)].map(cell).join(' | ')} |`);
+  const count = (supported: Feature['supported']) => features.filter((row) => row.supported === supported).length;
+  const rows = features.map((row) => `| ${[row.feature, supportText(row), testsText(row)].map(cell).join(' | ')} |`);
   return `${[
     '# Features',
     '',
-    'What users of sandboxes and code interpreters look for, and the tests that hold it here. Written by `npm run features` from',
-    '`test/features.yaml`; a test finds each test that is named.',
+    'The features that users of sandboxes and code interpreters look for, and the tests that verify them here. `npm run features`',
+    'generates this page from `test/features.yaml`; a test checks that each named test exists.',
     '',
-    `Of ${features.length} features ${count('yes')} are there, ${count('partly')} partly, ${count('no')} are not.`,
+    `Of ${features.length} features, ${count('yes')} are supported, ${count('partly')} partly, and ${count('no')} are not.`,
     '',
-    '| feature | there | held by |',
+    '| feature | supported | tests |',
     '|---|---|---|',
     ...rows,
   ].join('\n')}\n`;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 const folder = join(import.meta.dirname, '../images/box');
 const read = (name: string): string => readFileSync(join(folder, name), 'utf8');
 
-/** `name==version` lines of a list of requirements, as rows of a table. */
+/** Formats the `name==version` lines of a requirements file as rows of a table. */
 const rows = (name: string): string[] =>
   read(name)
     .split('\n')
@@ -13,23 +13,23 @@ const rows = (name: string): string[] =>
     .map(([library = '', version = '']) => `| ${library} | ${version} |`)
     .sort();
 
-/** What the Dockerfile installs from Debian. */
+/** The Debian packages that the Dockerfile installs. */
 const debianPackages = (): string[] => {
   const [, list = ''] = /--no-install-recommends \\\n([^&]*)&&/.exec(read('Dockerfile')) ?? [];
   return list.split(/[\s\\]+/).filter((name) => name !== '');
 };
 
-/** The page that tells what a box has, from the files that the image is made of. */
+/** Generates the page about the contents of a box from the files that the image is built from. */
 export const imagePage = (): string =>
   [
-    '# What a box has',
+    '# Contents of a box',
     '',
-    'The image of the built-in template, `codebox-box`. `npm run openapi` writes this page from `images/box`. Whatever these bring along is',
-    'there too: `GET /v1/boxes/{box}/packages` lists everything with its version.',
+    'This page lists the contents of `codebox-box`, the image of the built-in template. `npm run openapi` generates it from `images/box`.',
+    '`GET /v1/boxes/{box}/packages` lists all packages with their versions, including dependencies.',
     '',
     '## Languages',
     '',
-    'Python, with IPython; JavaScript and TypeScript, with Node, npm and npx; Bash. Others come with an image of your own:',
+    'Python, with IPython; JavaScript and TypeScript, with Node.js, npm and npx; Bash. Your own image can add others:',
     '[templates.md](templates.md).',
     '',
     '## Python',
@@ -39,8 +39,8 @@ export const imagePage = (): string =>
     ...rows('requirements.txt'),
     ...rows('tools.txt'),
     '',
-    'These keep their versions: `pip install` of another one of them is refused. Further ones are installed into the home folder of a box:',
-    'by `POST …/packages`, by `autoInstall`, or by `pip` itself, each with a network or a folder of wheels.',
+    'These versions are fixed: `pip install` refuses other versions of them. Further packages are installed into the home folder of a box',
+    'by `POST …/packages`, by `autoInstall`, or by `pip` itself, which requires a network or a folder of wheels.',
     '',
     '## Programs, from Debian 12',
     '',
@@ -48,15 +48,15 @@ export const imagePage = (): string =>
       .map((name) => `\`${name}\``)
       .join(', '),
     '',
-    'There is no `apt` in a box: its system is read-only. With the local driver the programs are those of the host: [drivers.md](drivers.md).',
+    '`apt` cannot be used in a box, whose system is read-only. With the local driver the programs are those of the host: [drivers.md](drivers.md).',
     '',
     '## Files',
     '',
-    '| where | what |',
+    '| path | content |',
     '|---|---|',
-    '| `/mnt/data` | the working folder, `.` of all code; paths of the API are relative to it |',
-    '| `/mnt/home` | the home folder, with what was installed |',
-    '| `/tmp` | in memory, a quarter of that of the box: [limits.md](limits.md) |',
+    '| `/mnt/data` | the working folder of all code, to which paths of the API are relative |',
+    '| `/mnt/home` | the home folder, with installed packages |',
+    '| `/tmp` | in memory, up to a quarter of the memory of the box: [limits.md](limits.md) |',
     '| everything else | read-only |',
     '',
   ].join('\n');

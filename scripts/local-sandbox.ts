@@ -4,7 +4,7 @@ import {
   environmentFolder,
   findPython,
   prepareLocalEnvironment,
-} from '../services/gateway/drivers/local/environment.ts';
+} from '../services/gateway/drivers/local/environment/environment.ts';
 import { extraCertificates } from './certificates.ts';
 import type { Environment } from './docker-image.ts';
 import { installCommand, installMissing, type SystemProgram } from './system-packages.ts';
@@ -16,12 +16,12 @@ const programs: readonly SystemProgram[] = [
   { program: 'mkfs.ext4', package: 'e2fsprogs' },
 ];
 
-/** A module, not a program, so it is `findPython` that tells whether it is there. */
+/** `findPython` checks for this package, because venv is a module rather than a program. */
 const pythonPackages: readonly SystemProgram[] = [{ program: '/usr/share/doc/python3-venv', package: 'python3-venv' }];
 
 /**
- * Makes sure that boxes can run as sandboxed processes of this host. Throws an Error that names the command to run when
- * something is missing that it may not install itself.
+ * Ensures that boxes can run as sandboxed processes of this host. Throws an Error that names the command to run if something is
+ * missing that it may not install itself.
  */
 export const prepareLocalSandbox = async (
   env: Environment,
@@ -50,7 +50,7 @@ export const prepareLocalSandbox = async (
   });
 };
 
-/** Settings of the installers and the proxy; what names a file of the host would be nothing inside. */
+/** The settings of the installers and the proxy, without those that name a file of the host, which does not exist in the sandbox. */
 const passedOn = (env: Environment): Record<string, string> => {
   const wanted = /^(PIP_(?!CERT$|FIND_LINKS$|CONFIG_FILE$)\w+|UV_\w+|https?_proxy|HTTPS?_PROXY|no_proxy|NO_PROXY)$/;
   return Object.fromEntries(

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { projectFolder } from './project.ts';
 import { runShown } from './steps.ts';
 
-// Writes a migration from the difference between store/schema.ts of a service and the last one:
+// Writes a migration from the difference between a service's store/schema.ts and its last migration:
 // `npm run migration -- gateway --name nouns`.
 const [service = '', ...options] = process.argv.slice(2);
 if (service !== 'gateway' && service !== 'agent') {
@@ -16,7 +16,7 @@ const place = ['--dialect', 'postgresql', '--schema', `${store}/schema.ts`, '--o
 const signal = new AbortController().signal;
 process.exitCode = await runShown([process.execPath, kit, 'generate', ...place, ...options], { signal });
 
-// The next one is written from the difference to the last snapshot; older ones are of no use.
+// drizzle-kit compares with the last snapshot only, so older ones are deleted.
 const meta = join(projectFolder, store, 'migrations/meta');
 const snapshots = (await readdir(meta)).filter((name) => name.endsWith('_snapshot.json')).sort();
 for (const old of snapshots.slice(0, -1)) await rm(join(meta, old));

@@ -8,13 +8,13 @@ import { addRoutes, type RouteParts } from '../services/gateway/http/app.ts';
 import { createEndpoints } from '../services/gateway/http/endpoint.ts';
 import type { KeyClaims } from '../services/gateway/http/idempotency/key-claims.ts';
 import { openApiDocument } from '../services/gateway/http/openapi.ts';
-import { problemsMarkdown } from '../services/http/problem-pages.ts';
+import { problemsMarkdown } from '../services/http/problems/pages.ts';
 import { decisionsPage } from './decisions-page.ts';
 import { imagePage } from './image-page.ts';
 
 const toYaml = (document: object): string => stringify(document, { lineWidth: 0, aliasDuplicateObjects: false });
 
-// Routes use their parts only when a request comes, and none comes here.
+// Routes use their parts only to serve a request, and no request is served here.
 const describeGateway = () => {
   const endpoints = createEndpoints({ claims: {} as KeyClaims });
   addRoutes(endpoints, {} as RouteParts);
@@ -26,13 +26,13 @@ const describeAgent = () => {
   return agentDocument(endpoints);
 };
 
-/** Each document of an API as its routes describe themselves, by the name of its file. */
+/** Generates the OpenAPI document of each service from its routes, by file name. */
 export const openApiFiles = {
   'openapi.yaml': () => toYaml(describeGateway()),
   'openapi.agent.yaml': () => toYaml(describeAgent()),
 };
 
-/** Every file that is written from the code, by its name. */
+/** Every generated file, by name. */
 export const writtenFiles = {
   ...openApiFiles,
   'docs/errors.md': problemsMarkdown,

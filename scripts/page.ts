@@ -4,8 +4,8 @@ import { promisify } from 'node:util';
 import { projectFolder } from './project.ts';
 
 /**
- * Builds the page in a process of its own, as the bundler takes more memory than all the rest. Answers its folder; undefined, having
- * told why, when it cannot be built.
+ * Builds the page in a process of its own, because the bundler takes more memory than everything else. Resolves with its folder,
+ * or logs the error and resolves with undefined.
  */
 export const buildPageAside = async (dataDir: string, log: (line: string) => void): Promise<string | undefined> => {
   try {

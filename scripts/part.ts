@@ -7,29 +7,29 @@ import nodeFlags from './node-flags.json' with { type: 'json' };
 import { projectFolder } from './project.ts';
 
 export interface PartOptions {
-  /** As it is told of in sentences: `gateway`. */
+  /** The name in log lines: `gateway`. */
   name: string;
-  /** What it runs, below the project's folder. */
+  /** The entry file, relative to the project's folder. */
   main: string;
   env: NodeJS.ProcessEnv;
-  /** Aborted when it has to end. */
+  /** Stops the process when it is aborted. */
   signal: AbortSignal;
-  /** What it has to end by itself, before it is killed. */
+  /** The time that the process has to stop after SIGTERM before it is killed. */
   stopMs: number;
   log: (line: string) => void;
 }
 
-// Chunks of streams lie outside of V8's heap and are freed when the small objects that hold them are collected: a young generation
-// that may grow to 64 MB collects them a gigabyte later. Kept small it also makes a fresh gateway 100 MB smaller.
+// Chunks of streams lie outside V8's heap and are freed when the small objects that hold them are collected: a young generation
+// that may grow to 64 MB collects them a gigabyte later. A small one also saves 100 MB in a fresh gateway.
 const flags: readonly string[] = nodeFlags;
 
 const [firstPauseMs, longestPauseMs] = [500, 30_000];
-/** One that has lived for so long has not failed at its start. */
-const soundMs = 60_000;
+/** A process that has run for this long has started successfully, which resets the pause. */
+const stableMs = 60_000;
 
 /**
- * Keeps a process running until `signal` is aborted: says how it has ended, and starts it again, ever later. It goes with this
- * process, however that ends, as it has a channel to it. Returns once it has ended; throws when its configuration is wrong.
+ * Keeps a process running until `signal` is aborted: logs how it ended, and restarts it after increasing pauses. The process exits
+ * with this one, because it has an IPC channel to it. Resolves once the process has ended; rejects if its configuration is invalid.
  */
 export const keepRunning = async ({ name, main, env, signal, stopMs, log }: PartOptions): Promise<void> => {
   for (let pauseMs = firstPauseMs; !signal.aborted; ) {
@@ -42,12 +42,13 @@ export const keepRunning = async ({ name, main, env, signal, stopMs, log }: Part
     const ended = endOf(child);
     const stop = () => void end(child, stopMs);
     signal.addEventListener('abort', stop, { once: true });
-    const how = await ended;
+    const outcome = await ended;
     signal.removeEventListener('abort', stop);
     if (signal.aborted) return;
-    if (child.exitCode === wrongConfigurationCode) throw new Error(`The ${name} gives up: its configuration is wrong.`);
-    if (performance.now() - startedAt > soundMs) pauseMs = firstPauseMs;
-    log(`The ${name} ${how}; it is started again in ${pauseMs / 1000} s.`);
+    if (child.exitCode === wrongConfigurationCode)
+      throw new Error(`The ${name} gives up: its configuration is invalid.`);
+    if (performance.now() - startedAt > stableMs) pauseMs = firstPauseMs;
+    log(`The ${name} ${outcome}; it is started again in ${pauseMs / 1000} s.`);
     await sleep(pauseMs, undefined, { signal }).catch(() => {});
     pauseMs = Math.min(2 * pauseMs, longestPauseMs);
   }

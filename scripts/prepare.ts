@@ -6,14 +6,13 @@ import { baseImage } from './base-image.ts';
 import { isDockerThere, prepareDockerImage } from './docker-image.ts';
 import { prepareLocalSandbox } from './local-sandbox.ts';
 
-/** What `npm start` needs to know before it starts its parts. */
+/** The settings with which `npm start` starts the services. */
 export interface Prepared {
-  /** Variables that tell the gateway what its boxes are made of. */
+  /** Environment variables that select the gateway's driver and box image. */
   env: Record<string, string>;
   dataDir: string;
-  /** Where the gateway will be. */
   gatewayUrl: string;
-  /** What a part may take to stop. */
+  /** The longest time that a service may take to stop. */
   stopMs: number;
 }
 
@@ -21,7 +20,7 @@ const log = (line: string) => process.stdout.write(`${line}\n`);
 const signal = new AbortController().signal;
 const env = process.env;
 
-/** Makes the image and gives the variables that tell the gateway about it. */
+/** Builds the image and resolves with the variables that select it. */
 const prepareDocker = async (): Promise<Record<string, string>> => {
   if (env.CODEBOX_BOX_IMAGE) return { CODEBOX_DRIVER: 'docker' };
   await baseImage({ log, signal });
@@ -33,33 +32,33 @@ const prepareLocal = async (): Promise<Record<string, string>> => {
   return { CODEBOX_DRIVER: 'local' };
 };
 
-/** What is asked for, or else Docker where a daemon answers and an image can be made, else local sandboxes. */
+/** Prepares the configured driver; by default Docker if a daemon responds and the image can be built, else local sandboxes. */
 const prepare = async (): Promise<Record<string, string>> => {
-  const asked = env.CODEBOX_DRIVER || 'auto';
-  if (asked === 'local') return prepareLocal();
-  if (asked === 'docker') return prepareDocker();
+  const driver = env.CODEBOX_DRIVER || 'auto';
+  if (driver === 'local') return prepareLocal();
+  if (driver === 'docker') return prepareDocker();
   if (!(await isDockerThere())) {
-    log('No Docker daemon answers here, so boxes will be local sandboxes.');
+    log('No Docker daemon responds here, so boxes will be local sandboxes.');
     return prepareLocal();
   }
   try {
     return await prepareDocker();
   } catch (error) {
     log(
-      `The box image cannot be had, so boxes will be local sandboxes. ${error instanceof Error ? error.message : error}`,
+      `The box image cannot be prepared, so boxes will be local sandboxes. ${error instanceof Error ? error.message : error}`,
     );
     return prepareLocal();
   }
 };
 
-// What is wrong with the settings is told before minutes of set-up.
+// Settings are validated first, so that an error shows before minutes of set-up.
 const readSettings = () => {
   const config = readConfig(env);
   const agent = env.CODEBOX_AGENT === '0' ? undefined : readAgentConfig(env);
   return { ...config, stopMs: Math.max(config.stopMs, agent?.stopMs ?? 0) };
 };
 
-/** Does what has to be done once, in a process of its own: the parts that it needs are large. Tells its parent what to start. */
+/** Does the set-up, in a process of its own because its modules are large. */
 const prepareAll = async (): Promise<Prepared> => {
   const { host, port, dataDir, stopMs } = readSettings();
   await mkdir(dataDir, { recursive: true });
@@ -67,7 +66,7 @@ const prepareAll = async (): Promise<Prepared> => {
   return { env: await prepare(), dataDir, gatewayUrl, stopMs };
 };
 
-// Nobody is left to start what is prepared.
+// Without its parent the set-up has no purpose.
 process.once('disconnect', () => process.exit(1));
 try {
   const prepared = await prepareAll().catch(giveUpIfWrong);

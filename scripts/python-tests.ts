@@ -1,49 +1,51 @@
 import { createHash } from 'node:crypto';
 import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { followCommand } from '../services/gateway/drivers/local/follow-command.ts';
+import { followCommand } from '../services/gateway/drivers/local/environment/follow-command.ts';
 import { projectFolder } from './project.ts';
 import { runShown, type Totals, type Unsteady } from './steps.ts';
 
 const box = join(projectFolder, 'images/box');
 
-/** Makes the Python environment of the box server's tests in `folder`, unless it is there for these requirements. */
+/** Creates the Python environment of the box server's tests in `folder`, unless it exists for the same requirements. */
 export const preparePython = async (
   folder: string,
   { python, log, signal }: { python: string; log: (line: string) => void; signal: AbortSignal },
 ): Promise<string> => {
   const venv = join(folder, 'python');
-  const hash = createHash('sha256').update(python);
+  // Compiled here: the tests run as another user, who could not keep what every start would compile again.
+  const install = ['pip', 'install', '-q', '--compile-bytecode'];
+  const hash = createHash('sha256').update([python, ...install].join(' '));
   for (const name of ['requirements.txt', 'requirements-dev.txt', 'tools.txt']) {
     hash.update(await readFile(join(box, name)));
   }
   const stamp = hash.digest('hex');
   if ((await readFile(join(venv, '.stamp'), 'utf8').catch(() => '')) === stamp) return venv;
-  log('Installing what the tests of the box server need …');
+  log('Installing the requirements of the tests of the box server.');
   await rm(venv, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
   const tools = await readFile(join(box, 'tools.txt'), 'utf8');
   const uv = /^uv==.*$/m.exec(tools)?.[0] ?? 'uv';
   await followCommand([python, '-m', 'venv', venv], { log, signal });
   await followCommand([`${venv}/bin/pip`, 'install', '-q', uv], { log, signal });
-  const install = [`${venv}/bin/uv`, 'pip', 'install', '-q', '--python', venv, '-r', join(box, 'requirements-dev.txt')];
-  await followCommand(install, { log, signal });
+  const wanted = ['--python', venv, '-r', join(box, 'requirements-dev.txt')];
+  await followCommand([`${venv}/bin/uv`, ...install, ...wanted], { log, signal });
   await writeFile(join(venv, '.stamp'), stamp);
   return venv;
 };
 
-/** What a run of pytest tells in its report: `failed` counts one that broke off, too. */
+/** The result of a pytest run; an aborted run counts as one failure. */
 interface Outcome extends Totals {
   failures: Unsteady[];
 }
 
-/** What XML writes instead of the characters that mean something in it. */
-const written: Record<string, string> = { lt: '<', gt: '>', quot: '"', apos: "'", '#10': '\n', amp: '&' };
+/** The character of each XML entity. */
+const entities: Record<string, string> = { lt: '<', gt: '>', quot: '"', apos: "'", '#10': '\n', amp: '&' };
 
 const readOutcome = async (report: string, code: number): Promise<Outcome> => {
   const text = await readFile(report, 'utf8').catch(() => '');
   const count = (name: string) => Number(new RegExp(`<testsuite [^>]*\\b${name}="(\\d+)"`).exec(text)?.[1] ?? 0);
-  const plain = (xml = '') => xml.replaceAll(/&(#?\w+);/g, (whole, name: string) => written[name] ?? whole);
+  const plain = (xml = '') => xml.replaceAll(/&(#?\w+);/g, (whole, name: string) => entities[name] ?? whole);
   const failures = [
     ...text.matchAll(/<testcase classname="([^"]*)" name="([^"]*)"[^>]*><(failure|error)[^>]*>(.*?)<\/\3>/gs),
   ];
@@ -52,13 +54,13 @@ const readOutcome = async (report: string, code: number): Promise<Outcome> => {
   return {
     passed,
     failed,
-    failures: failures.map(([, file, name, , words]) => ({ name: plain(`${file} ${name}`), words: plain(words) })),
+    failures: failures.map(([, file, name, , output]) => ({ name: plain(`${file} ${name}`), output: plain(output) })),
   };
 };
 
 /**
  * Runs the box server's own tests on a copy in `folder`: as root they start it as another user, who may not be able to read
- * this checkout. Few that fail are run once more by themselves; `unsteady` names those that pass then.
+ * this checkout. At most `most` failed tests are run once more by themselves; `unsteady` names those that pass then.
  */
 export const runPythonTests = async (
   venv: string,
@@ -73,8 +75,9 @@ export const runPythonTests = async (
   };
   try {
     await cp(join(box, 'server'), copy, { recursive: true });
+    await followCommand([`${venv}/bin/python`, '-m', 'compileall', '-q', copy], { log: () => {}, signal });
     await followCommand(['chmod', '-R', 'a+rX', copy], { log: () => {}, signal });
-    // Boxes share the machine, and their tests mostly wait: three files at once keep two cores busy.
+    // The tests mostly wait for boxes: three files at once keep two cores busy.
     const { failures, ...all } = await run('report.xml', ['-n', '3', '--dist', 'loadfile', '--no-loadscope-reorder']);
     if (failures.length === 0 || failures.length > most || signal.aborted) return { ...all, unsteady: [] };
     const again = await run('again.xml', ['--last-failed']);

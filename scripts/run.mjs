@@ -1,5 +1,5 @@
-// Runs a task of scripts/ on the Node that package-lock.json pins, whatever Node started this. Installs the packages first when
-// they are not those of the lockfile. Plain JavaScript without dependencies: it runs before anything is installed.
+// Runs a task of scripts/ on the Node that package-lock.json pins, whichever Node started this. Installs the packages first if
+// they are not those of the lockfile. It is plain JavaScript without dependencies, because it runs before anything is installed.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,14 +11,14 @@ const project = dirname(dirname(fileURLToPath(import.meta.url)));
 const modules = join(project, 'node_modules');
 const stamp = join(modules, '.codebox-lock');
 const pinnedNode = join(modules, 'node', 'bin', 'node');
-const tasks = ['start', 'test', 'check', 'bench', 'openapi', 'features', 'migration', 'admin'];
+const tasks = ['start', 'test', 'check', 'bench', 'scale', 'openapi', 'features', 'migration', 'admin'];
 
 const fail = (text) => {
   process.stderr.write(`${text}\n`);
   process.exit(1);
 };
 
-/** Whether node_modules holds what the lockfile says, as npm itself notes after an install. */
+/** Whether npm's record of the last install matches the lockfile. */
 const isInstalled = (lockText) => {
   const note = join(modules, '.package-lock.json');
   if (!existsSync(note)) return false;
@@ -35,13 +35,13 @@ const install = () => {
   const hash = createHash('sha256').update(lockText).digest('hex');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === hash && existsSync(pinnedNode)) return;
   if (!isInstalled(lockText) || !existsSync(pinnedNode)) {
-    process.stdout.write('Installing the packages of package-lock.json …\n');
+    process.stdout.write('Installing the packages of package-lock.json.\n');
     const npm = process.env.npm_execpath;
     const [program, ...first] = npm ? [process.execPath, npm] : ['npm'];
-    // The page is built here, and the database is one of npm: NODE_ENV=production must not leave them out.
+    // The page's bundler and the database are development dependencies, so NODE_ENV=production must not omit them.
     const wanted = ['--include=dev', '--no-audit', '--no-fund'];
     const done = spawnSync(program, [...first, 'ci', ...wanted], { cwd: project, stdio: 'inherit' });
-    if (done.status !== 0) fail('npm ci failed; its output above tells why.');
+    if (done.status !== 0) fail('npm ci failed; see its output above.');
   }
   if (!existsSync(pinnedNode)) {
     // The package fetches its binary in an install script, which some set-ups switch off.
@@ -58,7 +58,7 @@ install();
 
 const child = spawn(pinnedNode, [join(project, 'scripts', `${task}.ts`), ...args], {
   cwd: project,
-  // By the channel what serves knows when this process has died.
+  // When the IPC channel closes, `start` knows that this process has died.
   stdio: task === 'start' ? ['inherit', 'inherit', 'inherit', 'ipc'] : 'inherit',
 });
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));

@@ -7,19 +7,19 @@ import { keepRunning, type PartOptions } from './part.ts';
 import type { Prepared } from './prepare.ts';
 import { projectFolder } from './project.ts';
 
-// Keeps the gateway and the agent running, each in a process of its own: with its own memory and its own crashes.
+// Keeps the gateway and the agent running, each in a process of its own, so that they share neither memory nor crashes.
 const log = (line: string) => process.stdout.write(`${line}\n`);
-/** On top of what a part has to stop by itself. */
+/** The time between a service's own stop deadline and SIGKILL. */
 const stopGraceMs = 30_000;
 
 const stopping = new AbortController();
 const { signal } = stopping;
 const stop = () => stopping.abort();
 for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, stop);
-// Started by another process it goes with that, however that ends.
+// Started by another process, it stops when that process ends.
 process.once('disconnect', stop);
 
-/** Undefined when it was stopped meanwhile. */
+/** Runs the set-up. Resolves with undefined if it is stopped meanwhile. */
 const prepare = async (): Promise<Prepared | undefined> => {
   const child = spawn(process.execPath, [join(projectFolder, 'scripts/prepare.ts')], {
     cwd: projectFolder,
@@ -58,5 +58,5 @@ const run = async ({ env, dataDir, gatewayUrl, stopMs }: Prepared): Promise<void
 
 const prepared = await prepare();
 if (prepared) await run(prepared);
-// A page that is still being built is of no use to anybody.
+// A page that is still being built is discarded.
 process.exit();

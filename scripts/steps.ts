@@ -1,19 +1,19 @@
 import { spawn } from 'node:child_process';
 import { projectFolder } from './project.ts';
 
-/** How many tests of a step passed and failed. */
+/** The numbers of passed and failed tests. */
 export interface Totals {
   passed: number;
   failed: number;
 }
 
-/** A test, or a file of tests, that failed beside the others and passed by itself, with what its first failure said. */
+/** A test or test file that failed in the full run and passed by itself, with the output of its failure. */
 export interface Unsteady {
   name: string;
-  words: string;
+  output: string;
 }
 
-/** Runs a program in the project with its output shown, and gives its exit code; 1 when a signal ended it. */
+/** Runs a program in the project with inherited output. Resolves with its exit code, or 1 if a signal ended it. */
 export const runShown = (
   argv: readonly string[],
   { cwd = projectFolder, env, signal }: { cwd?: string; env?: Record<string, string>; signal: AbortSignal },

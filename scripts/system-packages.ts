@@ -1,23 +1,28 @@
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { followCommand } from '../services/gateway/drivers/local/follow-command.ts';
+import { followCommand } from '../services/gateway/drivers/local/environment/follow-command.ts';
 
-/** A program that the set-up needs, and the Debian package that brings it. */
+/** A program that the set-up needs, and the Debian package that contains it. */
 export interface SystemProgram {
   program: string;
   package: string;
 }
 
-/** Folders of programs, those of the administrator too, which are not in everybody's PATH. */
-const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/local/sbin', '/usr/sbin', '/sbin'];
+/** The programs with which the Helm chart is tested. */
+export const chartPrograms: readonly string[] = ['helm', 'kube-score'];
 
-/** Whether a program, or a file with an absolute path, is there. */
-export const isInstalled = (program: string): boolean =>
-  program.startsWith('/') ? existsSync(program) : folders.some((folder) => existsSync(join(folder, program)));
+/** The administrator's programs, which are not in every user's PATH. */
+const adminFolders = ['/usr/local/sbin', '/usr/sbin', '/sbin'];
+
+/** Whether a program, or a file with an absolute path, exists. */
+export const isInstalled = (program: string, path = process.env.PATH ?? ''): boolean =>
+  program.startsWith('/')
+    ? existsSync(program)
+    : [...path.split(delimiter), ...adminFolders].some((folder) => existsSync(join(folder, program)));
 
 /**
- * Installs what is missing where that surprises nobody: as root on Debian or Ubuntu. Elsewhere it installs nothing. Gives the
- * programs that are still missing.
+ * Installs missing programs if it runs as root on Debian or Ubuntu; elsewhere it installs nothing. Resolves with the programs that
+ * are still missing.
  */
 export const installMissing = async (
   wanted: readonly SystemProgram[],
@@ -34,7 +39,7 @@ export const installMissing = async (
   return missing.filter(({ program }) => !isInstalled(program));
 };
 
-/** The command that a person has to run for what is missing. */
+/** The command with which a user installs the missing programs. */
 export const installCommand = (missing: readonly SystemProgram[]): string =>
   `sudo apt-get install -y ${[...new Set(missing.map((entry) => entry.package))].join(' ')}`;
 

@@ -9,12 +9,12 @@ import { isDockerThere } from './docker-image.ts';
 const startDeadlineMs = 60_000;
 const stopDeadlineMs = 30_000;
 
-/** gVisor as the daemon has to start it: Docker's network namespace, sockets that the host can reach, no KVM needed. */
+/** gVisor with Docker's network namespace, sockets that the host can reach, and no need for KVM. */
 const runtimes = {
   runsc: { path: '/usr/bin/runsc', runtimeArgs: ['--platform=ptrace', '--network=host', '--host-uds=all'] },
 };
 
-/** A Docker daemon of our own. */
+/** A Docker daemon that belongs to the tests. */
 export interface TestDaemon {
   host: string;
   pid: number;
@@ -22,15 +22,15 @@ export interface TestDaemon {
 }
 
 export interface TestDaemonOptions {
-  /** Has it beside another daemon of this machine: with bridges and packet filter rules of its own. */
+  /** Gives the daemon a network namespace of its own, so that it can run beside another daemon of this machine. */
   ownNetwork?: boolean;
-  /** Beside what it always needs, as in daemon.json. */
+  /** Further settings for daemon.json. */
   settings?: Record<string, unknown>;
 }
 
 /**
- * Starts a Docker daemon for the tests, with its data in `folder` so that images are there for the next run. Needs root.
- * Throws an Error with its last words when it does not answer within a minute.
+ * Starts a Docker daemon for the tests, with its data in `folder` so that the next run finds its images. Needs root. Throws an
+ * Error with its last log lines if it does not respond within a minute.
  */
 export const startTestDaemon = async (
   folder: string,
@@ -56,11 +56,11 @@ export const startTestDaemon = async (
   const ended = once(child, 'exit').catch(() => undefined);
   const until = performance.now() + startDeadlineMs;
   while (!(await isDockerThere(host))) {
-    const dead = await Promise.race([ended.then(() => true), sleep(200).then(() => false)]);
-    if (dead || performance.now() > until) {
+    const hasEnded = await Promise.race([ended.then(() => true), sleep(200).then(() => false)]);
+    if (hasEnded || performance.now() > until) {
       await daemon.stop();
-      const words = (await readFile(join(folder, 'docker.log'), 'utf8')).trim().split('\n').slice(-5).join('\n');
-      throw new Error(`The Docker daemon of the tests did not start:\n${words}`);
+      const output = (await readFile(join(folder, 'docker.log'), 'utf8')).trim().split('\n').slice(-5).join('\n');
+      throw new Error(`The Docker daemon of the tests did not start:\n${output}`);
     }
   }
   return daemon;

@@ -1,11 +1,11 @@
-import { createDaemon } from '../services/gateway/drivers/docker/daemon.ts';
+import { createDaemon } from '../services/gateway/drivers/docker/daemon/daemon.ts';
 import { baseImage } from './base-image.ts';
 import { isDockerThere, prepareDockerImage } from './docker-image.ts';
 import { prepareLocalSandbox } from './local-sandbox.ts';
 import { isInstalled, type SystemProgram } from './system-packages.ts';
 import { startTestDaemon, type TestDaemon } from './test-daemon.ts';
 
-/** What the tests need of the system, and the Debian packages that bring it. */
+/** The programs that the tests need, and the Debian packages that contain them. */
 export const testPrograms: readonly SystemProgram[] = [
   { program: 'dockerd', package: 'docker.io' },
   { program: 'runsc', package: 'runsc' },
@@ -25,20 +25,20 @@ export const testPrograms: readonly SystemProgram[] = [
 export const allDrivers = ['docker', 'local'] as const;
 type DriverName = (typeof allDrivers)[number];
 
-/** What could be prepared: variables for the tests, and by name what they cannot do. Disposing it stops what was started. */
+/** The prepared drivers: variables for the tests, and the groups of tests that cannot run. Disposing it stops the daemon. */
 export interface TestDrivers extends AsyncDisposable {
   env: Record<string, string>;
   notRun: string[];
 }
 
 interface Setup {
-  /** Kept between runs. */
+  /** A folder that is kept between runs. */
   folder: string;
   log: (line: string) => void;
   signal: AbortSignal;
 }
 
-/** Prepares those of these drivers that this machine can have. Never throws: what does not work is in `notRun`, with the reason. */
+/** Prepares the wanted drivers that this machine can run. Never throws: `notRun` has the others, with the reason. */
 export const prepareDrivers = async (wanted: readonly DriverName[], setup: Setup): Promise<TestDrivers> => {
   const env: Record<string, string> = { TESTCONTAINERS_RYUK_DISABLED: 'true' };
   const drivers: string[] = [];
@@ -57,7 +57,7 @@ export const prepareDrivers = async (wanted: readonly DriverName[], setup: Setup
     if (!(await isDockerThere())) daemon = await ownDaemon(setup);
     if (daemon !== undefined) env.DOCKER_HOST = daemon.host;
     Object.assign(env, await prepareDocker(setup, daemon?.host));
-    if (!env.CODEBOX_TEST_RUNTIMES?.includes('runsc')) notRun.push('Docker with runsc: the daemon does not know it');
+    if (!env.CODEBOX_TEST_RUNTIMES?.includes('runsc')) notRun.push('Docker with runsc: the daemon has no such runtime');
   });
   await attempt('local', 'everything with local sandboxes', async () => {
     await prepareLocalSandbox(process.env, setup);
@@ -67,9 +67,9 @@ export const prepareDrivers = async (wanted: readonly DriverName[], setup: Setup
 };
 
 const ownDaemon = async ({ folder, log }: Setup): Promise<TestDaemon> => {
-  if (process.getuid?.() !== 0) throw new Error('no daemon answers, and starting one needs root');
-  if (!isInstalled('dockerd')) throw new Error('no daemon answers, and docker.io is not installed');
-  log('No Docker daemon answers, so the tests start one of their own.');
+  if (process.getuid?.() !== 0) throw new Error('no daemon responds, and starting one needs root');
+  if (!isInstalled('dockerd')) throw new Error('no daemon responds, and docker.io is not installed');
+  log('No Docker daemon responds, so the tests start one of their own.');
   return startTestDaemon(`${folder}/daemon`);
 };
 

@@ -11,28 +11,28 @@ interface VitestReport {
 interface FileResult {
   name: string;
   status: string;
-  /** Why the file could not be loaded. */
+  /** The error with which the file could not be loaded. */
   message: string;
   assertionResults: { fullName: string; status: string; failureMessages: string[] | null }[];
 }
 
 export interface TestFilesOutcome extends Totals {
   unsteady: Unsteady[];
-  /** Tests that neither passed nor failed, by name. */
-  left: string[];
+  /** The names of tests that neither passed nor failed. */
+  skipped: string[];
 }
 
 interface TestFilesOptions {
-  /** For reports. */
+  /** The parent of temporary folders for reports. */
   folder: string;
   env: Record<string, string>;
-  /** So many files that fail are run once more; more than that are no accident. */
+  /** At most this many failed files are run once more; more of them are a real failure. */
   mostAgain: number;
   signal: AbortSignal;
   heading: (text: string) => void;
 }
 
-const isBroken = ({ status }: { status: string }): boolean => status === 'failed';
+const hasFailed = ({ status }: { status: string }): boolean => status === 'failed';
 
 const runVitest = async (
   wanted: readonly string[],
@@ -43,48 +43,48 @@ const runVitest = async (
     const report = join(place, 'report.json');
     const vitest = [process.execPath, 'node_modules/vitest/vitest.mjs', 'run', ...wanted];
     const code = await runShown(vitest, { env: { ...env, CODEBOX_TEST_REPORT: report }, signal });
-    const nothing = '{"numFailedTests":0,"testResults":[]}';
-    const found: VitestReport = JSON.parse(await readFile(report, 'utf8').catch(() => nothing));
-    // A file that cannot even be loaded has no failed test, yet fails the run.
+    const empty = '{"numFailedTests":0,"testResults":[]}';
+    const found: VitestReport = JSON.parse(await readFile(report, 'utf8').catch(() => empty));
+    // A file that cannot be loaded has no failed test, but the run fails.
     return { ...found, numFailedTests: found.numFailedTests || (code === 0 ? 0 : 1) };
   } finally {
     await rm(place, { recursive: true, force: true });
   }
 };
 
-const wordsOf = ({ message, assertionResults }: FileResult): string =>
+const failureOf = ({ message, assertionResults }: FileResult): string =>
   assertionResults
-    .filter(isBroken)
+    .filter(hasFailed)
     .map(({ fullName, failureMessages }) => `${fullName}\n${(failureMessages ?? []).join('\n')}`)
     .join('\n') || message;
 
 /**
- * Runs the files of tests that `wanted` names, all when it is empty. Few that fail beside the others are run once more by
- * themselves: one that passes then is a mistake in a test, or one that only a busy machine shows; what fails again has failed.
+ * Runs the test files that `wanted` names, or all if it is empty. A few failed files are run once more by themselves: one that
+ * passes then has a flaky test or a fault that only a busy machine shows, and counts as unsteady; one that fails again has failed.
  */
 export const runTestFiles = async (wanted: readonly string[], options: TestFilesOptions): Promise<TestFilesOutcome> => {
   let found = await runVitest(wanted, options);
   let unsteady: Unsteady[] = [];
-  const broken = found.testResults.filter(isBroken);
-  if (broken.length > 0 && broken.length <= options.mostAgain && !options.signal.aborted) {
-    options.heading('Once more, by themselves');
-    const files = broken.map((file) => ({ name: relative(projectFolder, file.name), words: wordsOf(file) }));
+  const failed = found.testResults.filter(hasFailed);
+  if (failed.length > 0 && failed.length <= options.mostAgain && !options.signal.aborted) {
+    options.heading('Failed files, run once more by themselves');
+    const files = failed.map((file) => ({ name: relative(projectFolder, file.name), output: failureOf(file) }));
     const again = await runVitest(
       files.map(({ name }) => name),
       options,
     );
     if (again.numFailedTests === 0) {
       unsteady = files;
-      const steady = found.testResults.filter((file) => !isBroken(file));
+      const steady = found.testResults.filter((file) => !hasFailed(file));
       found = { ...again, testResults: [...steady, ...again.testResults] };
     }
   }
   const tests = found.testResults.flatMap(({ assertionResults }) => assertionResults);
-  const left = tests.filter((test) => test.status !== 'passed' && !isBroken(test));
+  const skipped = tests.filter((test) => test.status !== 'passed' && !hasFailed(test));
   return {
     passed: tests.filter(({ status }) => status === 'passed').length,
     failed: found.numFailedTests,
     unsteady,
-    left: left.map(({ fullName }) => fullName),
+    skipped: skipped.map(({ fullName }) => fullName),
   };
 };

@@ -1,14 +1,14 @@
-import { join } from 'node:path';
-import { findPython } from '../services/gateway/drivers/local/environment.ts';
+import { findPython } from '../services/gateway/drivers/local/environment/environment.ts';
 import { runChecks } from './checks.ts';
-import { projectFolder } from './project.ts';
+import { testFolder as folder } from './project.ts';
 import { preparePython, runPythonTests } from './python-tests.ts';
 import type { Totals, Unsteady } from './steps.ts';
-import { installMissing } from './system-packages.ts';
+import { chartPrograms, installMissing, isInstalled } from './system-packages.ts';
+import { startCluster, type TestCluster } from './test-cluster.ts';
 import { allDrivers, prepareDrivers, testPrograms } from './test-drivers.ts';
 import { runTestFiles } from './test-files.ts';
 
-/** What `--quick` runs beside the checks: everything without boxes, and the heart of the API on the local driver. */
+/** The tests that `--quick` runs beside the checks: all tests without boxes, and the core of the API on the local driver. */
 const quickFiles = [
   'services/',
   'test/guards.test.ts',
@@ -25,21 +25,27 @@ const quickFiles = [
 ];
 
 const log = (line: string) => process.stdout.write(`${line}\n`);
-const heading = (text: string) => log(`\n── ${text} ${'─'.repeat(Math.max(0, 76 - text.length))}`);
-const root = process.getuid?.() === 0;
-// Kept between runs: images, environments. Other users must reach it, because boxes are other users.
-const folder = root ? '/var/lib/codebox-test' : join(projectFolder, '.codebox/test');
+/** The parts of this run, with when they began. */
+const parts: { name: string; beganMs: number }[] = [];
+const heading = (name: string) => {
+  parts.push({ name, beganMs: performance.now() });
+  log(`\n── ${name} ${'─'.repeat(Math.max(0, 76 - name.length))}`);
+};
 const isQuick = process.argv.includes('--quick');
 const filters = process.argv.slice(2).filter((argument) => argument !== '--quick');
+
+/** A cluster takes a while to start, and few tests need one. */
+const needsCluster = !isQuick && (filters.length === 0 || filters.some((filter) => filter.includes('kubernetes')));
 
 const stopping = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => stopping.abort());
 const { signal } = stopping;
 
-/** Failures in more files of tests than these, or of more tests of the box server, are no accident. */
-const mostAgain = 3;
+/** At most this many failed test files, or failed tests of the box server, are run once more. */
+const mostAgain = 6;
 const unsteady: Unsteady[] = [];
 const notRun: string[] = [];
+const notOffered: string[] = [];
 const totals: Totals = { passed: 0, failed: 0 };
 const add = ({ passed, failed }: Totals) => {
   totals.passed += passed;
@@ -49,10 +55,28 @@ const add = ({ passed, failed }: Totals) => {
 const findTestPython = async (): Promise<string | undefined> => {
   const python = await findPython();
   if (python === undefined) {
-    notRun.push('the tests of the box server, ruff: there is no Python from 3.11 with venv below /usr');
+    notRun.push('the tests of the box server, mypy and ruff: /usr has no Python 3.11 or newer with venv');
     return undefined;
   }
   return preparePython(folder, { python, log, signal });
+};
+
+/** Waits for the cluster. Returns its variables for the tests, without which those of the cluster do not run. */
+const clusterEnv = async (cluster: TestCluster | undefined): Promise<Record<string, string>> => {
+  if (cluster === undefined) return {};
+  const { env, failure, isOffered } = await cluster.prepared;
+  const tests = 'everything with Kubernetes';
+  if (failure !== undefined) notRun.push(`${tests}: ${failure}`);
+  if (!isOffered) notOffered.push(`${tests}: there is no cluster; CODEBOX_TEST_KUBECONFIG may name one`);
+  else if (!chartPrograms.every((program) => isInstalled(program, env.PATH)))
+    notOffered.push(`the Helm chart: ${chartPrograms.join(' or ')} is missing`);
+  else if (!env.CODEBOX_TEST_CLUSTER_LOAD && !process.env.CODEBOX_TEST_CLUSTER_LOAD)
+    notOffered.push('an installed Helm chart: CODEBOX_TEST_CLUSTER_LOAD names no program that loads images');
+  if (isOffered && !process.env.CODEBOX_TEST_CLUSTER_TO_BREAK)
+    notOffered.push('a cluster whose parts fail: CODEBOX_TEST_CLUSTER_TO_BREAK names none');
+  if (isOffered && process.env.CODEBOX_TEST_SANDBOXES !== '1')
+    notOffered.push('the driver contract with agent-sandbox: CODEBOX_TEST_SANDBOXES=1 says that the cluster has it');
+  return env;
 };
 
 const main = async (): Promise<void> => {
@@ -61,10 +85,15 @@ const main = async (): Promise<void> => {
   for (const { program, package: name } of missing) log(`Missing: ${program} (package ${name})`);
   await using drivers = await prepareDrivers(isQuick ? ['local'] : allDrivers, { folder, log, signal });
   notRun.push(...drivers.notRun);
+  const { CODEBOX_BOX_IMAGE: image, DOCKER_HOST: host } = drivers.env;
+  // Its image takes minutes to copy, in which other tests run.
+  await using cluster = needsCluster
+    ? startCluster({ folder: `${folder}/cluster`, image, host, log, signal })
+    : undefined;
   const venv = await findTestPython();
   if (filters.length === 0) {
     heading('Checks');
-    add(await runChecks(signal, venv && `${venv}/bin/ruff`));
+    add(await runChecks(signal, venv));
     if (venv !== undefined && !isQuick) {
       heading('The box server');
       const { unsteady: tests, ...server } = await runPythonTests(venv, folder, { most: mostAgain, signal });
@@ -72,12 +101,13 @@ const main = async (): Promise<void> => {
       add(server);
     }
   }
-  heading(isQuick ? 'The quick tests' : 'Everything else');
+  heading(isQuick ? 'The quick tests' : 'All other tests');
   const wanted = isQuick && filters.length === 0 ? quickFiles : filters;
-  const files = await runTestFiles(wanted, { folder, env: drivers.env, mostAgain, signal, heading });
+  const env = { ...drivers.env, ...(await clusterEnv(cluster)) };
+  const files = await runTestFiles(wanted, { folder, env, mostAgain, signal, heading });
   unsteady.push(...files.unsteady);
-  // With filters most are left out on purpose.
-  if (wanted.length === 0) notRun.push(...files.left);
+  // Filters skip tests on purpose.
+  if (wanted.length === 0) notRun.push(...files.skipped);
   add(files);
 };
 
@@ -87,18 +117,26 @@ try {
   totals.failed += 1;
   log(`FAIL ${error instanceof Error ? error.message : error}`);
 }
+const endedMs = performance.now();
+const durations = parts.map(({ name, beganMs }, index) => {
+  const ms = (parts[index + 1]?.beganMs ?? endedMs) - beganMs;
+  return `${name}: ${(ms / 1000).toFixed(0)} s`;
+});
 const isStrict = process.env.CODEBOX_TEST_STRICT === '1';
 if (unsteady.length > 0) {
-  heading('Unsteady: failed beside the others, passed by themselves');
-  for (const { name, words } of unsteady) log(`- ${name}\n${words.replaceAll(/^/gm, '    ')}`);
+  heading('Unsteady: failed in the full run, passed by themselves');
+  for (const { name, output } of unsteady) log(`- ${name}\n${output.replaceAll(/^/gm, '    ')}`);
   if (isStrict) log('With CODEBOX_TEST_STRICT=1 this counts as a failure.');
 }
-if (notRun.length > 0) {
+const missed = [...notRun, ...notOffered];
+if (missed.length > 0) {
   heading('Not run');
-  for (const name of notRun) log(`- ${name}`);
+  for (const name of missed) log(`- ${name}`);
 }
+// What this machine has nothing for is no fault of the tests.
 const isIncomplete = notRun.length > 0 && process.env.CI === 'true';
-if (isIncomplete) log('In CI everything has to run, so this counts as a failure.');
-log(`\n${totals.passed} passed, ${totals.failed} failed${notRun.length > 0 ? `, ${notRun.length} not run` : ''}`);
+if (isIncomplete) log('In CI all tests that can run have to, so this counts as a failure.');
+log(`\n${[...durations, `in all: ${(endedMs / 1000).toFixed(0)} s`].join(', ')}`);
+log(`${totals.passed} passed, ${totals.failed} failed${missed.length > 0 ? `, ${missed.length} not run` : ''}`);
 const isRed = totals.failed > 0 || isIncomplete || signal.aborted || (isStrict && unsteady.length > 0);
 process.exit(isRed ? 1 : 0);

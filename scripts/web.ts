@@ -7,23 +7,23 @@ import { brotliCompress, constants, gzip } from 'node:zlib';
 import { projectFolder } from './project.ts';
 
 const sourceFolder = join(projectFolder, 'services/web');
-/** What the page is made of, besides its own folder. */
+/** The page's sources outside its own folder. */
 const further = ['services/contract', 'package-lock.json'];
-/** What is larger is packed less tightly: the last percents would take it ten times as long. */
+/** Larger files get a lower quality: the last few percent would take ten times as long. */
 const largeBytes = 1_000_000;
 const isCompressible = /\.(html|js|css|svg|json)$/;
 
 /**
- * Builds the page once for what its sources are now, into `<dataDir>/web/<hash of the sources>`, and gives that folder; one that is
- * there is taken as it is. Text files lie beside their `.br` and `.gz`. Whoever builds at the same moment does no harm: each builds
- * aside, and the first one's folder stays. Throws with what the bundler says when the sources cannot be built.
+ * Builds the page into `<dataDir>/web/<hash of the sources>`, unless that folder exists, and resolves with the folder. Text files
+ * lie beside their `.br` and `.gz`. Concurrent builds are safe: each builds in a folder of its own, and the first one's is kept.
+ * Throws with the bundler's error if the sources cannot be built.
  */
 export const buildPage = async (dataDir = join(projectFolder, '.codebox')): Promise<string> => {
   const folder = join(dataDir, 'web', await hashSources());
   if (existsSync(folder)) return folder;
   const aside = `${folder}.${process.pid}.${Date.now()}`;
   try {
-    // The bundler is large and only needed now.
+    // The bundler is large, so it is loaded only if it is needed.
     const { build } = await import('vite');
     await mkdir(aside, { recursive: true });
     await build({

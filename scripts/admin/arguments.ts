@@ -7,7 +7,7 @@ const flag = { type: 'boolean' } as const;
 
 const toOption = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
-const options = {
+const optionTypes = {
   json: flag,
   help: { ...flag, short: 'h' },
   limit: text,
@@ -23,46 +23,46 @@ const options = {
   user: text,
 } as const;
 
-export type Given = Partial<Record<string, string>>;
+export type Options = Partial<Record<string, string>>;
 
-/** A command line: the words of the command, and what its options say. */
+/** A parsed command line. */
 export interface Line {
-  words: string[];
-  given: Given;
+  positionals: string[];
+  options: Options;
   isJson: boolean;
   wantsHelp: boolean;
 }
 
-/** Throws `Misuse` for an option that no command has. */
+/** Parses a command line. Throws `Misuse` for an option that no command has. */
 export const readLine = (args: string[]): Line => {
   const quotaOptions = Object.fromEntries(quotaNames.map((name) => [toOption(name), text]));
   try {
     const { values, positionals } = parseArgs({
       args,
-      options: { ...options, ...quotaOptions },
+      options: { ...optionTypes, ...quotaOptions },
       allowPositionals: true,
     });
-    const { json = false, help = false, ...given } = values;
-    return { words: positionals, given: given as Given, isJson: json === true, wantsHelp: help === true };
+    const { json = false, help = false, ...rest } = values;
+    return { positionals, options: rest as Options, isJson: json === true, wantsHelp: help === true };
   } catch (error) {
     throw new Misuse(error instanceof Error ? error.message : String(error));
   }
 };
 
-/** The options that were given, and none but those that the command takes. */
-export const only = (given: Given, ...names: string[]): Given => {
+/** Returns `options`. Throws `Misuse` if they contain one that is neither common nor in `names`. */
+export const only = (options: Options, ...names: string[]): Options => {
   const common = ['limit', 'url', ...names];
-  const other = Object.keys(given).find((name) => !common.includes(name));
+  const other = Object.keys(options).find((name) => !common.includes(name));
   if (other !== undefined) throw new Misuse(`--${other} does not belong to this command.`);
-  return given;
+  return options;
 };
 
 export const quotaOptionNames: string[] = quotaNames.map(toOption);
 
-/** The quotas among the options; `none` lifts one. */
-export const quotasOf = (given: Given): Partial<Quotas> => {
+/** The quotas among the options; `none` removes a quota. */
+export const quotasOf = (options: Options): Partial<Quotas> => {
   const entries = quotaNames.flatMap((name) => {
-    const value = given[toOption(name)];
+    const value = options[toOption(name)];
     return value === undefined ? [] : [[name, value === 'none' ? null : wholeNumber(value, toOption(name))] as const];
   });
   return Object.fromEntries(entries);
@@ -75,7 +75,7 @@ export const wholeNumber = (value: string, option: string): number => {
 
 const unitSeconds: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
-/** `90`, `90s`, `15m`, `1h` or `30d` in seconds; undefined for what was not given. */
+/** Parses `90`, `90s`, `15m`, `1h` or `30d` into seconds; undefined if the option is not set. */
 export const secondsOf = (value: string | undefined, option: string): number | undefined => {
   if (value === undefined) return undefined;
   const [, number = '', unit = 's'] = /^(\d{1,9})([smhd])?$/.exec(value) ?? [];
@@ -83,7 +83,7 @@ export const secondsOf = (value: string | undefined, option: string): number | u
   return Number(number) * (unitSeconds[unit] ?? 1);
 };
 
-/** `run,files` */
+/** Parses a list such as `run,files`. */
 export const scopesOf = (value: string | undefined): KeyScope[] | undefined =>
   value?.split(',').map((part) => {
     const scope = keyScopes.find((name) => name === part.trim());

@@ -1,5 +1,5 @@
-/** What `admin --help` says. */
-export const usageText = `Manages the tenants of a CodeBox deployment, through its admin API.
+/** The text of `admin --help`. */
+export const usageText = `Manages the tenants of a CodeBox deployment through its admin API.
 
   npm run admin -- tenants list [--state active|suspended|deleted]
   npm run admin -- tenants create <name> [quotas]
@@ -17,11 +17,11 @@ Quotas, each a number or "none":
 
 Everywhere:
   --json         JSON instead of a table
-  --limit <n>    at most so many lines of a list (100)
-  --url <url>    the gateway, or its admin port; default: CODEBOX_URL, or http://localhost:8080
+  --limit <n>    the maximum number of items of a list (default: 100)
+  --url <url>    the gateway or its admin port (default: CODEBOX_URL, or http://localhost:8080)
 
-The key is taken from CODEBOX_ADMIN_KEY. Ends with 0, with 1 when it was refused, with 2 when it was not understood.
+CODEBOX_ADMIN_KEY holds the admin key. Exit codes: 0 on success, 1 if the gateway refuses the request, 2 for a usage error.
 `;
 
-/** What was typed is not a command; ends with 2. */
+/** A usage error; the command exits with 2. */
 export class Misuse extends Error {}

@@ -1,0 +1,191 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createDaemon } from '../services/gateway/drivers/docker/daemon/daemon.ts';
+import { runHostCommand } from '../services/gateway/drivers/host/host-command.ts';
+import { projectFolder } from './project.ts';
+
+/** What the tests of a cluster get: variables, or the reason why they do not run. */
+interface Prepared {
+  env: Record<string, string>;
+  /** Why they do not run although this machine could run a cluster. */
+  failure?: string;
+  /** Whether this machine has a cluster. */
+  isOffered: boolean;
+  stop(): Promise<void>;
+}
+
+/** A Kubernetes cluster for the tests, which may take minutes to start. Disposing it stops the cluster. */
+export interface TestCluster extends AsyncDisposable {
+  /** Never rejects. */
+  prepared: Promise<Prepared>;
+}
+
+interface TestClusterOptions {
+  /** A folder that is kept between runs, with the state of the cluster and its images. */
+  folder: string;
+  /** The box image, and the Docker daemon that has it; undefined without a daemon. */
+  image: string | undefined;
+  host: string | undefined;
+  log: (line: string) => void;
+  signal: AbortSignal;
+}
+
+/** Addresses and ports beside those of a cluster that this machine may run already. */
+const addresses = {
+  KX_NET: '10.151',
+  KX_POD: '10.152',
+  KX_SVC: '10.153',
+  KX_ETCD: '13379',
+  KX_ETCDPEER: '13380',
+  KX_KCMPORT: '13257',
+  KX_SCHEDPORT: '13259',
+};
+const environment = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/root', ...addresses };
+/** The name of CodeBox's own profile of system calls in the kubelet's folder. */
+const seccompProfile = 'codebox.json';
+const upMs = 300_000;
+const importMs = 600_000;
+const nodes = ['n1', 'n2'] as const;
+
+/** Where that program keeps others, such as Helm. */
+const programs = join(process.env.KX_CACHE ?? '/var/cache/kx', 'bin');
+
+/** The program that starts a cluster on this machine: `cluster up FOLDER NODES`, `cluster down FOLDER`. Undefined when none is named. */
+const findProgram = (): string | undefined =>
+  process.env.CODEBOX_TEST_CLUSTER && join(process.env.CODEBOX_TEST_CLUSTER, 'cluster');
+
+const runProgram = (verb: 'up' | 'down', folder: string, ...args: string[]): Promise<string> =>
+  runHostCommand(['bash', findProgram() ?? '', verb, folder, ...args], { env: environment, timeoutMs: upMs });
+
+/** Starts what does not run of a cluster with the given number of nodes. */
+const bringUp = (folder: string, count: number = nodes.length): Promise<string> =>
+  runProgram('up', folder, String(count));
+
+/**
+ * Begins to prepare the cluster that `CODEBOX_TEST_KUBECONFIG` names, whose nodes have or can pull `CODEBOX_TEST_CLUSTER_IMAGE`, or else to start
+ * one of two nodes with the box image.
+ */
+export const startCluster = (options: TestClusterOptions): TestCluster => {
+  const prepared = prepare(options).catch(async (error: unknown) => ({
+    env: {},
+    failure: await describeFailure(error, options.folder),
+    isOffered: true,
+    stop: async () => {},
+  }));
+  return { prepared, [Symbol.asyncDispose]: async () => (await prepared).stop() };
+};
+
+/** Returns the messages of an error and its causes, and the last lines of the cluster's logs. */
+const describeFailure = async (error: unknown, folder: string): Promise<string> => {
+  const messages: string[] = [];
+  for (let cause = error; cause instanceof Error; cause = cause.cause) messages.push(cause.message);
+  const logs = await readdir(`${folder}/log`).catch(() => []);
+  const tails = logs.map(async (name) => {
+    const lines = (await readFile(`${folder}/log/${name}`, 'utf8')).trimEnd().split('\n').slice(-3);
+    return `${name}:\n${lines.map((line) => `  ${line.slice(0, 300)}`).join('\n')}`;
+  });
+  return [...messages, ...(await Promise.all(tails))].join('\n');
+};
+
+const prepare = async (options: TestClusterOptions): Promise<Prepared> => {
+  const isGiven = Boolean(process.env.CODEBOX_TEST_KUBECONFIG);
+  if (isGiven || findProgram() === undefined || process.getuid?.() !== 0)
+    return { env: {}, isOffered: isGiven, stop: async () => {} };
+  const { folder, image, log, signal } = options;
+  if (image === undefined) throw new Error('the box image is built with Docker');
+  log('Starting a Kubernetes cluster.');
+  try {
+    const isKept = (await readFile(keptImage(folder), 'utf8').catch(() => '')) === image;
+    await start({ ...options, image }, isKept).catch(async (error: unknown) => {
+      // What an earlier run left may be broken.
+      if (!isKept || signal.aborted) throw error;
+      await start({ ...options, image }, false);
+    });
+  } catch (error) {
+    await runProgram('down', folder);
+    throw error;
+  }
+  const env = {
+    PATH: `${environment.PATH}:${programs}`,
+    CODEBOX_TEST_KUBECONFIG: `${folder}/kubeconfig`,
+    CODEBOX_TEST_CLUSTER_IMAGE: image,
+    CODEBOX_TEST_SECCOMP: seccompProfile,
+    // The cluster has no registry.
+    CODEBOX_TEST_PULL_POLICY: 'Never',
+  };
+  return { env, isOffered: true, stop: async () => void (await runProgram('down', folder)) };
+};
+
+/** The file that names the image which all nodes have. */
+const keptImage = (folder: string): string => `${folder}/image`;
+
+/** Starts the cluster; of earlier runs, which may have ended in any way, it keeps at most the images of the nodes. */
+const start = async (options: ImportOptions, isKept: boolean): Promise<void> => {
+  const { folder, image, signal } = options;
+  await mkdir(folder, { recursive: true });
+  // Process ids that were written before the machine was switched off may be those of other programs now.
+  await runProgram('down', folder, ...(isKept ? [] : ['--purge']));
+  signal.throwIfAborted();
+  for (const state of ['etcd', 'log']) await rm(join(folder, state), { recursive: true, force: true });
+  for (const node of nodes) await writeSeccompProfile(join(folder, node, 'kubelet/seccomp'));
+  if (!isKept) {
+    await bringUp(folder, 1);
+    await importImage(options);
+    await runProgram('down', folder);
+    await copyImages(folder);
+    await writeFile(keptImage(folder), image);
+  }
+  await bringUp(folder);
+};
+
+/** Writes CodeBox's own profile as docs/drivers.md has it written: in the form of container runtimes, which differs from Docker's. */
+const writeSeccompProfile = async (folder: string): Promise<void> => {
+  const { archMap, syscalls, ...rest }: SeccompProfile = JSON.parse(
+    await readFile(join(projectFolder, 'images/box/seccomp.json'), 'utf8'),
+  );
+  const profile = {
+    ...rest,
+    architectures: archMap.map(({ architecture }) => architecture),
+    syscalls: syscalls.map(({ comment: _, ...call }) => call),
+  };
+  await mkdir(folder, { recursive: true });
+  await writeFile(join(folder, seccompProfile), JSON.stringify(profile));
+};
+
+interface SeccompProfile {
+  archMap: { architecture: string }[];
+  syscalls: { comment?: string }[];
+}
+
+type ImportOptions = TestClusterOptions & { image: string };
+
+/** Brings the box image from the Docker daemon into the first node. */
+const importImage = async ({ folder, image, host, log, signal }: ImportOptions): Promise<void> => {
+  log(`Bringing the image ${image} into the cluster.`);
+  const daemon = createDaemon(host);
+  const archive = await daemon.call(signal, (docker) => docker.getImage(image).get(), importMs);
+  const [command = '', ...args] = [...(await nodeCommand(folder)), 'images', 'import', '-'];
+  const child = spawn(command, args, { env: environment, stdio: ['pipe', 'ignore', 'inherit'], signal });
+  archive.pipe(child.stdin);
+  const [code] = await once(child, 'exit', { signal: AbortSignal.any([signal, AbortSignal.timeout(importMs)]) });
+  if (code !== 0) throw new Error('the box image could not be brought into the cluster');
+};
+
+/** Gives the second node the images of the first. Their files never change, so links are enough, which takes seconds. */
+const copyImages = async (folder: string): Promise<void> => {
+  const [from, to] = nodes.map((node) => join(folder, node, 'containerd')) as [string, string];
+  await runHostCommand(['cp', '--archive', '--link', from, to], { timeoutMs: importMs });
+  for (const index of ['io.containerd.metadata.v1.bolt/meta.db', 'io.containerd.snapshotter.v1.overlayfs/metadata.db'])
+    await runHostCommand(['cp', '--remove-destination', join(from, index), join(to, index)]);
+};
+
+/** The command line of containerd's client in the namespaces of the first node. */
+const nodeCommand = async (folder: string): Promise<string[]> => {
+  const launcher = (await readFile(`${folder}/run/n1.pid`, 'utf8')).trim();
+  const children = await readFile(`/proc/${launcher}/task/${launcher}/children`, 'utf8');
+  const node = children.trim().split(' ')[0] ?? '';
+  const inNode = ['nsenter', '--target', node, '--mount', '--net'];
+  return [...inNode, 'ctr', '--address', '/run/containerd/containerd.sock', '--namespace', 'k8s.io'];
+};
