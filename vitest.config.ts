@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { chartPrograms, isInstalled } from './scripts/system-packages.ts';
 import { RunTimes } from './test/run-times.ts';
 import { LongestFirst } from './test/sequencer.ts';
 
@@ -9,12 +10,25 @@ const folder = `${import.meta.dirname}/.codebox/test-cache`;
 
 /** What leaves its neighbours no processor. */
 const alone = ['test/faults/overload.test.ts', 'test/faults/kills.test.ts'];
-const all = ['services/**/*.test.ts', 'scripts/**/*.test.ts', 'test/**/*.test.ts'];
+/** What needs a cluster, whose control plane has deadlines of its own: it runs when little else does. */
+const cluster = ['test/**/kubernetes*.test.ts'];
+/** What needs a cluster, one that takes images, one whose parts may be killed, or Helm, where there is none. */
+const unavailable = [
+  ...(process.env.CODEBOX_TEST_KUBECONFIG ? [] : cluster),
+  ...(process.env.CODEBOX_TEST_CLUSTER_LOAD ? [] : ['test/deploy/kubernetes-release.test.ts']),
+  ...(process.env.CODEBOX_TEST_CLUSTER_TO_BREAK ? [] : ['test/faults/kubernetes-nodes.test.ts']),
+  ...(chartPrograms.every((program) => isInstalled(program)) ? [] : ['test/deploy/kubernetes*.test.ts']),
+];
+const maxWorkers = Number(process.env.CODEBOX_TEST_WORKERS ?? 3);
+/** Small tests of single modules, beside them. */
+const parts = ['services/**/*.test.ts', 'scripts/**/*.test.ts'];
 
 // Boxes share the machine, and their tests mostly wait: three files at once keep two cores busy.
 export default defineConfig({
   cacheDir: folder,
   test: {
+    // Modules keep nothing that another file could notice, and loading the same ones for each file takes seconds of CPU time.
+    isolate: false,
     testTimeout: 120_000,
     hookTimeout: 600_000,
     teardownTimeout: 60_000,
@@ -25,18 +39,23 @@ export default defineConfig({
     ...(report && { outputFile: { json: report } }),
     sequence: { sequencer: LongestFirst },
     projects: [
+      { extends: true, test: { name: 'parts', include: parts, sequence: { groupOrder: 0 } } },
       {
         extends: true,
         test: {
           name: 'together',
-          include: all,
-          exclude: alone,
-          globalSetup: 'test/prepared-database.ts',
-          maxWorkers: Number(process.env.CODEBOX_TEST_WORKERS ?? 3),
+          include: ['test/**/*.test.ts'],
+          exclude: [...alone, ...cluster],
+          globalSetup: ['test/prepared-database.ts', 'test/prepared-services.ts'],
+          maxWorkers,
           sequence: { groupOrder: 1 },
         },
       },
       { extends: true, test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 2 } } },
+      {
+        extends: true,
+        test: { name: 'cluster', include: cluster, exclude: unavailable, maxWorkers, sequence: { groupOrder: 3 } },
+      },
     ],
   },
 });

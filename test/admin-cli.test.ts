@@ -28,7 +28,7 @@ describe.each(anyDriver)('the command line of the operator, on the %s driver', (
     return JSON.parse(out) as T;
   };
 
-  test('tenants and keys are made, listed, changed and ended', async () => {
+  test('tenants and keys can be created, listed, updated and ended', async () => {
     const tenant = await json<Tenant>('tenants', 'create', 'acme', '--boxes', '3', '--requests-per-minute', '600');
     expect(tenant).toMatchObject({ name: 'acme', quotas: { boxes: 3, requestsPerMinute: 600, storageMb: null } });
     const changed = await json<Tenant>('tenants', 'update', tenant.id, '--boxes', 'none', '--name', 'Acme');
@@ -55,7 +55,7 @@ describe.each(anyDriver)('the command line of the operator, on the %s driver', (
     expect([usage.code, usage.out.split(' ')[0]]).toEqual([0, 'day']);
   });
 
-  test('a name cannot give commands to the terminal', async () => {
+  test('control characters in names are not passed to the terminal', async () => {
     const { out } = await run(['tenants', 'create', 'a\u001b[31mb']);
     expect(out).toContain('a\ufffd[31mb');
   });
@@ -70,13 +70,13 @@ describe.each(anyDriver)('the command line of the operator, on the %s driver', (
     [['keys', 'create', '--name', 'x'], '--tenant is missing'],
     [['keys', 'create', '--name', 'x', '--tenant', 't', '--scopes', 'all'], 'is not a scope'],
     [['keys', 'rotate', 'x', '--overlap', 'soon'], 'takes a time'],
-  ])('%j is not understood: 2', async (args, text) => {
+  ])('%j is a usage error and exits with 2', async (args, text) => {
     const { code, out, err } = await run(args);
     expect([code, out]).toEqual([2, '']);
     expect(err).toContain(text);
   });
 
-  test('what the gateway refuses is told plainly: 1', async () => {
+  test('a refusal by the gateway is printed in plain words and exits with 1', async () => {
     const missing = await run(['tenants', 'show', 'ten-nobody']);
     expect(missing).toEqual({ code: 1, out: '', err: 'There is no such tenant.\n' });
     const wrong = await run(['tenants', 'list'], { CODEBOX_ADMIN_KEY: 'not-the-key' });
@@ -91,7 +91,7 @@ describe.each(anyDriver)('the command line of the operator, on the %s driver', (
     expect([help.code, help.out]).toEqual([0, expect.stringContaining('tenants create')]);
   });
 
-  test('nothing of the key is ever printed', async () => {
+  test('the gateway never prints the admin key', async () => {
     await eventually(async () => (await run(['tenants', 'list'])).code === 0);
     expect(gateway.output()).not.toContain(adminKey);
   });

@@ -8,17 +8,17 @@ import { createEndpoints } from '../services/gateway/http/endpoint.ts';
 import type { KeyClaims } from '../services/gateway/http/idempotency/key-claims.ts';
 import { longestTurn } from './longest-turn.ts';
 
-/** The time for which a request may hold up all others. */
+/** How long a request may block all others. */
 const mostMs = 200;
-/** Just below the bounds of a small body and of a large one; what is past its route's bound is refused unread. */
+/** Just below the limits of a small and of a large body; a body beyond the limit of its route is refused unread. */
 const sizes = [127 * 1024, 10 * 1024 * 1024 - 1024];
 const maxQuery = 15 * 1024;
 
 const codeOf = (error: unknown) => (error instanceof CodeBoxError ? error.code : 'handled');
-// Routes use their parts only behind the check of their input, which is what this is about.
+// Routes use their parts only after they have validated the input, and only the validation is tested here.
 const gateway = createEndpoints({
   claims: {} as KeyClaims,
-  letIn(c) {
+  admit(c) {
     c.set('tenant', 'tenant');
     c.set('scopes', null);
   },
@@ -74,7 +74,7 @@ const routesOf = ({ app, registry }: typeof gateway | typeof agent): Route[] =>
 const routes = [...routesOf(gateway), ...routesOf(agent)];
 const pathOf = (path: string) => path.replaceAll(/\{\w+\}/g, 'a');
 
-test('every route with a body or a query is looked at', () => {
+test('every route with a body or a query is tested', () => {
   const described = ({ registry }: typeof gateway | typeof agent, what: 'body' | 'query') =>
     registry.definitions.filter(
       (one) =>
@@ -87,7 +87,7 @@ test('every route with a body or a query is looked at', () => {
     );
 });
 
-/** Notes how a request is refused: for what it says, never for who sends it. */
+/** Records how a request is refused: for its content, never for its credentials. */
 const send = async ({ app, method, path }: Route, search: string, body?: Buffer): Promise<void> => {
   const sent = body && { body: Uint8Array.from(body), headers: { 'content-length': `${body.length}` } };
   const init = { method: method.toUpperCase(), ...sent };
@@ -103,7 +103,7 @@ const named = (all: Route[]) => all.map((route) => [`${route.method.toUpperCase(
 const withBody = named(routes.filter(({ body }) => body.length > 0));
 const withQuery = named(routes.filter(({ query }) => query.length > 0));
 
-test.each(withBody)('the body of %s holds up nobody else', async (_, route) => {
+test.each(withBody)('no body of %s blocks other requests', async (_, route) => {
   for (const [what, make] of Object.entries(values)) {
     for (const size of sizes) {
       const value = make(size / route.body.length - 64);
@@ -114,7 +114,7 @@ test.each(withBody)('the body of %s holds up nobody else', async (_, route) => {
   }
 });
 
-test.each(withQuery)('the query of %s holds up nobody else', async (_, route) => {
+test.each(withQuery)('no query of %s blocks other requests', async (_, route) => {
   for (const text of texts) {
     const value = encodeURIComponent(run(text, maxQuery / 3 / route.query.length));
     const search = `?${route.query.map((key) => `${key}=${value}`).join('&')}`;

@@ -10,17 +10,17 @@ import { drivers, startGateway } from './api/harness.ts';
 import { project, readBlocks } from './pages.ts';
 import { directPackage, paste } from './paste.ts';
 
-// Images are built and the whole project is compiled here.
+// These tests build images and compile the whole project.
 vi.setConfig({ testTimeout: 300_000 });
 
-/** Images of a recipe end with this, so that they are removed again, and nobody's own. */
+/** The tag of the images of recipes, so that only these are removed afterwards. */
 const tag = `test-${process.pid}`;
 const boxImage = process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest';
 
 const blocks = await readBlocks('CONTRIBUTING.md');
 const page = await readFile(join(project, 'CONTRIBUTING.md'), 'utf8');
 
-/** The blocks below a heading, in order. */
+/** Returns the blocks below a heading, in order. */
 const recipe = (heading: string) => {
   const lines = page.split('\n');
   const first = lines.indexOf(`## ${heading}`) + 1;
@@ -40,7 +40,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** Pastes the blocks of a recipe. Where one says how CodeBox is started, a gateway with these settings serves the later ones. */
+/** Runs the blocks of a recipe. A gateway of the copy replaces a block that starts CodeBox, and serves the later blocks. */
 const follow = async (heading: string): Promise<void> => {
   let url = 'http://localhost:8080';
   const adapt = (text: string) =>
@@ -48,16 +48,18 @@ const follow = async (heading: string): Promise<void> => {
       .replaceAll(/codebox-box:latest/g, boxImage)
       .replaceAll(/(codebox-box-\w+):latest/g, `$1:${tag}`)
       .replaceAll('http://localhost:8080', url);
+  const settingOf = (value: string) => (value.includes('/') ? join(folder, value) : value);
   const steps = recipe(heading);
   for (const [index, { language, notRun, text }] of steps.entries()) {
     if (language !== 'sh') continue;
     if (notRun !== undefined) {
-      const [, name = '', value = ''] = /^(CODEBOX_\w+)=(\S+) npm start$/m.exec(text) ?? [];
-      const gateway = await startGateway('docker', { [name]: join(folder, value) });
+      const [, name, value = ''] = /^(CODEBOX_\w+)=(\S+) npm start$/m.exec(text) ?? [];
+      const gateway = await startGateway('docker', name ? { [name]: settingOf(value) } : {}, folder);
       onTestFinished(() => gateway.dispose());
       url = gateway.url;
       await rm(join(folder, '.codebox'), { recursive: true, force: true });
       await symlink(gateway.dataDir, join(folder, '.codebox'));
+      onTestFinished(() => rm(join(folder, '.codebox'), { force: true }));
       continue;
     }
     const output = await paste(adapt(text), { cwd: folder, timeout: 300_000 });
@@ -70,14 +72,14 @@ if (drivers.includes('docker'))
   test.each([
     ['Add a template', 'words'],
     ['Add a kernel', 'sql'],
-  ])('the recipe "%s" ends with a box that has it', async (heading, name) => {
+  ])('the recipe "%s" ends with a working box', async (heading, name) => {
     onTestFinished(async () => {
       await paste(`docker rmi --force codebox-box-${name}:${tag}`, { cwd: folder });
     });
     await follow(heading);
   });
 
-test('the recipe "Add a migration" writes one that a new database takes', async () => {
+test('the recipe "Add a migration" writes a migration that applies to a new database', async () => {
   await follow('Add a migration');
   const postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
   onTestFinished(() => postgres.stop());
@@ -88,4 +90,8 @@ test('the recipe "Add a migration" writes one that a new database takes', async 
   expect((await client.query('select * from remarks')).rows).toEqual([]);
 });
 
-test('the recipe "Add a driver" compiles, and its suite is found', () => follow('Add a driver'));
+if (drivers.includes('docker'))
+  test('the recipe "Add a surface" ends with a gateway that speaks it', () => follow('Add a surface'));
+
+// This recipe is last, because it compiles the files of the other recipes too.
+test('the recipe "Add a driver" compiles, and its test suite is found', () => follow('Add a driver'));

@@ -15,7 +15,7 @@ const runMs = 60_000;
 const examplesOf = async (kind: string, ending: string): Promise<string[]> =>
   (await readdir(join(folder, kind))).filter((name) => name.endsWith(ending)).map((name) => `${kind}/${name}`);
 
-/** What an example says that it prints: its `→` comments, in order. */
+/** Resolves with the documented output of an example: its `→` comments, in order. */
 const expectedOf = async (example: string): Promise<string[]> => {
   const text = await readFile(join(folder, example), 'utf8');
   return [...text.matchAll(/^\s*(?:#|\/\/) → (.*)$/gm)].map(([, line = '']) => line);
@@ -42,7 +42,7 @@ describe.each(anyDriver)('examples on the %s driver', (driver) => {
     await rm(place, { recursive: true, force: true });
   });
 
-  test.each([...shell, ...node])('%s prints what it says', async (example) => {
+  test.each([...shell, ...node])('%s prints its documented output', async (example) => {
     const expected = await expectedOf(example);
     expect(expected.length).toBeGreaterThan(0);
     const program = example.endsWith('.sh') ? 'sh' : process.execPath;
@@ -65,7 +65,7 @@ describe.each(anyDriver)('examples on the %s driver', (driver) => {
     }
   });
 
-  test('nothing is left of them', async () => {
+  test('the examples leave no box', async () => {
     expect((await gateway.get<{ items: unknown[] }>('/v1/boxes')).body.items).toEqual([]);
   });
 });

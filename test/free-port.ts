@@ -1,12 +1,20 @@
 import { createServer } from 'node:net';
 
-/** A port of an address of this host, 127.0.0.1 unless told, below those that outgoing connections are given, one of which could take it before it is listened on. */
+/** Below the ephemeral range, from which an outgoing connection could take the port before it is listened on. */
+const [lowest, perWorker, workers] = [10_000, 2000, 10];
+/** What a worker has got is listened on seconds later, so no other worker may find it free meanwhile. */
+const first = lowest + (Number(process.env.VITEST_POOL_ID ?? 0) % workers) * perWorker;
+const given = new Set<number>();
+
+/** Finds a free port that this worker has not yet been given. */
 export const freePort = async (host = '127.0.0.1'): Promise<number> => {
   for (;;) {
-    const port = 10_000 + Math.floor(Math.random() * 20_000);
-    const isFree = await new Promise((told) => {
-      const server = createServer().once('error', () => told(false));
-      server.listen(port, host, () => server.close(() => told(true)));
+    const port = first + Math.floor(Math.random() * perWorker);
+    if (given.has(port)) continue;
+    given.add(port);
+    const isFree = await new Promise((resolve) => {
+      const server = createServer().once('error', () => resolve(false));
+      server.listen(port, host, () => server.close(() => resolve(true)));
     });
     if (isFree) return port;
   }

@@ -14,7 +14,7 @@ describe.each([
   ['openapi.yaml', 'post /v1/boxes/{box}/executions'],
   ['openapi.agent.yaml', 'post /v1/chats/{chat}/cells'],
 ] as const)('%s', (name, call) => {
-  test('has no pattern that JSON Schema would read as something else', () => {
+  test('has only patterns that are regular expressions for JSON Schema too', () => {
     const patterns: string[] = [];
     JSON.stringify(parse(openApiFiles[name]()), (key, value: unknown) => {
       if (key === 'pattern' && typeof value === 'string') patterns.push(value);
@@ -27,7 +27,7 @@ describe.each([
     }
   });
 
-  test('has every call of the API with its errors', () => {
+  test('documents every call of the API with its errors', () => {
     const document = parse(openApiFiles[name]()) as {
       paths: Record<string, Record<string, { responses: Record<string, unknown> }>>;
     };
@@ -42,11 +42,11 @@ describe.each([
   });
 });
 
-test.each(Object.entries(writtenFiles))('%s is what the code writes', async (name, write) => {
+test.each(Object.entries(writtenFiles))('%s is what its generator writes', async (name, write) => {
   expect(await readFile(join(project, name), 'utf8')).toBe(write());
 });
 
-test('the OpenAPI document of the agent has the errors that its routes answer with', () => {
+test('the OpenAPI document of the agent has the error format of each route', () => {
   const { paths, components } = parse(openApiFiles['openapi.agent.yaml']()) as {
     paths: Record<string, Record<string, { responses: { default: { content: object } | { $ref: string } } }>>;
     components: { responses: Record<string, { content: object }> };
@@ -66,15 +66,20 @@ test('the OpenAPI document of the agent has the errors that its routes answer wi
   }
 });
 
-describe('the layers', () => {
+describe('the import rules of Biome', () => {
   const against = [
     ['services/contract', 'undici'],
-    ['services/gateway/store', '../boxes/lifecycle.ts'],
+    ['services/gateway/store', '../boxes/creation/creation.ts'],
     ['services/gateway/drivers', '../http/app.ts'],
     ['services/gateway/boxes', 'hono'],
     ['services/gateway/boxes', '../drivers/docker/driver.ts'],
+    ['services/gateway/boxes', '../drivers/kubernetes/driver.ts'],
+    ['services/gateway/boxes', '@kubernetes/client-node'],
     ['services/gateway/boxes', 'drizzle-orm'],
     ['services/gateway/http', '../drivers/driver.ts'],
+    ['services/gateway/http', '../dialects/dialects.ts'],
+    ['services/gateway/dialects', '../store/store.ts'],
+    ['services/gateway/dialects', '../../box-server/client.ts'],
     ['services/http', '../gateway/gateway.ts'],
     ['services/agent/chats', '../../gateway/store/store.ts'],
     ['services/agent/chats', 'hono'],
@@ -119,16 +124,16 @@ describe('the layers', () => {
   const complaintsOf = (folder: string, imported: string) =>
     complaints.filter((line) => line.includes(fileOf(folder, imported)));
 
-  test.each(against)('an import against the direction is refused: in %s of %s', (folder, imported) => {
+  test.each(against)('refuse an import against the direction: in %s of %s', (folder, imported) => {
     expect(complaintsOf(folder, imported)).toEqual([expect.stringContaining('noRestrictedImports')]);
   });
 
-  test.each(along)('an import in the right direction passes: in %s of %s', (folder, imported) => {
+  test.each(along)('permit an import in the right direction: in %s of %s', (folder, imported) => {
     expect(complaintsOf(folder, imported)).toEqual([]);
   });
 });
 
-test('what nothing uses is refused: a file, an export, a type and a dependency', async () => {
+test('an unused file, export, type or dependency is refused', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'codebox-guards-'));
   try {
     await copyFile(join(project, 'knip.json'), join(folder, 'knip.json'));
@@ -153,16 +158,36 @@ test('what nothing uses is refused: a file, an export, a type and a dependency',
   }
 });
 
-/** The rooms of a folder, each above those whose files it may import. */
-const floors = {
+/** The sub-folders of a folder, each with those that it may import from. */
+const importsOf = {
+  'services/contract': {
+    values: [],
+    problems: [],
+    files: ['values'],
+    runs: ['files', 'values'],
+    boxes: ['runs', 'files', 'problems', 'values'],
+    tenants: ['values'],
+    client: ['boxes', 'tenants', 'runs', 'files', 'problems', 'values'],
+  },
+  'services/http': {
+    faults: [],
+    problems: [],
+    bodies: ['faults', 'problems'],
+    endpoints: ['bodies', 'faults'],
+    server: ['endpoints', 'problems'],
+  },
+  'services/gateway/dialects': { codeboxapi: [], e2b: [] },
+  'services/gateway/dialects/e2b': { control: [], envd: [], interpreter: [] },
+  'services/gateway/http/routes': { admin: [], boxes: [], files: ['boxes'], runs: ['boxes'] },
   'services/gateway/boxes': {
     usage: [],
     supply: ['usage'],
     life: ['supply', 'usage'],
+    creation: ['life', 'supply', 'usage'],
     reach: ['life', 'usage'],
-    rest: ['life', 'usage'],
-    runs: ['reach', 'life', 'supply', 'usage'],
-    upkeep: ['runs', 'rest', 'life', 'supply', 'usage'],
+    rest: ['life', 'supply', 'usage'],
+    runs: ['creation', 'reach', 'life', 'supply', 'usage'],
+    upkeep: ['creation', 'runs', 'rest', 'life', 'supply', 'usage'],
   },
   'services/gateway/store': {
     tenants: [],
@@ -170,21 +195,31 @@ const floors = {
     usage: ['box'],
     supply: ['box', 'tenants'],
   },
-  'services/gateway/drivers': { host: [], docker: ['host'], local: ['host'] },
+  'services/gateway/box-server': { transport: [], protocol: [], journals: [] },
+  'services/gateway/drivers': { host: [], docker: ['host'], local: ['host'], kubernetes: [] },
+  'services/gateway/drivers/docker': { daemon: [], network: ['daemon'], containers: ['daemon', 'network'] },
+  'services/gateway/drivers/kubernetes': { api: [], pods: ['api'] },
+  'services/gateway/drivers/local': { environment: [], instances: [], groups: ['instances'] },
+  'services/agent/chats': { files: [], messages: ['files'], answers: ['messages', 'files'], console: ['files'] },
+  'services/web/components': { controls: [], chat: ['controls'], notebook: ['controls'], terminal: ['controls'] },
 } as const;
 
-test.each(Object.entries(floors))('the rooms of %s import downwards only', async (folder, rooms) => {
-  const upwards: string[] = [];
-  for (const [room, below] of Object.entries<readonly string[]>(rooms)) {
-    for (const name of await readdir(join(project, folder, room))) {
-      if (!name.endsWith('.ts')) continue;
-      const text = await readFile(join(project, folder, room, name), 'utf8');
-      for (const [, other = ''] of text.matchAll(/from '\.\.\/([a-z]+)\//g))
-        if (other in rooms && other !== room && !below.includes(other)) upwards.push(`${room}/${name} of ${other}`);
+test.each(Object.entries(importsOf))(
+  'the sub-folders of %s import in one direction only',
+  async (folder, subfolders) => {
+    const refused: string[] = [];
+    for (const [from, allowed] of Object.entries<readonly string[]>(subfolders)) {
+      for (const name of await readdir(join(project, folder, from))) {
+        if (!/(?<!\.test)\.tsx?$/.test(name)) continue;
+        const text = await readFile(join(project, folder, from, name), 'utf8');
+        for (const [, other = ''] of text.matchAll(/from '\.\.\/([a-z]+)\//g))
+          if (other in subfolders && other !== from && !allowed.includes(other))
+            refused.push(`${from}/${name} of ${other}`);
+      }
     }
-  }
-  expect(upwards).toEqual([]);
-});
+    expect(refused).toEqual([]);
+  },
+);
 
 test('no source file is longer than 400 lines', async () => {
   const long: string[] = [];

@@ -5,9 +5,9 @@ const cpuMs = (): number => {
 };
 
 /**
- * The most CPU time, in milliseconds, for which `work` holds up everything else: of its turns of the event loop the longest. What the
- * machine does beside does not count. It is called up to three times, until it takes less than `enoughMs`, and the best of them counts;
- * what it throws is ignored.
+ * Measures the longest turn of the event loop during `work`, in milliseconds of CPU time, so that the load of the machine does not
+ * count. `work` is called up to three times, until a call takes less than `enoughMs`, and the best call counts. Errors of `work` are
+ * ignored.
  */
 export const longestTurn = async (work: () => unknown, { enoughMs = 0 } = {}): Promise<number> => {
   let best = Number.POSITIVE_INFINITY;
@@ -30,7 +30,7 @@ const once = async (work: () => unknown): Promise<number> => {
   try {
     await work();
   } catch {
-    // What is refused has been read too.
+    // Refused input has been read as well.
   }
   longest = Math.max(longest, cpuMs() - since);
   clearImmediate(next);

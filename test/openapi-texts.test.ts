@@ -36,14 +36,14 @@ describe.each(Object.entries(openApiFiles))('%s', (_, write) => {
   };
 
   test.each(operations)(
-    '$name has a description beside its summary',
+    '$name has a description in addition to its summary',
     ({ operation: { summary, description = '' } }) => {
       expect(description).toMatch(/^\S.{20,}[.]$/s);
       expect(description).not.toBe(`${summary}.`);
     },
   );
 
-  test.each(operations)('$name has examples, and each is what its schema describes', ({ path, method, operation }) => {
+  test.each(operations)('$name has examples that match their schemas', ({ path, method, operation }) => {
     for (const [index, parameter] of (operation.parameters ?? []).entries()) {
       if (parameter.in !== 'path') continue;
       expect(faultsOf(parameter.example, path, method, 'parameters', String(index))).toBeUndefined();
@@ -53,8 +53,8 @@ describe.each(Object.entries(openApiFiles))('%s', (_, write) => {
       expect(example).toBeDefined();
       expect([type, faultsOf(example, path, method, 'requestBody', 'content', type)]).toEqual([type, undefined]);
     }
-    const [status, answer] = Object.entries(operation.responses).find(([, { content }]) => content) ?? [];
-    const [type, media] = Object.entries(answer?.content ?? {})[0] ?? [];
+    const [status, response] = Object.entries(operation.responses).find(([, { content }]) => content) ?? [];
+    const [type, media] = Object.entries(response?.content ?? {})[0] ?? [];
     if (status === undefined || type === undefined || !/^[12]/.test(status) || !/json$/.test(type)) return;
     expect(media?.example).toBeDefined();
     expect([type, faultsOf(media?.example, path, method, 'responses', status, 'content', type)]).toEqual([

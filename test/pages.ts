@@ -15,7 +15,7 @@ export interface Block {
   line: number;
   language: string;
   text: string;
-  /** Why no test runs it: what stands in its fence behind `not-run:`. */
+  /** Why no test runs the block: the text after `not-run:` in its fence. */
   notRun: string | undefined;
 }
 

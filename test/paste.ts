@@ -6,7 +6,7 @@ import { project } from './pages.ts';
 
 const run = promisify(execFile);
 
-/** What a shell prints into which a script is pasted; throws with its output when a line of it fails. */
+/** Runs a script in a shell as if pasted, and resolves with its output; throws if a line fails. */
 export const paste = async (
   script: string,
   { cwd, env = {}, timeout = 120_000 }: { cwd: string; env?: Record<string, string>; timeout?: number },
@@ -20,14 +20,14 @@ export const paste = async (
   return stdout;
 };
 
-/** package.json with the scripts of the project, which do not look whether everything is installed, below a folder. */
+/** Returns a package.json whose scripts run those of `folder` directly, without the check that everything is installed. */
 export const directPackage = async (folder: string): Promise<string> => {
   const { scripts, ...rest } = JSON.parse(await readFile(join(project, 'package.json'), 'utf8')) as {
     scripts: Record<string, string>;
   };
   const direct = Object.entries(scripts).map(([name, command]) => [
     name,
-    command.replace(/^node scripts\/run\.mjs (\w+)$/, `"${process.execPath}" "${folder}/scripts/$1.ts"`),
+    command.replace(/^exec node scripts\/run\.mjs (\w+)$/, `exec "${process.execPath}" "${folder}/scripts/$1.ts"`),
   ]);
   return JSON.stringify({ ...rest, scripts: Object.fromEntries(direct) });
 };

@@ -6,10 +6,10 @@ import { promisify } from 'node:util';
 import { openStore } from '../services/gateway/store/store.ts';
 import { startEmbeddedPostgres } from '../services/postgres/embedded.ts';
 
-/** Names the folder to the processes that run test files. */
+/** Passes the folder to the processes that run test files. */
 const variable = 'CODEBOX_TEST_DATABASE';
 
-/** Before all files: makes a database that is initialised and migrated, for gateways to begin with, and is not running. */
+/** Before all files: creates a database that is initialized, migrated and stopped, which gateways copy. */
 export const setup = async (): Promise<void> => {
   const folder = await mkdtemp(join(tmpdir(), 'codebox-database-'));
   process.env[variable] = folder;
@@ -17,17 +17,17 @@ export const setup = async (): Promise<void> => {
   const store = await openStore(postgres.url, () => {});
   await store.close();
   await postgres.stop();
-  // Only a crash of the whole machine could tell the difference, and a disk that tests keep busy makes each commit wait.
+  // `fsync` matters only in a crash of the whole machine, and each commit would wait for a disk that tests keep busy.
   await appendFile(join(folder, 'data/postgresql.auto.conf'), 'fsync = off\n');
 };
 
-/** After all files. */
+/** After all files: removes the database. */
 export const teardown = async (): Promise<void> => {
   const folder = process.env[variable];
   if (folder) await rm(folder, { recursive: true, force: true });
 };
 
-/** Puts a copy of that database where a gateway looks for its own. Without one, as in a benchmark, the gateway makes its own. */
+/** Copies the prepared database into a data folder. Without one, as in a benchmark, the gateway creates its own. */
 export const placeDatabase = async (dataDir: string): Promise<void> => {
   const folder = process.env[variable];
   if (!folder) return;

@@ -9,7 +9,7 @@ import { parse } from 'yaml';
 import { readTemplates, templateFields } from '../services/gateway/boxes/supply/templates.ts';
 import { type RunningAgent, serveAgent } from './agent/agent-harness.ts';
 import { type ModelServer, runs, startModelServer } from './agent/model-server.ts';
-import { anyDriver, drivers, type RunningGateway, startGateway } from './api/harness.ts';
+import { anyDriver, type RunningGateway, startGateway } from './api/harness.ts';
 import { adminKey } from './api/operator.ts';
 import { pages, project, readAnchors, readBlocks, readPage, readScripts } from './pages.ts';
 import { directPackage, paste } from './paste.ts';
@@ -18,29 +18,29 @@ const run = promisify(execFile);
 const marker = '---codebox-block---';
 
 const blocks = (await Promise.all(pages.map(readBlocks))).flat();
-/** Pages whose shell blocks need nothing but a running gateway and agent. test/contributing.test.ts follows the other one. */
+/** Pages whose shell blocks need only a running gateway and agent. test/contributing.test.ts covers CONTRIBUTING.md. */
 const runnable = [
   ...new Set(blocks.flatMap(({ page, language, notRun }) => (language === 'sh' && notRun === undefined ? [page] : []))),
 ].filter((page) => page !== 'CONTRIBUTING.md');
 
-test('README is short', async () => {
+test('README has at most 150 lines', async () => {
   expect((await readPage('README.md')).split('\n').length).toBeLessThanOrEqual(150);
 });
 
-test('every fenced block says its language, so that no shell block is overlooked', () => {
+test('every fenced block names its language, so that no shell block is overlooked', () => {
   const known = ['sh', 'json', 'yaml', 'ts', 'python', 'dockerfile', 'text'];
   const others = blocks.filter(({ language }) => !known.includes(language));
   expect(others.map(({ page, line }) => `${page}:${line}`)).toEqual([]);
 });
 
 test.each(blocks.filter(({ notRun }) => notRun !== undefined))(
-  'the block of $page:$line is not run ($notRun), and is shell all the same',
+  'the block of $page:$line, which is not run ($notRun), is valid shell',
   async ({ text }) => {
     await run('bash', ['-n', '-c', text]);
   },
 );
 
-test('docs/templates.md has every field of a template, and its example is one that the gateway takes', async () => {
+test('docs/templates.md documents every field of a template, with an example that the gateway accepts', async () => {
   const text = await readPage('docs/templates.md');
   const [, example = ''] = /```yaml\n(.*?)```/s.exec(text) ?? [];
   const folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
@@ -53,13 +53,13 @@ test('docs/templates.md has every field of a template, and its example is one th
   expect(Object.keys((parse(example) as { data: object }).data)).toEqual(templateFields);
 });
 
-test('docs/configure.md has every variable that the services read, and no others', async () => {
+test('docs/configure.md lists exactly the variables that the services read', async () => {
   const sources = await Array.fromAsync(glob('services/**/{config,settings}.ts', { cwd: project }));
   const texts = await Promise.all(sources.map((source) => readFile(join(project, source), 'utf8')));
   const read = texts.flatMap((text) => [...text.matchAll(/^ {2}([A-Z]{2,}_[A-Z_]+): /gm)].map(([, name = '']) => name));
   expect(read.length).toBeGreaterThan(50);
   const text = await readPage('docs/configure.md');
-  // Those of others (AWS_*, AZURE_*, OTEL_*) are also read by their libraries.
+  // Libraries also read variables of their own (AWS_*, AZURE_*, OTEL_*).
   const written = [...text.matchAll(/`(CODEBOX_[A-Z_]+)(?:=[^`]*)?`/g)].map(([, name = '']) => name);
   const elsewhere = /^OTEL_/; // docs/operate.md explains these.
   const operate = await readPage('docs/operate.md');
@@ -67,7 +67,7 @@ test('docs/configure.md has every variable that the services read, and no others
   expect(written.filter((name) => !read.includes(name) && name !== 'CODEBOX_AGENT')).toEqual([]);
 });
 
-test('every link between the pages leads to something, with its anchor', async () => {
+test('every link between the pages leads to an existing page and anchor', async () => {
   const broken: string[] = [];
   for (const page of pages) {
     for (const [, link = ''] of (await readPage(page)).matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -82,7 +82,7 @@ test('every link between the pages leads to something, with its anchor', async (
   expect(broken).toEqual([]);
 });
 
-test('every page that the code names is there', async () => {
+test('every page that the code names exists', async () => {
   const sources = glob(['{services,scripts,images,deploy,test}/**/*.{ts,tsx,py,mjs,sh,yaml}'], {
     cwd: project,
     exclude: (name) => name.includes('node_modules'),
@@ -92,13 +92,14 @@ test('every page that the code names is there', async () => {
       expect([source, name, existsSync(join(project, name))]).toEqual([source, name, true]);
 });
 
-describe.each(drivers)('the documentation on the %s driver', (driver) => {
+// Boxes behave the same on each driver, which other tests check.
+describe.each(anyDriver)('the documentation on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let agent: RunningAgent;
   let model: ModelServer;
   let folder: string;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey });
+    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_DIALECTS: 'codeboxapi' });
     model = await startModelServer();
     agent = await serveAgent(gateway, { CODEBOX_MODEL_URL: `${model.url}/v1`, CODEBOX_MODEL: 'compatible/scripted' });
     folder = await mkdtemp(join(tmpdir(), 'codebox-readme-'));
@@ -112,13 +113,12 @@ describe.each(drivers)('the documentation on the %s driver', (driver) => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  // What boxes do is the same on each driver, as their own tests hold: README is the one page that is pasted into both.
-  test.each(runnable.filter((page) => page === 'README.md' || anyDriver.includes(driver)))(
-    'every shell block of %s does what it says, pasted one after the other',
+  test.each(runnable)(
+    'the shell blocks of %s, pasted one after the other, print their documented output',
     async (page) => {
       const scripts = await readScripts(page);
       if (['README.md', 'docs/agent.md'].includes(page))
-        model.say(runs('import pandas\npandas.read_csv("sales.csv").sales.sum()'), { text: '12 were sold.' });
+        model.script(runs('import pandas\npandas.read_csv("sales.csv").sales.sum()'), { text: '12 were sold.' });
       const script = scripts
         .map((block) => `${block.script}\necho '${marker}'`)
         .join('\n')

@@ -4,14 +4,14 @@ import type { Reporter, TestModule, Vitest } from 'vitest/node';
 
 const shown = 20;
 
-/** Milliseconds that all processors have had so far, and those of them in which they had something to do. */
+/** Returns the total and the busy time of all CPUs since boot, in milliseconds. */
 const processorTimes = (): { all: number; busy: number } => {
   const times = cpus().map((cpu) => cpu.times);
   const all = times.flatMap((time) => Object.values(time)).reduce((sum, ms) => sum + ms, 0);
   return { all, busy: all - times.reduce((sum, { idle }) => sum + idle, 0) };
 };
 
-/** Tells at the end where the time of a run went: the slowest files, and how busy the processors were. */
+/** Prints where the time of a run went: the slowest files, and how busy the CPUs were. */
 export class RunTimes implements Reporter {
   #root = '';
   #begun = processorTimes();
@@ -32,8 +32,6 @@ export class RunTimes implements Reporter {
     });
     const now = processorTimes();
     const share = ((now.busy - this.#begun.busy) / Math.max(1, now.all - this.#begun.all)) * 100;
-    process.stdout.write(
-      `\nThe slowest files:\n${lines.join('\n')}\nThe processors were busy for ${share.toFixed(0)} %.\n`,
-    );
+    process.stdout.write(`\nThe slowest files:\n${lines.join('\n')}\nThe CPUs were busy for ${share.toFixed(0)} %.\n`);
   }
 }

@@ -2,9 +2,10 @@ import { relative } from 'node:path';
 import type { TestSpecification } from 'vitest/node';
 import { BaseSequencer } from 'vitest/node';
 
-/** Small files that take long: their size, which is all that is known on a fresh machine, does not tell. */
+/** Small files that take long. On a fresh machine files are sorted by size, which would start these last. */
 const long = [
   'test/contract/docker.test.ts',
+  'test/contract/kubernetes.test.ts',
   'test/api/rest.test.ts',
   'test/api/capacity.test.ts',
   'test/model/model.test.ts',
@@ -13,10 +14,10 @@ const long = [
   'test/e2e/compose.test.ts',
   'test/api/causes.test.ts',
 ];
-/** What each of them is taken to need until it has run here. */
+/** Assumed duration of these files until they have run on this machine. */
 const longMs = 200_000;
 
-/** Starts what takes long before all else, by its last run, so that no single file is left running at the end. */
+/** Starts the slowest files first, by their last run, so that no single file is left running at the end. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const expectedMs = (file: TestSpecification): number => {
@@ -25,7 +26,7 @@ export class LongestFirst extends BaseSequencer {
       return long.includes(relative(this.ctx.config.root, file.moduleId).replaceAll('\\', '/')) ? longMs : 0;
     };
     const groupOf = ({ project }: TestSpecification) => project.config.sequence.groupOrder;
-    // The sort is stable: what has not run yet stays in the usual order.
+    // The sort is stable, so files that have not run yet keep the usual order.
     return (await super.sort(files)).sort(
       (one, other) => groupOf(one) - groupOf(other) || expectedMs(other) - expectedMs(one),
     );

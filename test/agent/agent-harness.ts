@@ -1,14 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { AnswerEvent, Chat } from '#contract';
-import nodeFlags from '../../scripts/node-flags.json' with { type: 'json' };
 import { anyDriver, databaseUrl, type RunningGateway, startGateway } from '../api/harness.ts';
 import { freePort } from '../free-port.ts';
+import { startService } from '../prepared-services.ts';
 
-const project = resolve(import.meta.dirname, '../..');
 const readyDeadlineMs = 120_000;
 
 export interface RunningAgent {
@@ -17,7 +15,7 @@ export interface RunningAgent {
   pid: () => number;
   /** `fetch` below the agent's URL, with the gateway's key unless another is given; `key: ''` sends none. */
   call: (path: string, init?: RequestInit & { key?: string }) => Promise<Response>;
-  /** Sends JSON and answers JSON. */
+  /** Sends JSON and resolves with the parsed response. */
   send: <T = Record<string, unknown>>(
     method: string,
     path: string,
@@ -28,14 +26,14 @@ export interface RunningAgent {
   /** Everything printed so far. */
   output: () => string;
   kill: (signal: NodeJS.Signals) => Promise<void>;
-  /** Kills it with -9, and ends the leases of answers at once, which are over seconds after the last agent has died. */
+  /** Kills the agent with SIGKILL and expires the leases of its answers at once, instead of seconds later. */
   die: () => Promise<void>;
   restart: (env?: Record<string, string>) => Promise<void>;
-  /** Ends it with its gateway, the boxes and the database. */
+  /** Stops the agent with its gateway, and removes the boxes and the database. */
   dispose: () => Promise<void>;
 }
 
-/** A further agent on the data of a gateway, as its own process. */
+/** Starts another agent on the data of a gateway, as its own process. */
 export const serveAgent = async (gateway: RunningGateway, env: Record<string, string> = {}): Promise<RunningAgent> => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
@@ -44,17 +42,12 @@ export const serveAgent = async (gateway: RunningGateway, env: Record<string, st
   let output = '';
 
   const start = async () => {
-    child = spawn(process.execPath, [...nodeFlags, join(project, 'services/agent/main.ts')], {
-      cwd: project,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: {
-        ...process.env,
-        CODEBOX_URL: gateway.url,
-        CODEBOX_DATA_DIR: gateway.dataDir,
-        CODEBOX_AGENT_PORT: String(port),
-        CODEBOX_STOP_SECONDS: '2',
-        ...settings,
-      },
+    child = startService('agent', {
+      CODEBOX_URL: gateway.url,
+      CODEBOX_DATA_DIR: gateway.dataDir,
+      CODEBOX_AGENT_PORT: String(port),
+      CODEBOX_STOP_SECONDS: '2',
+      ...settings,
     });
     const note = (chunk: Buffer) => {
       output = (output + chunk.toString()).slice(-1_000_000);
@@ -117,7 +110,7 @@ export const serveAgent = async (gateway: RunningGateway, env: Record<string, st
   };
 };
 
-/** An agent beside a gateway of its own, with an empty database and no model but those that `env` names. */
+/** Starts an agent with its own gateway and an empty database, and no model but those that `env` names. */
 export const startAgent = async (
   env: Record<string, string> = {},
   gatewayEnv: Record<string, string> = {},
@@ -136,7 +129,7 @@ export const startAgent = async (
   }
 };
 
-/** The events of an NDJSON body as they come. */
+/** Yields the events of an NDJSON body as they arrive. */
 export async function* readAnswer(response: Response): AsyncGenerator<AnswerEvent> {
   let pending = '';
   const decoder = new TextDecoder();

@@ -31,21 +31,21 @@ const settled = (chat: string) =>
     return last && last.status !== 'running' && last;
   });
 const isWaiting = (event: AnswerEvent): boolean => event.type === 'code' && event.state === 'waiting';
-/** Reads until an event fits so many times, then leaves. */
+/** Reads up to the first event that fits, then stops. */
 const until = async (events: AsyncIterable<AnswerEvent>, fits: (event: AnswerEvent) => boolean) => {
   const seen: AnswerEvent[] = [];
   for await (const event of events) {
     seen.push(event);
     if (fits(event)) return seen;
   }
-  throw new Error(`it did not come: ${JSON.stringify(seen)}`);
+  throw new Error(`the event did not arrive: ${JSON.stringify(seen)}`);
 };
 const callOf = (event: AnswerEvent | undefined): string => (event?.type === 'code' ? event.call : '');
 const messageOf = (event: AnswerEvent | undefined): string => (event?.type === 'start' ? event.message : '');
 
-test('an answer ends and its chat goes on whatever the model says of its tokens', async () => {
+test('invalid token counts of a model do not break an answer or its chat', async () => {
   const { id } = await agent.createChat();
-  model.say({ text: 'Cheap.', usage: { prompt_tokens: 2.5, completion_tokens: 9e12 } }, { text: 'Again.' });
+  model.script({ text: 'Cheap.', usage: { prompt_tokens: 2.5, completion_tokens: 9e12 } }, { text: 'Again.' });
   expect(await whole(id, 'go')).toMatchObject({
     status: 'ok',
     content: 'Cheap.',
@@ -54,12 +54,12 @@ test('an answer ends and its chat goes on whatever the model says of its tokens'
   expect(await whole(id, 'and?')).toMatchObject({ status: 'ok', content: 'Again.' });
 });
 
-test('an answer that ends while the database is away is kept, and its chat goes on', async () => {
+test('an answer that ends during a database outage is stored, and its chat continues', async () => {
   const { id } = await agent.createChat();
   const { promise: after, resolve } = Promise.withResolvers<void>();
-  model.say({ text: 'I was made meanwhile.', after });
+  model.script({ text: 'I was made meanwhile.', after });
   const answer = post(id, 'go').catch(() => {});
-  await eventually(async () => model.asked() > 0 || undefined);
+  await eventually(async () => model.requestCount() > 0 || undefined);
   const url = new URL(await databaseUrl(agent.gateway.dataDir));
   url.pathname = '/template1';
   const db = new pg.Client({ connectionString: url.href });
@@ -67,7 +67,7 @@ test('an answer that ends while the database is away is kept, and its chat goes 
   await db.query('alter database postgres with allow_connections false');
   await db.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = 'postgres'`);
   resolve();
-  // Longer than the lease of the answer.
+  // The outage is longer than the lease of the answer.
   await sleep(20_000);
   await db.query('alter database postgres with allow_connections true');
   await db.end();
@@ -77,28 +77,30 @@ test('an answer that ends while the database is away is kept, and its chat goes 
     return read && read.status !== 'running' && read;
   });
   expect(last).toMatchObject({ status: 'ok', content: 'I was made meanwhile.', error: null });
-  model.say({ text: 'Going on.' });
+  model.script({ text: 'Going on.' });
   expect(await whole(id, 'and?')).toMatchObject({ content: 'Going on.' });
 });
 
-test('who comes back for an answer that was lost is told how it ended, however much was heard', async () => {
+test('a client that resumes a lost answer gets its end, whatever event it resumes after', async () => {
   const { id } = await agent.createChat();
-  model.say(runs('import time\nprint("begun", flush=True)\ntime.sleep(120)'));
+  model.script(runs('import time\nprint("begun", flush=True)\ntime.sleep(120)'));
   const seen = await until(await stream(id, 'go'), ({ type }) => type === 'output');
   await agent.die();
   await agent.restart();
   await settled(id);
   const at = `/v1/chats/${id}/messages/${messageOf(seen[0])}/events?after=57`;
-  const told = await collect(readAnswer(await agent.call(at)));
-  expect(told[0]?.type).toBe('start');
-  expect(told.at(-1)).toMatchObject({ type: 'done', status: 'error' });
+  const resumed = await collect(readAnswer(await agent.call(at)));
+  expect(resumed[0]?.type).toBe('start');
+  expect(resumed.at(-1)).toMatchObject({ type: 'done', status: 'error' });
 });
 
-test('an answer that another agent makes is followed step by step, and told anew to who changes the agent', async () => {
+test('an answer of another agent can be followed step by step, and is replayed to a client that changes agents', async () => {
   const other = await serveAgent(agent.gateway, env);
   try {
     const { id } = await agent.createChat({ approval: 'always' });
-    model.say(runs('print("one")', 'python', 'First. '), runs('print("two")', 'python', 'Then. '), { text: 'Done.' });
+    model.script(runs('print("one")', 'python', 'First. '), runs('print("two")', 'python', 'Then. '), {
+      text: 'Done.',
+    });
     const first = await until(await stream(id, 'go'), isWaiting);
     const at = `/v1/chats/${id}/messages/${messageOf(first[0])}/events`;
     const approve = (event: AnswerEvent | undefined) =>
@@ -120,58 +122,58 @@ test('an answer that another agent makes is followed step by step, and told anew
   }
 });
 
-test('a request that is refused leaves the chat of its session to another one that answers in it', async () => {
-  const ask = (message: string, more = {}) =>
+test('a refused request does not remove the chat of its session that another request uses', async () => {
+  const generate = (message: string, more = {}) =>
     agent.send<{ content: string; session: string }>('POST', '/v1/generate', { message, session: 'shared', ...more });
   const chats = async () => (await agent.send<Page<Chat>>('GET', '/v1/chats?limit=100')).body.items;
   const before = new Set((await chats()).map(({ id }) => id));
-  model.say(runs('import time\ntime.sleep(3)\nopen("kept.txt", "w").write("k")'), { text: 'Kept.' });
+  model.script(runs('import time\ntime.sleep(3)\nopen("kept.txt", "w").write("k")'), { text: 'Kept.' });
   const files = Array.from({ length: 20 }, (_, index) => ({ name: `in-${index}.txt`, text: 'x' }));
-  const refused = ask('first', { model: 'nobody/nothing', files });
+  const refused = generate('first', { model: 'nobody/nothing', files });
   const made = await eventually(async () => (await chats()).find(({ id }) => !before.has(id)));
-  const answer = await ask('second');
+  const answer = await generate('second');
   expect((await refused).status).toBe(400);
   expect(answer).toMatchObject({ status: 200, body: { content: 'Kept.' } });
   expect((await agent.call(`/v1/chats/${made.id}/files/kept.txt`)).status).toBe(200);
-  expect((await ask('third', { session: 'unasked', model: 'nobody/nothing' })).status).toBe(400);
+  expect((await generate('third', { session: 'unasked', model: 'nobody/nothing' })).status).toBe(400);
   expect((await chats()).filter(({ id }) => !before.has(id))).toHaveLength(1);
 });
 
-test('what was lost with a box is known to the model after an answer that has failed', async () => {
+test('the model is informed once that variables are lost, also if an answer failed in between', async () => {
   const { id } = await agent.createChat();
-  model.say(runs('x = 1'), { text: 'Set.' });
+  model.script(runs('x = 1'), { text: 'Set.' });
   await whole(id, 'set x');
   const { box } = (await agent.send<Chat>('GET', `/v1/chats/${id}`)).body;
   await agent.gateway.client.boxes.hibernate(box ?? '');
-  model.say({ status: 401, message: 'bad key' }, { text: 'It is gone.' });
+  model.script({ status: 401, message: 'bad key' }, { text: 'It is gone.' });
   expect(await whole(id, 'first')).toMatchObject({ status: 'error' });
   expect(await whole(id, 'second')).toMatchObject({ content: 'It is gone.' });
-  const told = JSON.stringify(model.requests.at(-1)?.messages);
-  expect(told.split('all variables and imports are gone')).toHaveLength(2);
+  const prompt = JSON.stringify(model.requests.at(-1)?.messages);
+  expect(prompt.split('all variables and imports are gone')).toHaveLength(2);
 });
 
-test('what was lost with a box is known to reader and model after an agent that died just when it had found that', async () => {
+test('reader and model are informed once of a lost box, also if the agent died when it had detected the loss', async () => {
   const { id } = await agent.createChat();
-  model.say(runs('x = 1'), { text: 'Set.' });
+  model.script(runs('x = 1'), { text: 'Set.' });
   await whole(id, 'set x');
   const { box } = (await agent.send<Chat>('GET', `/v1/chats/${id}`)).body;
   await agent.gateway.client.boxes.delete(box ?? '');
-  model.say({ fault: 'hang' });
-  const asked = post(id, 'and?').catch(() => {});
-  await eventually(async () => model.asked() > 0 || undefined);
+  model.script({ fault: 'hang' });
+  const posted = post(id, 'and?').catch(() => {});
+  await eventually(async () => model.requestCount() > 0 || undefined);
   await agent.die();
-  await asked;
+  await posted;
   await agent.restart();
   expect(await settled(id)).toMatchObject({ status: 'error', parts: [{ type: 'notice', kind: 'continuity' }] });
-  model.say({ text: 'It is gone.' });
+  model.script({ text: 'It is gone.' });
   expect((await whole(id, 'again')).parts.map(({ type }) => type)).toEqual(['text']);
   expect(JSON.stringify(model.requests.at(-1)?.messages).split('The box is a new one')).toHaveLength(2);
 });
 
-test('the chat of a completion goes with its box when its links have expired, though its agent was killed', async () => {
+test('the chat and box of a completion are removed when its links expire, also after its agent was killed', async () => {
   await agent.kill('SIGTERM');
   await agent.restart({ CODEBOX_LINK_SECONDS: '3' });
-  model.say(runs('open("a.csv", "w").write("a")'), { text: 'Here is [it](sandbox:/mnt/data/a.csv).' });
+  model.script(runs('open("a.csv", "w").write("a")'), { text: 'Here is [it](sandbox:/mnt/data/a.csv).' });
   const messages = [{ role: 'user', content: 'Write it.' }];
   const before = (await agent.send<Page<Chat>>('GET', '/v1/chats?limit=100')).body.items.length;
   const said = await agent.send('POST', '/v1/chat/completions', { model: 'compatible/scripted', messages });
@@ -187,18 +189,18 @@ test('the chat of a completion goes with its box when its links have expired, th
   await eventually(async () => (await agent.gateway.client.boxes.read(chat?.box ?? '')).state === 'deleted', 30_000);
 });
 
-test('a file that is gone is told so where it was told before, live and in history, until it is made anew', async () => {
+test('a deleted file is marked as gone in live events and in history, until it is created again', async () => {
   const { id } = await agent.createChat();
   await agent.call(`/v1/chats/${id}/files/in.csv`, { method: 'PUT', body: 'x\n1\n' });
   const made = { text: 'See [a](sandbox:/mnt/data/a.csv) and [kept](sandbox:/mnt/data/b.csv).' };
   const make = 'open("a.csv", "w").write("1"); open("b.csv", "w").write("2")';
-  model.say(runs(make), made);
+  model.script(runs(make), made);
   const question = { content: 'go', files: ['in.csv'] };
   await agent.send('POST', `/v1/chats/${id}/messages`, question);
   const copy = await agent.send<Attachment>('POST', `/v1/chats/${id}/artifacts`, { path: 'a.csv' });
-  model.say(runs('import os; os.rename("a.csv", "c.csv"); os.remove("in.csv")'), { text: 'Moved.' });
-  const told = await collect(await stream(id, 'move it'));
-  expect(told.find(({ type }) => type === 'ran')).toMatchObject({ deleted: ['a.csv', 'in.csv'] });
+  model.script(runs('import os; os.rename("a.csv", "c.csv"); os.remove("in.csv")'), { text: 'Moved.' });
+  const events = await collect(await stream(id, 'move it'));
+  expect(events.find(({ type }) => type === 'ran')).toMatchObject({ deleted: ['a.csv', 'in.csv'] });
 
   const messages = async () => (await agent.send<Page<Message>>('GET', `/v1/chats/${id}/messages`)).body.items;
   const goneOf = async () =>
@@ -209,7 +211,7 @@ test('a file that is gone is told so where it was told before, live and in histo
   expect(first?.parts[0]).toMatchObject({ files: [{ path: 'a.csv', isGone: true }, { path: 'b.csv' }] });
   expect((await agent.call(copy.body.url, { key: '' })).status).toBe(200);
 
-  model.say(runs('open("a.csv", "w").write("anew")'), { text: 'Made anew.' });
+  model.script(runs('open("a.csv", "w").write("anew")'), { text: 'Made anew.' });
   const anew = (await whole(id, 'again')).files;
   expect(anew).toMatchObject([{ path: 'a.csv' }]);
   expect(anew[0]?.isGone).toBeUndefined();
@@ -227,13 +229,13 @@ test('a file that is gone is told so where it was told before, live and in histo
   expect((await goneOf())[5]).toEqual(['a.csv']);
 });
 
-test('the files of a box that was lost are gone, and those of the new one are there', async () => {
+test('the files of a lost box are marked as gone, and those of the new box are not', async () => {
   const { id } = await agent.createChat();
-  model.say(runs('open("old.csv", "w").write("1")'), { text: 'Made.' });
+  model.script(runs('open("old.csv", "w").write("1")'), { text: 'Made.' });
   await whole(id, 'go');
   const { box } = (await agent.send<Chat>('GET', `/v1/chats/${id}`)).body;
   await agent.gateway.client.boxes.delete(String(box));
-  model.say(runs('open("new.csv", "w").write("1")'), { text: 'Made.' });
+  model.script(runs('open("new.csv", "w").write("1")'), { text: 'Made.' });
   await whole(id, 'again');
   const { items } = (await agent.send<Page<Message>>('GET', `/v1/chats/${id}/messages`)).body;
   expect([items[1]?.files, items[3]?.files]).toMatchObject([

@@ -6,7 +6,7 @@ import { type ModelServer, type Reply, runs, startModelServer } from './model-se
 
 let model: ModelServer;
 let agent: RunningAgent;
-/** For what may have been said and run before, and leaves a box that others can use. */
+/** A chat for tests that work after other questions and leave its box usable. */
 let common: string;
 beforeAll(async () => {
   model = await startModelServer();
@@ -36,14 +36,14 @@ const newChat = async (body: Record<string, unknown> = {}) => (await agent.creat
 const ofType = <T extends AnswerEvent['type']>(events: readonly AnswerEvent[], type: T) =>
   events.filter((event): event is Extract<AnswerEvent, { type: T }> => event.type === type);
 const slow = runs('import time\nprint("begun", flush=True)\ntime.sleep(120)');
-/** Reads until an event fits, then leaves. */
+/** Reads up to the first event that fits, then stops. */
 const until = async (events: AsyncIterable<AnswerEvent>, fits: (event: AnswerEvent) => boolean) => {
   const seen: AnswerEvent[] = [];
   for await (const event of events) {
     seen.push(event);
     if (fits(event)) return seen;
   }
-  throw new Error(`it did not come: ${JSON.stringify(seen)}`);
+  throw new Error(`the event did not arrive: ${JSON.stringify(seen)}`);
 };
 const lastOf = async (chat: string): Promise<Message | undefined> =>
   (await agent.send<Page<Message>>('GET', `/v1/chats/${chat}/messages`)).body.items.at(-1);
@@ -62,11 +62,11 @@ const figure: Reply[] = [
   { text: 'Here is [the table](sandbox:/mnt/data/out.csv).' },
 ];
 
-test('what code puts out keeps its order, pictures among text, while it is told and when it is read again', async () => {
+test('outputs of code keep their order, with pictures among text, both live and when read again', async () => {
   const chat = common;
   const plots =
     'import matplotlib.pyplot as plt\nfor n in range(2):\n  print("before", n)\n  plt.plot([n, 2])\n  plt.show()\nprint("after")';
-  model.say(runs(plots), { text: 'Drawn.' });
+  model.script(runs(plots), { text: 'Drawn.' });
   const events = await collect(await stream(chat, 'Draw twice'));
   const kinds = events.flatMap((event) => (event.type === 'output' || event.type === 'image' ? [event.type] : []));
   expect(kinds).toEqual(['output', 'image', 'output', 'image', 'output']);
@@ -78,9 +78,9 @@ test('what code puts out keeps its order, pictures among text, while it is told 
   expect(shown).toEqual(['before 0\n', 'figure-1.png', 'before 1\n', 'figure-2.png', 'after\n']);
 });
 
-test('an answer is streamed with its code, output, picture, files and links, and is the same when it is read again', async () => {
+test('an answer is streamed with its code, output, picture, files and links, and can be read again', async () => {
   const chat = await newChat();
-  model.say(...figure);
+  model.script(...figure);
   const events = await collect(await stream(chat, 'Draw a line, please, and write a table'));
   expect(events.map(({ seq }) => seq)).toEqual(events.map((_, index) => index + 1));
   expect(events[0]).toMatchObject({ type: 'start', chat, model: 'compatible/scripted' });
@@ -93,11 +93,11 @@ test('an answer is streamed with its code, output, picture, files and links, and
   expect(ofType(events, 'file').map(({ file }) => file.path)).toEqual(['out.csv']);
   expect(JSON.stringify(ofType(events, 'output'))).not.toContain('base64');
   expect(ofType(events, 'ran')).toMatchObject([{ status: 'ok' }]);
-  const said = ofType(events, 'text')
+  const content = ofType(events, 'text')
     .map(({ text }) => text)
     .join('');
-  expect(said).not.toContain('sandbox:');
-  const link = /\[the table\]\((\/v1\/files\/[^)]+)\)/.exec(said)?.[1] ?? '';
+  expect(content).not.toContain('sandbox:');
+  const link = /\[the table\]\((\/v1\/files\/[^)]+)\)/.exec(content)?.[1] ?? '';
   expect(await (await agent.call(link, { key: '' })).text()).toBe('a\n1\n');
 
   const message = events[0]?.type === 'start' ? events[0].message : '';
@@ -111,21 +111,21 @@ test('an answer is streamed with its code, output, picture, files and links, and
   });
 });
 
-test('the whole answer is told as JSON, and the model is given what was said before', async () => {
+test('an answer can be returned whole as JSON, and the model gets the previous messages', async () => {
   const chat = await newChat();
-  model.say({ text: 'Hello Ann.' });
+  model.script({ text: 'Hello Ann.' });
   const first = await whole(chat, 'I am Ann');
   expect(first).toMatchObject({ role: 'assistant', status: 'ok', content: 'Hello Ann.', error: null });
-  model.say({ text: 'Ann.' });
+  model.script({ text: 'Ann.' });
   await whole(chat, 'Who am I?');
-  const told = JSON.stringify(model.requests[0]?.messages);
-  expect(told).toContain('I am Ann');
-  expect(told).toContain('Hello Ann.');
+  const prompt = JSON.stringify(model.requests[0]?.messages);
+  expect(prompt).toContain('I am Ann');
+  expect(prompt).toContain('Hello Ann.');
 });
 
-test('events are taken up behind the last one that was read, and told anew when the agent has forgotten them', async () => {
+test('events can be resumed after the last one read, and are replayed if the agent has forgotten them', async () => {
   const chat = common;
-  model.say(runs('print("one")'), { text: 'Done it.' });
+  model.script(runs('print("one")'), { text: 'Done it.' });
   const events = await collect(await stream(chat, 'go'));
   const message = events[0]?.type === 'start' ? events[0].message : '';
   const at = `/v1/chats/${chat}/messages/${message}/events`;
@@ -140,9 +140,9 @@ test('events are taken up behind the last one that was read, and told anew when 
   expect((await agent.call(`${at}?after=${events.length}`)).status).toBe(204);
 });
 
-test('a client that leaves does not stop the answer, and a second question meanwhile is a conflict', async () => {
+test('an answer continues after its client disconnects, and a second question meanwhile is a conflict', async () => {
   const chat = await newChat();
-  model.say(runs('import time\nprint("a", flush=True)\ntime.sleep(3)'), { text: 'Made it.' });
+  model.script(runs('import time\nprint("a", flush=True)\ntime.sleep(3)'), { text: 'Made it.' });
   await until(await stream(chat, 'go'), ({ type }) => type === 'output');
   const second = await post(chat, 'and?');
   expect(second.status).toBe(409);
@@ -152,9 +152,9 @@ test('a client that leaves does not stop the answer, and a second question meanw
   expect((await agent.send<Page<Message>>('GET', `/v1/chats/${chat}/messages`)).body.items).toHaveLength(2);
 });
 
-test('stopping ends the code, keeps what there is, and the variables are still there', async () => {
+test('stopping an answer ends its code and keeps its content and the variables', async () => {
   const chat = common;
-  model.say(runs('x = 5\nimport time\nprint("begun", flush=True)\ntime.sleep(120)', 'python', 'Wait.'));
+  model.script(runs('x = 5\nimport time\nprint("begun", flush=True)\ntime.sleep(120)', 'python', 'Wait.'));
   const events = await stream(chat, 'go');
   const seen = await until(events, ({ type }) => type === 'output');
   expect((await agent.call(`/v1/chats/${chat}/stop`, { method: 'POST' })).status).toBe(202);
@@ -166,9 +166,9 @@ test('stopping ends the code, keeps what there is, and the variables are still t
   expect((await agent.send('POST', `/v1/chats/${chat}/cells`, { code: 'x' })).body.text).toBe('5');
 });
 
-test('code waits for approval; what is declined does not run and the model is told why', async () => {
+test('code waits for approval; declined code does not run and the model gets the reason', async () => {
   const chat = await newChat({ approval: 'always' });
-  model.say(runs('open("declined.txt", "w")'), runs('print(6 * 7)'), { text: 'It is 42.' });
+  model.script(runs('open("declined.txt", "w")'), runs('print(6 * 7)'), { text: 'It is 42.' });
   const decisions = [{ approved: false, reason: 'No files please' }, { approved: true }];
   const seen: AnswerEvent[] = [];
   for await (const event of await stream(chat, 'go')) {
@@ -186,40 +186,40 @@ test('code waits for approval; what is declined does not run and the model is to
   expect((await agent.send('POST', `/v1/chats/${chat}/approvals`, { call: 'x', approved: true })).status).toBe(409);
 });
 
-test('a failing model is told honestly, and the chat goes on', async () => {
+test('a failing model is reported with its error, and the chat continues', async () => {
   const chat = await newChat();
-  model.say({ status: 401, message: 'bad key' });
+  model.script({ status: 401, message: 'bad key' });
   const failed = await whole(chat, 'go');
   expect(failed).toMatchObject({ status: 'error', error: { code: 'unauthorized' } });
   expect((await post(chat, 'go', { model: 'nobody/nothing' })).status).toBe(400);
-  model.say({ text: 'Fine.' });
+  model.script({ text: 'Fine.' });
   expect(await whole(chat, 'again')).toMatchObject({ status: 'ok', content: 'Fine.' });
   const roles = model.requests[0]?.messages.map(({ role }) => role).filter((role) => role !== 'system');
   expect(roles).toEqual(['user', 'assistant', 'user']);
 });
 
-test('files of a question are named to the model with their columns', async () => {
+test('the model gets the files of a question with their columns', async () => {
   const chat = await newChat();
   await agent.call(`/v1/chats/${chat}/files/t.csv`, { method: 'PUT', body: 'day,sales\n2024-01-01,5\n' });
-  model.say({ text: 'Seen.' });
+  model.script({ text: 'Seen.' });
   await whole(chat, '', { files: ['t.csv'] });
-  const told = JSON.stringify(model.requests[0]?.messages.at(-1));
-  expect(told).toContain('/mnt/data/t.csv');
-  expect(told).toContain('sales (integer)');
+  const prompt = JSON.stringify(model.requests[0]?.messages.at(-1));
+  expect(prompt).toContain('/mnt/data/t.csv');
+  expect(prompt).toContain('sales (integer)');
   expect((await agent.send<Chat>('GET', `/v1/chats/${chat}`)).body.title).toBe('t.csv');
 });
 
-test('what a model and its code say may hold anything, and is kept', async () => {
+test('text of a model or its code with NUL bytes and lone surrogates is stored', async () => {
   const chat = common;
-  model.say(runs('print("a\\x00b\\ud800".encode("utf-8", "replace").decode())'), { text: 'NUL \u0000 done' });
+  model.script(runs('print("a\\x00b\\ud800".encode("utf-8", "replace").decode())'), { text: 'NUL \u0000 done' });
   const answer = await whole(chat, 'go \u0000');
   expect(answer.status).toBe('ok');
   expect(answer.content).toContain('done');
 });
 
-test('an agent that is killed in the middle of an answer loses it honestly, and the chat goes on', async () => {
+test('an answer is recorded as lost when its agent is killed, and the chat continues', async () => {
   const chat = await newChat();
-  model.say(runs('y = 7', 'python', 'Thinking. '), slow);
+  model.script(runs('y = 7', 'python', 'Thinking. '), slow);
   await until(await stream(chat, 'go'), (event) => event.type === 'output');
   await eventually(async () => ((await lastOf(chat))?.parts.length ?? 0) > 1);
   await agent.kill('SIGKILL');
@@ -229,14 +229,14 @@ test('an agent that is killed in the middle of an answer loses it honestly, and 
   expect(
     lost.parts.some((part) => part.type === 'code' && (part.state === 'running' || part.state === 'waiting')),
   ).toBe(false);
-  model.say({ text: 'Here again.' });
+  model.script({ text: 'Here again.' });
   expect(await whole(chat, 'still there?')).toMatchObject({ status: 'ok', content: 'Here again.' });
   expect(JSON.stringify(model.requests[0]?.messages)).toContain('"go"');
 });
 
-test('an agent that is stopped ends its answers and says why', async () => {
+test('a stopping agent ends its answers with the reason', async () => {
   const chat = await newChat();
-  model.say(slow);
+  model.script(slow);
   const events = await stream(chat, 'go');
   await until(events, ({ type }) => type === 'output');
   await agent.kill('SIGTERM');
@@ -244,32 +244,32 @@ test('an agent that is stopped ends its answers and says why', async () => {
   expect(await lastOf(chat)).toMatchObject({ status: 'stopped', error: { code: 'unavailable' } });
 });
 
-test('a chat goes on after its box has hibernated or has ended, and says what is lost', async () => {
+test('a chat continues after its box has hibernated or ended, and reports what is lost', async () => {
   const chat = await newChat();
   const notices = async () =>
     ofType(await collect(await stream(chat, 'go')), 'notice').map(({ kind, text }) => `${kind}: ${text}`);
-  model.say(runs('x = 1\nopen("kept.txt", "w").write("k")'), { text: 'ok' });
+  model.script(runs('x = 1\nopen("kept.txt", "w").write("k")'), { text: 'ok' });
   expect(await notices()).toEqual([]);
   const { box } = (await agent.send<Chat>('GET', `/v1/chats/${chat}`)).body;
   await agent.gateway.client.boxes.hibernate(box ?? '');
-  model.say(runs('print(open("kept.txt").read(), "x" in globals())'), { text: 'ok' });
+  model.script(runs('print(open("kept.txt").read(), "x" in globals())'), { text: 'ok' });
   expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*files are still here/)]);
   expect(JSON.stringify(model.requests[0]?.messages.at(-1))).toContain('all variables and imports are gone');
-  model.say({ text: 'ok' });
+  model.script({ text: 'ok' });
   expect(await notices()).toEqual([]);
   await agent.gateway.client.boxes.delete(box ?? '');
-  model.say({ text: 'ok' });
+  model.script({ text: 'ok' });
   expect(await notices()).toEqual([expect.stringMatching(/^continuity: .*new computer/)]);
 });
 
-test('an answer that another agent makes is followed, approved, stopped', async () => {
+test('an answer of another agent can be followed, approved and stopped', async () => {
   const other = await serveAgent(agent.gateway, {
     CODEBOX_MODEL_URL: `${model.url}/v1`,
     CODEBOX_MODEL: 'compatible/scripted',
   });
   try {
     const chat = await newChat({ approval: 'always' });
-    model.say(runs('print("ran")', 'python', 'Look. '), slow);
+    model.script(runs('print("ran")', 'python', 'Look. '), slow);
     const first = await until(await stream(chat, 'go'), (event) => event.type === 'code' && event.state === 'waiting');
     const [start] = ofType(first, 'start');
     const [code] = ofType(first, 'code');
@@ -287,12 +287,12 @@ test('an answer that another agent makes is followed, approved, stopped', async 
   }
 });
 
-test('messages come page by page, and large ones in shorter pages', async () => {
+test('messages are listed in pages, which are shorter for large messages', async () => {
   const chat = await newChat();
   const noise = 'import random\nfrom IPython.display import HTML, display\n';
   const show = 'display(HTML("".join(map(chr, random.choices(range(0x4e00, 0x9fff), k=240_000)))))\n';
   for (let question = 1; question <= 4; question++) {
-    model.say(runs(noise + show.repeat(4)), { text: `Answer ${question}.` });
+    model.script(runs(noise + show.repeat(4)), { text: `Answer ${question}.` });
     expect(await whole(chat, `Question ${question}`)).toMatchObject({ status: 'ok' });
   }
   const seen: string[] = [];

@@ -11,7 +11,7 @@ import { type ModelServer, runs, startModelServer } from './model-server.ts';
 const never = new AbortController().signal;
 const catalogOf = (env: Record<string, string>) => createCatalog(toModelSettings(z.object(modelVariables).parse(env)));
 
-const say = async (model: LanguageModel, content = 'Hello?'): Promise<string> => {
+const complete = async (model: LanguageModel, content = 'Hello?'): Promise<string> => {
   const tools = [
     {
       name: 'run_code',
@@ -28,11 +28,11 @@ const say = async (model: LanguageModel, content = 'Hello?'): Promise<string> =>
   return text;
 };
 
-/** A server of models that counts how it is asked, by whom, and can fail. */
+/** A model server that counts requests, records their keys, and can fail. */
 const startLister = async () => {
-  const state = { asked: 0, status: 200, keys: [] as string[] };
+  const state = { requests: 0, status: 200, keys: [] as string[] };
   const server = createServer((req, res) => {
-    state.asked += 1;
+    state.requests += 1;
     state.keys.push(String(req.headers.authorization ?? req.headers['x-api-key']));
     res.writeHead(state.status, { 'content-type': 'application/json' });
     const names = ['gpt-5', 'gpt-image-1', 'text-embedding-3-large', 'llama3'];
@@ -51,21 +51,21 @@ const startLister = async () => {
   };
 };
 
-describe('the catalog of models', () => {
+describe('the model catalog', () => {
   let lister: Awaited<ReturnType<typeof startLister>>;
   let server: ModelServer;
   beforeAll(async () => {
     [lister, server] = await Promise.all([startLister(), startModelServer()]);
   });
   beforeEach(() => {
-    Object.assign(lister.state, { asked: 0, status: 200, keys: [] });
+    Object.assign(lister.state, { requests: 0, status: 200, keys: [] });
   });
   afterAll(async () => {
     lister?.close();
     await server?.[Symbol.asyncDispose]();
   });
 
-  test('says what to set when nothing is set, and offers models to bring a key for', async () => {
+  test('without settings it hints at what to set, and lists models that need a key', async () => {
     const catalog = catalogOf({});
     expect(catalog.hint()).toMatch(/OPENAI_API_KEY.*ANTHROPIC_API_KEY.*CODEBOX_MODEL_URL/s);
     const models = await catalog.list(never);
@@ -83,11 +83,11 @@ describe('the catalog of models', () => {
     });
   });
 
-  test('lists what a server serves, once a minute, and no secret', async () => {
+  test('lists the models of a server, fetched once a minute, without secrets', async () => {
     const catalog = catalogOf({ CODEBOX_MODEL_URL: lister.url, CODEBOX_MODEL_KEY: 'own-key-123' });
     expect(catalog.hint()).toBeNull();
     const [first, again] = [await catalog.list(never), await catalog.list(never)];
-    expect(lister.state).toMatchObject({ asked: 1, keys: ['Bearer own-key-123'] });
+    expect(lister.state).toMatchObject({ requests: 1, keys: ['Bearer own-key-123'] });
     expect(again).toEqual(first);
     expect(first[0]).toEqual({
       id: 'compatible/gpt-5',
@@ -102,14 +102,14 @@ describe('the catalog of models', () => {
     expect((await catalog.open(null)).id).toBe('compatible/gpt-5');
   });
 
-  test('leaves a provider out that fails, and keeps the others', async () => {
+  test('omits a failing provider, and lists the others', async () => {
     lister.state.status = 500;
     const env = { CODEBOX_MODEL_URL: lister.url, AZURE_OPENAI_ENDPOINT: lister.url, AZURE_OPENAI_API_KEY: 'a' };
     const models = await catalogOf({ ...env, AZURE_OPENAI_DEPLOYMENTS: 'one, two' }).list(never);
     expect(models.map(({ id }) => id)).toEqual(['azure/one', 'azure/two']);
   });
 
-  test('has the models that it is told to have, and no others', async () => {
+  test('lists exactly the configured models', async () => {
     const catalog = catalogOf({
       CODEBOX_MODEL_URL: lister.url,
       CODEBOX_MODELS: 'openai/gpt-5, compatible/llama3:no-tools',
@@ -119,7 +119,7 @@ describe('the catalog of models', () => {
       ['compatible/llama3', false, true],
       ['openai/gpt-5', true, false],
     ]);
-    expect(lister.state.asked).toBe(0);
+    expect(lister.state.requests).toBe(0);
     expect((await catalog.open('compatible/llama3')).takesTools).toBe(false);
     for (const id of ['compatible/other', 'nobody/x', 'gpt-5', '', 'openai/']) {
       const error = await refusal(catalog.open(id));
@@ -127,7 +127,7 @@ describe('the catalog of models', () => {
     }
   });
 
-  test('asks the one that is set when none is named', async () => {
+  test('uses the configured default if no model is named', async () => {
     const catalog = catalogOf({ OPENAI_API_KEY: 'a', CODEBOX_MODEL: 'openai/o3' });
     expect((await catalog.open(null)).id).toBe('openai/o3');
   });
@@ -139,11 +139,11 @@ describe('the catalog of models', () => {
     expect(await catalog.open('openai/x')).toBe(shared);
     expect(await catalog.open('openai/x', 'key-of-one-reader')).not.toBe(own);
     lister.state.status = 401;
-    for (const model of [own, shared]) await refusal(say(model));
+    for (const model of [own, shared]) await refusal(complete(model));
     expect(lister.state.keys).toEqual(['Bearer key-of-one-reader', 'Bearer shared-key']);
   });
 
-  test('reaches deployments of Azure by their own paths', async () => {
+  test('reaches Azure deployments by their own paths', async () => {
     const paths: string[] = [];
     const azure = createServer((req, res) => {
       paths.push(`${req.url} ${req.headers['api-key']}`);
@@ -156,35 +156,35 @@ describe('the catalog of models', () => {
       AZURE_OPENAI_API_KEY: 'azure-key',
       AZURE_OPENAI_DEPLOYMENTS: 'mine',
     });
-    await refusal(say(await catalog.open(null)));
+    await refusal(complete(await catalog.open(null)));
     azure.close();
     expect(paths).toEqual(['/openai/deployments/mine/chat/completions?api-version=2024-10-21 azure-key']);
   });
 
-  test('asks a model without tools once that has refused them', async () => {
-    server.say(
+  test('retries a model that refuses tools without them, and remembers that', async () => {
+    server.script(
       { status: 400, message: 'registry.ollama.ai/library/gemma does not support tools' },
       { text: '```python\n1\n```' },
       { text: 'It is 1.' },
     );
     const model = await catalogOf({ CODEBOX_MODEL_URL: `${server.url}/v1` }).open('compatible/gemma');
-    expect(JSON.parse(await say(model))).toEqual({ language: 'python', code: '1' });
-    expect(await say(model)).toBe('It is 1.');
+    expect(JSON.parse(await complete(model))).toEqual({ language: 'python', code: '1' });
+    expect(await complete(model)).toBe('It is 1.');
     expect(server.requests.map(({ tools }) => tools !== undefined)).toEqual([true, false, false]);
   });
 
-  test('asks a server that cannot count tokens without that', async () => {
+  test('retries a server that refuses stream_options without them, and remembers that', async () => {
     const refused = { status: 400, message: 'Unrecognized request argument supplied: stream_options' };
-    server.say(refused, { text: 'Here I am.' }, { text: 'Still here.' });
+    server.script(refused, { text: 'Here I am.' }, { text: 'Still here.' });
     const model = await catalogOf({ CODEBOX_MODEL_URL: `${server.url}/v1` }).open('compatible/old');
-    expect([await say(model), await say(model)]).toEqual(['Here I am.', 'Still here.']);
+    expect([await complete(model), await complete(model)]).toEqual(['Here I am.', 'Still here.']);
     expect(server.requests.map(({ stream_options }) => stream_options !== undefined)).toEqual([true, false, false]);
   });
 
-  test('hands on what a compatible server says of its tools', async () => {
-    server.say(runs('1'));
+  test('passes on the tool calls of a compatible server', async () => {
+    server.script(runs('1'));
     const model = await catalogOf({ CODEBOX_MODEL_URL: `${server.url}/v1/` }).open('compatible/qwen');
-    expect(JSON.parse(await say(model))).toEqual({ language: 'python', code: '1' });
+    expect(JSON.parse(await complete(model))).toEqual({ language: 'python', code: '1' });
   });
 
   test.each([

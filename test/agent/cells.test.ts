@@ -14,7 +14,7 @@ afterAll(() => agent?.dispose());
 const stream = (body: Record<string, unknown>) =>
   agent.call(cells, { method: 'POST', body: JSON.stringify(body), headers: { accept: 'application/x-ndjson' } });
 
-test('cells of a chat share their variables, and events are those of the gateway', async () => {
+test('cells of a chat share variables, and their events are those of the gateway', async () => {
   expect((await agent.send('POST', cells, { code: 'x = 20' })).body).toMatchObject({ status: 'ok' });
   const events: ExecutionEvent[] = [];
   for await (const event of readEvents(await stream({ code: 'print("hi")\nx + 1' }))) events.push(event);
@@ -26,7 +26,7 @@ test('cells of a chat share their variables, and events are those of the gateway
   expect(waited.body).toMatchObject({ status: 'ok', text: '20' });
 });
 
-test('a cell is interrupted and asked for input by its id', async () => {
+test('a cell can be interrupted and given input by its id', async () => {
   const response = await stream({ code: 'name = input("who? ")\nprint("known")\nimport time\ntime.sleep(100)' });
   const at = response.headers.get('content-location') ?? '';
   const seen: string[] = [];
@@ -40,6 +40,6 @@ test('a cell is interrupted and asked for input by its id', async () => {
   expect((await agent.send('POST', cells, { code: 'name' })).body.text).toBe("'Eve'");
 });
 
-test('a cell of a language that there is not is refused as the gateway refuses it', async () => {
+test('a cell in an unknown language is a 400', async () => {
   expect((await agent.send('POST', cells, { code: '1', language: 'cobol' })).status).toBe(400);
 });

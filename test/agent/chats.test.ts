@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => agent?.dispose());
 
-test('a chat is made, read, renamed, listed page by page and removed', async () => {
+test('a chat can be created, read, renamed, listed in pages and deleted', async () => {
   const made = await agent.send<Chat>('POST', '/v1/chats', { title: 'One', approval: 'always' });
   expect(made.status).toBe(201);
   expect(made.headers.get('location')).toBe(`/v1/chats/${made.body.id}`);
@@ -32,7 +32,7 @@ test('a chat is made, read, renamed, listed page by page and removed', async () 
   expect((await agent.call(`/v1/chats/${other.id}`)).status).toBe(404);
 });
 
-test('a model that cannot be is refused when the chat is made or changed, with the one that was probably meant', async () => {
+test('an unknown model is refused when a chat is created or updated, with a suggestion', async () => {
   const { id } = await agent.createChat();
   for (const [method, path] of [
     ['POST', '/v1/chats'],
@@ -51,7 +51,7 @@ test('a model that cannot be is refused when the chat is made or changed, with t
   }
 });
 
-test('bad input is refused with the place where it is', async () => {
+test('bad input is refused with a pointer to the field', async () => {
   const refused = await agent.send('POST', '/v1/chats', { title: '', colour: 'red' });
   expect(refused.status).toBe(400);
   expect(refused.body).toMatchObject({ code: 'invalid_request' });
@@ -60,7 +60,7 @@ test('bad input is refused with the place where it is', async () => {
   expect((await agent.call('/v1/chats', { method: 'PUT' })).status).toBe(405);
 });
 
-test('removing a chat ends its box', async () => {
+test('deleting a chat ends its box', async () => {
   const chat = await agent.createChat();
   await agent.call(`/v1/chats/${chat.id}/files/a.txt`, { method: 'PUT', body: 'hello' });
   const { box } = (await agent.send<Chat>('GET', `/v1/chats/${chat.id}`)).body;
@@ -69,7 +69,7 @@ test('removing a chat ends its box', async () => {
   await eventually(async () => (await agent.gateway.client.boxes.read(box ?? '')).state === 'deleted');
 });
 
-test('a chat that is removed while its box is being made leaves none', async () => {
+test('deleting a chat while its box is being created leaves no box', async () => {
   for (const waitMs of [0, 20, 60, 150]) {
     const chat = await agent.createChat();
     const running = agent.call(`/v1/chats/${chat.id}/cells`, { method: 'POST', body: '{"code": "1"}' });
@@ -82,7 +82,8 @@ test('a chat that is removed while its box is being made leaves none', async () 
   }
 });
 
-test('without a model the agent says what to set, and what it has', async () => {
+test('without a model the agent serves its info, documentation and metrics', async () => {
+  await agent.gateway.createBox();
   const info = await agent.send('GET', '/v1/info');
   expect(info.body).toMatchObject({ name: 'codebox-agent', isOpen: true, hasModel: false });
   expect(info.body.languages).toContain('python');
@@ -100,7 +101,7 @@ describe('terminals', () => {
   const ticket = async () => (await agent.send<ChatTicket>('POST', `/v1/chats/${chat}/tickets`)).body;
   const open = (path: string, headers = {}) => connect({ ...agent.gateway, url: agent.url }, path, headers);
 
-  test('a terminal of a chat is typed into, resized and ended, in the folder of its files', async () => {
+  test('a terminal of a chat opens in the folder of its files, and can be resized and ended', async () => {
     await agent.call(`/v1/chats/${chat}/files/here.txt`, { method: 'PUT', body: 'x' });
     const { url } = await ticket();
     expect(url).not.toContain(agent.gateway.key);
@@ -114,7 +115,7 @@ describe('terminals', () => {
     expect((await socket.closed).code).toBe(1000);
   });
 
-  test('a ticket opens one terminal of its own chat, and no other site may use it', async () => {
+  test('a ticket opens one terminal of its own chat, and not from another site', async () => {
     const { url } = await ticket();
     const other = await agent.createChat();
     await expect(open(url.replace(chat, other.id))).rejects.toMatchObject({ status: 401 });
@@ -127,7 +128,7 @@ describe('terminals', () => {
   });
 });
 
-test('while the gateway is away the agent says so, and is itself again when it is back', async () => {
+test('while the gateway is down the agent returns 503, and recovers with it', async () => {
   const chat = await agent.createChat();
   await agent.gateway.kill('SIGKILL');
   expect((await agent.send('GET', '/v1/info')).body).toMatchObject({ name: 'codebox-agent' });

@@ -3,8 +3,8 @@ import type { Box } from '#contract';
 import { createFencedModel } from '../../services/agent/models/fenced.ts';
 import type { LanguageModel, ModelMessage } from '../../services/agent/models/model.ts';
 import { anyDriver, type RunningGateway, startGateway } from '../api/harness.ts';
+import { askQuestion, limits, modelAt, modelKey, notices, results } from './ask-question.ts';
 import { type ModelServer, type Reply, runs, startModelServer, wires } from './model-server.ts';
-import { ask, limits, modelAt, modelKey, notices, results } from './talking.ts';
 
 const calls = (name: string, text: string): Reply => ({ calls: [{ name, arguments: text }] });
 
@@ -30,69 +30,69 @@ describe.each(anyDriver)('models and their faults, with boxes of the %s driver',
     test.each<[string, Reply[]]>([
       ['is overloaded', [{ status: 429, retryAfter: 1 }]],
       ['fails twice', [{ status: 500 }, { status: 503 }]],
-      ['breaks off before it says anything', [{ fault: 'cut', text: '' }]],
-    ])('a model that %s is asked again', async (_what, faults) => {
-      server.say(...faults, { text: 'Here I am.' });
-      const answer = await ask({ gateway, box, model }, 'Hello?');
+      ['cuts the connection before any text', [{ fault: 'cut', text: '' }]],
+    ])('a model that %s is retried', async (_what, faults) => {
+      server.script(...faults, { text: 'Here I am.' });
+      const answer = await askQuestion({ gateway, box, model }, 'Hello?');
       expect(answer).toMatchObject({ status: 'ok', rounds: 1, text: 'Here I am.' });
-      expect(server.asked()).toBe(faults.length + 1);
+      expect(server.requestCount()).toBe(faults.length + 1);
     });
 
     test.each<[string, Reply, string, number]>([
-      ['goes on failing', { status: 500 }, 'unavailable', 3],
-      ['is to be asked much later', { status: 429, retryAfter: 600 }, 'too_many_requests', 1],
+      ['keeps failing', { status: 500 }, 'unavailable', 3],
+      ['asks for a long delay', { status: 429, retryAfter: 600 }, 'too_many_requests', 1],
       ['refuses the key', { status: 401, message: `Incorrect API key provided: ${modelKey}.` }, 'unauthorized', 1],
       ['refuses the request', { status: 400, message: `No such thing for ${modelKey}.` }, 'invalid_request', 1],
-      ['takes no such length', { status: 400, message: 'prompt is too long: 9 > 8' }, 'too_large', 1],
-    ])('of a model that %s the reader is told, without a key', async (_what, reply, code, asked) => {
-      server.say(reply, reply, reply, reply);
-      const answer = await ask({ gateway, box, model }, 'Hello?');
+      ['refuses the length', { status: 400, message: 'prompt is too long: 9 > 8' }, 'too_large', 1],
+    ])('the error of a model that %s is reported without its key', async (_what, reply, code, attempts) => {
+      server.script(reply, reply, reply, reply);
+      const answer = await askQuestion({ gateway, box, model }, 'Hello?');
       expect(answer).toMatchObject({ status: 'error', error: { code }, messages: [] });
       expect(answer.error?.detail).not.toContain('0123456789');
-      expect(server.asked()).toBe(asked);
+      expect(server.requestCount()).toBe(attempts);
     });
 
     test.each<[string, Reply]>([
-      ['breaks off', { fault: 'cut', text: 'Half of' }],
-      ['ends without an end', { fault: 'unfinished', text: 'Half of' }],
-    ])('an answer that %s is told to be no whole one, and what was said is kept', async (_what, fault) => {
-      server.say(fault, { text: 'never' });
-      const answer = await ask({ gateway, box, model }, 'Hello?');
+      ['is cut off', { fault: 'cut', text: 'Half of' }],
+      ['ends without an end marker', { fault: 'unfinished', text: 'Half of' }],
+    ])('an answer that %s is reported as incomplete, and its text is kept', async (_what, fault) => {
+      server.script(fault, { text: 'never' });
+      const answer = await askQuestion({ gateway, box, model }, 'Hello?');
       expect(answer).toMatchObject({ status: 'error', error: { code: 'bad_gateway' }, text: 'Half of' });
       expect(answer.messages).toEqual([{ role: 'assistant', content: 'Half of', calls: [] }]);
-      expect(server.asked()).toBe(1);
+      expect(server.requestCount()).toBe(1);
     });
 
-    test('a model that says nothing is given up', async () => {
-      server.say({ fault: 'hang' }, { fault: 'hang' }, { fault: 'hang' });
-      const answer = await ask({ gateway, box, model: modelAt(server, wire, 1) }, 'Hello?');
+    test('a silent model times out', async () => {
+      server.script({ fault: 'hang' }, { fault: 'hang' }, { fault: 'hang' });
+      const answer = await askQuestion({ gateway, box, model: modelAt(server, wire, 1) }, 'Hello?');
       expect(answer).toMatchObject({ status: 'error', error: { code: 'unavailable' } });
-      expect(answer.error?.detail).toContain('said nothing for 1 seconds');
+      expect(answer.error?.detail).toContain('sent nothing for 1 seconds');
     });
 
-    test('stopping ends a model that is being waited for', async () => {
-      server.say({ fault: 'hang' });
-      const answer = await ask({ gateway, box, model }, 'Hello?', { signal: AbortSignal.timeout(300) });
+    test('stopping ends the wait for a model', async () => {
+      server.script({ fault: 'hang' });
+      const answer = await askQuestion({ gateway, box, model }, 'Hello?', { signal: AbortSignal.timeout(300) });
       expect(answer).toMatchObject({ status: 'stopped', messages: [], error: null });
     });
 
-    test('a call that was cut off by the length of the answer is not run', async () => {
+    test('a call that was cut off by the length limit is not run', async () => {
       const cut = { ...runs('open("half", "w")'), finishReason: 'length' as const };
-      server.say(cut, { text: 'Sorry.' });
-      const answer = await ask({ gateway, box, model }, 'Write.');
+      server.script(cut, { text: 'Sorry.' });
+      const answer = await askQuestion({ gateway, box, model }, 'Write.');
       expect(results(answer)).toEqual([expect.stringContaining('cut off')]);
       expect((await gateway.run(box.id, 'open("half")')).error?.name).toBe('FileNotFoundError');
     });
 
-    test('a long conversation is given to the model without its oldest part, and with calls and results together', async () => {
+    test('a long conversation is sent to the model without its oldest part, and with calls and results together', async () => {
       const earlier = Array.from({ length: 40 }, (_, turn): ModelMessage[] => [
         { role: 'user', content: `Question ${turn}: ${'why '.repeat(50)}` },
         { role: 'assistant', content: '', calls: [{ id: `old_${turn}`, name: 'run_code', arguments: '{"code":"1"}' }] },
         { role: 'tool', call: `old_${turn}`, content: `Result ${turn}: ${'word '.repeat(1000)}` },
         { role: 'assistant', content: `Answer ${turn}`, calls: [] },
       ]).flat();
-      server.say({ text: 'Because.' });
-      const answer = await ask({ gateway, box, model }, 'Why?', {
+      server.script({ text: 'Because.' });
+      const answer = await askQuestion({ gateway, box, model }, 'Why?', {
         messages: [...earlier, { role: 'user', content: 'Why?' }],
         limits: { ...limits, historyTokens: 4000 },
       });
@@ -108,10 +108,10 @@ describe.each(anyDriver)('models and their faults, with boxes of the %s driver',
       expect(called.length).toBeGreaterThan(0);
     });
 
-    test('a model without tools runs what it writes between fences, and what it makes up behind that is not shown', async () => {
+    test('a model without tools runs its fenced code, and the text that it makes up after it is not shown', async () => {
       const text = 'Let me see.\n\n```python\nprint(6 * 7)\n```\n\nIt printed 43.';
-      server.say({ text }, { text: 'It is 42:\n```text\n42\n```\n' });
-      const answer = await ask({ gateway, box, model: createFencedModel(model) }, 'What is 6 times 7?');
+      server.script({ text }, { text: 'It is 42:\n```text\n42\n```\n' });
+      const answer = await askQuestion({ gateway, box, model: createFencedModel(model) }, 'What is 6 times 7?');
       expect(answer).toMatchObject({ status: 'ok', rounds: 2 });
       expect(answer.text).toBe('Let me see.\n\nIt is 42:\n```text\n42\n```\n');
       expect(results(answer)).toEqual(['42']);
@@ -134,18 +134,18 @@ describe.each(anyDriver)('models and their faults, with boxes of the %s driver',
       ['single quotes', calls('run_code', "{'code': 'print(6*7)'}")],
       ['the code itself', calls('python', 'print(6*7)')],
     ])('arguments with %s are repaired', async (_what, reply) => {
-      server.say(reply, { text: 'It is 42.' });
-      const answer = await ask({ gateway, box, model }, 'What is 6 times 7?');
+      server.script(reply, { text: 'It is 42.' });
+      const answer = await askQuestion({ gateway, box, model }, 'What is 6 times 7?');
       expect(answer).toMatchObject({ status: 'ok', rounds: 2 });
       expect(results(answer)).toEqual(['42']);
       expect(notices(answer, 'repaired').length).toBe(1);
     });
 
-    test('arguments that cannot be read are refused with what is wrong', async () => {
-      server.say(calls('run_code', '{"code": "print(1)'), calls('run_code', '{}'), calls('fly', '{}'), {
+    test('unreadable arguments are refused with their fault', async () => {
+      server.script(calls('run_code', '{"code": "print(1)'), calls('run_code', '{}'), calls('fly', '{}'), {
         text: 'Sorry.',
       });
-      const answer = await ask({ gateway, box, model }, 'Go.');
+      const answer = await askQuestion({ gateway, box, model }, 'Go.');
       expect(answer).toMatchObject({ status: 'ok', rounds: 4 });
       const [cut, empty, unknown] = results(answer);
       expect(cut).toContain('The arguments of run_code cannot be read.');

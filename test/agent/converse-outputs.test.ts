@@ -5,10 +5,10 @@ import { createFacts } from '../../services/agent/box/facts.ts';
 import { converse } from '../../services/agent/loop/converse.ts';
 import type { LanguageModel } from '../../services/agent/models/model.ts';
 import { anyDriver, type RunningGateway, startGateway } from '../api/harness.ts';
+import { askQuestion, limits, modelAt, results } from './ask-question.ts';
 import { type ModelServer, runs, startModelServer } from './model-server.ts';
-import { ask, limits, modelAt, results } from './talking.ts';
 
-describe.each(anyDriver)('what a model is told of runs on the %s driver', (driver) => {
+describe.each(anyDriver)('the result of a run that a model gets, on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let server: ModelServer;
   let model: LanguageModel;
@@ -24,13 +24,13 @@ describe.each(anyDriver)('what a model is told of runs on the %s driver', (drive
   });
 
   const resultOf = async (code: string, language = 'python'): Promise<string> => {
-    server.say(runs(code, language), { text: 'Done.' });
-    const answer = await ask({ gateway, box, model }, 'Go.');
+    server.script(runs(code, language), { text: 'Done.' });
+    const answer = await askQuestion({ gateway, box, model }, 'Go.');
     expect(answer).toMatchObject({ status: 'ok', rounds: 2 });
     return results(answer)[0] ?? '';
   };
 
-  test('of a long output its head and its tail, with the bytes between and a file that has all of it', async () => {
+  test('has the head and tail of a long output, the number of omitted bytes, and a file with all of it', async () => {
     const code = 'print("head")\nfor i in range(20000): print(i, "ä")\nprint("tail")';
     const result = await resultOf(code);
     expect(result.length).toBeLessThan(limits.outputCharacters + 500);
@@ -43,8 +43,8 @@ describe.each(anyDriver)('what a model is told of runs on the %s driver', (drive
     expect(await resultOf('print(1)')).toBe('1');
   });
 
-  test('of 50 MB of output a part, in memory that does not grow with it', async () => {
-    server.say(runs('for i in range(500): print("x" * 100_000)'), { text: 'Done.' });
+  test('has a part of 50 MB of output, in bounded memory', async () => {
+    server.script(runs('for i in range(500): print("x" * 100_000)'), { text: 'Done.' });
     const workspace = createBoxWorkspace({ client: gateway.client, tenant: 'default', box, facts: createFacts() });
     let seen = 0;
     let most = 0;
@@ -72,11 +72,11 @@ describe.each(anyDriver)('what a model is told of runs on the %s driver', (drive
     expect(most).toBeLessThan(200_000_000);
   });
 
-  test('of code that says nothing that it is to print', async () => {
+  test('advises silent code to print', async () => {
     expect(await resultOf('x = 1')).toBe('It printed nothing: print what you want to see.');
   });
 
-  test('of tables and values their text, and of pictures only that they were shown', async () => {
+  test('has tables and values as text, and the number of figures shown to the reader', async () => {
     const result = await resultOf(`import pandas as pd, matplotlib.pyplot as plt
 from IPython.display import HTML, display
 display(pd.DataFrame({'a': [1, 2]})); display(HTML('<b>bold</b>'))
@@ -88,21 +88,21 @@ plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()
     expect(result).not.toContain('Figure size');
   });
 
-  test('of lines that are drawn over each other the last', async () => {
+  test('has the last of overwritten lines', async () => {
     expect(await resultOf("for i in range(100): print(f'\\r{i} %', end='')\nprint()")).toBe('99 %');
   });
 
-  test('that nobody can type', async () => {
+  test('explains that input cannot be typed', async () => {
     const result = await resultOf('name = input("Who? ")');
     expect(result).toContain('nobody can type here');
   });
 
-  test('that its variables are gone when they are', async () => {
+  test('reports lost variables', async () => {
     const result = await resultOf('import os\nos._exit(3)');
     expect(result).toContain('All variables and imports of this language are gone');
   });
 
-  test('of code that takes too long that it was ended', async () => {
+  test('reports that code was ended by its time limit', async () => {
     const workspace = createBoxWorkspace({
       client: gateway.client,
       tenant: 'default',
@@ -110,25 +110,25 @@ plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()
       facts: createFacts(),
       executionSeconds: 1,
     });
-    server.say(runs('import time\ntime.sleep(60)'), { text: 'Done.' });
-    const answer = await ask({ gateway, box, model }, 'Go.', { workspace });
+    server.script(runs('import time\ntime.sleep(60)'), { text: 'Done.' });
+    const answer = await askQuestion({ gateway, box, model }, 'Go.', { workspace });
     expect(results(answer)[0]).toContain('It ended with timeout');
   });
 
-  test('at once of a module that a box without network cannot get', async () => {
+  test('reports at once a module that a box without network cannot install', async () => {
     expect(await resultOf('import cowsay')).toContain('no network');
     const late = await resultOf('print(1)\nimport cowsay');
     expect(late).toMatch(/^1\n/);
     expect(late).toContain('do it without cowsay');
   });
 
-  test('of bash and JavaScript as of Python', async () => {
+  test('has the same form for bash and JavaScript', async () => {
     expect(await resultOf('echo $((6 * 7)); ls /nowhere', 'bash')).toContain('42\n');
     expect(await resultOf('6 * 7', 'javascript')).toBe('42');
     expect(await resultOf('nowhere()', 'js')).toContain('ReferenceError: nowhere is not defined');
   });
 
-  test('the model is told what its computer is, from facts', async () => {
+  test('the system prompt describes the box by its actual facts', async () => {
     await resultOf('1');
     const [{ content } = { content: '' }] = server.requests[0]?.messages ?? [];
     expect(content).toContain('It runs python, javascript, typescript, bash');
@@ -137,24 +137,24 @@ plt.plot([1, 2]); plt.show(); plt.plot([2, 1]); plt.show()
     expect(content).toContain(`${box.limits.memoryMb} MiB of memory`);
   });
 
-  test('what the box of one tenant says of its packages is not told to another', async () => {
-    const asked: string[] = [];
+  test('the package list of the box of one tenant is not reused for another tenant', async () => {
+    const requests: string[] = [];
     const { url, key } = gateway;
     const client = createClient({
       url,
       key,
       fetch: (input, init) => {
-        asked.push(new URL(String(input)).pathname);
+        requests.push(new URL(String(input)).pathname);
         return fetch(input, init);
       },
     });
     const facts = createFacts();
-    const isAsked = async (tenant: string) => {
-      asked.length = 0;
+    const isFetched = async (tenant: string) => {
+      requests.length = 0;
       const workspace = createBoxWorkspace({ client, tenant, box, facts });
       expect((await workspace.facts(AbortSignal.timeout(60_000))).packages).toContain('pandas 3.1.1');
-      return asked.some((path) => path.endsWith('/packages'));
+      return requests.some((path) => path.endsWith('/packages'));
     };
-    expect([await isAsked('ada'), await isAsked('ada'), await isAsked('eve')]).toEqual([true, false, true]);
+    expect([await isFetched('ada'), await isFetched('ada'), await isFetched('eve')]).toEqual([true, false, true]);
   });
 });

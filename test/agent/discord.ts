@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { WebSocketServer } from 'ws';
 
-/** What a bot has sent into a channel. */
+/** A message that a bot has sent to a channel. */
 export interface Sent {
   channel: string;
   content: string;
@@ -12,7 +12,7 @@ export interface Sent {
 const bot = { id: '1000', username: 'helper', discriminator: '0', global_name: null, avatar: null, bot: true };
 const time = '2030-01-01T00:00:00.000Z';
 
-/** A stand-in of Discord, as far as a bot that is written to sees it: its REST API, its gateway, and its files. */
+/** A fake Discord for bots that receive messages: its REST API, its gateway, and its files. */
 export const startDiscord = async () => {
   const sent: Sent[] = [];
   const typing: string[] = [];
@@ -77,14 +77,14 @@ export const startDiscord = async () => {
   const gateway = new WebSocketServer({ server });
   gateway.on('connection', (socket) => {
     let sequence = 0;
-    const tell = (op: number, d: unknown, more: object = {}) =>
+    const sendFrame = (op: number, d: unknown, more: object = {}) =>
       socket.send(JSON.stringify({ op, d, s: null, ...more }));
-    tell(10, { heartbeat_interval: 45_000 });
+    sendFrame(10, { heartbeat_interval: 45_000 });
     socket.on('message', (data) => {
       const { op } = JSON.parse(String(data));
-      if (op === 1) tell(11, null);
+      if (op === 1) sendFrame(11, null);
       if (op !== 2) return;
-      dispatch = (t, d) => tell(0, d, { t, s: ++sequence });
+      dispatch = (t, d) => sendFrame(0, d, { t, s: ++sequence });
       const application = { id: bot.id, flags: 0 };
       const session = { session_id: 's', resume_gateway_url: `ws://127.0.0.1:${port()}` };
       dispatch('READY', { v: 10, user: bot, guilds: [], application, shard: [0, 1], ...session });
@@ -97,7 +97,7 @@ export const startDiscord = async () => {
     typing,
     isJoined: () => dispatch !== undefined,
 
-    /** Somebody writes to the bot, in a channel of the two. */
+    /** Sends a direct message of a user to the bot. */
     write(user: string, channel: string, content: string, attached: Record<string, string> = {}): void {
       const attachments = Object.entries(attached).map(([filename, text], at) => {
         const path = `/files/${channel}/${filename}`;

@@ -40,7 +40,7 @@ afterAll(async () => {
   await rm(place, { recursive: true, force: true });
 });
 
-/** Runs an example as its first lines say. */
+/** Runs an example as its header documents. */
 const run = (file: string, env: Record<string, string> = {}) => {
   const program = file.endsWith('.sh') ? 'sh' : process.execPath;
   const child = spawn(program, [join(examples, file)], {
@@ -56,14 +56,15 @@ const run = (file: string, env: Record<string, string> = {}) => {
   children.push({ child, output: () => output });
   const shows = (text: string) =>
     eventually(async () => {
-      if (child.exitCode !== null && !output.includes(text)) throw new Error(`it ended without "${text}":\n${output}`);
+      if (child.exitCode !== null && !output.includes(text))
+        throw new Error(`the example ended without "${text}":\n${output}`);
       return output.includes(text);
     });
   return { child, shows, output: () => output };
 };
 
-test('the console shows text, code and output, takes files, and saves what was made', async () => {
-  models.say(runs('print(open("in.txt").read())\nopen("out.txt", "w").write("bye")', 'python', 'I look.'), {
+test('the console shows text, code and output, uploads files, and saves created files', async () => {
+  models.script(runs('print(open("in.txt").read())\nopen("out.txt", "w").write("bye")', 'python', 'I look.'), {
     text: 'It says hello.',
   });
   await writeFile(join(place, 'in.txt'), 'hello box');
@@ -78,8 +79,8 @@ test('the console shows text, code and output, takes files, and saves what was m
   expect(code).toBe(0);
 });
 
-test('the console stops an answer in the middle of its code', async () => {
-  models.say(runs('import time\nprint("going", flush=True)\ntime.sleep(300)'), { text: 'never' });
+test('the console can stop an answer while its code runs', async () => {
+  models.script(runs('import time\nprint("going", flush=True)\ntime.sleep(300)'), { text: 'never' });
   const { child, shows } = run('console.ts');
   child.stdin.write('Wait for long.\n');
   await shows('going');
@@ -89,11 +90,11 @@ test('the console stops an answer in the middle of its code', async () => {
   await once(child, 'exit');
 });
 
-test('the bot for Discord answers everybody in a chat of their own, with typing, long answers and files', async () => {
+test('the Discord bot gives each user a separate chat, with typing indicators, long answers and files', async () => {
   const discord = await startDiscord();
   try {
     const long = Array.from({ length: 300 }, (_, at) => `line ${at} of many`).join('\n');
-    models.say(runs(makesFile), { text: long });
+    models.script(runs(makesFile), { text: long });
     run('discord-bot.ts', { DISCORD_BOT_TOKEN: 'token', DISCORD_API_URL: discord.api });
     await eventually(async () => discord.isJoined());
     discord.write('7', '70', 'Add these.', { 'numbers.csv': 'a\n1\n2\n' });
@@ -105,11 +106,11 @@ test('the bot for Discord answers everybody in a chat of their own, with typing,
     expect(Math.max(...texts.map(({ length }) => length))).toBeLessThanOrEqual(2000);
     expect(JSON.stringify(models.requests[0]?.messages)).toContain('numbers.csv');
 
-    models.say(runs('print(sorted(__import__("os").listdir(".")))'), { text: 'Nothing is here.' });
+    models.script(runs('print(sorted(__import__("os").listdir(".")))'), { text: 'Nothing is here.' });
     discord.write('8', '80', 'What is here?');
     await eventually(async () => discord.sent.find(({ channel }) => channel === '80'));
     expect(JSON.stringify(models.requests[1]?.messages)).not.toContain('sum.csv');
-    models.say({ text: 'As I said.' });
+    models.script({ text: 'As I said.' });
     discord.write('7', '70', 'Again?');
     await eventually(async () => discord.sent.find(({ content }) => content === 'As I said.'));
     expect(JSON.stringify(models.requests[0]?.messages)).toContain('Add these.');
@@ -118,7 +119,7 @@ test('the bot for Discord answers everybody in a chat of their own, with typing,
   }
 });
 
-test('the app for Slack answers in the thread, once, and only what Slack has signed', async () => {
+test('the Slack app answers each signed event once, in its thread', async () => {
   const slack = await startSlack('secret');
   try {
     const port = await freePort();
@@ -131,17 +132,17 @@ test('the app for Slack answers in the thread, once, and only what Slack has sig
     };
     const { shows } = run('slack-webhook.ts', env);
     await shows('listening');
-    const verification = await slack.tell(app, { type: 'url_verification', challenge: 'c1' });
+    const verification = await slack.send(app, { type: 'url_verification', challenge: 'c1' });
     expect(await verification.text()).toBe('c1');
     const files = [{ name: 'in.csv', url_private_download: `${slack.url}/files/in.csv` }];
     const event = { type: 'app_mention', channel: 'C1', user: 'U1', text: '<@B1> Add.', ts: '1.1', files };
     const body = { type: 'event_callback', team_id: 'T1', event_id: 'E1', event };
-    expect((await slack.tell(app, body, { signedWith: 'other' })).status).toBe(401);
-    expect((await slack.tell(app, body, { time: Math.floor(Date.now() / 1000) - 3600 })).status).toBe(401);
+    expect((await slack.send(app, body, { signedWith: 'other' })).status).toBe(401);
+    expect((await slack.send(app, body, { time: Math.floor(Date.now() / 1000) - 3600 })).status).toBe(401);
 
-    models.say(runs(makesFile), { text: 'It is [three](sandbox:/mnt/data/sum.csv).' });
-    expect((await slack.tell(app, body)).status).toBe(200);
-    expect((await slack.tell(app, body)).status).toBe(200);
+    models.script(runs(makesFile), { text: 'It is [three](sandbox:/mnt/data/sum.csv).' });
+    expect((await slack.send(app, body)).status).toBe(200);
+    expect((await slack.send(app, body)).status).toBe(200);
     const done = await eventually(async () =>
       slack.calls.find(({ method }) => method === 'files.completeUploadExternal'),
     );
@@ -150,15 +151,15 @@ test('the app for Slack answers in the thread, once, and only what Slack has sig
     const posts = slack.calls.filter(({ method }) => method === 'chat.postMessage').map(({ args }) => args);
     expect(posts).toEqual([{ channel: 'C1', thread_ts: '1.1', markdown_text: 'It is three.' }]);
     expect(JSON.stringify(models.requests[0]?.messages)).toContain('in.csv');
-    expect(models.asked()).toBe(2);
+    expect(models.requestCount()).toBe(2);
   } finally {
     await slack.close();
   }
 });
 
-test('the lines of curl print what they say', async () => {
+test('the curl example prints its documented output', async () => {
   const file = 'curl/agent.sh';
-  models.say(runs('print(6 * 7)'), { text: 'It is 42.' }, runs(makesFile), { text: 'Three.' }, { text: 'Bye.' });
+  models.script(runs('print(6 * 7)'), { text: 'It is 42.' }, runs(makesFile), { text: 'Three.' }, { text: 'Bye.' });
   const expected = [...(await readFile(join(examples, file), 'utf8')).matchAll(/^\s*# → (.*)$/gm)].map(
     ([, line = '']) => line,
   );

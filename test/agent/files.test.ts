@@ -19,10 +19,10 @@ const put = async (path: string, body: string): Promise<Uploaded> => {
   const response = await agent.call(`/v1/chats/${chat}/files/${path}`, { method: 'PUT', body });
   return (await response.json()) as Uploaded;
 };
-/** As a browser follows a link: without a key. */
+/** Requests a link without a key, as a browser does. */
 const follow = (url: string, init: RequestInit = {}) => agent.call(url, { ...init, key: '' });
 
-test('200 MB go up and come down unchanged while the agent grows by less than 64 MB', async () => {
+test('200 MB are uploaded and downloaded unchanged while the agent grows by less than 64 MB', async () => {
   const block = Buffer.alloc(megabyte, 'codebox ');
   const total = 200 * megabyte;
   const blocks = function* () {
@@ -46,7 +46,7 @@ test('200 MB go up and come down unchanged while the agent grows by less than 64
   await agent.call(`/v1/chats/${chat}/files/big.bin`, { method: 'DELETE' });
 });
 
-test('of a table the columns and their types are told, no value, and the variables of the chat are not touched', async () => {
+test('an upload of a table returns its columns and types but no values, without using the variables of the chat', async () => {
   const csv = await put(
     'people.csv',
     'name,age,born,ratio,member\nAlice Secret,41,1983-05-01,0.5,true\nBob,7,2017-01-02,1,false\n',
@@ -64,13 +64,13 @@ test('of a table the columns and their types are told, no value, and the variabl
   expect(cell.body.text).toBe('False');
 });
 
-test('what is no table, or is broken, is uploaded all the same', async () => {
+test('a file that is no valid table is uploaded without a preview', async () => {
   expect(await put('broken.json', '{"a":')).toMatchObject({ sizeBytes: 5, preview: null });
   expect(await put('empty.csv', '')).toMatchObject({ sizeBytes: 0, preview: null });
   expect(await put('notes.txt', 'a,b\n1,2\n')).toMatchObject({ preview: null });
 });
 
-test('many files go up at once and are listed with links that work without a key', async () => {
+test('many files can be uploaded at once, and are listed with links that work without a key', async () => {
   const form = new FormData();
   form.append('file', new Blob(['one']), 'many/1.txt');
   form.append('file', new Blob(['two']), 'many/2.csv');
@@ -89,14 +89,14 @@ test('many files go up at once and are listed with links that work without a key
   expect([part.status, await part.text()]).toEqual([206, 'w']);
 });
 
-test('a file has a link that works however long its path is', async () => {
+test('the link of a file works however long its path is', async () => {
   const folders = Array.from({ length: 15 }, () => 'd'.repeat(254));
   const path = [...folders, `${'"'.repeat(254 - 4)}.txt`].join('/');
   const { url } = await put(path.replaceAll('"', '%22'), 'far away');
   expect(await (await follow(url)).text()).toBe('far away');
 });
 
-test('what is uploaded is never shown as a page, whatever its name says', async () => {
+test('an uploaded file is never served as a page, whatever its name', async () => {
   const name = `${encodeURIComponent('"<img src=x onerror=alert(1)>文件')}.html`;
   const page = await put(name, '<script>alert(1)</script>');
   const shown = await follow(page.url);
@@ -111,7 +111,7 @@ test('what is uploaded is never shown as a page, whatever its name says', async 
     expect((await agent.call(`/v1/chats/${chat}/files/${path}`, { method: 'PUT', body: 'x' })).status).toBe(400);
 });
 
-test('a copy that is kept is there when the box is not, and goes with its chat', async () => {
+test('a stored copy outlives its box, and is deleted with its chat', async () => {
   const other = (await agent.createChat()).id;
   await agent.call(`/v1/chats/${other}/files/out.csv`, { method: 'PUT', body: 'a\n1\n' });
   const kept = (await agent.send<Attachment>('POST', `/v1/chats/${other}/artifacts`, { path: 'out.csv' })).body;
@@ -125,7 +125,7 @@ test('a copy that is kept is there when the box is not, and goes with its chat',
   expect((await follow(kept.url)).status).toBe(404);
 });
 
-test('no link outlives the key it was made with or the tenant, also none to a kept copy', async () => {
+test('links to files and to stored copies end with their key or tenant', async () => {
   const makeLinks = async () => {
     const { admin, tenant, key, client } = await makeTenant(agent.gateway);
     const as = (path: string, init: RequestInit) => agent.call(path, { ...init, key });
@@ -147,14 +147,14 @@ test('no link outlives the key it was made with or the tenant, also none to a ke
   for (const { admin, tenant } of [revoked, suspended]) await admin.tenants.delete(tenant.id);
 });
 
-test('a copy of a huge file is not kept', async () => {
+test('a copy of a file beyond the limit is refused', async () => {
   const other = (await agent.createChat()).id;
   await agent.send('POST', `/v1/chats/${other}/cells`, { code: 'open("huge", "wb").truncate(101 * 2**20)' });
   expect((await agent.send('POST', `/v1/chats/${other}/artifacts`, { path: 'huge' })).status).toBe(413);
   await agent.send('DELETE', `/v1/chats/${other}`);
 });
 
-test('of a chat, and of all chats of one owner, so much is kept and no more; what goes makes room', async () => {
+test('stored copies are limited per chat and per owner, and deleted ones make room', async () => {
   await agent.kill('SIGTERM');
   await agent.restart({ CODEBOX_KEPT_CHAT_MB: '2', CODEBOX_KEPT_MB: '3' });
   const headers = { 'x-codebox-user': 'keeper' };
@@ -174,7 +174,7 @@ test('of a chat, and of all chats of one owner, so much is kept and no more; wha
   await agent.call(`/v1/chats/${two}`, { method: 'DELETE', headers });
 });
 
-test('a link that was changed opens nothing, and one that has expired says so', async () => {
+test('a forged link is a 404, and an expired one a 410', async () => {
   const { url } = await put('linked.txt', 'x');
   const [, , , token = ''] = url.split('/');
   const changed = `${token.slice(0, 40)}${token[40] === 'A' ? 'B' : 'A'}${token.slice(41)}`;

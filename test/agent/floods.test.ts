@@ -21,25 +21,25 @@ describe('floods over the terminals of chats', () => {
   };
 
   test.each([
-    ['an unknown type', () => '{"type":"zzz"}'],
-    ['no JSON', () => '{'],
-    ['nothing', () => ''],
-    ['an absurd size', () => '{"type":"resize","cols":1e9,"rows":-1,"x":1}'],
-  ])('%s ends the connection, and holds up nobody else', async (_, frame) => {
+    ['unknown types', () => '{"type":"zzz"}'],
+    ['invalid JSON', () => '{'],
+    ['empty messages', () => ''],
+    ['absurd sizes', () => '{"type":"resize","cols":1e9,"rows":-1,"x":1}'],
+  ])('a flood of %s ends the connection and delays no other caller', async (_, frame) => {
     const socket = await open();
     for (let n = 0; n < frames; n++) socket.ws.send(frame());
     expect(await mostCpuMsOf(agent, () => isClosed(socket))).toBeLessThan(mostMs);
     expect(await socket.closed).toEqual({ code: 1008, reason: 'Too many messages brought nothing.' });
   });
 
-  test('pings of the protocol whose answers nobody waits for end the connection, and hold up nobody else', async () => {
+  test('a flood of protocol pings ends the connection and delays no other caller', async () => {
     const socket = await open();
     for (let n = 0; n < frames; n++) socket.ws.ping();
     expect(await mostCpuMsOf(agent, () => isClosed(socket))).toBeLessThan(mostMs);
     expect((await socket.closed).code).toBe(1006);
   });
 
-  test('keys, one message each, all arrive and hold up nobody else', async () => {
+  test('keys, one message each, all arrive and delay no other caller', async () => {
     const socket = await open();
     expect(await mostCpuMsOfKeys(agent, socket)).toBeLessThan(mostMs);
   });

@@ -18,14 +18,14 @@ afterAll(async () => {
   await models?.[Symbol.asyncDispose]();
 });
 
-const asked = () => JSON.stringify(models.requests.map(({ messages }) => messages));
+const prompts = () => JSON.stringify(models.requests.map(({ messages }) => messages));
 
 const page = (user: string) => {
   const headers = { 'x-codebox-user': user };
   return {
     post: (path: string, body: unknown) => agent.send(`POST`, `/gpt-code-ui${path}`, body, headers),
     call: (path: string, init: RequestInit = {}) => agent.call(`/gpt-code-ui${path}`, { ...init, headers }),
-    /** Polls, as the page does, until something of it says so. */
+    /** Polls, as the page does, until the results match. */
     async results(until: RegExp): Promise<{ type: string; value: string }[]> {
       const all: { type: string; value: string }[] = [];
       await eventually(async () => {
@@ -38,7 +38,7 @@ const page = (user: string) => {
   };
 };
 
-test('gpt-code-ui: code is shown first, runs when it is sent back, and its answer goes on by itself', async () => {
+test('gpt-code-ui: code is returned first, runs when it is sent back, and its answer then continues', async () => {
   const ada = page('ada');
   const form = new FormData();
   form.set('file', new File(['a,b\n1,2\n'], 'in.csv'));
@@ -50,10 +50,10 @@ test('gpt-code-ui: code is shown first, runs when it is sent back, and its answe
 
   const code =
     'import matplotlib.pyplot as plt\nplt.plot([1])\nplt.show()\nopen("out.txt", "w").write("x")\nprint("drawn")';
-  models.say(runs(code, 'python', 'I plot it.'), runs('print("more")'), { text: 'That is it.' });
+  models.script(runs(code, 'python', 'I plot it.'), runs('print("more")'), { text: 'That is it.' });
   const generated = await ada.post('/generate', { prompt: 'Plot it', model: 'openai/gpt-5' });
   expect(generated.body).toEqual({ code, text: 'I plot it.' });
-  expect(asked()).toContain('It is about cats.');
+  expect(prompts()).toContain('It is about cats.');
   expect((await ada.post('/api/api', { command: code })).body).toEqual({ result: 'success' });
   const results = await ada.results(/That is it\./);
   expect(results[0]?.value).toBe('Kernel is ready.');
@@ -69,26 +69,26 @@ test('gpt-code-ui: code is shown first, runs when it is sent back, and its answe
   expect(await (await ada.call('/download?file=out.txt')).text()).toBe('x');
 });
 
-test('gpt-code-ui: everybody has a kernel, files and results of their own', async () => {
+test('gpt-code-ui: each user has a separate kernel, files and results', async () => {
   const [bob, eve] = [page('bob'), page('eve')];
   await bob.post('/api/api', { command: 'secret = 7\nopen("bob.txt", "w").write("7")\nprint("bob has", secret)' });
   await bob.results(/bob has 7/);
   await eve.post('/api/api', { command: 'print("secret" in globals())' });
-  const told = await eve.results(/False/);
-  expect(JSON.stringify(told)).not.toContain('bob');
+  const results = await eve.results(/False/);
+  expect(JSON.stringify(results)).not.toContain('bob');
   expect((await eve.call('/download?file=bob.txt')).status).toBe(404);
   await bob.post('/api/restart', {});
   await bob.post('/api/api', { command: 'print("secret" in globals())' });
   await bob.results(/False/);
 });
 
-test('gpt-code-ui: silent code says so, other code ends an answer that waits, and a model that fails is told', async () => {
+test('gpt-code-ui: silent code is reported, other code ends a waiting answer, and a model failure is a 500', async () => {
   const dan = page('dan');
-  models.say(runs('print("never")'), { text: 'never' });
+  models.script(runs('print("never")'), { text: 'never' });
   expect((await dan.post('/generate', { prompt: 'Go' })).body.code).toBe('print("never")');
   await dan.post('/api/api', { command: 'x = 1' });
   expect(JSON.stringify(await dan.results(/There is no output/))).not.toContain('never');
-  models.say({ status: 400, message: 'no' });
+  models.script({ status: 400, message: 'no' });
   const failed = await dan.post('/generate', { prompt: 'Go' });
   expect(failed.status).toBe(500);
   expect(failed.body).toMatchObject({ code: null, text: expect.stringContaining('Error from API: ') });

@@ -5,7 +5,7 @@ import { cpuMsOf, eventually, memoryOf } from '../api/harness.ts';
 import { type RunningAgent, readAnswer, startAgent } from './agent-harness.ts';
 import { type ModelServer, startModelServer } from './model-server.ts';
 
-/** CPU time of the agent for one request that is refused. */
+/** CPU time that the agent may use for one refused request. */
 const mostMs = 400;
 const maxOpen = 1000;
 
@@ -22,7 +22,7 @@ afterAll(async () => {
   await model?.[Symbol.asyncDispose]();
 });
 
-/** With exactly these headers; answers the status and the body. */
+/** Sends a request with exactly these headers; resolves with its status and body. */
 const raw = async (method: string, path: string, headers: string[]) => {
   const { host } = new URL(agent.url);
   const sent = request(`${agent.url}${path}`, {
@@ -30,10 +30,10 @@ const raw = async (method: string, path: string, headers: string[]) => {
     headers: ['Host', host, 'Authorization', `Bearer ${agent.gateway.key}`, ...headers],
   });
   sent.end();
-  const [answer] = (await once(sent, 'response')) as [IncomingMessage];
+  const [response] = (await once(sent, 'response')) as [IncomingMessage];
   const chunks: Buffer[] = [];
-  for await (const chunk of answer) chunks.push(chunk as Buffer);
-  return { status: answer.statusCode ?? 0, body: Buffer.concat(chunks).toString() };
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  return { status: response.statusCode ?? 0, body: Buffer.concat(chunks).toString() };
 };
 const post = (path: string, body: string, type = 'application/json') =>
   agent.call(path, { method: 'POST', body, headers: { 'content-type': type } });
@@ -42,7 +42,7 @@ interface Operation {
   requestBody?: { content: Record<string, unknown> };
 }
 
-/** All paths that take a JSON body, with the chat in them. */
+/** Resolves with all paths that take a JSON body, with the chat filled in. */
 const jsonPaths = async (): Promise<{ method: string; path: string }[]> => {
   const { paths } = (await (await agent.call('/openapi.json')).json()) as {
     paths: Record<string, Record<string, Operation>>;
@@ -65,11 +65,11 @@ test.each([
   '/gpt-code-ui/models',
   '/nowhere',
   '/',
-])('two Host headers are a 400 at %s', async (path) => {
+])('two Host headers are a 400 for %s', async (path) => {
   expect((await raw('GET', path, ['host', 'other.example'])).status).toBe(400);
 });
 
-test('long addresses and headers are refused, and none is a 5xx', async () => {
+test('long URLs and headers are refused, never with a 5xx', async () => {
   for (const [path, headers] of [
     [`/v1/chats/${'a'.repeat(12_000)}`, []],
     [`/v1/files/${'a'.repeat(12_000)}/x`, []],
@@ -88,7 +88,7 @@ test('long addresses and headers are refused, and none is a 5xx', async () => {
   }
 });
 
-test('bodies that are huge in keys, levels or wrong values are refused by every path at little cost', async () => {
+test('every path refuses bodies of too many keys or levels at little CPU cost', async () => {
   const paths = await jsonPaths();
   expect(paths.map(({ path }) => path)).toEqual(
     expect.arrayContaining([
@@ -114,20 +114,23 @@ test('bodies that are huge in keys, levels or wrong values are refused by every 
 });
 
 const many = (count: number, value: string) => Array(count).fill(value).join();
-const said = '"messages":[{"role":"user","content":"x"}]';
+const messages = '"messages":[{"role":"user","content":"x"}]';
 
 test.each([
   ['/v1/chat/completions', `{"messages":[${many(130_000, '0')}]}`],
   ['/v1/chat/completions', `{"messages":[{"role":"user","content":[${many(130_000, '0')}]}]}`],
-  ['/v1/chat/completions', `{${said},"tools":[${many(65_000, '{}')}]}`],
-  ['/v1/chat/completions', `{${said},"metadata":{${Array.from({ length: 60_000 }, (_, n) => `"k${n}":1`).join()}}}`],
+  ['/v1/chat/completions', `{${messages},"tools":[${many(65_000, '{}')}]}`],
+  [
+    '/v1/chat/completions',
+    `{${messages},"metadata":{${Array.from({ length: 60_000 }, (_, n) => `"k${n}":1`).join()}}}`,
+  ],
   ['/v1/responses', `{"input":[${many(130_000, '0')}]}`],
   ['/v1/responses', `{"input":[{"type":"code_interpreter_call","outputs":[${many(130_000, '0')}]}]}`],
   ['/v1/responses', `{"input":[{"role":"user","content":[${many(130_000, '0')}]}]}`],
   ['/v1/plot', `{"prompt":"x","data":[${many(30_000, '{"a":[]}')}]}`],
   ['/v1/plot', `{"prompt":"x","data":[${many(9000, '{}')},{${Array.from({ length: 9000 }, (_, n) => `"k${n}":1`)}}]}`],
   ['/v1/generate', `{"message":"x","files":[${many(2000, '0')}]}`],
-])('%s refuses thousands of faults at little cost, and tells few (%#)', async (path, body) => {
+])('%s refuses thousands of faults at little CPU cost, and lists only a few (%#)', async (path, body) => {
   const before = await cpuMsOf(agent.pid());
   const response = await post(path, body);
   expect(response.status).toBe(400);
@@ -136,7 +139,7 @@ test.each([
 });
 
 test.each(['/gpt-code-ui/upload', '/v1/chats/{chat}/files', '/v1/containers/{container}/files'])(
-  '%s refuses forms of thousands of parts and of endless headers',
+  '%s refuses forms with thousands of parts or huge headers at little CPU cost',
   async (path) => {
     const target = path.replace('{chat}', chat).replace('{container}', `cntr_${chat}`);
     const type = 'multipart/form-data; boundary=b';
@@ -161,9 +164,9 @@ test.each(['/gpt-code-ui/upload', '/v1/chats/{chat}/files', '/v1/containers/{con
   },
 );
 
-test('streams that an owner leaves open are bounded, and make room when they end', async () => {
-  const say = Promise.withResolvers<void>();
-  model.say({ text: 'At last.', after: say.promise });
+test('the open streams of an owner are bounded, and ended ones make room', async () => {
+  const reply = Promise.withResolvers<void>();
+  model.script({ text: 'At last.', after: reply.promise });
   const asking = await agent.call(`/v1/chats/${chat}/messages`, {
     method: 'POST',
     body: '{"content":"Wait."}',
@@ -182,15 +185,15 @@ test('streams that an owner leaves open are bounded, and make room when they end
   };
   const wanted = maxOpen + 200;
   while (opened.length < wanted) await Promise.all(Array.from({ length: 50 }, open));
-  // The question itself is one of them.
+  // The stream of the question itself counts as well.
   expect(opened.filter((status) => status === 200).length).toBe(maxOpen - 1);
   expect(opened.filter((status) => status === 429).length).toBe(wanted - maxOpen + 1);
   expect((await memoryOf(agent.pid())).now - before.now).toBeLessThan(256 * 1024 * 1024);
-  // A visitor is somebody else.
+  // A visitor counts as another owner.
   expect((await agent.call('/v1/chats', { key: '' })).status).toBe(200);
   over.abort();
   await eventually(async () => (await agent.call('/v1/chats')).status === 200);
-  say.resolve();
+  reply.resolve();
   const events = await Array.fromAsync(readAnswer(asking));
   expect(events.at(-1)).toMatchObject({ type: 'done', status: 'ok' });
   await Promise.all(bodies);

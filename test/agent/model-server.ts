@@ -3,30 +3,30 @@ import type { AddressInfo } from 'node:net';
 import { type ChatCompletionRequest, type FixtureResponse, LLMock } from '@copilotkit/aimock';
 import type { ToolCall } from '../../services/agent/models/model.ts';
 
-/** What the model answers next. */
+/** The next response of the model. */
 export type Reply =
   | { text: string; finishReason?: 'stop' | 'length'; usage?: Record<string, number>; after?: Promise<unknown> }
   | { text?: string; calls: (Omit<ToolCall, 'id'> & { id?: string })[]; finishReason?: 'length' }
-  /** Refused with this status. */
+  /** A refusal with this status. */
   | { status: number; retryAfter?: number; message?: string }
-  /** Nothing comes, not even a head. */
+  /** No response at all, not even headers. */
   | { fault: 'hang' }
-  /** The connection breaks in the middle of this text. */
+  /** The connection breaks after this text. */
   | { fault: 'cut'; text: string }
-  /** The stream ends as streams do, but without a word on why. */
+  /** The stream ends cleanly, but without a finish reason. */
   | { fault: 'unfinished'; text: string };
 
 export type Wire = 'openai' | 'anthropic';
 
 export const wires: readonly Wire[] = ['openai', 'anthropic'];
 
-/** A call that runs code. */
+/** Returns a call that runs code. */
 export const runs = (code: string, language = 'python', text?: string): Reply => ({
   calls: [{ name: 'run_code', arguments: JSON.stringify({ language, code }) }],
   ...(text !== undefined && { text }),
 });
 
-/** In the words of both wires. */
+/** Token counts with the field names of both wires. */
 const usage = { prompt_tokens: 100, completion_tokens: 10, input_tokens: 100, output_tokens: 10 };
 
 const toFixture = (reply: Exclude<Reply, { fault: string }>, number: number): FixtureResponse => {
@@ -64,28 +64,28 @@ const startOf = (wire: Wire, text: string): string => {
 };
 
 /**
- * A language model that says what it is told to, one reply per request, on the wires of OpenAI and of Anthropic. What breaks below
- * HTTP is done here, the rest by aimock behind it.
+ * Starts a scripted language model, one reply per request, with the wires of OpenAI and Anthropic. Faults below HTTP are produced
+ * here, everything else by aimock behind it.
  */
 export const startModelServer = async () => {
   const script: Reply[] = [];
   const requests: ChatCompletionRequest[] = [];
-  let asked = 0;
+  let requestCount = 0;
   let next: Exclude<Reply, { fault: string }> = { text: '' };
   const mock = new LLMock({ logLevel: 'silent' });
   mock.addFixture({
     match: { predicate: () => true },
     response: (body) => {
       requests.push(body);
-      return toFixture(next, asked);
+      return toFixture(next, requestCount);
     },
   });
   const behind = await mock.start();
 
   const pass = (req: IncomingMessage, res: ServerResponse) => {
-    const out = request(`${behind}${req.url}`, { method: req.method, headers: req.headers }, (answer) => {
-      res.writeHead(answer.statusCode ?? 500, answer.headers);
-      answer.pipe(res);
+    const out = request(`${behind}${req.url}`, { method: req.method, headers: req.headers }, (response) => {
+      res.writeHead(response.statusCode ?? 500, response.headers);
+      response.pipe(res);
     });
     out.on('error', () => res.destroy());
     req.pipe(out);
@@ -93,15 +93,15 @@ export const startModelServer = async () => {
 
   const server = createServer((req, res) => {
     if (req.method !== 'POST') return pass(req, res);
-    asked += 1;
+    requestCount += 1;
     const reply = script.shift() ?? { text: 'The script is at its end.' };
     if (!('fault' in reply)) {
-      const say = () => {
+      const respond = () => {
         next = reply;
         pass(req, res);
       };
-      if ('after' in reply) reply.after?.then(say);
-      else say();
+      if ('after' in reply) reply.after?.then(respond);
+      else respond();
       return;
     }
     req.resume();
@@ -118,16 +118,16 @@ export const startModelServer = async () => {
 
   return {
     url: `http://127.0.0.1:${port}`,
-    /** Begins a new script. */
-    say(...replies: Reply[]): void {
+    /** Starts a new script. */
+    script(...replies: Reply[]): void {
       script.splice(0, Number.POSITIVE_INFINITY, ...replies);
       requests.length = 0;
-      asked = 0;
+      requestCount = 0;
     },
-    /** What aimock was asked since then, in OpenAI's words whatever the wire. */
+    /** The requests to aimock since then, in the format of OpenAI whatever the wire. */
     requests,
-    /** How often it was asked since then, faults too. */
-    asked: () => asked,
+    /** The number of requests since then, including those that got a fault. */
+    requestCount: () => requestCount,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       server.close();

@@ -27,18 +27,18 @@ afterAll(async () => {
   await agent?.dispose();
   await models?.[Symbol.asyncDispose]();
 });
-beforeEach(() => models.say({ text: 'The script is at its end.' }));
+beforeEach(() => models.script({ text: 'The script is at its end.' }));
 
 const chats = async () => (await agent.send<{ items: { id: string }[] }>('GET', '/v1/chats')).body.items;
-/** The chat of a request goes when its answer is sent. */
+/** Waits until only these chats are left: the chat of a request is removed after its response. */
 const onlyLeaves = (before: { id: string }[]) =>
   eventually(
     async () => JSON.stringify((await chats()).map(({ id }) => id)) === JSON.stringify(before.map(({ id }) => id)),
   );
 const question = (content: string) => [{ role: 'user' as const, content }];
 
-test('a chat completion whose answer needed code holds the code, and a link to its file', async () => {
-  models.say(runs(makesFile, 'python', 'I compute.'), { text });
+test('a chat completion that ran code contains the code and a link to its file', async () => {
+  models.script(runs(makesFile, 'python', 'I compute.'), { text });
   const completion = await openai.chat.completions.create({ model, messages: question('What is 3 squared?') });
   const content = completion.choices[0]?.message.content ?? '';
   expect(content).toMatch(/^I compute\.\n\nIt is nine: \[squares\]\(http:\/\/127\.0\.0\.1:\d+\/v1\/files\/[^)]+\)\.$/);
@@ -52,8 +52,8 @@ test('a chat completion whose answer needed code holds the code, and a link to i
   expect(await (await fetch(link)).text()).toBe(csv);
 });
 
-test('a streamed one comes in pieces, with pictures where they were shown, tokens at the end', async () => {
-  models.say(runs(plots, 'python', 'I plot.'), { text: 'There it is.' });
+test('a streamed chat completion has pictures where they were shown, and token counts at the end', async () => {
+  models.script(runs(plots, 'python', 'I plot.'), { text: 'There it is.' });
   const stream = await openai.chat.completions.create({
     model,
     messages: question('Plot it.'),
@@ -79,8 +79,8 @@ test('a streamed one comes in pieces, with pictures where they were shown, token
   ).toBe('PNG');
 });
 
-test('without a session what was said comes with the messages, and no chat is left of what made no file', async () => {
-  models.say({ text: 'Ada.' });
+test('without a session the history is that of the request, and a completion without files leaves no chat', async () => {
+  models.script({ text: 'Ada.' });
   const before = await chats();
   const completion = await openai.chat.completions.create({
     model,
@@ -92,27 +92,27 @@ test('without a session what was said comes with the messages, and no chat is le
     ],
   });
   expect(completion.choices[0]?.message.content).toBe('Ada.');
-  const told = models.requests[0]?.messages ?? [];
-  expect(told.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user']);
-  expect(String(told[0]?.content)).toContain('Speak like a pirate.');
-  expect(told.slice(1).map(({ content }) => content)).toEqual(['I am Ada.', 'Ahoy!', 'Who am I?']);
+  const prompt = models.requests[0]?.messages ?? [];
+  expect(prompt.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user']);
+  expect(String(prompt[0]?.content)).toContain('Speak like a pirate.');
+  expect(prompt.slice(1).map(({ content }) => content)).toEqual(['I am Ada.', 'Ahoy!', 'Who am I?']);
   await onlyLeaves(before);
 });
 
-test('a session goes on with its box and what was said in it, whatever the client sends again', async () => {
-  const ask = (content: string) =>
+test('a session continues with its box and history, whatever history the client sends', async () => {
+  const complete = (content: string) =>
     openai.chat.completions.create({ model, messages: question(content), ...{ session_id: 'ada, on Monday' } });
-  models.say(runs('x = 41'), { text: 'Kept.' }, runs('print(x + 1)'), { text: 'It is 42.' });
-  await ask('Keep 41.');
-  const completion = await ask('And one more?');
+  models.script(runs('x = 41'), { text: 'Kept.' }, runs('print(x + 1)'), { text: 'It is 42.' });
+  await complete('Keep 41.');
+  const completion = await complete('And one more?');
   expect(completion).toMatchObject({ codebox: { code_log: [{ output: '42\n' }] } });
   expect(models.requests[2]?.messages.some(({ content }) => content === 'Keep 41.')).toBe(true);
   const { chat } = (completion as unknown as { codebox: { chat: string } }).codebox;
   expect((await chats()).map(({ id }) => id)).toContain(chat);
 });
 
-test('files inside of messages are in the box', async () => {
-  models.say(runs('print(open("numbers.txt").read())'), { text: 'Read.' });
+test('files embedded in messages are stored in the box', async () => {
+  models.script(runs('print(open("numbers.txt").read())'), { text: 'Read.' });
   const file_data = `data:text/plain;base64,${Buffer.from('1 2 3').toString('base64')}`;
   const completion = await openai.chat.completions.create({
     model,
@@ -129,8 +129,8 @@ test('files inside of messages are in the box', async () => {
   expect(completion).toMatchObject({ codebox: { code_log: [{ output: '1 2 3\n' }] } });
 });
 
-test('a response has its code with output, and cites the file, whose bytes the container gives', async () => {
-  models.say(runs(makesFile), { text });
+test('a response contains its code with output, and cites its file, which the container serves', async () => {
+  models.script(runs(makesFile), { text });
   const response = await openai.responses.create({
     model,
     input: 'What is 3 squared?',
@@ -160,7 +160,7 @@ test('a response has its code with output, and cites the file, whose bytes the c
   expect(listed.data.map(({ id }) => id)).toEqual([citation.file_id]);
 });
 
-test('the files of a container are listed page by page and read by their ids, beside thousands of folders', async () => {
+test('the files of a container can be listed in pages and read by id, among thousands of folders', async () => {
   const { id } = await agent.createChat();
   const container = id.replace('chat-', 'cntr_');
   const makes = [
@@ -185,8 +185,8 @@ test('the files of a container are listed page by page and read by their ids, be
   await expect(behind).rejects.toThrow(NotFoundError);
 });
 
-test('a streamed response tells the code, then the text, and ends with the whole', async () => {
-  models.say(runs(plots), { text: 'There it is.' });
+test('a streamed response sends the code, then the text, and ends with the complete response', async () => {
+  models.script(runs(plots), { text: 'There it is.' });
   const events: ResponseStreamEvent[] = [];
   const stream = await openai.responses.create({ model, input: 'Plot it.', stream: true });
   for await (const event of stream) events.push(event);
@@ -220,8 +220,8 @@ test('a streamed response tells the code, then the text, and ends with the whole
   ).toBe('PNG');
 });
 
-test('a response goes on with the one before, is read again, and is removed with its chat', async () => {
-  models.say(runs('x = 41'), { text: 'Kept.' }, runs('print(x + 1)'), { text: 'It is 42.' });
+test('a response can continue a previous one, be read again, and be deleted with its chat', async () => {
+  models.script(runs('x = 41'), { text: 'Kept.' }, runs('print(x + 1)'), { text: 'It is 42.' });
   const first = await openai.responses.create({ model, input: 'Keep 41.' });
   const second = await openai.responses.create({ model, input: 'And one more?', previous_response_id: first.id });
   expect(second.output[0]).toMatchObject({ outputs: [{ logs: '42\n' }] });
@@ -234,8 +234,8 @@ test('a response goes on with the one before, is read again, and is removed with
   await expect(openai.responses.retrieve(first.id)).rejects.toThrow(NotFoundError);
 });
 
-test('a response that is not to be stored leaves nothing', async () => {
-  models.say({ text: 'Hi.' });
+test('a response with store: false leaves no chat', async () => {
+  models.script({ text: 'Hi.' });
   const before = await chats();
   const response = await openai.responses.create({ model, input: 'Hello', store: false });
   expect(response.output_text).toBe('Hi.');
@@ -243,7 +243,7 @@ test('a response that is not to be stored leaves nothing', async () => {
   await expect(openai.responses.retrieve(response.id)).rejects.toThrow(NotFoundError);
 });
 
-test('what is refused is refused in the words of OpenAI', async () => {
+test('errors have the format of OpenAI', async () => {
   const stranger = new OpenAI({ baseURL: `${agent.url}/v1`, apiKey: 'cbx_wrong', maxRetries: 0 });
   await expect(stranger.responses.create({ model, input: 'hi' })).rejects.toThrow(AuthenticationError);
   const failed = await openai.chat.completions
@@ -260,10 +260,10 @@ test('what is refused is refused in the words of OpenAI', async () => {
   expect(await wrong.json()).toMatchObject({ error: { type: 'invalid_request_error', code: 'method_not_allowed' } });
 });
 
-test('a model that fails is an error of the request, and of the stream', async () => {
-  models.say({ status: 400, message: 'no' });
+test('a failing model is an error of the request or of the stream', async () => {
+  models.script({ status: 400, message: 'no' });
   await expect(openai.chat.completions.create({ model, messages: question('hi') })).rejects.toThrow(APIError);
-  models.say({ status: 400, message: 'no' });
+  models.script({ status: 400, message: 'no' });
   const stream = await openai.chat.completions.create({ model, messages: question('hi'), stream: true });
   const read = async () => {
     for await (const _ of stream);

@@ -8,13 +8,13 @@ import { isOwnCookie } from '../../services/gateway/http/ports/cookie.ts';
 import { databaseUrl } from '../api/harness.ts';
 import { type RunningAgent, startAgent } from './agent-harness.ts';
 
-/** A model that answers everybody and notes by which key it was asked. */
-const asked: { key: string; question: string }[] = [];
+/** A model that records the key and the question of each request. */
+const requests: { key: string; question: string }[] = [];
 const model = createServer(async (req, res) => {
   let body = '';
   for await (const chunk of req) body += chunk;
   const key = (req.headers.authorization ?? '').replace('Bearer ', '');
-  asked.push({ key, question: JSON.parse(body || '{}').messages?.at(-1)?.content ?? '' });
+  requests.push({ key, question: JSON.parse(body || '{}').messages?.at(-1)?.content ?? '' });
   res.writeHead(200, { 'content-type': 'text/event-stream' });
   const chunk = { id: 'c', object: 'chat.completion.chunk', choices: [{ index: 0, delta: { content: 'Yes.' } }] };
   const end = { ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] };
@@ -54,16 +54,16 @@ const newVisitor = async (): Promise<Person> => {
 
 /** `fetch` sets these headers itself. */
 const raw = (path: string, headers: Record<string, string>, method = 'POST'): Promise<IncomingMessage> =>
-  new Promise((answered, failed) => {
+  new Promise((done, failed) => {
     const sent = request(`${agent.url}${path}`, { method, headers }, (response) => {
       response.resume();
-      answered(response);
+      done(response);
     });
     sent.on('error', failed);
     sent.end(method === 'POST' ? '{}' : undefined);
   });
 
-test('whoever asks sees the own chats only, in lists, by id, in files, answers and tickets', async () => {
+test('each owner can access only their own chats, in lists, by id, and in files, answers and tickets', async () => {
   const app = { key: agent.gateway.key, headers: {} };
   const people: Person[] = [
     app,
@@ -80,8 +80,8 @@ test('whoever asks sees the own chats only, in lists, by id, in files, answers a
       const { id } = (await (await as(person)('/v1/chats', { method: 'POST', body })).json()) as Chat;
       const put = await as(person)(`/v1/chats/${id}/files/mine.txt`, { method: 'PUT', body: `file of ${index}` });
       expect(put.status).toBe(200);
-      const said = await as(person)(`/v1/chats/${id}/messages`, { method: 'POST', body: '{"content":"hi"}' });
-      return { id, file: (await put.json()) as Uploaded, answer: (await said.json()) as Message };
+      const posted = await as(person)(`/v1/chats/${id}/messages`, { method: 'POST', body: '{"content":"hi"}' });
+      return { id, file: (await put.json()) as Uploaded, answer: (await posted.json()) as Message };
     }),
   );
   for (const [index, person] of people.entries()) {
@@ -114,7 +114,7 @@ test('whoever asks sees the own chats only, in lists, by id, in files, answers a
   expect(chats.some(({ file }) => file.url.includes(otherKey.slice(4, 40)))).toBe(false);
 });
 
-test('a key of nobody is refused, and a visitor is known by a cookie that no script reads', async () => {
+test('an unknown key is refused, and a visitor is identified by an HttpOnly cookie', async () => {
   expect((await agent.call('/v1/chats', { key: 'cbx_wrong' })).status).toBe(401);
   const first = await agent.call('/v1/chats', { key: '' });
   expect(first.headers.get('set-cookie')).toMatch(/^codebox-visitor=[\w-]{43};.*HttpOnly; SameSite=Lax$/);
@@ -125,7 +125,7 @@ test('a key of nobody is refused, and a visitor is known by a cookie that no scr
   expect(((await (await as(named)('/v1/chats')).json()) as Page<Chat>).items).toHaveLength(1);
 });
 
-test('the cookie of a visitor is kept from servers in boxes, and by TLS from other hosts of the domain', async () => {
+test('the visitor cookie is withheld from servers in boxes, and over TLS protected from sibling hosts', async () => {
   const byTls = { 'x-forwarded-proto': 'https' };
   const cookieOf = async (headers: Record<string, string>) =>
     (await raw('/v1/chats', headers, 'GET')).headers['set-cookie']?.[0] ?? '';
@@ -138,7 +138,7 @@ test('the cookie of a visitor is kept from servers in boxes, and by TLS from oth
   expect(await cookieOf({ ...byTls, cookie: pairOf(plain) })).toMatch(/^__Host-/);
 });
 
-test('another site, and a name that was let point here, get nothing done', async () => {
+test('requests from another site or a rebound host name are refused', async () => {
   const { cookie = '' } = (await newVisitor()).headers;
   const host = new URL(agent.url).host;
   const status = async (headers: Record<string, string>, method = 'POST') =>
@@ -153,19 +153,19 @@ test('another site, and a name that was let point here, get nothing done', async
   expect(await status({ host: `localhost:${host.split(':')[1]}` }, 'GET')).toBe(200);
 });
 
-test('a model key is used for its own request only, and is in no line of log and no row', async () => {
+test('a model key is used for its own request only, and is neither logged nor stored', async () => {
   const chat = await agent.createChat();
   const post = async (content: string, headers: Record<string, string>) =>
     await agent.call(`/v1/chats/${chat.id}/messages`, { method: 'POST', body: JSON.stringify({ content }), headers });
   const other = await agent.createChat();
-  asked.length = 0;
+  requests.length = 0;
   const [mine] = await Promise.all([
     post('with mine', { 'x-model-key': 'sk-secret-of-ann' }),
     agent.call(`/v1/chats/${other.id}/messages`, { method: 'POST', body: '{"content":"with theirs"}' }),
   ]);
   expect(((await mine.json()) as Message).content).toBe('Yes.');
   await post('again without', {});
-  expect(asked.map(({ key, question }) => `${question}: ${key}`).sort()).toEqual([
+  expect(requests.map(({ key, question }) => `${question}: ${key}`).sort()).toEqual([
     'again without: sk-configured',
     'with mine: sk-secret-of-ann',
     'with theirs: sk-configured',
@@ -182,7 +182,7 @@ test('a model key is used for its own request only, and is in no line of log and
   await db.end();
 });
 
-test('a key that may only read does not ask, run or write, and a closed agent knows no visitors', async () => {
+test('a read-only key cannot ask, run or write, and a closed agent accepts no visitors', async () => {
   const chat = await agent.createChat();
   const { makeKey } = await import('../../services/gateway/http/admission/auth.ts');
   const { key, id, hash } = makeKey();

@@ -2,13 +2,13 @@ import { createHmac } from 'node:crypto';
 import { createServer } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 
-/** What an app has called, by method. */
+/** An API call of an app. */
 interface Call {
   method: string;
   args: Record<string, string>;
 }
 
-/** A stand-in of Slack, as far as an app of its Events API sees it: what it is told, signed, and the methods that it calls. */
+/** A fake Slack for apps of its Events API: it sends signed events and serves the methods that the app calls. */
 export const startSlack = async (secret: string) => {
   const calls: Call[] = [];
   const uploaded = new Map<string, Buffer>();
@@ -42,8 +42,8 @@ export const startSlack = async (secret: string) => {
     calls,
     uploaded,
 
-    /** Sends something to the app as Slack does. */
-    tell(app: string, body: unknown, { signedWith = secret, time = Math.floor(Date.now() / 1000) } = {}) {
+    /** Sends a signed event to the app. */
+    send(app: string, body: unknown, { signedWith = secret, time = Math.floor(Date.now() / 1000) } = {}) {
       const text = JSON.stringify(body);
       const signature = `v0=${createHmac('sha256', signedWith).update(`v0:${time}:${text}`).digest('hex')}`;
       const headers = { 'X-Slack-Request-Timestamp': String(time), 'X-Slack-Signature': signature };

@@ -59,7 +59,7 @@ const isUp = (url: string) => () =>
     () => false,
   );
 const isDown = (url: string) => async () => !(await isUp(url)());
-/** The processes of a part of what was started. */
+/** Resolves with the processes of a part. */
 const pidsOf = async (part: 'gateway' | 'agent'): Promise<number[]> => {
   const pids = await readFile(`/proc/${started?.pid}/task/${started?.pid}/children`, 'utf8');
   const named = await Promise.all(
@@ -68,8 +68,8 @@ const pidsOf = async (part: 'gateway' | 'agent'): Promise<number[]> => {
   return named.filter(([, line]) => line?.includes(`services/${part}/main.ts`)).map(([pid]) => Number(pid));
 };
 
-test('npm start serves the gateway, the agent and its page; an agent that dies comes back with its chats, and all end together', async () => {
-  // It is built once for all tests.
+test('npm start serves the gateway, the agent and its page; a killed agent restarts with its chats, and all parts end together', async () => {
+  // The page is built once for all tests.
   await symlink(dirname(await buildPage()), join(dataDir, 'web'));
   const { gateway, agent } = await start();
   await eventually(isUp(agent), 120_000);
@@ -96,7 +96,7 @@ test('npm start serves the gateway, the agent and its page; an agent that dies c
   await eventually(isDown(agent));
 });
 
-test('a gateway that dies is told of and comes back; no part outlives the one that started it', async () => {
+test('a killed gateway is reported and restarted, and no part outlives its supervisor', async () => {
   const { gateway, agent } = await start({ CODEBOX_AGENT_PAGE: dataDir });
   await eventually(isUp(agent), 120_000);
   const [pid = 0] = await pidsOf('gateway');
@@ -119,15 +119,15 @@ test('CODEBOX_AGENT=0 starts the gateway alone', async () => {
 test.each([
   ['its settings', { CODEBOX_PORT: 'http' }, 'CODEBOX_PORT: '],
   ['a file that they name', { CODEBOX_TEMPLATES: '/nowhere/templates.yaml' }, 'The gateway gives up: '],
-])('what is wrong with %s ends it with a sentence and EX_CONFIG, and is not tried again', async (_what, env, said) => {
+])('a fault in %s ends npm start with a message and EX_CONFIG, without a retry', async (_what, env, message) => {
   await start({ CODEBOX_AGENT: '0', ...env });
   await eventually(async () => started?.exitCode !== null);
   expect(started?.exitCode).toBe(78);
-  expect(output).toContain(said);
+  expect(output).toContain(message);
   expect(output).not.toContain('started again');
 });
 
-test('everything killed with -9 is there again after the next start, with what it has kept', async () => {
+test('after a SIGKILL of all processes the next start serves again with boxes and variables', async () => {
   const page = { CODEBOX_AGENT_PAGE: dataDir };
   const first = await start(page);
   await eventually(isUp(first.agent), 120_000);

@@ -42,7 +42,7 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
   const statusOf = async (key: string, path = '/v1/boxes', method = 'GET', url = gateway.url) =>
     (await fetch(`${url}${path}`, { method, headers: { authorization: `Bearer ${key}` } })).status;
 
-  test('a tenant is made, read, listed, changed and ended', async () => {
+  test('a tenant can be created, read, listed, updated and deleted', async () => {
     const created = await send<Tenant>('POST', '/tenants', { name: 'acme', quotas: { requestsPerMinute: 500 } });
     expect(created.status).toBe(201);
     const { id } = created.body;
@@ -63,14 +63,14 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     expect((await send<Problem>('GET', '/tenants/ten-nobody')).body.code).toBe('not_found');
   });
 
-  test('a key is told once; lists and the database never have it', async () => {
+  test('the secret of a key is returned once, and neither lists nor the database contain it', async () => {
     const tenant = await makeTenant('keys');
     const made = await issueKey(tenant.id, { scopes: ['run'] });
     expect(made).toMatchObject({ tenant: tenant.id, scopes: ['run'], state: 'active', expiresAt: null });
     expect(await statusOf(made.key, '/v1/run', 'POST')).toBe(400);
     const listed = await send<Page<ApiKey>>('GET', `/keys?tenant=${tenant.id}`);
-    const { key: _, ...told } = made;
-    expect(listed.body.items).toEqual([told]);
+    const { key: _, ...withoutSecret } = made;
+    expect(listed.body.items).toEqual([withoutSecret]);
     const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
     const kept = JSON.stringify([await store.keys.find(made.id), await store.audit.list({ limit: 1000 })]);
     await store.close();
@@ -78,7 +78,7 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     expect(kept).not.toContain(made.key.slice(-20));
   });
 
-  test('a key does what its scopes say and nothing else', async () => {
+  test('a key permits exactly the calls of its scopes', async () => {
     const tenant = await makeTenant('scopes');
     const box = `/v1/boxes/box-${'a'.repeat(26)}`;
     const calls = {
@@ -97,24 +97,24 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     const all = Object.entries(calls).flatMap(([scope, list]) => list.map((call) => ({ scope, call })));
     for (const scope of Object.keys(calls)) {
       const { key, id } = await issueKey(tenant.id, { scopes: [scope] });
-      // Any key tells whose it is.
+      // Any key can read its own tenant and scopes.
       const caller = await createClient({ url: gateway.url, key }).caller();
       expect(caller).toEqual({ tenant: tenant.id, key: id, scopes: [scope] });
-      for (const asked of all) {
-        const [method = '', path = ''] = asked.call.split(' ');
-        // A body that is refused keeps these from making anything; the scope is looked at first.
+      for (const { scope: required, call } of all) {
+        const [method = '', path = ''] = call.split(' ');
+        // The invalid body keeps these calls from creating anything; scopes are checked before the body.
         const response = await fetch(`${gateway.url}${path}`, {
           method,
           headers: { authorization: `Bearer ${key}` },
           ...(method === 'POST' && { body: '{"nonsense":1}' }),
         });
         const problem = response.status >= 400 ? ((await response.json()) as Problem).code : 'ok';
-        expect([asked.call, scope, problem === 'forbidden']).toEqual([asked.call, scope, asked.scope !== scope]);
+        expect([call, scope, problem === 'forbidden']).toEqual([call, scope, required !== scope]);
       }
     }
   });
 
-  test('making a box with packages or files takes the scopes of those, too', async () => {
+  test('creating a box with packages or files requires their scopes as well', async () => {
     const tenant = await makeTenant('furnished');
     const { key } = await issueKey(tenant.id, { scopes: ['boxes:write'] });
     for (const body of [{ packages: ['./own.tar.gz'] }, { files: [{ path: 'x', text: 'y' }] }]) {
@@ -124,7 +124,7 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     }
   });
 
-  test('a key ends when it expires, when it is rotated after the overlap, and at once when it is revoked', async () => {
+  test('a key stops working when it expires, after the overlap of a rotation, and at once when it is revoked', async () => {
     const tenant = await makeTenant('ends');
     const short = await issueKey(tenant.id, { expiresInSeconds: 1 });
     expect(Date.parse(short.expiresAt ?? '') - Date.parse(short.createdAt)).toBe(1000);
@@ -141,7 +141,7 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     expect(await statusOf(last.body.key)).toBe(200);
   });
 
-  test('a revoked key, or one of a suspended tenant, is refused by every gateway', async () => {
+  test('every gateway refuses revoked keys and the keys of suspended tenants', async () => {
     const tenant = await makeTenant('gateways');
     const { key, id } = await issueKey(tenant.id);
     const both = async () => [await statusOf(key), await statusOf(key, '/v1/boxes', 'GET', other.url)].join();
@@ -156,26 +156,26 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     expect((await send('DELETE', '/keys/nobody')).status).toBe(404);
   });
 
-  test('a request repeated with its Idempotency-Key makes one thing, and its key is not told again', async () => {
+  test('a repeated Idempotency-Key creates one tenant or key, and the replay omits the secret', async () => {
     const keyed = { 'idempotency-key': 'one-tenant' };
     const [one, two] = [
       await send<Tenant>('POST', '/tenants', { name: 'once' }, keyed),
       await send<Tenant>('POST', '/tenants', { name: 'once' }, keyed),
     ];
     expect([two.status, two.body]).toEqual([201, one.body]);
-    const ask = { tenant: one.body.id, name: 'once' };
-    const first = await send<NewApiKey>('POST', '/keys', ask, { 'idempotency-key': 'one-key' });
-    const again = await send<ApiKey>('POST', '/keys', ask, { 'idempotency-key': 'one-key' });
-    const { key, ...told } = first.body;
+    const body = { tenant: one.body.id, name: 'once' };
+    const first = await send<NewApiKey>('POST', '/keys', body, { 'idempotency-key': 'one-key' });
+    const again = await send<ApiKey>('POST', '/keys', body, { 'idempotency-key': 'one-key' });
+    const { key, ...withoutSecret } = first.body;
     expect(key).toMatch(/^cbx_/);
-    expect([again.status, again.body]).toEqual([200, told]);
+    expect([again.status, again.body]).toEqual([200, withoutSecret]);
     expect((await send<Page<ApiKey>>('GET', `/keys?tenant=${one.body.id}`)).body.items).toHaveLength(1);
-    expect((await send<Problem>('POST', '/keys', { ...ask, name: 'x' }, { 'idempotency-key': 'one-key' })).status).toBe(
-      422,
-    );
+    expect(
+      (await send<Problem>('POST', '/keys', { ...body, name: 'x' }, { 'idempotency-key': 'one-key' })).status,
+    ).toBe(422);
   });
 
-  test('lists are pages', async () => {
+  test('lists are paginated', async () => {
     const tenant = await makeTenant('pages');
     const made = new Set<string>();
     for (let i = 0; i < 5; i++) made.add((await issueKey(tenant.id)).id);
@@ -192,7 +192,7 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
       expect([path, (await send('GET', `${path}?cursor=zzz`)).status]).toEqual([path, 400]);
   });
 
-  test('every change is in the audit log, which nobody can change', async () => {
+  test('every change is recorded in the audit log, which is append-only in the database', async () => {
     const tenant = await makeTenant('audited');
     const created = await issueKey(tenant.id);
     const changed = await send('PATCH', `/tenants/${tenant.id}`, { quotas: { boxes: 3 } });
@@ -216,7 +216,7 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     await client.end();
   });
 
-  test('a deleted tenant cannot get in, and its boxes end', async () => {
+  test('deleting a tenant revokes its keys and ends its boxes', async () => {
     const tenant = await makeTenant('leaving');
     const { key } = await issueKey(tenant.id);
     const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
@@ -235,22 +235,22 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     await store.close();
   });
 
-  test('what is asked for while a tenant is being deleted leaves no box behind', async () => {
+  test('requests that race the deletion of a tenant leave no box behind', async () => {
     const tenant = await makeTenant('racing');
     const { key } = await issueKey(tenant.id);
     const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
-    const ask = (method: string, path: string, body: object) =>
+    const call = (method: string, path: string, body: object) =>
       fetch(`${gateway.url}/v1/boxes${path}`, {
         method,
         headers: { authorization: `Bearer ${key}` },
         body: JSON.stringify(body),
       });
-    const { id } = (await (await ask('POST', '', {})).json()) as { id: string };
-    const create = async () => (await ask('POST', '', {})).status;
+    const { id } = (await (await call('POST', '', {})).json()) as { id: string };
+    const create = async () => (await call('POST', '', {})).status;
     const early = Array.from({ length: 3 }, create);
     await send('DELETE', `/tenants/${tenant.id}`);
-    // The gateway believes the key for another second.
-    const longer = ask('PATCH', `/${id}`, { maxLifetimeSeconds: 86_400 });
+    // The gateway caches the key for up to another second.
+    const longer = call('PATCH', `/${id}`, { maxLifetimeSeconds: 86_400 });
     const late = await Promise.all(Array.from({ length: 3 }, create));
     expect(late.filter((status) => status !== 401 && status !== 403)).toEqual([]);
     expect([401, 403]).toContain((await longer).status);
@@ -259,7 +259,7 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     await store.close();
   });
 
-  test('only the admin key opens it, and that opens nothing else', async () => {
+  test('the admin API accepts only the admin key, which is valid for nothing else', async () => {
     const problem = async (headers: Record<string, string>) => {
       const { status, body } = await send<Problem>('GET', '/tenants', undefined, { authorization: '', ...headers });
       return [status, body.code];
@@ -275,7 +275,7 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
     ]);
   });
 
-  test('bad input is a 400 at the field', async () => {
+  test('bad input is a 400 that points at the field', async () => {
     const bad: [string, unknown, string][] = [
       ['/tenants', {}, '/name'],
       ['/tenants', { name: 'x', quotas: { boxes: -1 } }, '/quotas/boxes'],
@@ -292,7 +292,7 @@ describe.each(anyDriver)('the admin API, on the %s driver', (driver) => {
       expect([query, (await gateway.get(`/v1/usage?${query}`)).status]).toEqual([query, 400]);
   });
 
-  test('an address that has given too many wrong keys has to wait, and known keys still work', async () => {
+  test('an address with too many failed authentications gets 429, while keys already known to the gateway still work', async () => {
     const { key } = await issueKey((await makeTenant('patient')).id);
     const fresh = await issueKey((await makeTenant('fresh')).id);
     expect(await statusOf(key)).toBe(200);

@@ -19,7 +19,7 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
   });
   afterAll(() => gateway?.dispose());
 
-  /** Sends a path as it is: fetch and curl would clean it up first. */
+  /** Sends a path verbatim, where `fetch` would normalize it. */
   const raw = (method: string, path: string, body?: string): Promise<{ status: number; problem: Problem }> =>
     new Promise((done, failed) => {
       const sent = request(
@@ -39,9 +39,9 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
       sent.end(body);
     });
 
-  const expectProblem = (answer: { status: number; body: unknown }, status: number, code: string, pointer?: string) => {
-    const problem = answer.body as Problem;
-    expect([answer.status, problem.status, problem.code]).toEqual([status, status, code]);
+  const expectProblem = (actual: { status: number; body: unknown }, status: number, code: string, pointer?: string) => {
+    const problem = actual.body as Problem;
+    expect([actual.status, problem.status, problem.code]).toEqual([status, status, code]);
     expect(problem.requestId).not.toBe('');
     expect(problem.detail).not.toMatch(/\/work|node_modules|at .*\.ts|select |insert /i);
     if (pointer !== undefined) expect(problem.errors?.map((fault) => fault.pointer)).toContain(pointer);
@@ -102,9 +102,9 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     [{ code: 'print("\ud800")' }, '/code'],
     [{ code: '1', __proto__x: 1 }, '/__proto__x'],
   ])('an execution %j is a 400 at %s', async (body, pointer, detail?: string) => {
-    const answer = await gateway.post(`/v1/boxes/${box.id}/executions`, body);
-    expectProblem(answer, 400, 'invalid_request', pointer);
-    if (detail !== undefined) expect(answer.body).toMatchObject({ errors: [{ detail }] });
+    const response = await gateway.post(`/v1/boxes/${box.id}/executions`, body);
+    expectProblem(response, 400, 'invalid_request', pointer);
+    if (detail !== undefined) expect(response.body).toMatchObject({ errors: [{ detail }] });
   });
 
   test.each([
@@ -119,12 +119,12 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
   test.each([['../../../etc'], ['/etc'], ['a\0'], ['\ud800'], ['']])(
     'a context in the folder %j is a 400 at /cwd',
     async (cwd) => {
-      const answer = await gateway.post(`/v1/boxes/${box.id}/contexts`, { language: 'python', cwd });
-      expectProblem(answer, 400, 'invalid_request', '/cwd');
+      const response = await gateway.post(`/v1/boxes/${box.id}/contexts`, { language: 'python', cwd });
+      expectProblem(response, 400, 'invalid_request', '/cwd');
     },
   );
 
-  test('what is not JSON, not UTF-8, too deep or too long is refused, and the gateway stays as it is', async () => {
+  test('a body that is not JSON or UTF-8, nested too deep or too large is refused without growing the gateway', async () => {
     const send = async (body: string | Uint8Array<ArrayBuffer>) => {
       const response = await gateway.call('/v1/boxes', { method: 'POST', body, duplex: 'half' } as RequestInit);
       return { status: response.status, body: await response.json() };
@@ -159,7 +159,7 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     expect((await gateway.call('/healthz')).status).toBe(200);
   });
 
-  test('a body that is huge in numbers is refused at little cost', async () => {
+  test('a body with hundreds of thousands of entries is refused at little CPU cost', async () => {
     const keys = Array.from({ length: 600_000 }, (_, n) => `"k${n}":"v"`).join();
     const wrong = `{"path":5,${Array.from({ length: 12 }, (_, n) => `"k${n}":""`).join()}}`;
     const bodies = [
@@ -203,7 +203,7 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     }
   });
 
-  test('a file is not put at a second mnt/data below /mnt/data, and what is there can be read', async () => {
+  test('a PUT to mnt/data below /mnt/data is refused as a likely mistake, while files that exist there can be read', async () => {
     const path = `/v1/boxes/${box.id}/files/mnt/data/x`;
     const put = await raw('PUT', path, 'x');
     expectProblem({ status: put.status, body: put.problem }, 400, 'invalid_request', '/path/path');
@@ -213,7 +213,7 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     expect((await gateway.call(path, { method: 'DELETE' })).status).toBe(204);
   });
 
-  test('a path that only looks like an escape stays inside', async () => {
+  test('a path that only resembles a traversal stays inside the box', async () => {
     const { status } = await raw('PUT', `/v1/boxes/${box.id}/files/..%252f..%252fx`, 'inside');
     expect(status).toBe(201);
     expect((await gateway.run(box.id, 'open("..%2f..%2fx").read()')).text).toBe("'inside'");
@@ -235,28 +235,28 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     expectProblem(await gateway.get(`/v1/boxes?${query}`), 400, 'invalid_request', pointer);
   });
 
-  test('an id that cannot be one is the 404 of a missing one', async () => {
-    const ask = async (path: string, method = 'GET') => {
+  test('a malformed id gets the same 404 as a missing one', async () => {
+    const call = async (path: string, method = 'GET') => {
       const { status, problem } = await raw(method, path);
       const { requestId: _, ...rest } = problem;
       return { status, rest };
     };
-    const missingBox = await ask(`/v1/boxes/box-${'a'.repeat(26)}`);
-    const missing = await ask(`/v1/boxes/${box.id}/executions/exe-none`);
+    const missingBox = await call(`/v1/boxes/box-${'a'.repeat(26)}`);
+    const missing = await call(`/v1/boxes/${box.id}/executions/exe-none`);
     expect([missingBox.status, missing.status]).toEqual([404, 404]);
     for (const id of ['a%00b', '%ed%a0%80', '%ff', '%zz', 'a'.repeat(1000), '%20']) {
-      expect(await ask(`/v1/boxes/${id}`)).toEqual(missingBox);
-      expect(await ask(`/v1/boxes/${id}/executions`)).toEqual(missingBox);
-      expect(await ask(`/v1/boxes/${id}/files/x`)).toEqual(missingBox);
-      expect(await ask(`/v1/boxes/${box.id}/executions/${id}`)).toEqual(missing);
-      expect((await ask(`/v1/boxes/${box.id}/commands/${id}`)).status).toBe(404);
-      expect((await ask(`/v1/boxes/${box.id}/contexts/${id}`, 'DELETE')).status).toBe(404);
+      expect(await call(`/v1/boxes/${id}`)).toEqual(missingBox);
+      expect(await call(`/v1/boxes/${id}/executions`)).toEqual(missingBox);
+      expect(await call(`/v1/boxes/${id}/files/x`)).toEqual(missingBox);
+      expect(await call(`/v1/boxes/${box.id}/executions/${id}`)).toEqual(missing);
+      expect((await call(`/v1/boxes/${box.id}/commands/${id}`)).status).toBe(404);
+      expect((await call(`/v1/boxes/${box.id}/contexts/${id}`, 'DELETE')).status).toBe(404);
     }
   });
 
-  test('whatever text stands in whatever place, the answer is never a 5xx', async () => {
+  test('no text in any field or path makes the gateway return a 5xx', async () => {
     const bodies: [string, (text: string) => unknown][] = [
-      // A template that is not there keeps these from making boxes where the text is all right.
+      // The missing template keeps these calls from creating boxes where the text is valid.
       ['/v1/boxes', (text) => ({ user: text, template: 'no-such' })],
       ['/v1/boxes', (text) => ({ metadata: { [text]: text }, template: 'no-such' })],
       ['/v1/boxes', (text) => ({ env: { [text]: text }, template: 'no-such' })],
@@ -285,8 +285,8 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     ];
     await fc.assert(
       fc.asyncProperty(anyText, fc.constantFrom(...bodies), async (text, [path, body]) => {
-        const { status, body: answer } = await gateway.post(path, body(text));
-        expect(status, JSON.stringify(answer)).toBeLessThan(500);
+        const { status, body: received } = await gateway.post(path, body(text));
+        expect(status, JSON.stringify(received)).toBeLessThan(500);
       }),
       { numRuns: 150 },
     );
@@ -298,43 +298,43 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     );
   });
 
-  test('no key and a wrong one are the same 401', async () => {
+  test('a missing key and a wrong key get the same 401', async () => {
     const wrong = `${gateway.key.slice(0, -6)}000000`;
-    const ask = async (headers: Record<string, string>, query = '') => {
+    const call = async (headers: Record<string, string>, query = '') => {
       const response = await fetch(`${gateway.url}/v1/boxes${query}`, { headers });
       const { requestId: _, ...problem } = (await response.json()) as Problem;
       return { status: response.status, challenge: response.headers.get('www-authenticate'), problem };
     };
-    const none = await ask({});
+    const none = await call({});
     expect(none).toMatchObject({ status: 401, problem: { code: 'unauthorized' } });
     expect(none.challenge).toContain('Bearer');
-    expect(await ask({ authorization: `Bearer ${wrong}` })).toEqual(none);
-    expect(await ask({ 'x-api-key': 'cbx_' })).toEqual(none);
-    expect((await ask({ 'x-api-key': gateway.key })).status).toBe(200);
+    expect(await call({ authorization: `Bearer ${wrong}` })).toEqual(none);
+    expect(await call({ 'x-api-key': 'cbx_' })).toEqual(none);
+    expect((await call({ 'x-api-key': gateway.key })).status).toBe(200);
   });
 
-  test('a key, valid or not, that is given in another form is a 401 that tells the form', async () => {
+  test('a key sent in another form, valid or not, is a 401 that names the expected form', async () => {
     const wrong = `${gateway.key.slice(0, -6)}000000`;
-    const ask = async (headers: Record<string, string>, query = '') => {
+    const call = async (headers: Record<string, string>, query = '') => {
       const response = await fetch(`${gateway.url}/v1/boxes${query}`, { headers });
       return { status: response.status, detail: ((await response.json()) as Problem).detail };
     };
     for (const key of [gateway.key, wrong]) {
-      const told: [string, Awaited<ReturnType<typeof ask>>][] = [
-        ['the word Bearer is missing', await ask({ authorization: key })],
-        ['is of the kind Basic, not Bearer', await ask({ authorization: `Basic ${key}` })],
-        ['nothing behind Bearer', await ask({ authorization: 'Bearer ' })],
-        ['the header api-key is not read', await ask({ 'api-key': key })],
-        ['?api_key= is not read', await ask({}, `?api_key=${key}`)],
+      const refusals: [string, Awaited<ReturnType<typeof call>>][] = [
+        ['the word Bearer is missing', await call({ authorization: key })],
+        ['is of the kind Basic, not Bearer', await call({ authorization: `Basic ${key}` })],
+        ['nothing behind Bearer', await call({ authorization: 'Bearer ' })],
+        ['the header api-key is not read', await call({ 'api-key': key })],
+        ['?api_key= is not read', await call({}, `?api_key=${key}`)],
       ];
-      for (const [words, { status, detail }] of told) {
+      for (const [words, { status, detail }] of refusals) {
         expect([status, detail]).toEqual([401, expect.stringContaining(words)]);
         expect(detail).not.toContain(key);
       }
     }
   });
 
-  test('a path that leads nowhere is told with the call that was probably meant', async () => {
+  test('the 404 of an unknown path suggests the call that was probably meant', async () => {
     const detailOf = async (method: string, path: string) => (await raw(method, path)).problem.detail;
     expect(await detailOf('POST', '/boxes')).toContain('Did you mean POST /v1/boxes?');
     expect(await detailOf('POST', '/v1/boxes/')).toContain('Did you mean POST /v1/boxes?');
@@ -343,7 +343,7 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     expect(await detailOf('GET', '/v2/anything')).toMatch(/^There is nothing at this path\. All calls are/);
   });
 
-  test('a template that is not there is told with the one that was probably meant', async () => {
+  test('the error for an unknown template suggests the one that was probably meant', async () => {
     const { body } = await gateway.post('/v1/boxes', { template: 'pyton' });
     expect(body).toMatchObject({ errors: [{ detail: 'is not a template; there are python; did you mean python?' }] });
   });
@@ -353,7 +353,7 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     ['python3', 'python', '6 * 7'],
     ['js', 'javascript', '6 * 7'],
     ['sh', 'bash', 'echo 42'],
-  ])('the language %s is %s', async (alias, language, code) => {
+  ])('the language %s is accepted as %s', async (alias, language, code) => {
     const { body } = await gateway.post(`/v1/boxes/${box.id}/executions`, { language: alias, code });
     expect(body).toMatchObject({ status: 'ok', language });
   });
@@ -363,7 +363,7 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     ['no route', () => '/nothing'],
     ['a port', () => `/v1/boxes/${box.id}/ports/5000/`],
     ['a WebSocket', () => `/v1/boxes/${box.id}/ws`],
-  ])('two Host headers are a 400 at %s', async (what, path) => {
+  ])('two Host headers are a 400 for %s', async (what, path) => {
     const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket', 'Sec-WebSocket-Version', '13'];
     const { host } = new URL(gateway.url);
     const sent = request(`${gateway.url}${path()}`, {
@@ -372,12 +372,12 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
         ...(what === 'a WebSocket' ? [...upgrade, 'Sec-WebSocket-Key', 'AAAAAAAAAAAAAAAAAAAAAA=='] : []),
       ],
     }).end();
-    const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-    const body = JSON.parse(await text(answer));
-    expectProblem({ status: answer.statusCode ?? 0, body }, 400, 'invalid_request', '/headers/Host');
+    const [response] = (await once(sent, 'response')) as [IncomingMessage];
+    const body = JSON.parse(await text(response));
+    expectProblem({ status: response.statusCode ?? 0, body }, 400, 'invalid_request', '/headers/Host');
   });
 
-  test('what is not there is 404, a wrong method 405 with Allow, an unknown query 400', async () => {
+  test('a missing resource is a 404, a wrong method a 405 with Allow, an unknown query parameter a 400', async () => {
     expectProblem(await gateway.get(`/v1/boxes/box-${'a'.repeat(26)}`), 404, 'not_found');
     expectProblem(await gateway.get(`/v1/boxes/${box.id}/executions/exe-none`), 404, 'not_found');
     expectProblem(await gateway.get(`/v1/boxes/${box.id}/commands/cmd-none`), 404, 'not_found');

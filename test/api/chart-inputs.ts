@@ -1,6 +1,6 @@
 import type { ChartSeries } from '#contract';
 
-/** Draws from a seed, the same everywhere. */
+/** A seeded random generator, deterministic on every platform. */
 export interface Dice {
   real: (low: number, high: number) => number;
   int: (low: number, high: number) => number;
@@ -8,7 +8,7 @@ export interface Dice {
   pick: <T>(from: readonly [T, ...T[]]) => T;
 }
 
-/** What the drawing program is told, and what has to come back of it: per axes, the parts of each series that were plotted. */
+/** The input of the drawing program, and the data expected back: for each axes, the plotted parts of each series. */
 export interface ChartInput {
   input: { kind: string; title: string; parts?: unknown[] } & Record<string, unknown>;
   axes: { series: (Partial<ChartSeries> & { type: ChartSeries['type'] })[]; [field: string]: unknown }[];
@@ -86,7 +86,7 @@ const pie: Make = (dice, title) => {
   return { input: { kind: 'pie', title, labels, values }, axes: [{ series: [{ type: 'pie', labels, values }] }] };
 };
 
-/** Quartiles of 4n + 1 whole numbers are among them, so that they are exact. */
+/** Quartiles of 4n + 1 integers are elements of the sample, so that they are exact. */
 const box: Make = (dice, title) => {
   const labels = words.slice(0, dice.int(1, 4));
   const sets = labels.map(() => dice.many(4 * dice.int(2, 6) + 1, () => dice.int(-50, 50) * dice.pick([1, 1, 1, 9])));
@@ -165,5 +165,5 @@ const subplots: Make = (dice, title) => {
   };
 };
 
-/** The ten kinds. */
+/** The ten kinds of charts, each with its generator. */
 export const chartKinds = { line, scatter, bar, pie, box, histogram, errorbar, scales, twin, subplots };

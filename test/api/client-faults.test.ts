@@ -19,7 +19,7 @@ describe.each(anyDriver)('faults around the client on the %s driver', (driver) =
     await gateway?.dispose();
   });
 
-  test('a refusal has its code, status, faults and request id', async () => {
+  test('a refused call throws an error with its code, status, faults and request id', async () => {
     const error = await refusal(client.executions.run(box.id, { code: 'x', timeoutSeconds: -1 }));
     expect(error).toMatchObject({ code: 'invalid_request', status: 400, retryAfterSeconds: undefined });
     expect(error.errors.map(({ pointer }) => pointer)).toEqual(['/timeoutSeconds']);
@@ -31,14 +31,14 @@ describe.each(anyDriver)('faults around the client on the %s driver', (driver) =
     expect(await refusal(nowhere.boxes.read('b'))).toMatchObject({ code: 'unavailable', status: undefined });
   });
 
-  test('what is not the gateway is told from it', async () => {
+  test('a response that does not come from a gateway is recognized', async () => {
     const docs = createClient({ url: `${gateway.url}/docs` });
     expect(await refusal(docs.boxes.read(box.id))).toMatchObject({ code: 'not_found', status: 404 });
     const page = createClient({ url: gateway.url, fetch: () => fetch(`${gateway.url}/docs`) });
     expect((await refusal(page.boxes.read(box.id))).code).toBe('internal');
   });
 
-  test('a stream that is cut goes on behind the last event, nothing lost, nothing twice', async () => {
+  test('a stream whose connection is cut resumes after the last event, without loss or repetition', async () => {
     const code = 'import time\nfor i in range(20):\n  print("line", i)\n  time.sleep(0.05)';
     const events: ExecutionEvent[] = [];
     const before = link.count();
@@ -51,12 +51,12 @@ describe.each(anyDriver)('faults around the client on the %s driver', (driver) =
     expect(link.count() - before).toBeGreaterThan(2);
   });
 
-  test('a watch that is cut misses nothing', async () => {
+  test('a watch whose connection is cut misses no change', async () => {
     const seen: string[] = [];
     let made = 0;
     const make = async () => {
       link.cut();
-      // Not over the link: a change while nobody listens.
+      // This request bypasses the link, so that the file changes while the watch is disconnected.
       await gateway.call(`/v1/boxes/${box.id}/files/watch-${made++}`, { method: 'PUT', body: 'x' });
     };
     for await (const event of client.files.watch(box.id)) {
@@ -69,7 +69,7 @@ describe.each(anyDriver)('faults around the client on the %s driver', (driver) =
     expect(seen).toEqual(['watch-0', 'watch-1', 'watch-2', 'watch-3']);
   });
 
-  test('a session tells that it is cut, and another one goes on', async () => {
+  test('a session reports that its connection is cut, and a new session resumes its runs', async () => {
     const session = await client.session(box.id);
     const stream = await session.execute({ code: 'import time\nfor i in range(10):\n  print(i)\n  time.sleep(0.1)' });
     const events: ExecutionEvent[] = [];
@@ -87,7 +87,7 @@ describe.each(anyDriver)('faults around the client on the %s driver', (driver) =
     expect(streamOf(events, 'stdout')).toBe(Array.from({ length: 10 }, (_, i) => `${i}\n`).join(''));
   });
 
-  test('a stream outlives the gateway that it came from', async () => {
+  test('a stream survives the death and restart of its gateway', async () => {
     const code = 'import time\nfor i in range(30):\n  print("line", i)\n  time.sleep(0.1)';
     const events: ExecutionEvent[] = [];
     let restarted: Promise<void> | undefined;
@@ -100,25 +100,25 @@ describe.each(anyDriver)('faults around the client on the %s driver', (driver) =
     expect(events.at(-1)).toMatchObject({ type: 'done', status: 'ok' });
   });
 
-  test('a create whose answer is lost is repeated when asked to, and creates once', async () => {
+  test('a request whose response is lost is retried if retries are set, and takes effect once', async () => {
     link.cut();
-    link.loseNextAnswer();
+    link.loseNextResponse();
     expect((await refusal(client.executions.run(box.id, { code: 'open("ran", "a").write("r")' }))).code).toBe(
       'unavailable',
     );
-    link.loseNextAnswer();
+    link.loseNextResponse();
     await client.executions.run(box.id, { code: 'open("ran", "a").write("r")' }, { retries: 5 });
     expect((await client.executions.run(box.id, { code: 'open("ran").read()' })).text).toBe("'rr'");
   });
 
-  test('a run that has been waited for is taken up again when its connection breaks', async () => {
+  test('a call that waits for a run resumes when its connection breaks', async () => {
     const code = 'import time; time.sleep(7); open("waited", "a").write("w"); open("waited").read()';
     const cut = setTimeout(link.cut, 6000);
     expect((await client.executions.run(box.id, { code })).text).toBe("'w'");
     clearTimeout(cut);
   });
 
-  test('a gateway without room is asked again when asked to', async () => {
+  test('a request refused for lack of capacity is retried if retries are set', async () => {
     const full = [await client.boxes.create(), await client.boxes.create()];
     expect(await refusal(client.boxes.create())).toMatchObject({ code: 'unavailable', retryAfterSeconds: 5 });
     const later = client.boxes.create({}, { retries: 3 });
@@ -126,7 +126,7 @@ describe.each(anyDriver)('faults around the client on the %s driver', (driver) =
     await client.boxes.delete((await later).id);
   });
 
-  test('a call ends with its signal or its deadline, and the run goes on', async () => {
+  test('a call ends with its signal or its deadline, while the run continues', async () => {
     const leave = new AbortController();
     const stream = await client.executions.stream(
       box.id,

@@ -3,7 +3,7 @@ import type { Box, Client, ExecutionEvent, TerminalConnection } from '#contract'
 import { anyDriver, collect, eventually, type RunningGateway, refusal, startGateway, streamOf } from './harness.ts';
 import { downloadWheels } from './wheels.ts';
 
-/** Reads a terminal until its screen shows `text`, then leaves it. */
+/** Reads a terminal until its screen shows `text`, then disconnects. */
 const screen = async (terminal: TerminalConnection, text: string): Promise<void> => {
   let shown = '';
   for await (const event of terminal) {
@@ -30,7 +30,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
   });
   afterAll(() => gateway?.dispose());
 
-  test('boxes are made, found, changed, kept and ended', async () => {
+  test('boxes can be created, found, updated, kept alive and deleted', async () => {
     const again = await client.boxes.create({ user: 'ada', reuse: true });
     expect(again).toMatchObject({ id: box.id, continuity: 'reused' });
     const other = await client.boxes.create({ idleSeconds: 100 });
@@ -45,7 +45,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect(await client.templates.read(template?.name ?? '')).toEqual(template);
   });
 
-  test('a list goes over all its pages, and stops asking when its reader leaves', async () => {
+  test('a list iterates over all its pages, and stops fetching when its reader stops', async () => {
     for (let i = 0; i < 3; i++) await client.files.write(box.id, `pages/${i}`, 'x');
     const user = `pager-${driver}`;
     const mine = await client.boxes.create({ user });
@@ -59,19 +59,19 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect((await collect(client.files.list(box.id, 'pages'))).map(({ name }) => name)).toEqual(['0', '1', '2']);
   });
 
-  test('code is run, started, streamed, answered and stopped', async () => {
+  test('code can be run, started, streamed, given input and interrupted', async () => {
     await client.executions.run(box.id, { code: 'x = 41' });
     expect(await client.executions.run(box.id, { code: 'x + 1' })).toMatchObject({ status: 'ok', text: '42' });
     const events = await collect(await client.executions.stream(box.id, { code: 'print("hello")\n1/0' }));
     expect(events.map(({ type }) => type)).toEqual(['started', 'stdout', 'error', 'done']);
 
-    const asked = await client.executions.stream(box.id, { code: 'print("Hello", input("Who? "))' });
-    const heard: ExecutionEvent[] = [];
-    for await (const event of asked) {
-      heard.push(event);
-      if (event.type === 'input_request') await client.executions.input(box.id, asked.id, 'Ada');
+    const greeting = await client.executions.stream(box.id, { code: 'print("Hello", input("Who? "))' });
+    const received: ExecutionEvent[] = [];
+    for await (const event of greeting) {
+      received.push(event);
+      if (event.type === 'input_request') await client.executions.input(box.id, greeting.id, 'Ada');
     }
-    expect(streamOf(heard, 'stdout')).toContain('Hello Ada\n');
+    expect(streamOf(received, 'stdout')).toContain('Hello Ada\n');
 
     const busy = await client.executions.start(box.id, { code: 'while True: pass' });
     expect(busy.status).toBe('running');
@@ -82,7 +82,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect((await collect(client.executions.list(box.id)))[0]?.id).toBe(busy.id);
   });
 
-  test('contexts are further kernels', async () => {
+  test('contexts can be created, run in, restarted, listed and deleted', async () => {
     const context = await client.contexts.create(box.id, { language: 'python' });
     await client.executions.run(box.id, { code: 'y = 1', context: context.id });
     await client.contexts.restart(box.id, context.id);
@@ -93,7 +93,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect((await collect(client.contexts.list(box.id))).map(({ id }) => id)).not.toContain(context.id);
   });
 
-  test('commands are run, fed and ended', async () => {
+  test('commands can be run, given input and ended', async () => {
     expect(await client.commands.run(box.id, { command: 'echo out; exit 3' })).toMatchObject({
       status: 'error',
       exitCode: 3,
@@ -108,7 +108,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect((await collect(client.commands.list(box.id))).map(({ id }) => id)).toContain(sleeping.id);
   });
 
-  test('files go up and down whatever they are and are called', async () => {
+  test('files of any content and name can be written, read, uploaded and deleted', async () => {
     const path = 'a folder/über #1 %41?.bin';
     const bytes = Uint8Array.from({ length: 100_000 }, (_, i) => i % 256);
     const entry = await client.files.write(box.id, path, bytes);
@@ -135,7 +135,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect(await refusal(client.files.readText(box.id, 'many/a'))).toMatchObject({ code: 'not_found', status: 404 });
   });
 
-  test('files are moved, copied, packed, unpacked and fetched', async () => {
+  test('files can be moved, copied, archived, extracted and fetched', async () => {
     await client.files.upload(box.id, { 'from/a.txt': 'A', 'from/sub/b.txt': 'B' });
     expect(await client.files.move(box.id, 'from/a.txt', 'from/c.txt')).toMatchObject({ path: 'from/c.txt' });
     await client.files.copy(box.id, 'from', 'twin');
@@ -147,11 +147,11 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     await client.files.write(box.id, 'twin.zip', archive.body ?? '');
     await client.files.extract(box.id, 'twin.zip', { to: 'back' });
     expect(await client.files.readText(box.id, 'back/sub/b.txt')).toBe('B');
-    // Nothing listens there: it is the box that asks.
+    // Nothing listens on that port inside the box, which sends the request.
     expect((await refusal(client.files.fetch(box.id, 'http://127.0.0.1:9/x', 'x'))).status).toBeGreaterThan(399);
   });
 
-  test('packages are installed and listed', async () => {
+  test('packages can be installed and listed', async () => {
     const { status, installed } = await client.packages.install(box.id, { packages: ['cowsay'] });
     expect([status, installed?.map(({ name }) => name)]).toEqual(['ok', ['cowsay']]);
     const events = await collect(await client.packages.stream(box.id, { packages: ['cowsay'] }));
@@ -162,22 +162,22 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect(listed.filter(({ source }) => source === 'user').map(({ name }) => name)).toEqual(['cowsay']);
   });
 
-  test('a server in the box is reached, and a ticket is good once', async () => {
+  test('a server in the box can be reached, and a ticket is valid once', async () => {
     await client.files.write(box.id, 'site/index.html', 'served');
     const server = await client.commands.start(box.id, { command: 'python3 -m http.server -d site 5000' });
     const page = await eventually(async () => {
-      const answer = await client.ports.fetch(box.id, 5000, '/index.html');
-      return answer.ok && answer;
+      const response = await client.ports.fetch(box.id, 5000, '/index.html');
+      return response.ok && response;
     });
     expect(await page.text()).toBe('served');
     const { ticket } = await client.tickets.create(box.id);
     const url = `${client.ports.url(box.id, 5000)}?ticket=${ticket}`;
-    const answers = [await fetch(url, { redirect: 'manual' }), await fetch(url, { redirect: 'manual' })];
-    expect(answers.map((answer) => answer.status < 400)).toEqual([true, false]);
+    const uses = [await fetch(url, { redirect: 'manual' }), await fetch(url, { redirect: 'manual' })];
+    expect(uses.map(({ status }) => status < 400)).toEqual([true, false]);
     await client.commands.delete(box.id, server.id);
   });
 
-  test('a terminal is typed into, resized, left, taken up again and ended', async () => {
+  test('a terminal can be opened, resized, left, reopened and ended', async () => {
     const first = await client.terminals.open(box.id, { cols: 100, rows: 30 });
     expect([first.cols, first.rows]).toEqual([100, 30]);
     first.resize(120, 40);
@@ -198,19 +198,19 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect((await refusal(client.terminals.open('box-none'))).code).toBe('not_found');
   });
 
-  test('many executions go over one connection, and are attached to from another', async () => {
+  test('one session carries many executions, and another session can attach to them', async () => {
     const session = await client.session(box.id);
-    const [one, asks] = await Promise.all([
+    const [one, prompting] = await Promise.all([
       session.execute({ code: 'print("one")' }),
       session.execute({ code: 'print("got", input())' }),
     ]);
     expect(streamOf(await collect(one), 'stdout')).toBe('one\n');
-    const heard: ExecutionEvent[] = [];
-    for await (const event of asks) {
-      heard.push(event);
-      if (event.type === 'input_request') await session.input(asks.id, 'it');
+    const received: ExecutionEvent[] = [];
+    for await (const event of prompting) {
+      received.push(event);
+      if (event.type === 'input_request') await session.input(prompting.id, 'it');
     }
-    expect(streamOf(heard, 'stdout')).toContain('got it\n');
+    expect(streamOf(received, 'stdout')).toContain('got it\n');
     const loop = await session.execute({ code: 'print("in")\nwhile True: pass' });
     for await (const event of loop) if (event.type === 'stdout') break;
     expect((await refusal(session.input(loop.id, 'x'))).reason).toBe('not_waiting');
@@ -227,7 +227,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect((await refusal(session.interrupt(loop.id))).code).toBe('unavailable');
   });
 
-  test('what a box uses is told, once and again and again', async () => {
+  test('the usage of a box can be read once and as a stream', async () => {
     expect((await client.boxes.stats(box.id)).memory.limitBytes).toBe(box.limits.memoryMb * 1024 * 1024);
     const counts: number[] = [];
     for await (const { seq, pids } of client.boxes.watchStats(box.id, { everySeconds: 0.5 })) {
@@ -238,7 +238,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect(counts).toEqual([1, 2]);
   });
 
-  test('variables are listed, files are searched', async () => {
+  test('variables can be listed and files searched', async () => {
     const context = await client.contexts.create(box.id, { language: 'python', env: { WHO: 'ada' } });
     await client.executions.run(box.id, { context: context.id, code: 'import os; who = os.environ["WHO"]' });
     const variables = await collect(client.contexts.variables(box.id, context.id));
@@ -256,7 +256,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     ]);
   });
 
-  test('changes of files are watched', async () => {
+  test('changes of files can be watched', async () => {
     const seen: string[] = [];
     for await (const event of client.files.watch(box.id, { path: '' })) {
       if (event.type === 'ready') await client.files.write(box.id, 'watched.txt', 'x');
@@ -266,7 +266,7 @@ describe.each(anyDriver)('the client on the %s driver', (driver) => {
     expect(seen).toContain('create watched.txt');
   });
 
-  test('one shot needs no box', async () => {
+  test('a one-shot run needs no box', async () => {
     expect(await client.run({ language: 'python', code: '6 * 7' })).toMatchObject({ status: 'ok', text: '42' });
   });
 });

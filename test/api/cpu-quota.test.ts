@@ -5,7 +5,6 @@ import {
   databaseUrl,
   drivers,
   eventually,
-  lean,
   mainDriver,
   type RunningGateway,
   refusal,
@@ -18,7 +17,7 @@ const quota = { name: 'cpuSecondsPerDay', limit, used: expect.any(Number) };
 const spent = { status: 'timeout', cause: { code: 'cpu_limit', detail: expect.stringContaining('today'), quota } };
 
 describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
-  // Who is frozen is for the gateway to say; that a frozen box stands still is part of the contract of drivers.
+  // The gateway decides which box to freeze; the driver contract covers that a frozen box uses no CPU.
   const testOnce = mainDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   beforeAll(async () => {
@@ -29,7 +28,7 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
     await gateway?.dispose();
   });
 
-  /** As if boxes of another user of the tenant had used all of it. */
+  /** Records the whole quota as used by the boxes of another user of the tenant. */
   const spend = async (tenant: string) => {
     const database = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
     await database.connect();
@@ -40,9 +39,9 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
     await database.end();
   };
 
-  test('what runs ends when it is spent, and tells why; files and variables are there once there is more', async () => {
+  test('runs end with their cause when the quota is spent; files and variables are kept until there is more', async () => {
     const { client, admin, tenant } = await makeTenant(gateway, { cpuSecondsPerDay: limit });
-    const { id } = await client.boxes.create(lean);
+    const { id } = await client.boxes.create();
     const left = 'setsid -f sleep 321';
     await client.executions.run(id, {
       code: `x = 41; import os; os.system("${left}"); open("kept", "w").write("here")`,
@@ -54,7 +53,7 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
     const command = await client.commands.start(id, { command: 'sleep 322' });
     const terminal = await client.terminals.open(id);
     const neighbour = await makeTenant(gateway, { cpuSecondsPerDay: limit });
-    const untouched = await neighbour.client.boxes.create(lean);
+    const untouched = await neighbour.client.boxes.create();
     const sleeper = await neighbour.client.executions.start(untouched.id, { code });
 
     await spend(tenant.id);
@@ -66,7 +65,7 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
     await eventually(async () => (await collect(client.terminals.list(id))).length === 0, 60_000);
     terminal.close();
 
-    // What it has can still be had; what would run code is refused.
+    // Files can still be read; calls that would run code are refused.
     expect(await client.files.readText(id, 'kept')).toBe('here');
     const refusals = [
       await refusal(client.executions.run(id, { code: '1' })),
@@ -87,25 +86,25 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
   });
 
   testOnce(
-    'a thread that a kernel has left ends; only a box that does not end it is frozen, until there is more',
+    'a busy background thread is ended with its kernel; a box whose server cannot end one is frozen until there is more',
     async () => {
       const { client, admin, tenant } = await makeTenant(gateway, { cpuSecondsPerDay: limit });
-      const [busy, deaf] = await Promise.all([client.boxes.create(lean), client.boxes.create(lean)]);
+      const [busy, deaf] = await Promise.all([client.boxes.create(), client.boxes.create()]);
       const spin =
         'import threading\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()';
       await client.executions.run(busy.id, { code: `x = 41\n${spin}` });
       const calm = await client.contexts.create(busy.id, { language: 'python' });
       const write = 'y = 42; open("kept", "w").write("here")';
       await client.executions.run(busy.id, { code: write, context: calm.id });
-      // Its server stands still once it has answered, so that nothing that it is told to end ends; of several processes that go on
-      // a busy machine gives at least one its time.
+      // The box server is stopped once it has responded, so that it ends nothing; several processes spin, so that even on a
+      // busy machine at least one gets CPU time.
       const stop = 'import os, signal, time\ntime.sleep(2)\nos.kill(os.getppid(), signal.SIGSTOP)';
       const code = `${stop}\nfor _ in range(3): os.fork()\nwhile True: pass`;
       await client.executions.run(deaf.id, { code: write });
       const run = await client.executions.start(deaf.id, { code, timeoutSeconds: 600 });
-      const answers = () => client.files.readText(deaf.id, 'kept', { signal: AbortSignal.timeout(4000) });
+      const readKept = () => client.files.readText(deaf.id, 'kept', { signal: AbortSignal.timeout(4000) });
       await eventually(() =>
-        answers().then(
+        readKept().then(
           () => false,
           () => true,
         ),
@@ -122,7 +121,7 @@ describe.each(drivers)('CPU time of a day on the %s driver', (driver) => {
       const refusedCheckpoint = await refusal(client.boxes.checkpoint(deaf.id));
       expect(refusedCheckpoint).toMatchObject({ code: 'quota_exceeded', status: 429, quota });
 
-      // What a caller does about it over and over again does not put that off.
+      // Repeated requests of a caller do not postpone the freeze.
       const pause = async () => (await client.boxes.pause(deaf.id).catch(() => undefined))?.state === 'paused';
       await eventually(pause, 150_000);
       const ended = async () =>

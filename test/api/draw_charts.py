@@ -8,12 +8,12 @@ import matplotlib.pyplot as plt
 
 
 def dates(texts: list[str]) -> list[datetime.datetime]:
-    """Naive datetimes, which matplotlib takes as UTC."""
+    """Parses times as naive datetimes, which matplotlib takes as UTC."""
     return [datetime.datetime.fromisoformat(text.removesuffix("Z")) for text in texts]
 
 
 def draw_bars(axes: Any, chart: dict[str, Any]) -> None:
-    """Single, grouped or stacked bars, upright or lying."""
+    """Single, grouped or stacked bars, vertical or horizontal."""
     places, names = list(range(len(chart["categories"]))), chart["categories"]
     upright = chart["orientation"] == "vertical"
     draw = axes.bar if upright else axes.barh
@@ -32,7 +32,7 @@ def draw_bars(axes: Any, chart: dict[str, Any]) -> None:
 
 
 def draw(axes: Any, chart: dict[str, Any]) -> None:
-    """One chart on its Axes."""
+    """Draws one chart on its Axes."""
     kind = chart["kind"]
     if kind == "line":
         for one in chart["sets"]:
@@ -62,7 +62,7 @@ def draw(axes: Any, chart: dict[str, Any]) -> None:
 
 
 def draw_figure(chart: dict[str, Any]) -> None:
-    """One figure, with subplots where the chart has parts."""
+    """Draws one figure, with subplots if the chart has parts."""
     parts = chart.get("parts")
     if parts is None:
         figure, axes = plt.subplots(figsize=(2, 2), dpi=40)
@@ -77,7 +77,7 @@ def draw_figure(chart: dict[str, Any]) -> None:
 
 
 def draw_file(path: str) -> None:
-    """Every chart of the file."""
+    """Draws every chart of the file."""
     with open(path, encoding="utf-8") as file:
         for chart in json.load(file):
             draw_figure(chart)

@@ -2,16 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, ExecutionEvent } from '#contract';
-import { createTokens } from '../../services/gateway/box-server/endpoint.ts';
+import { createTokens } from '../../services/gateway/box-server/transport/endpoint.ts';
 import { chooseDriver } from '../../services/gateway/composition/choose-driver.ts';
 import { readConfig } from '../../services/gateway/config.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { callBox, runInBox } from '../contract/box-client.ts';
 import {
+  anyDriver,
   databaseUrl,
   drivers,
   eventually,
-  lean,
   memoryOf,
   type RunningGateway,
   readEvents,
@@ -23,11 +23,13 @@ import { viewPool } from './pool-view.ts';
 const megabyte = 1024 * 1024;
 
 describe.each(drivers)('faults on the %s driver', (driver) => {
+  // These tests do not depend on the driver.
+  const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
 
@@ -38,7 +40,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
       body: JSON.stringify({ code, ...more }),
     });
 
-  test('a gateway killed with -9 in mid-run: the same execution is read to its end by the next one, run once', async () => {
+  test('an execution survives a SIGKILL of its gateway: it runs once, and the restarted gateway serves it to its end', async () => {
     await gateway.run(box.id, 'x = 41');
     const code =
       'import os, time\nopen("runs", "a").write("r")\nfor i in range(12):\n  print("line", i)\n  while i == 5 and not os.path.exists("go"): time.sleep(0.05)';
@@ -50,7 +52,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
         if (streamOf(events, 'stdout').includes('line 3')) await gateway.kill('SIGKILL');
       }
     } catch {
-      // The stream broke with the gateway.
+      // The stream breaks with its gateway.
     }
     expect(events.at(-1)?.type).toBe('stdout');
     await gateway.restart();
@@ -65,7 +67,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     expect((await gateway.run(box.id, 'x + 1, open("runs").read()')).text).toBe("(42, 'r')");
   });
 
-  test('an execution that ends while no gateway is there is recorded at the next start', async () => {
+  testOnce('an execution that ends while no gateway runs is recorded at the next start', async () => {
     const started = await gateway.post<Execution>(`/v1/boxes/${box.id}/executions`, {
       code: 'import time; time.sleep(1); print("done alone")',
       detach: true,
@@ -82,7 +84,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     expect(streamOf(read.body.outputs, 'stdout')).toBe('done alone\n');
   });
 
-  test('an execution that its box has forgotten meanwhile is lost, the variables are not', async () => {
+  testOnce('an execution whose journal its box has evicted is lost, while the variables are kept', async () => {
     await gateway.run(box.id, 'kept = 5');
     const path = `/v1/boxes/${box.id}/executions`;
     const code = 'import os, time\nwhile not os.path.exists("let-go"): time.sleep(0.05)\nkept += 1';
@@ -91,13 +93,14 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     for (let n = 0; n < 6; n++) await gateway.post(path, { code: large, detach: true });
     await using view = await viewPool(gateway, driver);
     const [{ id: instance = '' } = {}] = await view.store.instances.of(box.id);
-    const address = (await view.driver.inspect(instance, AbortSignal.timeout(60_000)))?.address ?? '';
+    const { address = '' } = (await view.driver.inspect(instance, AbortSignal.timeout(60_000))) ?? {};
+    const served = { id: instance, address };
     const token = createTokens((await view.store.keys.deployment('none')).secret)(instance);
     await gateway.kill('SIGKILL');
-    await runInBox(address, ['touch', 'let-go'], token);
+    await runInBox(served, ['touch', 'let-go'], token);
     await eventually(async () => {
-      const answer = await callBox(address, 'GET', `/codebox/executions/${body.id}`, undefined, token).catch(String);
-      return answer.includes('answered 404');
+      const response = await callBox(served, 'GET', `/codebox/executions/${body.id}`, undefined, token).catch(String);
+      return response.includes('returned 404');
     });
     await gateway.restart();
     const lost = await eventually(async () => {
@@ -108,49 +111,56 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     expect((await gateway.run(box.id, 'kept')).text).toBe('6');
   });
 
-  test('code that never reached its box is known not to have run, and a repeat of its request runs it once', async () => {
-    const db = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
-    await db.connect();
-    // Holds the gateway between the record of the run and its code.
-    await db.query(`
+  testOnce(
+    'code that never reached its box is recorded as not started, and a retry of its request runs it once',
+    async () => {
+      const path = `/v1/boxes/${box.id}/executions`;
+      const waiting = `select from pg_locks where locktype = 'advisory' and not granted`;
+      // A gateway that stops in order still records that the request failed, unlike one that dies.
+      for (const key of ['abandoned', 'failed']) {
+        const db = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
+        await db.connect();
+        // Blocks the gateway after it has recorded the run and before it sends the code.
+        await db.query(`
       create function hold_key() returns trigger language plpgsql as
         $$ begin perform pg_advisory_xact_lock(7302); return new; end $$;
       create trigger hold_key before update on idempotency_keys for each row execute function hold_key();
       select pg_advisory_lock(7302)`);
-    const path = `/v1/boxes/${box.id}/executions`;
-    const ask = () =>
-      gateway.call(path, {
-        method: 'POST',
-        headers: { 'idempotency-key': 'never-came' },
-        body: JSON.stringify({ code: 'open("came", "a").write("x")' }),
-      });
-    const asked = ask().catch(() => {});
-    const waiting = `select from pg_locks where locktype = 'advisory' and not granted`;
-    await eventually(async () => (await db.query(waiting)).rowCount === 1);
-    await gateway.kill('SIGKILL');
-    await asked;
-    // PostgreSQL does what it was asked, whoever has died meanwhile.
-    await db.query('select pg_advisory_unlock(7302)');
-    await eventually(async () => (await db.query(waiting)).rowCount === 0);
-    await db.query('drop trigger hold_key on idempotency_keys; drop function hold_key');
-    await db.end();
-    await gateway.restart();
-    const answer = await eventually(async () => {
-      const response = await ask();
-      if (response.status === 200) return (await response.json()) as Execution;
-      expect(response.status).toBe(409);
-      await response.body?.cancel();
-      return undefined;
-    });
-    expect(answer).toMatchObject({ status: 'ok' });
-    expect((await gateway.run(box.id, 'open("came").read()')).text).toBe("'x'");
-    const { body } = await gateway.get<{ items: Execution[] }>(`${path}?limit=3`);
-    expect(body.items[2]).toMatchObject({ status: 'lost', cause: { code: 'not_started' } });
-    const first = await gateway.get<Execution>(`${path}/${body.items[2]?.id}`);
-    expect(first.body).toMatchObject({ status: 'lost', stateLost: false });
-  });
+        const send = () =>
+          gateway.call(path, {
+            method: 'POST',
+            headers: { 'idempotency-key': key },
+            body: JSON.stringify({ code: `open("${key}", "a").write("x")` }),
+          });
+        const sent = send().catch(() => {});
+        await eventually(async () => (await db.query(waiting)).rowCount === 1);
+        await gateway.kill('SIGKILL');
+        await sent;
+        // PostgreSQL completes the statement although its client has died.
+        await db.query('select pg_advisory_unlock(7302)');
+        await eventually(async () => (await db.query(waiting)).rowCount === 0);
+        await db.query('drop trigger hold_key on idempotency_keys; drop function hold_key');
+        if (key === 'failed') await db.query(`update idempotency_keys set status = 500 where key = 'failed'`);
+        await db.end();
+        await gateway.restart();
+        const ran = await eventually(async () => {
+          const response = await send();
+          if (response.status === 200) return (await response.json()) as Execution;
+          expect(response.status).toBe(409);
+          await response.body?.cancel();
+          return undefined;
+        });
+        expect(ran).toMatchObject({ status: 'ok' });
+        expect((await gateway.run(box.id, `open("${key}").read()`)).text).toBe("'x'");
+        const { body } = await gateway.get<{ items: Execution[] }>(`${path}?limit=3`);
+        expect(body.items[2]).toMatchObject({ status: 'lost', cause: { code: 'not_started' } });
+        const first = await gateway.get<Execution>(`${path}/${body.items[2]?.id}`);
+        expect(first.body).toMatchObject({ status: 'lost', stateLost: false });
+      }
+    },
+  );
 
-  test('SIGTERM ends streams in order, and they go on after the next start', async () => {
+  testOnce('SIGTERM closes streams cleanly, and they can be resumed after the next start', async () => {
     const response = await start('import time\nfor i in range(40):\n  print(i)\n  time.sleep(0.1)');
     const events: ExecutionEvent[] = [];
     const reading = (async () => {
@@ -168,9 +178,9 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     expect(streamOf(events, 'stdout')).toBe(Array.from({ length: 40 }, (_, i) => `${i}\n`).join(''));
   });
 
-  test('a box whose server is killed is found, told as lost, and not served any more', async () => {
-    const doomed = await gateway.createBox(lean);
-    // As pid 1 cannot be killed from inside, everything else is.
+  test('a box whose server is killed is detected and reported as lost', async () => {
+    const doomed = await gateway.createBox();
+    // Code in the box cannot kill pid 1, so it kills the box server.
     const code = 'import os, signal\nos.kill(os.getppid(), signal.SIGKILL)';
     await gateway.run(doomed.id, code);
     await eventually(async () => (await gateway.get<Box>(`/v1/boxes/${doomed.id}`)).body.state !== 'ready');
@@ -180,8 +190,8 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     });
   });
 
-  test('at start, instances without a row are removed and boxes without an instance are told as lost', async () => {
-    const [lost, kept] = [await gateway.createBox(lean), await gateway.createBox(lean)];
+  test('at start, instances without a row are removed and boxes without an instance become lost', async () => {
+    const [lost, kept] = [await gateway.createBox(), await gateway.createBox()];
     await gateway.run(kept.id, 'x = 5');
     await gateway.kill('SIGKILL');
     const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
@@ -197,6 +207,8 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     await made.destroy(row?.id ?? '', signal);
     await store.close();
     await gateway.restart();
+    // On a busy machine the start does not wait for the end of the first sweep.
+    await eventually(async () => (await gateway.get<Box>(`/v1/boxes/${lost.id}`)).body.state !== 'ready');
     const left = (await made.list(signal)).map((instance) => instance.id);
     expect(left).not.toContain('i-orphan');
     expect(left).not.toContain(row?.id);
@@ -207,7 +219,7 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     expect((await gateway.run(kept.id, 'x')).text).toBe('5');
   });
 
-  test('an endless print for 10 s ends by itself, tells what was dropped, and leaves the gateway small', async () => {
+  testOnce('an endless print is ended, reports what was dropped, and hardly grows the gateway', async () => {
     await gateway.run(box.id, '1');
     const before = await memoryOf(gateway.pid());
     const flood = await gateway.run(box.id, 'while True: print("x" * 1000)', { timeoutSeconds: 10 });
@@ -217,12 +229,6 @@ describe.each(drivers)('faults on the %s driver', (driver) => {
     expect(cut?.droppedEvents).toBeGreaterThan(100);
     const after = await memoryOf(gateway.pid());
     expect((after.peak - before.now) / megabyte).toBeLessThan(64);
-    expect((await gateway.run(box.id, '1+1')).text).toBe('2');
-  });
-
-  test('a kernel over the memory limit ends as oom, and the next execution works', async () => {
-    const eaten = await gateway.run(box.id, 'hoard = []\nwhile True: hoard.append(bytearray(8 << 20))');
-    expect(eaten).toMatchObject({ status: 'oom', cause: { code: 'oom' }, stateLost: true });
     expect((await gateway.run(box.id, '1+1')).text).toBe('2');
   });
 });

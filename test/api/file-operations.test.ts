@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, FileEntry, Problem } from '#contract';
-import { drivers, memoryOf, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, mainDriver, memoryOf, type RunningGateway, startGateway } from './harness.ts';
 
 const megabyte = 1024 * 1024;
 
 describe.each(drivers)('file operations on the %s driver', (driver) => {
+  // These tests do not depend on the driver.
+  const testOnce = anyDriver.includes(driver) ? test : () => {};
+  const testOnMain = mainDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
@@ -20,8 +23,8 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
   const text = async (path: string) => (await gateway.call(at(path))).text();
   const operate = (body: Record<string, unknown>) => gateway.post<FileEntry>(files(), body);
   const refusal = async (body: Record<string, unknown>) => {
-    const answer = await gateway.post<Problem>(files(), body);
-    return [answer.status, answer.body.code, answer.body.errors?.[0]?.pointer];
+    const { status, body: problem } = await gateway.post<Problem>(files(), body);
+    return [status, problem.code, problem.errors?.[0]?.pointer];
   };
   const shell = async (command: string) => {
     const { body } = await gateway.post<{ status: string; stdout: string }>(`/v1/boxes/${box.id}/commands`, {
@@ -32,7 +35,7 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
     return body.stdout;
   };
 
-  test('files are moved and copied, and nothing is overwritten unasked', async () => {
+  testOnce('files can be moved and copied, and nothing is overwritten unless requested', async () => {
     await put('m/a.txt', 'one');
     const moved = await operate({ op: 'move', from: 'm/a.txt', to: 'n/b.txt' });
     expect([moved.status, moved.body.path]).toEqual([200, 'n/b.txt']);
@@ -59,11 +62,11 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
     [{ op: 'fetch', url: 'http://127.0.0.1/', path: 'a', timeoutSeconds: 0 }, '/timeoutSeconds'],
     [{ op: 'mkdir', path: 'a', to: 'b' }, '/to'],
     [{ op: 'format' }, '/op'],
-  ])('%j is refused at its field', async (body, pointer) => {
+  ])('%j is refused with a pointer to the field', async (body, pointer) => {
     expect(await refusal(body)).toEqual([400, 'invalid_request', pointer]);
   });
 
-  test('an archive of a folder gives the folder again, whatever its names are', async () => {
+  test('an archive of a folder extracts to the same folder, whatever its names are', async () => {
     await shell(
       `mkdir -p 'src/empty' && cd src && printf 1 > $'new\\nline' && printf 2 > 'q"uo'\\''te' && printf 3 > 😀 && ` +
         `printf 4 > $'raw\\xff' && printf 5 > run.sh && chmod 750 run.sh && ln -s run.sh link`,
@@ -86,9 +89,9 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
     expect((await gateway.call(`${at('src/empty')}?as=zip`)).status).toBe(200);
   });
 
-  // Far more than a gateway may grow by; the whole size on one driver.
-  const partMb = driver === drivers[0] ? 250 : 60;
-  test(`a folder of ${4 * partMb} MB comes as one archive while gateway and box stay small`, async () => {
+  // Far more than a gateway may grow by.
+  const partMb = 60;
+  testOnMain(`a folder of ${4 * partMb} MB is streamed as one archive in bounded memory`, async () => {
     await shell(`mkdir -p big/part && cd big && truncate -s ${partMb}M 1 2 3 part/4`);
     await gateway.run(box.id, '1');
     const before = await memoryOf(gateway.pid());
@@ -106,7 +109,7 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
     expect((await gateway.call(at('big'), { method: 'DELETE' })).status).toBe(204);
   });
 
-  test('files that vanish while they are archived do no harm', async () => {
+  testOnce('files that vanish while they are archived do not break the archive', async () => {
     await shell('mkdir churn; for i in $(seq 200); do head -c 100000 /dev/zero > churn/$i; done');
     const churn = shell(
       'for k in 1 2 3; do for i in $(seq 200); do rm churn/$i; head -c $((i * 400)) /dev/zero > churn/$i; done; done',
@@ -114,42 +117,42 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
     for (const kind of ['tar', 'zip', 'tar']) {
       const archive = new Uint8Array(await (await gateway.call(`${at('churn')}?as=${kind}`)).arrayBuffer());
       await put(`churned.${kind}`, archive);
-      const answer = await operate({ op: 'extract', path: `churned.${kind}`, to: 'churned', overwrite: true });
-      expect(answer.status).toBe(201);
+      const extracted = await operate({ op: 'extract', path: `churned.${kind}`, to: 'churned', overwrite: true });
+      expect(extracted.status).toBe(201);
     }
     await churn;
   });
 
-  test('an archive that leads out of its folder is refused by the name of the entry', async () => {
+  testOnce('an archive with an entry outside its folder is refused with the name of the entry', async () => {
     const made = [
       'import tarfile, io',
       'with tarfile.open("evil.tar.gz", "w:gz") as tar:',
       '  for name in ("fine.txt", "../../evil.txt"): tar.addfile(tarfile.TarInfo(name))',
     ];
     await gateway.run(box.id, made.join('\n'));
-    const answer = await gateway.post<Problem>(files(), { op: 'extract', path: 'evil.tar.gz', to: 'evil' });
-    expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([400, '/path']);
-    expect(answer.body.detail).toContain('../../evil.txt');
+    const refused = await gateway.post<Problem>(files(), { op: 'extract', path: 'evil.tar.gz', to: 'evil' });
+    expect([refused.status, refused.body.errors?.[0]?.pointer]).toEqual([400, '/path']);
+    expect(refused.body.detail).toContain('../../evil.txt');
     expect((await gateway.call(at('evil'))).status).toBe(404);
   });
 
-  test('a zip bomb ends at the disk limit and leaves nothing', async () => {
+  test('a zip bomb is a 507 at the disk limit and leaves no file', async () => {
     const small = await gateway.createBox({ limits: { diskMb: 64 } });
     const made =
       'import zipfile\nwith zipfile.ZipFile("bomb.zip", "w", 8) as z:\n  for i in range(4): z.writestr(f"{i}", bytes(40 << 20))';
     await gateway.run(small.id, made);
-    const answer = await gateway.post<Problem>(`/v1/boxes/${small.id}/files`, {
+    const refused = await gateway.post<Problem>(`/v1/boxes/${small.id}/files`, {
       op: 'extract',
       path: 'bomb.zip',
       to: 'out',
     });
-    expect([answer.status, answer.body.code]).toEqual([507, 'disk_full']);
+    expect([refused.status, refused.body.code]).toEqual([507, 'disk_full']);
     expect((await gateway.call(`/v1/boxes/${small.id}/files/out`)).status).toBe(404);
     expect((await gateway.run(small.id, 'import os; os.listdir("/mnt/.upload")')).text).toBe('[]');
     await gateway.call(`/v1/boxes/${small.id}`, { method: 'DELETE' });
   });
 
-  test('a URL is fetched by the box itself: its own servers, and nothing else without a network', async () => {
+  test('a URL is fetched by the box itself, so that without a network only its own servers are reachable', async () => {
     await put('www/hello.txt', 'hello');
     const server = await gateway.post<{ id: string }>(`/v1/boxes/${box.id}/commands`, {
       command: 'python3 -m http.server 8123 --bind 127.0.0.1 --directory www',
@@ -171,20 +174,20 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
     await gateway.call(`/v1/boxes/${box.id}/commands/${server.body.id}`, { method: 'DELETE' });
   });
 
-  test('a new box without a network refuses a file by URL before it is made', async () => {
+  testOnce('creating a box without a network from a file by URL is refused before the box is created', async () => {
     const body = {
       files: [
         { path: 'a', text: '' },
         { path: 'b', url: 'https://example.com/' },
       ],
     };
-    const answer = await gateway.post<Problem>('/v1/boxes', body);
-    expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([400, '/files/1/url']);
+    const refused = await gateway.post<Problem>('/v1/boxes', body);
+    expect([refused.status, refused.body.errors?.[0]?.pointer]).toEqual([400, '/files/1/url']);
     const own = await gateway.post<Problem>('/v1/boxes', { files: [{ path: 'b', url: 'http://127.0.0.1:9/' }] });
     expect([own.status, own.body.errors?.[0]?.pointer]).toEqual([400, '/files/0/url']);
   });
 
-  test('conditions and ranges hold through the gateway', async () => {
+  testOnce('conditional and range requests work through the gateway', async () => {
     const etag = (await put('cond.txt', '0123456789')).headers.get('etag') ?? '';
     const get = async (headers: Record<string, string>) => (await gateway.call(at('cond.txt'), { headers })).status;
     const modified = (await gateway.call(at('cond.txt'), { method: 'HEAD' })).headers.get('last-modified') ?? '';
@@ -200,13 +203,13 @@ describe.each(drivers)('file operations on the %s driver', (driver) => {
     const lost = await put('cond.txt', 'x', { 'if-match': '"x"' });
     expect([lost.status, ((await lost.json()) as Problem).errors?.[0]?.pointer]).toEqual([412, '/headers/If-Match']);
     expect((await put('cond.txt', 'x', { 'if-none-match': '*' })).status).toBe(412);
-    const answers = await Promise.all([1, 2, 3, 4].map((i) => put('cond.txt', `${i}`, { 'if-match': etag })));
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 412, 412, 412]);
+    const responses = await Promise.all([1, 2, 3, 4].map((i) => put('cond.txt', `${i}`, { 'if-match': etag })));
+    expect(responses.map(({ status }) => status).sort()).toEqual([200, 412, 412, 412]);
     const gone = await gateway.call(at('cond.txt'), { method: 'DELETE', headers: { 'if-match': etag } });
     expect(gone.status).toBe(412);
   });
 
-  test('a tree is listed page by page', async () => {
+  testOnce('a tree can be listed recursively, in pages', async () => {
     await shell('mkdir -p tree/a/b; touch tree/1 tree/a/2 tree/a/b/3');
     const paths: string[] = [];
     for (let cursor: string | null = ''; cursor !== null; ) {

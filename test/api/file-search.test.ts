@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem, SearchPage } from '#contract';
-import { drivers, lean, type RunningGateway, startGateway } from './harness.ts';
+import { drivers, type RunningGateway, startGateway } from './harness.ts';
 
 // Boxes of the docker driver have ripgrep, those of the local driver only when the host has it.
 describe.each(drivers)('searching files on the %s driver', (driver) => {
@@ -8,7 +8,7 @@ describe.each(drivers)('searching files on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver);
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
     const command = [
       'mkdir -p src/deep "quo\\"te"',
       "printf 'import os\\n\\nTODO = 1\\n  # todo: x\\n' > src/a.py",
@@ -23,15 +23,15 @@ describe.each(drivers)('searching files on the %s driver', (driver) => {
   });
   afterAll(() => gateway?.dispose());
 
-  const ask = <T>(query: Record<string, string>) =>
+  const get = <T>(query: Record<string, string>) =>
     gateway.get<T>(`/v1/boxes/${box.id}/files:search?${new URLSearchParams(query)}`);
   const search = async (query: Record<string, string>) => {
-    const { status, body } = await ask<SearchPage>(query);
+    const { status, body } = await get<SearchPage>(query);
     expect(status).toBe(200);
     return body;
   };
 
-  test('lines are found with their place, binary files are left out', async () => {
+  test('lines are found with their position, and binary files are skipped', async () => {
     const { items, nextCursor, complete } = await search({ path: 'src', content: 'TODO' });
     expect(items).toEqual([
       { path: 'src/a.py', line: 3, column: 1, text: 'TODO = 1' },
@@ -48,7 +48,7 @@ describe.each(drivers)('searching files on the %s driver', (driver) => {
     expect((await search({ path: 'src/a.py', content: '^\\s+#' })).items).toHaveLength(1);
   });
 
-  test('names are found by glob', async () => {
+  test('names can be found by glob', async () => {
     const names = async (name: string, more = {}) => (await search({ name, ...more })).items.map(({ path }) => path);
     expect(await names('*.py')).toEqual(['src/a.py', 'src/deep/b.py']);
     expect(await names('src/*.py')).toEqual(['src/a.py']);
@@ -56,7 +56,7 @@ describe.each(drivers)('searching files on the %s driver', (driver) => {
     expect((await search({ name: 'deep' })).items).toEqual([{ path: 'src/deep', type: 'directory' }]);
   });
 
-  test('pages of every size give the same lines', async () => {
+  test('pages of every size return the same lines', async () => {
     for (const limit of ['7', '100']) {
       const found: (number | undefined)[] = [];
       for (let cursor: string | null = ''; cursor !== null; ) {
@@ -69,7 +69,7 @@ describe.each(drivers)('searching files on the %s driver', (driver) => {
     }
   });
 
-  test('a long line is cut, names of every kind are found', async () => {
+  test('a long line is truncated, and files of any name are found', async () => {
     const { items } = await search({ path: 'long', content: '^x' });
     expect(items[0]?.text).toBe('x'.repeat(400));
     const odd = await search({ path: 'quo"te', content: 'hit' });
@@ -85,8 +85,8 @@ describe.each(drivers)('searching files on the %s driver', (driver) => {
     [{ name: 'x', cursor: '?' }, 400, '/query/cursor'],
     [{ name: 'x', limit: '0' }, 400, '/query/limit'],
     [{ name: 'x', caseSensitive: 'maybe' }, 400, '/query/caseSensitive'],
-  ])('%j is refused', async (query, status, pointer) => {
-    const answer = await ask<Problem>(query as unknown as Record<string, string>);
-    expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([status, pointer]);
+  ])('%j is refused with a pointer to the parameter', async (query, status, pointer) => {
+    const refused = await get<Problem>(query as unknown as Record<string, string>);
+    expect([refused.status, refused.body.errors?.[0]?.pointer]).toEqual([status, pointer]);
   });
 });

@@ -1,13 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Problem, type WatchEvent, watchEventSchema } from '#contract';
-import { drivers, eventually, lean, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers)('watching files on the %s driver', (driver) => {
+  // What the box reports depends on its kernel and disk, and how it is passed on does not.
+  const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver);
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
 
@@ -18,7 +20,7 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
     expect(body.status).toBe('ok');
   };
 
-  /** Reads a watch until it ends or is left; `ended` is undefined while it goes on. */
+  /** Reads a watch until it ends or `leave` is called; `ended` is undefined while it continues. */
   const watch = async (query = '', headers: Record<string, string> = {}, id = box.id) => {
     const leave = new AbortController();
     const url = `/v1/boxes/${id}/files:watch${query}`;
@@ -47,14 +49,14 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
     await eventually(async () => events.length > 0);
     return state;
   };
-  const told = (events: WatchEvent[]) =>
+  const changesOf = (events: WatchEvent[]) =>
     events.flatMap((event) =>
       'path' in event ? [[event.type, event.path, ...('from' in event ? [event.from] : [])]] : [],
     );
   const until = (events: WatchEvent[], ...change: string[]) =>
-    eventually(async () => told(events).some((one) => one.join('\0') === change.join('\0')));
+    eventually(async () => changesOf(events).some((one) => one.join('\0') === change.join('\0')));
 
-  test('create, write, rename and remove are told with versions without gaps', async () => {
+  test('create, write, rename and remove are reported with versions without gaps', async () => {
     const { events, leave } = await watch();
     expect(events[0]?.type).toBe('ready');
     await put('w/a.txt', '1');
@@ -66,7 +68,7 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
     await gateway.call(at('w'), { method: 'DELETE' });
     await until(events, 'remove', 'w');
     leave();
-    expect(told(events)).toEqual([
+    expect(changesOf(events)).toEqual([
       ['create', 'w'],
       ['create', 'w/a.txt'],
       ['write', 'w/a.txt'],
@@ -79,12 +81,12 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
     expect(events.find((event) => event.type === 'write')).toMatchObject({ entry: { sizeBytes: 2, path: 'w/a.txt' } });
   });
 
-  test('a watch is resumed after the gateway was killed with -9, and has missed nothing', async () => {
+  testOnce('a watch can be resumed after a SIGKILL of the gateway, and misses nothing', async () => {
     const before = await watch('?path=&recursive=true');
     await put('one', '1');
     await until(before.events, 'create', 'one');
     const version = before.events.at(-1)?.version ?? 0;
-    // Goes on while no gateway is there.
+    // These changes happen while no gateway runs.
     await gateway.post(`/v1/boxes/${box.id}/commands`, { command: 'sleep 1; touch two; mv one three', detach: true });
     await gateway.kill('SIGKILL');
     await eventually(async () => before.ended !== undefined);
@@ -92,7 +94,7 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
     await gateway.restart();
     const after = await watch(`?after=${version}`);
     await until(after.events, 'rename', 'three', 'one');
-    expect(told(after.events)).toContainEqual(['create', 'two']);
+    expect(changesOf(after.events)).toContainEqual(['create', 'two']);
     expect(after.events[0]).toMatchObject({ type: 'ready', version });
     after.leave();
     const sse = await watch('', { accept: 'text/event-stream', 'last-event-id': String(version) });
@@ -101,17 +103,17 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
     sse.leave();
   });
 
-  test('a version that is not known is a reset', async () => {
+  testOnce('a watch from an unknown version begins with a reset', async () => {
     const { events, leave } = await watch('?after=999999999');
     await eventually(async () => events.length > 1);
     expect(events[1]).toMatchObject({ type: 'reset', reason: 'forgotten', version: events[0]?.version });
     leave();
   });
 
-  test('10,000 changes at once are all told', async () => {
+  test('10,000 changes at once are all reported', async () => {
     const { events, leave } = await watch('?path=&recursive=true');
     await shell('mkdir many; cd many; seq 10000 | xargs touch');
-    const created = () => new Set(told(events).flatMap(([type, path]) => (type === 'create' ? [path] : [])));
+    const created = () => new Set(changesOf(events).flatMap(([type, path]) => (type === 'create' ? [path] : [])));
     await eventually(async () => created().size >= 10_001, 30_000);
     const first = events[1]?.version ?? 0;
     expect(events.slice(1).map(({ version }) => version)).toEqual(events.slice(1).map((_, index) => first + index));
@@ -120,13 +122,13 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
     leave();
   });
 
-  test('names of every kind are told, and only what is asked for', async () => {
+  testOnce('files of any name are reported, and only those in the watched scope', async () => {
     await shell('mkdir -p part/deep');
     const part = await watch('?path=part&recursive=false');
     await shell(`touch part/deep/x outside; cd part; touch $'new\\nline' 'q"u' 😀 $'raw\\xff'`);
     for (const name of ['new\nline', 'q"u', '😀', 'raw\ufffd']) await until(part.events, 'create', `part/${name}`);
-    // A look between making a file and setting its time tells a write besides.
-    expect(new Set(told(part.events).map(([, path]) => path)).size).toBe(4);
+    // A scan between the creation of a file and the change of its time also reports a write.
+    expect(new Set(changesOf(part.events).map(([, path]) => path)).size).toBe(4);
     part.leave();
   });
 
@@ -136,13 +138,13 @@ describe.each(drivers)('watching files on the %s driver', (driver) => {
     ['?recursive=maybe', 400, '/query/recursive'],
     ['?after=-1', 400, '/query/after'],
     ['?other=1', 400, '/query/other'],
-  ])('%s is refused', async (query, status, pointer) => {
-    const answer = await gateway.get<Problem>(`/v1/boxes/${box.id}/files:watch${query}`);
-    expect([answer.status, answer.body.errors?.[0]?.pointer]).toEqual([status, pointer]);
+  ])('%s is refused with a pointer to the parameter', async (query, status, pointer) => {
+    const refused = await gateway.get<Problem>(`/v1/boxes/${box.id}/files:watch${query}`);
+    expect([refused.status, refused.body.errors?.[0]?.pointer]).toEqual([status, pointer]);
   });
 
-  test('a watch ends with its box, and says so', async () => {
-    const doomed = await gateway.createBox(lean);
+  test('a watch ends with its box and reports that as its cause', async () => {
+    const doomed = await gateway.createBox();
     const { events, ...state } = await watch('', {}, doomed.id);
     await gateway.call(`/v1/boxes/${doomed.id}`, { method: 'DELETE' });
     await eventually(async () => events.at(-1)?.type === 'end');

@@ -3,7 +3,7 @@ import { type Box, type Command, createClient, type Execution, type Problem, typ
 import { collect, eventually, mainDriver, type RunningGateway, startGateways, streamOf } from './harness.ts';
 import { openBalancer } from './link.ts';
 
-/** What a gateway leaves counts as its own until its last sign of life is 15 s old. */
+/** The work of a dead gateway is taken over once its last heartbeat is 15 s old. */
 const takeOverMs = 90_000;
 
 describe.each(mainDriver)('a gateway that dies beside another on the %s driver', (driver) => {
@@ -23,18 +23,18 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
   const contextOf = async (): Promise<string> =>
     (await other.post<{ id: string }>(path('contexts'), { language: 'python' })).body.id;
   const readBack = async (name: string) => (await other.run(box.id, `open(${JSON.stringify(name)}).read()`)).text;
-  /** Asked again and again, as clients do that are put off. */
-  const finally_ = <T>(ask: () => Promise<{ status: number; body: T; headers: Headers }>) =>
+  /** Retries while the response has Retry-After, as clients do. */
+  const retried = <T>(send: () => Promise<{ status: number; body: T; headers: Headers }>) =>
     eventually(async () => {
-      const answer = await ask();
-      return answer.headers.get('retry-after') === null && answer;
+      const response = await send();
+      return response.headers.get('retry-after') === null && response;
     }, takeOverMs);
   const lastOf = async (command: string) =>
     (await other.get<{ items: { command: string | null; status: string }[] }>(path('commands'))).body.items.find(
       (item) => item.command === command,
     );
 
-  test('whoever waits at a gateway that stops is told where to go on, and when', async () => {
+  test('a request that waits at a stopping gateway gets 503 with the location of its run and Retry-After', async () => {
     const untilGo = 'import os, time\nwhile not os.path.exists("go-on"): time.sleep(0.1)\n';
     const code = `${untilGo}open("stopped", "a").write("s"); open("stopped").read()`;
     const waiting = doomed.post<Problem>(path('executions'), { code }, keyed('stopped'));
@@ -58,14 +58,14 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
     await doomed.restart();
   });
 
-  test('what was in progress there is ended by the other one: nothing lost, nothing done twice', async () => {
+  test('the work of a killed gateway is completed by the other one, with nothing lost or done twice', async () => {
     const untilGo = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.1)\n';
     const detached = { code: `${untilGo}print("alone")`, detach: true };
     const { body: followed } = await doomed.post<Execution>(path('executions'), {
       ...detached,
       context: await contextOf(),
     });
-    const asks = {
+    const bodies = {
       execution: {
         code: `${untilGo}open("once", "a").write("x"); open("once").read()`,
         context: await contextOf(),
@@ -74,14 +74,14 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
       run: { language: 'bash', files: [{ path: 'a.sh', text: 'sleep 60' }] },
     };
     const send = (gateway: RunningGateway) => ({
-      execution: () => gateway.post<Execution>(path('executions'), asks.execution, keyed('execution')),
-      command: () => gateway.post<Command>(path('commands'), asks.command, keyed('command')),
-      run: () => gateway.post<Run | Problem>('/v1/run', asks.run, keyed('run')),
+      execution: () => gateway.post<Execution>(path('executions'), bodies.execution, keyed('execution')),
+      command: () => gateway.post<Command>(path('commands'), bodies.command, keyed('command')),
+      run: () => gateway.post<Run | Problem>('/v1/run', bodies.run, keyed('run')),
       create: () => gateway.post<Box>('/v1/boxes', { user: 'killed', metadata: { of: 'death' } }, keyed('create')),
     });
     const first = send(doomed);
     const broken: Promise<unknown>[] = [first.execution(), first.command(), first.run()];
-    await eventually(async () => (await lastOf(asks.command.command))?.status === 'running');
+    await eventually(async () => (await lastOf(bodies.command.command))?.status === 'running');
     await eventually(async () => {
       const { items } = (await other.get<{ items: Box[] }>('/v1/boxes?state=ready')).body;
       return items.length === 2;
@@ -95,10 +95,10 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
     await other.call(path('files/go'), { method: 'PUT', body: '' });
     const again = send(other);
     const [execution, command, run, created] = await Promise.all([
-      finally_(again.execution),
-      finally_(again.command),
-      finally_(again.run),
-      finally_(again.create),
+      retried(again.execution),
+      retried(again.command),
+      retried(again.run),
+      retried(again.create),
     ]);
     expect([execution.status, execution.body.status, execution.body.text]).toEqual([200, 'ok', "'x'"]);
     expect([command.status, command.body.status, command.body.stdout]).toEqual([200, 'ok', 'c\n']);
@@ -107,7 +107,7 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
     expect((await other.run(created.body.id, '1 + 1')).text).toBe('2');
     const mine = (await other.get<{ items: Box[] }>('/v1/boxes?user=killed')).body.items;
     expect(mine.map(({ id }) => id)).toEqual([created.body.id]);
-    // Nobody has asked for this one: the other gateway has followed it by itself.
+    // No client requests this one: the other gateway follows it by itself.
     const listed = await eventually(async () => {
       const { items } = (await other.get<{ items: Execution[] }>(path('executions'))).body;
       return items.find(({ id, status }) => id === followed.id && status !== 'running');
@@ -119,7 +119,7 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
     expect([await readBack('once'), await readBack('twice')]).toEqual(["'x'", "'c\\n'"]);
   });
 
-  test('clients that ask again lose nothing while one gateway after the other is restarted', async () => {
+  test('clients that retry lose nothing during a rolling restart of the gateways', async () => {
     await using balancer = await openBalancer([other.url, doomed.url]);
     await doomed.restart();
     let isOver = false;

@@ -1,7 +1,7 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,28 +14,28 @@ import {
   type ExecutionEvent,
   executionEventSchema,
 } from '#contract';
-import gatewayFlags from '../../scripts/node-flags.json' with { type: 'json' };
 import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { addressOf } from '../../services/postgres/address.ts';
 import { newId } from '../../services/postgres/id.ts';
 import { freePort } from '../free-port.ts';
 import { placeDatabase } from '../prepared-database.ts';
+import { startService } from '../prepared-services.ts';
 
 const project = resolve(import.meta.dirname, '../..');
 const readyDeadlineMs = 120_000;
 
-/** The drivers that the set-up could prepare, that of production first: suites run on each where boxes decide the answer. */
+/** The drivers that the set-up could prepare, production's first; suites whose outcome depends on the boxes run on each. */
 export const drivers = (process.env.CODEBOX_TEST_DRIVERS ?? 'docker,local').split(',').filter((name) => name !== '');
 
-/** The quickest of them, for what is the same whoever makes the boxes. */
+/** The fastest driver, for suites that do not depend on the driver. */
 export const anyDriver = drivers.slice(-1);
 
-/** The first of them, for what is to hold in production and too long to be shown twice. */
+/** The production driver, for suites that take too long to run twice. */
 export const mainDriver = drivers.slice(0, 1);
 
-/** For boxes whose kernels are not what is tested: with so little memory they prepare none, which takes half of the CPU time of a box. */
-export const lean = { limits: { memoryMb: 320 } };
+/** Settings of a gateway with the default template, whose boxes have enough memory to prepare kernels in advance. */
+export const usualBoxes = { CODEBOX_TEMPLATES: '' };
 
 export interface RunningGateway {
   url: string;
@@ -46,7 +46,7 @@ export interface RunningGateway {
   client: Client;
   /** `fetch` below the gateway's URL, with the key. */
   call: (path: string, init?: RequestInit) => Promise<Response>;
-  /** POSTs JSON and answers JSON. */
+  /** POSTs JSON and resolves with the parsed response. */
   post: <T = Record<string, unknown>>(
     path: string,
     body: unknown,
@@ -55,20 +55,20 @@ export interface RunningGateway {
   get: <T = Record<string, unknown>>(path: string) => Promise<{ status: number; body: T }>;
   run: (box: string, code: string, more?: Record<string, unknown>) => Promise<Execution>;
   createBox: (body?: Record<string, unknown>) => Promise<Box>;
-  /** A further tenant; answers its key. */
+  /** Creates another tenant and resolves with its key. */
   addTenant: () => Promise<string>;
   /** Everything printed so far. */
   output: () => string;
   kill: (signal: NodeJS.Signals) => Promise<void>;
-  /** Starts it again on the same data, with these settings changed. */
+  /** Starts the gateway again on the same data, with these settings changed. */
   restart: (env?: Record<string, string>) => Promise<void>;
-  /** Ends it with its boxes and its database. */
+  /** Stops the gateway and removes its boxes and its database. */
   dispose: () => Promise<void>;
 }
 
 /**
- * Starts gateways at the same moment, as `npm start` would, on one empty data folder with one database. Disposing the first one
- * ends the others, their boxes and the database.
+ * Starts gateways at the same moment, as `npm start` would, on one empty data folder with one database. Disposing the first
+ * stops the others too and removes their boxes and the database.
  */
 export const startGateways = async (
   driver: string,
@@ -77,7 +77,7 @@ export const startGateways = async (
 ): Promise<RunningGateway[]> => {
   const dataDir = await mkdtemp(join(tmpdir(), 'codebox-test-'));
   const [first, ...others] = await Promise.all(Array.from({ length: count }, () => serve(driver, env, dataDir)));
-  if (first === undefined) throw new Error('no gateway was asked for');
+  if (first === undefined) throw new Error('no gateway was requested');
   const dispose = async () => {
     for (const other of others) await other.kill('SIGTERM');
     await first.dispose();
@@ -86,17 +86,36 @@ export const startGateways = async (
 };
 
 /**
- * Starts a gateway of its own, as `npm start` would, on a data folder with an empty database (or the folder that `env` names) and
- * a free port. It keeps nothing warm and refuses at once what it has no room for, unless `env` asks for that.
+ * Starts a gateway, as `npm start` would, on a data folder with an empty database (or the folder that `env` names) and a free
+ * port. Unless `env` says otherwise it keeps no warm boxes and has no queue. Its boxes are lean, unless `env` sets templates or
+ * `usualBoxes`. It runs the code of the project, or of a copy below `root`.
  */
-export const startGateway = async (driver: string, env: Record<string, string> = {}): Promise<RunningGateway> => {
-  if (env.CODEBOX_DATA_DIR) return serve(driver, env, env.CODEBOX_DATA_DIR);
+export const startGateway = async (
+  driver: string,
+  env: Record<string, string> = {},
+  root = project,
+): Promise<RunningGateway> => {
+  if (env.CODEBOX_DATA_DIR) return serve(driver, env, env.CODEBOX_DATA_DIR, root);
   const dataDir = await mkdtemp(join(tmpdir(), 'codebox-test-'));
   if (!env.DATABASE_URL) await placeDatabase(dataDir);
-  return serve(driver, env, dataDir);
+  return serve(driver, env, dataDir, root);
 };
 
-const serve = async (driver: string, env: Record<string, string>, dataDir: string): Promise<RunningGateway> => {
+/** With so little memory boxes prepare no kernels, which takes half of the CPU time of a box. */
+const writeLeanTemplate = async (dataDir: string, warm = '0'): Promise<string> => {
+  await mkdir(dataDir, { recursive: true });
+  // One file per start: gateways that share the folder may read it at the same moment.
+  const file = join(await mkdtemp(join(dataDir, 'templates-')), 'lean.yaml');
+  await writeFile(file, `python: { warm: ${warm}, limits: { memoryMb: 320 } }\n`);
+  return file;
+};
+
+const serve = async (
+  driver: string,
+  env: Record<string, string>,
+  dataDir: string,
+  root = project,
+): Promise<RunningGateway> => {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
   let child: ChildProcess;
@@ -105,18 +124,16 @@ const serve = async (driver: string, env: Record<string, string>, dataDir: strin
   const settings: Record<string, string> = { CODEBOX_WARM_BOXES: '0', CODEBOX_QUEUE_SECONDS: '0', ...env };
 
   const start = async () => {
-    child = spawn(process.execPath, [...gatewayFlags, join(project, 'services/gateway/main.ts')], {
-      cwd: project,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: {
-        ...process.env,
-        CODEBOX_DATA_DIR: dataDir,
-        CODEBOX_PORT: String(port),
-        CODEBOX_DRIVER: driver,
-        CODEBOX_LOG_LEVEL: 'warn',
-        ...settings,
-      },
-    });
+    const templates = settings.CODEBOX_TEMPLATES ?? (await writeLeanTemplate(dataDir, settings.CODEBOX_WARM_BOXES));
+    const env = {
+      CODEBOX_DATA_DIR: dataDir,
+      CODEBOX_PORT: String(port),
+      CODEBOX_DRIVER: driver,
+      CODEBOX_LOG_LEVEL: 'warn',
+      ...settings,
+      CODEBOX_TEMPLATES: templates,
+    };
+    child = startService('gateway', env, root);
     const note = (chunk: Buffer) => {
       output = (output + chunk.toString()).slice(-100_000);
     };
@@ -161,7 +178,7 @@ const serve = async (driver: string, env: Record<string, string>, dataDir: strin
     const response = await call(path);
     return { status: response.status, body: (await response.json()) as never };
   };
-  const told = (cause: Error): never => {
+  const throwWithOutput = (cause: Error): never => {
     throw new Error(`${cause.message}\n${output.slice(-2000)}`, { cause });
   };
 
@@ -178,8 +195,9 @@ const serve = async (driver: string, env: Record<string, string>, dataDir: strin
     call,
     post,
     get,
-    run: (box, code, more = {}) => client.executions.run(box, { code, ...more }, { idempotencyKey: false }).catch(told),
-    createBox: (body = {}) => client.boxes.create(body, { idempotencyKey: false }).catch(told),
+    run: (box, code, more = {}) =>
+      client.executions.run(box, { code, ...more }, { idempotencyKey: false }).catch(throwWithOutput),
+    createBox: (body = {}) => client.boxes.create(body, { idempotencyKey: false }).catch(throwWithOutput),
     async addTenant() {
       const store = await openStore(await databaseUrl(dataDir), () => {});
       const { key, id, hash } = makeKey();
@@ -196,7 +214,7 @@ const serve = async (driver: string, env: Record<string, string>, dataDir: strin
       return start();
     },
     async dispose() {
-      // A gateway that starts with no pools ends what others have kept warm before it serves.
+      // A gateway without pools ends the warm instances of earlier ones when it starts.
       if (settings.CODEBOX_WARM_BOXES !== '0' || settings.CODEBOX_TEMPLATES) {
         await kill('SIGTERM');
         settings.CODEBOX_WARM_BOXES = '0';
@@ -220,14 +238,14 @@ export const collect = async <T>(items: AsyncIterable<T>): Promise<T[]> => {
   return all;
 };
 
-/** The error by which a call of the client is refused. */
+/** Resolves with the CodeBoxError that a call rejects with; throws if there is none. */
 export const refusal = async (call: Promise<unknown>): Promise<CodeBoxError> => {
   const error = await call.then(
     () => undefined,
     (reason: unknown) => reason,
   );
   if (error instanceof CodeBoxError) return error;
-  throw new Error(`it was not refused with a CodeBoxError but gave ${error}`);
+  throw new Error(`the call did not reject with a CodeBoxError but with ${error}`);
 };
 
 /** The events of an NDJSON body, each checked against the contract, until it closes. */
@@ -253,28 +271,28 @@ export const streamOf = (
   type: 'stdout' | 'stderr',
 ): string => (events ?? []).map((event) => (event.type === type ? String(event.text) : '')).join('');
 
-/** Waits until `check` answers something, for at most `deadlineMs`. */
+/** Polls until `check` resolves with a truthy value, for at most `deadlineMs`. */
 export const eventually = async <T>(check: () => Promise<T | undefined | false>, deadlineMs = 60_000): Promise<T> => {
   const deadline = performance.now() + deadlineMs;
   for (;;) {
     const found = await check();
     if (found) return found;
-    if (performance.now() > deadline) throw new Error('it did not come to pass in time');
+    if (performance.now() > deadline) throw new Error('the condition was not met in time');
     await sleep(50);
   }
 };
 
-/** Resident memory of a process now and at most so far, in bytes. */
+/** Current and peak resident memory of a process, in bytes. */
 export const memoryOf = async (pid: number): Promise<{ now: number; peak: number }> => {
   const status = await readFile(`/proc/${pid}/status`, 'utf8');
   const kibibytes = (name: string) => Number(new RegExp(`${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0) * 1024;
   return { now: kibibytes('VmRSS'), peak: kibibytes('VmHWM') };
 };
 
-/** CPU time that a process has used so far, in milliseconds, to one hundredth of a second. */
+/** CPU time that a process has used, in milliseconds, with a resolution of 10 ms. */
 export const cpuMsOf = async (pid: number): Promise<number> => {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8');
-  // The name of the program, which stands in parentheses, may hold spaces.
+  // The program name in parentheses may contain spaces.
   const [user = 0, system = 0] = stat.slice(stat.lastIndexOf(')')).split(' ').slice(12, 14).map(Number);
   return (user + system) * 10;
 };

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, type Command, createClient, type Execution, type Problem, type Run } from '#contract';
-import { anyDriver, eventually, lean, type RunningGateway, readEvents, refusal, startGateway } from './harness.ts';
+import { anyDriver, eventually, type RunningGateway, readEvents, refusal, startGateway } from './harness.ts';
 
 const maxKeys = 40;
 
@@ -12,7 +12,7 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
       CODEBOX_IDEMPOTENCY_KEYS: String(maxKeys),
       CODEBOX_IDEMPOTENCY_MB: '1',
     });
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
 
@@ -21,7 +21,7 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
   const keyed = (key: string) => ({ 'idempotency-key': key });
   const readBack = async (name: string) => (await gateway.run(box.id, `open(${JSON.stringify(name)}).read()`)).text;
 
-  test('an Idempotency-Key makes one box however often it is sent', async () => {
+  test('requests with the same Idempotency-Key create one box and run code once', async () => {
     const key = { 'idempotency-key': 'create-once' };
     const first = await gateway.post<Box>('/v1/boxes', { user: 'k' }, key);
     const again = await gateway.post<Box>('/v1/boxes', { user: 'k' }, key);
@@ -30,16 +30,16 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
     expect((await gateway.post('/v1/boxes', { user: 'other' }, key)).status).toBe(422);
     await gateway.run(first.body.id, 'open("count","a").write("x")');
     const path = `/v1/boxes/${first.body.id}/executions`;
-    const ask = { code: 'import time; time.sleep(0.5); open("count","a").write("y")' };
+    const body = { code: 'import time; time.sleep(0.5); open("count","a").write("y")' };
     const runs = await Promise.all(
-      Array.from({ length: 8 }, () => gateway.post(path, ask, { 'idempotency-key': 'run-once' })),
+      Array.from({ length: 8 }, () => gateway.post(path, body, { 'idempotency-key': 'run-once' })),
     );
     expect(runs.every(({ status }) => status === 200 || status === 409)).toBe(true);
     expect((await gateway.run(first.body.id, 'open("count").read()')).text).toBe("'xy'");
     await remove(first.body.id);
   });
 
-  test('a refused execution gives its key back', async () => {
+  test('a refused execution releases its key', async () => {
     const missing = { code: '1', context: '00000000-0000-4000-8000-000000000000' };
     for (const _ of [1, 2]) {
       const refused = await gateway.post<Problem>(path('executions'), missing, keyed('refused'));
@@ -49,10 +49,10 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
     expect([other.status, other.body.text]).toEqual([200, '2']);
   });
 
-  test('a repeated detached request answers as the first did, while it runs and afterwards', async () => {
-    const asks = { executions: { code: 'import time; time.sleep(2)' }, commands: { command: 'sleep 2' } };
-    for (const [kind, ask] of Object.entries(asks)) {
-      const send = () => gateway.post<{ id: string }>(path(kind), { ...ask, detach: true }, keyed(`detached-${kind}`));
+  test('a repeated detached request gets the first response, during the run and afterwards', async () => {
+    const bodies = { executions: { code: 'import time; time.sleep(2)' }, commands: { command: 'sleep 2' } };
+    for (const [kind, body] of Object.entries(bodies)) {
+      const send = () => gateway.post<{ id: string }>(path(kind), { ...body, detach: true }, keyed(`detached-${kind}`));
       const first = await send();
       const again = await send();
       expect([first.status, again.status, again.body.id]).toEqual([202, 202, first.body.id]);
@@ -63,7 +63,7 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
     }
   });
 
-  test('a keyed command streams while it runs, and a repeated one is joined to it', async () => {
+  test('a keyed command streams while it runs, and a repeated request joins its stream', async () => {
     const command = 'echo x >> joined; for i in 1 2 3; do echo $i; sleep 0.5; done';
     const stream = () =>
       gateway.call(path('commands'), {
@@ -83,8 +83,8 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
     expect(await readBack('joined')).toBe("'x\\n'");
   });
 
-  test('the answer of a command outlives its box', async () => {
-    const short = await gateway.createBox(lean);
+  test('the stored response of a command outlives its box', async () => {
+    const short = await gateway.createBox();
     const send = () => gateway.post<Command>(`/v1/boxes/${short.id}/commands`, { command: 'echo kept' }, keyed('kept'));
     const first = await send();
     await remove(short.id);
@@ -92,33 +92,33 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
     expect([again.status, again.body]).toEqual([200, first.body]);
   });
 
-  test('what failed after it began is not done again: its outcome is unknown', async () => {
-    const ask = { language: 'bash', files: [{ path: 'a.sh', text: 'sleep 60' }], timeoutSeconds: 100 };
-    const running = gateway.post<Run | Problem>('/v1/run', ask, keyed('broken'));
+  test('a request that failed after it began is not repeated: its effect is unknown', async () => {
+    const body = { language: 'bash', files: [{ path: 'a.sh', text: 'sleep 60' }], timeoutSeconds: 100 };
+    const running = gateway.post<Run | Problem>('/v1/run', body, keyed('broken'));
     const inside = await eventually(async () => {
       const { items } = (await gateway.get<{ items: Box[] }>('/v1/boxes')).body;
       return items.find((item) => item.id !== box.id && item.state === 'ready');
     });
-    const busy = await gateway.post<Problem>('/v1/run', ask, keyed('broken'));
+    const busy = await gateway.post<Problem>('/v1/run', body, keyed('broken'));
     expect([busy.status, busy.body.reason]).toEqual([409, 'key_in_use']);
     await remove(inside.id);
     const first = await running;
-    const again = await gateway.post<Run | Problem>('/v1/run', ask, keyed('broken'));
+    const again = await gateway.post<Run | Problem>('/v1/run', body, keyed('broken'));
     if (first.status === 200) expect(again.body).toEqual(first.body);
     else expect([again.status, JSON.stringify(again.body)]).toEqual([409, expect.stringContaining('effect_unknown')]);
   });
 
-  test('one key sent many times at once runs once, however often it is given back', async () => {
+  test('one key sent many times at once runs once, also after it was released', async () => {
     const bad = { code: '1', context: '00000000-0000-4000-8000-000000000000' };
     const send = () => gateway.post(path('executions'), bad, keyed('race'));
-    const answers = await Promise.all(Array.from({ length: 30 }, send));
-    expect(answers.map(({ status }) => status).filter((status) => status !== 404 && status !== 409)).toEqual([]);
+    const responses = await Promise.all(Array.from({ length: 30 }, send));
+    expect(responses.map(({ status }) => status).filter((status) => status !== 404 && status !== 409)).toEqual([]);
     const count = { code: 'open("race","a").write("z")' };
     await Promise.all(Array.from({ length: 30 }, () => gateway.post(path('executions'), count, keyed('race-2'))));
     expect(await readBack('race')).toBe("'z'");
   });
 
-  test('an execution streamed again with its key has the same events', async () => {
+  test('an execution streamed again with its key returns the same events', async () => {
     const stream = () =>
       gateway.call(path('executions'), {
         method: 'POST',
@@ -129,9 +129,9 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
     expect(await Array.fromAsync(readEvents(await stream()))).toEqual(first);
   });
 
-  test('when the answers of a tenant are too many the oldest go; what they answered is still not done again', async () => {
-    const ask = { language: 'bash', code: 'head -c 330000 /dev/zero | tr "\\0" x; date +%N' };
-    const send = (key: string) => gateway.post<Run | Problem>('/v1/run', ask, keyed(key));
+  test('when the stored responses of a tenant are too large the oldest are dropped, and their requests are still not repeated', async () => {
+    const body = { language: 'bash', code: 'head -c 330000 /dev/zero | tr "\\0" x; date +%N' };
+    const send = (key: string) => gateway.post<Run | Problem>('/v1/run', body, keyed(key));
     await send('old');
     const young = await send('young');
     const gone = await eventually(async () => {
@@ -146,7 +146,7 @@ describe.each(anyDriver)('idempotency on the %s driver', (driver) => {
     expect((await send('young')).body).toEqual(young.body);
   });
 
-  test('a tenant that has sent as many keys as are kept gets 429 for a new one, and the others hold', async () => {
+  test('a tenant with the maximum of stored keys gets 429 for a new one, and the stored keys still work', async () => {
     const key = await gateway.addTenant();
     const client = createClient({ url: gateway.url, key });
     const own = await client.boxes.create({}, { idempotencyKey: false });

@@ -1,25 +1,25 @@
 import { once } from 'node:events';
 import { createServer, connect as dial, type Socket } from 'node:net';
 
-/** A TCP connection in the middle that can fail as networks do. */
+/** A TCP proxy that can fail as networks do. */
 export interface Link extends AsyncDisposable {
   url: string;
   /** Cuts all connections; new ones work. */
   cut: () => void;
-  /** Cuts the next connection at the first byte that comes back, so that its request has arrived and its answer is lost. */
-  loseNextAnswer: () => void;
-  /** After so many bytes more that come back it is silent: what has begun stays as it is, what is new gets no answer. */
+  /** Cuts the next connection at the first byte of its response, so that the request has arrived and the response is lost. */
+  loseNextResponse: () => void;
+  /** Stalls after this many more response bytes: open connections hang, and new ones get no response. */
   silence: (afterBytes?: number) => void;
-  /** After so many bytes more that are sent it is silent. */
+  /** Stalls after this many more request bytes. */
   silenceOnceSent: (bytes: number) => void;
   isSilent: () => boolean;
-  /** Connections that are made from now on work; those that have met silence stay silent. */
+  /** Ends the stall for new connections; stalled ones stay stalled. */
   speak: () => void;
-  /** Connections so far. */
+  /** Number of connections so far. */
   count: () => number;
 }
 
-/** A link to an HTTP server on this machine. */
+/** Opens a link to an HTTP server on this machine. */
 export const openLink = async (url: string): Promise<Link> => {
   const { hostname, port } = new URL(url);
   const open = new Set<Socket>();
@@ -62,7 +62,7 @@ export const openLink = async (url: string): Promise<Link> => {
   return {
     url: `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`,
     cut,
-    loseNextAnswer: () => {
+    loseNextResponse: () => {
       losesNext = true;
     },
     silence(afterBytes = 0) {
@@ -85,7 +85,7 @@ export const openLink = async (url: string): Promise<Link> => {
   };
 };
 
-/** A TCP balancer before servers of this machine: each connection goes to the next one that listens. */
+/** A TCP load balancer for servers of this machine: each connection goes to the next one that listens. */
 export const openBalancer = async (urls: readonly string[]): Promise<AsyncDisposable & { url: string }> => {
   const open = new Set<Socket>();
   let turn = 0;

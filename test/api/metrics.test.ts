@@ -13,7 +13,7 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
   afterAll(() => gateway?.dispose());
 
   const read = async () => (await fetch(`${gateway.url}/metrics`)).text();
-  /** The value of one series, 0 while it is not there. */
+  /** The value of one series, or 0 if it is missing. */
   const sample = async (series: string) => {
     const line = (await read()).split('\n').find((text) => text.startsWith(`${series} `));
     return Number(line?.slice(series.length + 1) ?? 0);
@@ -21,17 +21,17 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
   const becomes = (series: string, value: number, deadlineMs = 60_000) =>
     eventually(async () => (await sample(series)) === value, deadlineMs);
 
-  test('an execution counts by how it ended and why, with the times that it ran and waited', async () => {
+  test('executions are counted by status and cause, with their run and queue times', async () => {
     await gateway.run(box.id, 'import time; time.sleep(60)', { timeoutSeconds: 0.5 });
     await becomes('codebox_executions_total{status="timeout",cause="timeout",language="python"}', 1);
     expect(await sample('codebox_execution_run_seconds_sum{language="python"}')).toBeGreaterThan(0.4);
     expect(await sample('codebox_execution_queue_seconds_count{language="python"}')).toBe(1);
   });
 
-  test('streams and WebSockets count while they are open, by route', async () => {
+  test('open streams and WebSockets are counted by route', async () => {
     const streams = 'codebox_open_streams{route="/v1/boxes/{box}/executions"}';
-    const ask = { method: 'POST', headers: { accept: 'text/event-stream' }, body: '{"code":"input()"}' };
-    const stream = await gateway.call(`/v1/boxes/${box.id}/executions`, ask);
+    const init = { method: 'POST', headers: { accept: 'text/event-stream' }, body: '{"code":"input()"}' };
+    const stream = await gateway.call(`/v1/boxes/${box.id}/executions`, init);
     await becomes(streams, 1);
     await stream.body?.cancel();
     await becomes(streams, 0);
@@ -42,7 +42,7 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
     await becomes(sockets, 0);
   });
 
-  test('a claim counts by how it was met, and the pool shows what it has', async () => {
+  test('claims are counted by their kind, and the pool reports its instances', async () => {
     expect(await sample('codebox_pool_target{template="python"}')).toBe(1);
     await becomes('codebox_pool_instances{template="python",state="warm"}', 1, 90_000);
     const claims = (kind: string) => sample(`codebox_claims_total{kind="${kind}",template="python"}`);
@@ -55,7 +55,7 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
     await gateway.client.boxes.delete(last.id);
   });
 
-  test('the database, the driver and the event loop have their series', async () => {
+  test('the database, the driver and the event loop are measured', async () => {
     expect(await sample('codebox_database_up')).toBe(1);
     expect(await sample('codebox_database_connections{state="idle"}')).toBeGreaterThan(0);
     expect(
@@ -64,8 +64,8 @@ describe.each(drivers.slice(0, 1))('metrics, on the %s driver', (driver) => {
     expect(await read()).toMatch(/^nodejs_eventloop_lag_p99_seconds \d/m);
   });
 
-  test('a box that stops answering counts as unreachable, and no series names a box', async () => {
-    // What is being made has its place already and cannot be claimed yet.
+  test('a box that stops responding counts as unreachable, and no series names a box', async () => {
+    // An instance that is being created has its place already and cannot be claimed yet.
     await becomes('codebox_pool_instances{template="python",state="warm"}', 1, 90_000);
     const dying = await gateway.createBox();
     const command = 'exec > /dev/null 2>&1; sleep 1; kill -KILL $PPID';

@@ -5,10 +5,10 @@ import { createGateway } from '../../services/gateway/gateway.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { databaseUrl, eventually, type RunningGateway } from './harness.ts';
 
-/** With this a gateway has an operator. */
+/** The admin key of gateways with an operator. */
 export const adminKey = 'an-operator-key-of-the-tests';
 
-/** A tenant with these quotas, and a client of its own. */
+/** Creates a tenant with these quotas, and a client with a key of it. */
 export const makeTenant = async (gateway: RunningGateway, quotas: Partial<Quotas> = {}) => {
   const { admin } = createClient({ url: gateway.url, key: adminKey });
   const tenant: Tenant = await admin.tenants.create({ name: 'tested', quotas });
@@ -16,7 +16,7 @@ export const makeTenant = async (gateway: RunningGateway, quotas: Partial<Quotas
   return { admin, tenant, key: made.key, client: createClient({ url: gateway.url, key: made.key }) };
 };
 
-/** Ends all tenants but the first with their boxes, also what a test that failed has left; before `dispose`. */
+/** Deletes all tenants but the first with their boxes, also those that a failed test has left; call it before `dispose`. */
 export const endTenants = async (gateway: RunningGateway): Promise<void> => {
   const { admin } = createClient({ url: gateway.url, key: adminKey });
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
@@ -25,7 +25,7 @@ export const endTenants = async (gateway: RunningGateway): Promise<void> => {
   await store.close();
 };
 
-/** A second gateway on the same database and host, without an operator; its URL. */
+/** Starts a second gateway on the same database and host, without an admin key. */
 export const startSecond = async (first: RunningGateway, driver: string) => {
   const gateway = await createGateway(
     readConfig({

@@ -19,7 +19,7 @@ const spanSchema = z.object({
   attributes: z.array(attributeSchema),
   status: z.object({ code: z.int().optional() }),
 });
-/** As the protocol has it, in JSON. */
+/** An OTLP export request, in JSON. */
 const requestSchema = z.object({
   resourceSpans: z.array(
     z.object({
@@ -35,7 +35,7 @@ interface ReceivedSpan {
   id: string;
   parent: string | undefined;
   name: string;
-  /** 2 is a server, 3 a client. */
+  /** By OTLP, 2 is a server span and 3 a client span. */
   kind: number;
   start: bigint;
   end: bigint;
@@ -43,7 +43,7 @@ interface ReceivedSpan {
   failed: boolean;
 }
 
-/** A collector that takes OTLP over HTTP in JSON. */
+/** Starts a collector that receives OTLP over HTTP in JSON. */
 export const startOtlpReceiver = async () => {
   const spans: ReceivedSpan[] = [];
   const server = createServer((request, response) => {

@@ -44,7 +44,7 @@ describe.each(drivers)('where packages come from on the %s driver', (driver) => 
   const install = (body: Record<string, unknown>, id = box.id) =>
     gateway.post<Command & Pick<Problem, 'code' | 'detail'>>(`/v1/boxes/${id}/packages`, body);
 
-  test('a box without network or wheels says why nothing can be installed, and what to do', async () => {
+  test('a box without network or wheels refuses an installation with the reason and the remedy', async () => {
     for (const manager of ['pip', 'npm']) {
       const refused = await install({ manager, packages: ['anything'] });
       expect([refused.status, refused.body.code]).toEqual([409, 'conflict']);
@@ -61,7 +61,7 @@ describe.each(drivers)('where packages come from on the %s driver', (driver) => 
     expect(plain.error?.hint?.detail).toMatch(/run with autoInstall/);
   });
 
-  test('an uploaded wheel is installed by its path', async () => {
+  test('an uploaded wheel can be installed by its path', async () => {
     const [name = ''] = await readdir(wheels.folder);
     const body = await readFile(join(wheels.folder, name));
     await gateway.call(`/v1/boxes/${box.id}/files/wheels/${name}`, { method: 'PUT', body });
@@ -69,12 +69,12 @@ describe.each(drivers)('where packages come from on the %s driver', (driver) => 
     expect(done.body).toMatchObject({ status: 'ok', installed: [{ name: 'cowsay' }] });
   });
 
-  test('the installers are told where to look', async () => {
+  test('the installers are configured with the package sources of the gateway', async () => {
     const { stdout } = await command('echo "$PIP_INDEX_URL $UV_DEFAULT_INDEX $npm_config_registry $PIP_NO_INDEX"');
     expect(stdout).toBe(`${pipIndexUrl} ${pipIndexUrl} ${npmRegistry} 1\n`);
   });
 
-  test('every program of a box trusts the certificates of the bundle, beside the usual ones', async () => {
+  test('every program of a box trusts the CA bundle in addition to the system certificates', async () => {
     for (const name of ['key.pem', 'ca.pem']) {
       const body = await readFile(join(folder, name));
       await gateway.call(`/v1/boxes/${box.id}/files/${name}`, { method: 'PUT', body });
@@ -89,14 +89,14 @@ server.serve_forever()`;
     const url = 'https://localhost:8443/ca.pem';
     await eventually(async () => (await command(`curl -sS ${url}`)).exitCode === 0);
     const python = `python -c "import requests; print(requests.get('${url}').status_code)"`;
-    const node = `node -e "fetch('${url}').then((answer) => console.log(answer.status))"`;
+    const node = `node -e "fetch('${url}').then((response) => console.log(response.status))"`;
     expect(await command(python)).toMatchObject({ stdout: '200\n', stderr: '' });
     expect(await command(node)).toMatchObject({ stdout: '200\n', stderr: '' });
     const count = await command('grep -c BEGIN /etc/ssl/certs/ca-certificates.crt');
     expect(Number(count.stdout)).toBeGreaterThan(50);
   });
 
-  test('a box with a network installs by name from the registries, also by itself', async () => {
+  test('a box with a network installs packages from the registries, also by autoInstall', async () => {
     const made = await gateway.post<Box & Problem>('/v1/boxes', { network: 'internet' });
     if (made.status === 400) {
       expect(made.body.errors).toEqual([

@@ -5,10 +5,10 @@ import { CodeBoxError, type ExecutionEvent } from '#contract';
 import type { Dialect } from '../../services/gateway/http/app.ts';
 import type { Env } from '../../services/gateway/http/env.ts';
 import type { Surface } from '../../services/gateway/http/surface.ts';
-import { toProblem } from '../../services/http/problem.ts';
-import { type StreamWire, streamAs } from '../../services/http/stream.ts';
+import { type StreamWire, streamAs } from '../../services/http/bodies/stream.ts';
+import { toProblem } from '../../services/http/problems/problem.ts';
 
-/** The id of a box and a key as clients of the planted wire write them. */
+/** The id of a box and a key in the format of the planted dialect. */
 export const plantedId = (box: string): string => box.replace(/^box-/, '');
 export const plantedKey = (key: string): string => `pl_${Buffer.from(key).toString('hex')}`;
 
@@ -25,7 +25,7 @@ const wire: StreamWire<ExecutionEvent> = {
   fail: (error) => frame(2, error.code),
 };
 
-const words = {
+const conventions = {
   credentialOf: (c: Context<Env>) => {
     const [, hex] = /^pl_([0-9a-f]+)$/.exec(c.req.header('planted-key') ?? '') ?? [];
     return hex === undefined ? undefined : { key: Buffer.from(hex, 'hex').toString() };
@@ -39,21 +39,21 @@ const words = {
 const params = z.object({ box: z.string() });
 const described = { summary: 'Planted', tag: 'Planted', responses: {} };
 
-/** A small wire below a path. */
+/** A small dialect below a path prefix. */
 export const plantedPaths: Dialect = {
-  surface: { ...words, claims: { prefix: '/planted' } },
-  addRoutes({ add, addRaw }, { executions, lifecycle, stopping }) {
+  surface: { ...conventions, claims: { prefix: '/planted' } },
+  addRoutes({ add, addRaw }, { executions, directory, stopping }) {
     add({ ...described, method: 'get', path: '/planted/health', scope: 'public' }, ({ c }) => c.text('well'));
 
     add(
       { ...described, method: 'get', path: '/planted/boxes/{box}', scope: 'boxes:read', params },
       async ({ c, tenant, params: { box } }) => {
-        const { id, state } = await lifecycle.find({ tenant, box });
+        const { id, state } = await directory.find({ tenant, box });
         return c.json({ id: plantedId(id), state });
       },
     );
 
-    // The code is the whole body, and `?then=fault` breaks its stream off.
+    // The request body is the code, and `?then=fault` makes its stream fail.
     addRaw(
       { ...described, method: 'post', path: '/planted/boxes/{box}/run', scope: 'run', params },
       async ({ c, tenant, params: { box }, incoming }) => {
@@ -82,10 +82,10 @@ const ownPort = '49999';
 const label = /^(\d+)-([a-z2-7]+)\./;
 const hostOf = (host = '') => host.toLowerCase().replace(/:\d*$/, '');
 
-/** The same words for hosts: one port of each box is served by the gateway, and all others by servers in the box. */
+/** The same dialect by hosts: the gateway serves one port of each box, and servers in the box all others. */
 export const plantedHosts: Dialect = {
   surface: {
-    ...words,
+    ...conventions,
     claims: { request: ({ headers }) => hostOf(headers.host).endsWith(`.${domain}`) },
     readTarget({ headers, url }) {
       const [, port, id] = label.exec(hostOf(headers.host)) ?? [];

@@ -4,20 +4,20 @@ import type { Driver, Instance } from '../../services/gateway/drivers/driver.ts'
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import { databaseUrl, eventually, type RunningGateway } from './harness.ts';
 
-/** A look behind a gateway: at its metrics, its database, and what its driver has. */
+/** Inspects the internals of a gateway: its metrics, its database, and the instances of its driver. */
 export interface PoolView extends AsyncDisposable {
   driver: Driver;
   store: Store;
-  /** The value of a series of `/metrics`; 0 while it is not there. */
+  /** The value of a series of `/metrics`, or 0 if it is missing. */
   metric: (series: string) => Promise<number>;
   instances: () => Promise<Instance[]>;
-  /** Waits until a pool has so many warm instances and nothing is being made or ended. */
+  /** Waits until a pool has this many warm instances and none is being created or destroyed. */
   full: (size: number, template?: string) => Promise<void>;
 }
 
 const fillMs = 240_000;
 
-/** Looks behind a gateway that runs on `driver`. */
+/** Opens a view of a gateway that runs on the driver `name`. */
 export const viewPool = async (gateway: RunningGateway, name: string): Promise<PoolView> => {
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
   const config = readConfig({ CODEBOX_DATA_DIR: gateway.dataDir, CODEBOX_DRIVER: name });

@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Box, Run } from '#contract';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { type PoolView, viewPool } from './pool-view.ts';
 
-/** What a box is bounded by, read inside of it. */
+/** Reads the limits of a box from inside it. */
 const readLimits = `
 import os
 def read(*names):
@@ -18,7 +18,7 @@ def read(*names):
 `;
 
 describe.each(drivers)('the pool on the %s driver', (driver) => {
-  // How many there are, for whom and from what, is for the gateway to say, whoever makes them.
+  // The gateway decides on the size and the claims of a pool whatever the driver, so one driver suffices for these tests.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   let view: PoolView;
@@ -39,7 +39,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
 
   const remove = (box: Box) => gateway.client.boxes.delete(box.id);
 
-  test('a warm box says so, is fresh, and is as personal as a cold one', async () => {
+  test('a claimed warm box reports its startup kind, is fresh, and has the requested environment, files and limits', async () => {
     const box = await gateway.createBox({
       user: 'ada',
       env: { SECRET: 'a\'b"c\n$(x)', TZ: 'Asia/Tokyo' },
@@ -67,7 +67,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     await Promise.all([remove(box), remove(other)]);
   });
 
-  test('what a live instance cannot take is started cold, with the network and the disk that were asked for', async () => {
+  test('a box whose disk or network a warm instance cannot adopt is started cold', async () => {
     const box = await gateway.createBox({ limits: { diskMb: 64 } });
     expect(box).toMatchObject({ startup: { kind: 'cold' }, limits: { diskMb: 64 } });
     const size = 'import shutil; shutil.disk_usage("/mnt/data").total // 2**20 <= 64';
@@ -88,7 +88,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     expect(await view.metric(warm)).toBe(before + 1);
   });
 
-  test('a warm instance that died or does not answer is never handed out, and is replaced', async () => {
+  test('a warm instance that has died or does not respond is never claimed, and is replaced', async () => {
     const [gone, frozen] = (await view.instances()).map(({ id }) => id);
     const signal = AbortSignal.timeout(60_000);
     await view.driver.freeze?.(frozen ?? '', signal);
@@ -104,7 +104,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     await Promise.all(boxes.map(remove));
   });
 
-  testOnce('a warm instance that dies is replaced without anybody asking for it', async () => {
+  testOnce('a warm instance that dies is replaced without a claim', async () => {
     const [dying] = (await view.instances()).map(({ id }) => id);
     await view.driver.destroy(dying ?? '', AbortSignal.timeout(60_000));
     await eventually(async () => {
@@ -114,7 +114,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     await view.full(2);
   });
 
-  test('warm instances outlive their gateway, and are claimed by the next', async () => {
+  test('warm instances survive a restart of the gateway and can be claimed afterwards', async () => {
     const before = (await view.instances()).map(({ id }) => id).sort();
     await gateway.kill('SIGTERM');
     await gateway.restart();
@@ -126,7 +126,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     await remove(box);
   });
 
-  testOnce('with room for no more, a warm instance gives way to a box that cannot use it', async () => {
+  testOnce('at the ceiling a warm instance is evicted for a box that cannot use it', async () => {
     const boxes = await Promise.all([1, 2].map(() => gateway.createBox({ limits: { diskMb: 64 } })));
     await view.full(2);
     const large = await gateway.createBox({ limits: { diskMb: 128 } });
@@ -135,7 +135,7 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     await Promise.all([...boxes, large].map(remove));
   });
 
-  testOnce('a changed template rolls the pool, and leaves boxes alone', async () => {
+  testOnce('a changed template replaces the warm instances, and leaves boxes alone', async () => {
     const box = await gateway.createBox();
     await gateway.run(box.id, 'kept = 5');
     await view.full(2);
@@ -159,8 +159,8 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
   });
 });
 
-describe.runIf(drivers.includes('docker'))('a pool whose image is not there', () => {
-  test('is left alone for growing pauses, and filled as soon as there is one', async () => {
+describe.runIf(drivers.includes('docker'))('a pool whose image is missing', () => {
+  test('is retried with growing pauses, and filled as soon as the image exists', async () => {
     const { docker } = createDaemon();
     const folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
     const templates = join(folder, 'templates.yaml');
@@ -173,7 +173,7 @@ describe.runIf(drivers.includes('docker'))('a pool whose image is not there', ()
     try {
       await eventually(async () => (await view.metric(open)) === 1);
       expect(gateway.output()).toContain('a warm instance could not be made');
-      // Other templates are not concerned.
+      // Other templates are not affected.
       expect((await gateway.createBox()).state).toBe('ready');
       await docker.getImage(process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest').tag({ repo: 'codebox-box', tag });
       await view.full(1, 'late');

@@ -26,7 +26,7 @@ describe.each(anyDriver)('an app on a port on the %s driver', (driver) => {
       headers: { authorization: `Bearer ${gateway.key}` },
     });
 
-  test('a Flask app installed from wheels works with its redirects, its session and its WebSocket', async () => {
+  test('a Flask app works with its redirects, sessions and WebSockets', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'codebox-wheels-'));
     try {
       const { text } = await gateway.run(box.id, 'import sys; "%d.%d" % sys.version_info[:2]');
@@ -58,7 +58,7 @@ describe.each(anyDriver)('an app on a port on the %s driver', (driver) => {
     await once(socket, 'open', { signal: AbortSignal.timeout(60_000) });
     socket.send('hello');
     expect(String((await once(socket, 'message'))[0])).toBe('HELLO');
-    // Not `close`: behind the last frame Flask's own server sends an HTTP answer, which is no frame.
+    // Not `close`: after the last frame Flask's own server sends an HTTP response, which is not a frame.
     socket.terminate();
   });
 });

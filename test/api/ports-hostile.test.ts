@@ -20,21 +20,21 @@ describe.each(mainDriver)('hostile servers and callers on the %s driver', (drive
 
   const at = (path: string, port = 7000) => `/v1/boxes/${box.id}/ports/${port}${path}`;
   const problemOf = async (path: string, init: RequestInit = {}) => {
-    const answer = await gateway.call(at(path), init);
-    const { status, code } = (await answer.json()) as Problem;
-    return [answer.status, answer.headers.get('content-type'), status, code];
+    const response = await gateway.call(at(path), init);
+    const { status, code } = (await response.json()) as Problem;
+    return [response.status, response.headers.get('content-type'), status, code];
   };
   const isAlive = async () => expect(await (await gateway.call(at('/alive'))).text()).toBe('alive');
   const type = 'application/problem+json';
 
-  test('a server that does not get to an answer ends in a 504 problem', async () => {
+  test('a server that does not complete a response head is a 504 problem', async () => {
     const paths = ['/silent', '/slow-head', '/slow-provisional'];
     const problems = await Promise.all(paths.map((path) => problemOf(path)));
     expect(problems).toEqual(paths.map(() => [504, type, 504, 'timeout']));
     await isAlive();
   });
 
-  test('a server that breaks HTTP ends in a 502 problem, and costs little memory', async () => {
+  test('a server that violates HTTP is a 502 problem at little memory cost', async () => {
     const before = await memoryOf(gateway.pid());
     const paths = [
       '/endless-headers',
@@ -69,56 +69,57 @@ describe.each(mainDriver)('hostile servers and callers on the %s driver', (drive
     await isAlive();
   });
 
-  test('a body that breaks off or never ends is cut, so that nobody takes it for whole', async () => {
+  test('a body that is truncated or never ends cuts the connection, so that it does not look complete', async () => {
     for (const path of ['/short', '/endless-trailers', '/endless-extension']) {
-      const answer = await gateway.call(at(path));
-      expect([path, answer.status]).toEqual([path, 200]);
-      await expect(answer.arrayBuffer()).rejects.toThrow();
+      const response = await gateway.call(at(path));
+      expect([path, response.status]).toEqual([path, 200]);
+      await expect(response.arrayBuffer()).rejects.toThrow();
     }
     await isAlive();
   });
 
-  test('a flood that nobody reads stays in the box, and ends when the reader leaves', async () => {
+  test('a response that the client does not read is not buffered in the gateway', async () => {
     const before = await memoryOf(gateway.pid());
     const leave = new AbortController();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 20 }, () => gateway.call(at('/flood'), { signal: leave.signal })),
     );
-    for (const answer of answers) expect((await answer.body?.getReader().read())?.value?.length).toBeGreaterThan(0);
+    for (const response of responses)
+      expect((await response.body?.getReader().read())?.value?.length).toBeGreaterThan(0);
     await gateway.run(box.id, 'import time; time.sleep(1)');
     expect(((await memoryOf(gateway.pid())).peak - before.now) / megabyte).toBeLessThan(96);
     leave.abort();
     await isAlive();
   });
 
-  test('a second answer in the place of one is not taken for the answer to what is asked next', async () => {
-    for (const path of ['/two-answers', '/after-204']) {
+  test('an extra response on a connection is not taken for the response to the next request', async () => {
+    for (const path of ['/two-responses', '/after-204']) {
       const first = await gateway.call(at(path));
       expect(['first', '']).toContain(await first.text());
       await isAlive();
     }
   });
 
-  test('a redirect is passed on and not followed; header bytes come as they were', async () => {
+  test('a redirect is passed on instead of followed, and header bytes are passed unchanged', async () => {
     const redirect = await gateway.call(at('/redirect'), { redirect: 'manual' });
     expect([redirect.status, redirect.headers.get('location')]).toEqual([302, 'http://169.254.169.254/latest/']);
-    expect((await rawRequest(gateway, at('/latin1'))).answer.headers['x-name']).toBe('\xfcber');
+    expect((await rawRequest(gateway, at('/latin1'))).response.headers['x-name']).toBe('\xfcber');
   });
 
-  /** What the gateway says to these bytes, sent as they are. */
-  const say = (bytes: string) =>
+  /** Sends these bytes verbatim and resolves with everything that the gateway sends back. */
+  const exchange = (bytes: string) =>
     new Promise<string>((done, failed) => {
       const { hostname, port } = new URL(gateway.url);
       const socket = connect({ host: hostname, port: Number(port) }, () => socket.write(bytes, 'latin1'));
-      let said = '';
+      let received = '';
       socket.setTimeout(5000, () => socket.destroy());
       socket.setEncoding('latin1').on('data', (text) => {
-        said += text;
+        received += text;
       });
-      socket.once('error', failed).once('close', () => done(said));
+      socket.once('error', failed).once('close', () => done(received));
     });
 
-  test('no request can be smuggled behind another', async () => {
+  test('no request can be smuggled inside another', async () => {
     const smuggled = `GET ${at('/smuggled', 5000)} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.key}\r\n\r\n`;
     const head = `POST ${at('/', 5000)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-API-Key: ${gateway.key}\r\n`;
     const chunked = `0\r\n\r\n${smuggled}`;
@@ -141,17 +142,17 @@ describe.each(mainDriver)('hostile servers and callers on the %s driver', (drive
       'X\x01: a\r\n',
     ];
     for (const framing of framings) {
-      const said = await say(`${head}${framing}\r\n${chunked}`);
-      expect([framing, said.split('\r\n')[0]]).toEqual([framing, expect.stringContaining('HTTP/1.1 400')]);
-      expect(said).not.toContain('smuggled');
+      const received = await exchange(`${head}${framing}\r\n${chunked}`);
+      expect([framing, received.split('\r\n')[0]]).toEqual([framing, expect.stringContaining('HTTP/1.1 400')]);
+      expect(received).not.toContain('smuggled');
     }
-    const honest = await say(`${head}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`);
+    const honest = await exchange(`${head}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`);
     expect(honest).toContain('"body": "hello"');
   });
 
-  test('a caller who announces more than comes leaves no half request running', async () => {
+  test('a request with an incomplete body times out and is not left open', async () => {
     const head = `POST ${at('/', 5000)} HTTP/1.1\r\nHost: x\r\nX-API-Key: ${gateway.key}\r\nContent-Length: 100\r\n\r\n`;
-    expect(await say(`${head}half`)).toContain('HTTP/1.1 504');
+    expect(await exchange(`${head}half`)).toContain('HTTP/1.1 504');
     await isAlive();
   });
 });

@@ -29,7 +29,7 @@ describe.each(anyDriver)('traffic to ports on the %s driver', (driver) => {
       headers: { authorization: `Bearer ${gateway.key}`, ...headers },
     });
 
-  test('100 MB go up and come down unchanged in bounded memory', async () => {
+  test('100 MB pass in each direction unchanged and in bounded memory', async () => {
     await gateway.call(at('/'));
     const before = await memoryOf(gateway.pid());
     const total = 100 * megabyte;
@@ -52,40 +52,40 @@ describe.each(anyDriver)('traffic to ports on the %s driver', (driver) => {
     expect((after.peak - before.now) / megabyte).toBeLessThan(64);
   });
 
-  test('events arrive one by one as they are sent', async () => {
-    const answer = await gateway.call(at('/events'));
-    expect(answer.headers.get('content-type')).toBe('text/event-stream');
+  test('server-sent events arrive one by one as they are sent', async () => {
+    const response = await gateway.call(at('/events'));
+    expect(response.headers.get('content-type')).toBe('text/event-stream');
     const arrived: string[] = [];
-    for await (const chunk of answer.body ?? []) arrived.push(Buffer.from(chunk as Uint8Array).toString());
+    for await (const chunk of response.body ?? []) arrived.push(Buffer.from(chunk as Uint8Array).toString());
     expect(arrived.map((event) => event.slice(0, 7))).toEqual(['data: 0', 'data: 1', 'data: 2']);
   });
 
-  test('a body in chunks and one that the caller first asks leave for arrive whole', async () => {
+  test('a chunked body and a body sent with Expect: 100-continue arrive complete', async () => {
     const text = 'x'.repeat(200_000);
     const chunks = { method: 'POST', headers: { 'transfer-encoding': 'chunked' } };
     expect((await rawRequest(gateway, at('/echo'), chunks, text)).text).toBe(text);
-    const leave = { method: 'POST', headers: { expect: '100-continue' } };
-    expect((await rawRequest(gateway, at('/echo'), leave, text)).text).toBe(text);
+    const expecting = { method: 'POST', headers: { expect: '100-continue' } };
+    expect((await rawRequest(gateway, at('/echo'), expecting, text)).text).toBe(text);
   });
 
-  test('200 requests at once are each answered by the server they asked', async () => {
-    const asked = Array.from({ length: 200 }, (_, i) => ({ port: [5000, 5001, 5002][i % 3] ?? 0, path: `/n/${i}` }));
-    const answers: (string | undefined)[] = [];
+  test('each of 200 concurrent requests gets the response of its own server', async () => {
+    const requests = Array.from({ length: 200 }, (_, i) => ({ port: [5000, 5001, 5002][i % 3] ?? 0, path: `/n/${i}` }));
+    const paths: (string | undefined)[] = [];
     const turn = async (index: number): Promise<void> => {
-      for (let i = index; i < asked.length; i += 40) {
-        const { port, path } = asked[i] ?? { port: 0, path: '' };
+      for (let i = index; i < requests.length; i += 40) {
+        const { port, path } = requests[i] ?? { port: 0, path: '' };
         const { path: seen, url } = (await (await gateway.call(at(path, port))).json()) as Record<string, string>;
-        answers[i] = seen ?? url;
+        paths[i] = seen ?? url;
       }
     };
     await Promise.all(Array.from({ length: 40 }, (_, i) => turn(i)));
-    expect(answers).toEqual(asked.map(({ path }) => path));
+    expect(paths).toEqual(requests.map(({ path }) => path));
   });
 
-  test('what may be repeated shares a connection, what may not gets one of its own', async () => {
+  test('idempotent requests share a connection, and others get a new one', async () => {
     const connection = async (method: string) =>
       ((await (await gateway.call(at('/', 5002), { method })).json()) as { connection: number }).connection;
-    // An idle connection is kept for a second only, which a busy machine may take.
+    // An idle connection is kept for one second only, which may pass between two requests on a busy machine.
     const shared = new Set<number>();
     for (let n = 0; n < 6; n++) shared.add(await connection('GET'));
     expect(shared.size).toBeLessThan(6);
@@ -93,7 +93,7 @@ describe.each(anyDriver)('traffic to ports on the %s driver', (driver) => {
     expect(new Set([...shared, ...own]).size).toBe(shared.size + 2);
   });
 
-  test('a box takes 64 connections at once: one more is 429, and works when one has ended', async () => {
+  test('a box accepts 64 concurrent connections; one more is a 429 until one has ended', async () => {
     const crowd = await gateway.createBox({ network: 'none' });
     await uploadServers(gateway, crowd.id, 'sockets.py');
     await startServer(gateway, crowd.id, 'python3 sockets.py 6000', 6000);
@@ -117,7 +117,7 @@ describe.each(anyDriver)('traffic to ports on the %s driver', (driver) => {
     expect((await gateway.call(path)).status).toBe(410);
   });
 
-  test('an open WebSocket keeps a box that would end for idleness', async () => {
+  test('an open WebSocket keeps its box from being idle', async () => {
     const idle = await gateway.createBox({ network: 'none', idleSeconds: 10 });
     await uploadServers(gateway, idle.id, 'sockets.py');
     await startServer(gateway, idle.id, 'python3 sockets.py 6000', 6000);
@@ -130,48 +130,48 @@ describe.each(anyDriver)('traffic to ports on the %s driver', (driver) => {
     socket.close();
   });
 
-  test('a port has a host of its own under the domain, without the limits of a shared origin', async () => {
+  test('each port has its own host under the ports domain, without the restrictions of a shared origin', async () => {
     const host = `5000-${box.id}.apps.example.com`;
     const own = { headers: { host } };
-    const { answer, text } = await rawRequest(gateway, '/../v1/boxes?x=1', own);
+    const { response, text } = await rawRequest(gateway, '/../v1/boxes?x=1', own);
     const { path, headers } = JSON.parse(text);
-    expect([answer.statusCode, path]).toEqual([200, '/../v1/boxes?x=1']);
+    expect([response.statusCode, path]).toEqual([200, '/../v1/boxes?x=1']);
     expect(headers).toContainEqual(['host', host]);
     expect(headers.map(([name]: string[]) => name)).not.toContain('x-forwarded-prefix');
-    expect(answer.headers['content-security-policy']).toBeUndefined();
+    expect(response.headers['content-security-policy']).toBeUndefined();
     const upper = await rawRequest(gateway, '/', { headers: { host: `5000-${box.id}.APPS.example.com:8080` } });
-    expect(upper.answer.statusCode).toBe(200);
+    expect(upper.response.statusCode).toBe(200);
     const sent = JSON.stringify([
       ['Set-Cookie', 'a=1; Domain=apps.example.com; Path=/x'],
       ['Service-Worker-Allowed', '/'],
     ]);
     const set = await rawRequest(gateway, '/headers', { ...own, method: 'POST' }, sent);
-    expect([set.answer.headers['set-cookie'], set.answer.headers['service-worker-allowed']]).toEqual([
+    expect([set.response.headers['set-cookie'], set.response.headers['service-worker-allowed']]).toEqual([
       ['a=1; Path=/x'],
       '/',
     ]);
     for (const other of ['apps.example.com', '127.0.0.1', 'api.apps.example.com', `5000-${box.id}.evil.example`])
-      expect((await rawRequest(gateway, '/healthz', { headers: { host: other } })).answer.statusCode).toBe(200);
-    expect((await rawRequest(gateway, '/', { headers: { host, authorization: '' } })).answer.statusCode).toBe(401);
+      expect((await rawRequest(gateway, '/healthz', { headers: { host: other } })).response.statusCode).toBe(200);
+    expect((await rawRequest(gateway, '/', { headers: { host, authorization: '' } })).response.statusCode).toBe(401);
   });
 
-  test('on its own host a ticket becomes a cookie of that host, and leads nowhere else', async () => {
+  test('on the host of a port a ticket becomes a cookie of that host, which is valid nowhere else', async () => {
     const { body } = await gateway.post<{ ticket: string }>(`/v1/boxes/${box.id}/tickets`, {});
     const host = `5000-${box.id}.apps.example.com`;
     const headers = { host, authorization: '', 'x-forwarded-proto': 'https' };
-    const { answer } = await rawRequest(gateway, `//evil.example/?ticket=${body.ticket}`, { headers });
-    expect([answer.statusCode, answer.headers.location]).toEqual([303, `//${host}//evil.example/`]);
-    const cookie = answer.headers['set-cookie']?.[0] ?? '';
+    const { response } = await rawRequest(gateway, `//evil.example/?ticket=${body.ticket}`, { headers });
+    expect([response.statusCode, response.headers.location]).toEqual([303, `//${host}//evil.example/`]);
+    const cookie = response.headers['set-cookie']?.[0] ?? '';
     expect(cookie).toMatch(/^__Host-codebox-port=[\w-]{43}; Path=\/; Max-Age=3600; HttpOnly; SameSite=Lax; Secure$/);
     const session = { host, authorization: '', cookie: cookie.split(';')[0] ?? '' };
     const again = { headers: { ...session, 'x-forwarded-proto': 'https' } };
     const { headers: seen } = JSON.parse((await rawRequest(gateway, '/', again)).text);
     expect(seen).toContainEqual(['x-forwarded-proto', 'https']);
     const other = { ...session, host: `5001-${box.id}.apps.example.com` };
-    expect((await rawRequest(gateway, '/', { headers: other })).answer.statusCode).toBe(401);
+    expect((await rawRequest(gateway, '/', { headers: other })).response.statusCode).toBe(401);
   });
 
-  test('a stopping gateway tells WebSockets so; the server goes on and is reached by the next gateway', async () => {
+  test('a stopping gateway closes WebSockets with 1012, and the server can be reached through the next gateway', async () => {
     const socket = socketTo('/echo', 6000);
     await once(socket, 'message', { signal: AbortSignal.timeout(60_000) });
     const closed = once(socket, 'close', { signal: AbortSignal.timeout(60_000) });

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type CodeBoxError, createClient, type Problem } from '#contract';
-import { anyDriver, databaseUrl, eventually, lean, type RunningGateway, refusal, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
 import { adminKey, endTenants, makeTenant, type SecondGateway, startSecond } from './operator.ts';
 import { connect as connectTo, refusalOf } from './websocket.ts';
 
@@ -25,7 +25,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
     await database.connect();
     return database;
   };
-  /** Returns when a statement waits for a lock. In a transaction what others do would be looked at only once. */
+  /** Resolves once such a statement waits for a lock. It polls outside a transaction, which would see one snapshot only. */
   const isWaiting = async (statement: string) => {
     const watcher = await connect();
     const waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock' and query ilike $1";
@@ -36,7 +36,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
   const given = <T>(results: PromiseSettledResult<T>[]) =>
     results.filter((result) => result.status === 'fulfilled').map((result) => result.value);
 
-  test('boxes asked for at once, of two gateways, are no more than the quota', async () => {
+  test('concurrent creates at two gateways make no more boxes than the quota', async () => {
     const { client, key, admin, tenant } = await makeTenant(gateway, { boxes: 2 });
     const clients = [client, createClient({ url: other.url, key })];
     const small = { limits: { memoryMb: 256 } };
@@ -51,7 +51,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
     }
     await client.boxes.delete(boxes[0]?.id ?? '');
     const again = await client.boxes.create({ ...small, user: 'ada', reuse: true });
-    // What is there already is not asked for.
+    // Reuse of an existing box takes no quota.
     expect((await client.boxes.create({ user: 'ada', reuse: true })).id).toBe(again.id);
     await admin.tenants.update(tenant.id, { quotas: { boxes: null, storageMb: 2 * again.limits.diskMb } });
     const overDisk = await refusal(client.boxes.create(small));
@@ -62,14 +62,14 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
     for await (const box of client.boxes.list()) await client.boxes.delete(box.id);
   });
 
-  test('executions sent at once, by two gateways, run no more than the quota, and a refused one never', async () => {
+  test('concurrent executions at two gateways stay within the quota, and a refused one never runs', async () => {
     const { client, key } = await makeTenant(gateway, { concurrentExecutions: 1 });
-    const box = await client.boxes.create(lean);
+    const box = await client.boxes.create();
     const clients = [client, createClient({ url: other.url, key })];
-    // Each in a kernel of its own, where it need not wait for the others.
+    // Each execution has its own kernel, where it does not wait for the others.
     const contexts = [];
     for (let i = 0; i < 4; i++) contexts.push((await client.contexts.create(box.id, { language: 'python' })).id);
-    // One after the other is not at once.
+    // Sequential executions are not concurrent.
     for (const context of contexts) await client.executions.run(box.id, { code: '1', context });
     const code = 'open("ran", "a").write("x"); import time; time.sleep(2)';
     const sent = contexts.map((context, i) => (clients[i % 2] ?? client).executions.run(box.id, { code, context }));
@@ -89,9 +89,9 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
     await client.boxes.delete(box.id);
   });
 
-  test('rows that two gateways write at the same moment are counted one after the other', async () => {
+  test('the database counts rows that two gateways write concurrently one after the other', async () => {
     const { client, tenant } = await makeTenant(gateway, { boxes: 2, concurrentExecutions: 1 });
-    const box = await client.boxes.create(lean);
+    const box = await client.boxes.create();
     const [one, two] = await Promise.all([connect(), connect()]);
     const execution = `insert into executions (id, box_id, tenant_id, status) values ($1, '${box.id}', '${tenant.id}', 'running')`;
     const copy = `insert into boxes select (jsonb_populate_record(b, jsonb_build_object('id', $1::text))).* from boxes b where id = '${box.id}'`;
@@ -112,31 +112,31 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
     await client.boxes.delete(box.id);
   });
 
-  test('the code of an execution is not sent before the quota is known to allow it', async () => {
+  test('the code of an execution is not sent before the quota has been checked', async () => {
     const { client, admin, tenant } = await makeTenant(gateway, { concurrentExecutions: 1 });
-    const box = await client.boxes.create(lean);
-    // Its kernel is awake, so that code that is sent runs at once.
+    const box = await client.boxes.create();
+    // The kernel is started, so that code would run as soon as it is sent.
     await client.executions.run(box.id, { language: 'bash', code: 'true' });
     await admin.tenants.update(tenant.id, { quotas: { concurrentExecutions: 0 } });
     const holder = await connect();
     await holder.query('begin');
     await holder.query('select * from quotas where tenant_id = $1 for update', [tenant.id]);
-    // With an Idempotency-Key the record would come first in any case.
+    // With an Idempotency-Key the record would always be written first.
     const keyless = { idempotencyKey: false } as const;
-    const asked = refusal(client.executions.run(box.id, { language: 'bash', code: 'touch ran' }, keyless));
+    const refused = refusal(client.executions.run(box.id, { language: 'bash', code: 'touch ran' }, keyless));
     await isWaiting('insert into%executions%');
-    // What was sent before would come to run before this.
+    // Code that had been sent would have run before this command ends.
     const listed = await client.commands.run(box.id, { command: 'sleep 2; ls' });
     await holder.query('commit');
     await holder.end();
-    expect([listed.stdout, (await asked).code]).toEqual(['', 'quota_exceeded']);
+    expect([listed.stdout, (await refused).code]).toEqual(['', 'quota_exceeded']);
     await client.boxes.delete(box.id);
   });
 
-  test('a run ends with the CPU time of its day, and no other one starts', async () => {
+  test('a run ends when the daily CPU quota is spent, and no other one starts', async () => {
     const { client, tenant } = await makeTenant(gateway, { cpuSecondsPerDay: 1000 });
-    const box = await client.boxes.create(lean);
-    // Another user's boxes have used nearly all of it.
+    const box = await client.boxes.create();
+    // The boxes of another user have used nearly all of the quota.
     const database = await connect();
     await database.query(
       "insert into usage (tenant_id, user_id, day, cpu_ms) values ($1, 'greedy', (now() at time zone 'utc')::date, 999400)",
@@ -148,7 +148,7 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
       return run.cause?.code === 'cpu_limit' && run;
     });
     expect(spent.status).toBe('timeout');
-    // The host's own count comes a little later.
+    // The usage that the host reports arrives a little later.
     const refused = await eventually(() =>
       client.executions.run(box.id, { code: 'sum(range(10**6))' }).then(
         () => undefined,
@@ -158,34 +158,34 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
     expect(refused).toMatchObject({ code: 'quota_exceeded', quota: { name: 'cpuSecondsPerDay' } });
     expect(refused.retryAfterSeconds).toBeGreaterThan(0);
     expect((await refusal(client.commands.run(box.id, { command: 'true' }))).code).toBe('quota_exceeded');
-    // What it has can still be had.
+    // The box itself can still be read.
     expect(await client.boxes.read(box.id)).toMatchObject({ state: 'ready' });
     await client.boxes.delete(box.id);
   });
 
-  test('requests to two gateways are let in up to the quota of the minute, and those of others always', async () => {
+  test('two gateways together admit requests up to the quota per minute, and other tenants are not affected', async () => {
     const limit = 40;
     const { key } = await makeTenant(gateway, { requestsPerMinute: limit });
     const neighbour = await makeTenant(gateway);
-    const ask = (url: string) => fetch(`${url}/v1/templates`, { headers: { authorization: `Bearer ${key}` } });
-    // A new minute may begin in between: then once more.
+    const send = (url: string) => fetch(`${url}/v1/templates`, { headers: { authorization: `Bearer ${key}` } });
+    // A new minute may begin in between; then the attempt is repeated.
     const inOneMinute = async () => {
       const minute = () => Math.floor(Date.now() / 60_000);
       const before = minute();
-      const answers = await Promise.all(
-        Array.from({ length: 2 * limit }, (_, i) => ask(i % 2 === 0 ? gateway.url : other.url)),
+      const responses = await Promise.all(
+        Array.from({ length: 2 * limit }, (_, i) => send(i % 2 === 0 ? gateway.url : other.url)),
       );
-      return before === minute() ? answers : [];
+      return before === minute() ? responses : [];
     };
-    const answers = await eventually(async () => {
+    const responses = await eventually(async () => {
       const found = await inOneMinute();
       return found.some(({ status }) => status === 200) && found;
     }, 90_000);
-    const statuses = answers.map(({ status }) => status);
-    const letIn = statuses.filter((status) => status === 200).length;
-    expect(letIn).toBeLessThanOrEqual(limit);
-    expect(letIn).toBeGreaterThanOrEqual(limit * 0.9);
-    const refused = answers.find(({ status }) => status === 429);
+    const statuses = responses.map(({ status }) => status);
+    const admitted = statuses.filter((status) => status === 200).length;
+    expect(admitted).toBeLessThanOrEqual(limit);
+    expect(admitted).toBeGreaterThanOrEqual(limit * 0.9);
+    const refused = responses.find(({ status }) => status === 429);
     expect(refused?.headers.get('ratelimit-policy')).toBe(`"requests";q=${limit};w=60`);
     expect(refused?.headers.get('ratelimit')).toMatch(/^"requests";r=0;t=\d+$/);
     expect(await refused?.json()).toMatchObject({
@@ -196,17 +196,17 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
     expect((await neighbour.client.templates.read('python')).name).toBe('python');
   });
 
-  test('requests and sockets to a port count, and over the quota they are refused', async () => {
+  test('requests and WebSockets to a port count against the quota, and are refused beyond it', async () => {
     const { client, admin, tenant, key } = await makeTenant(gateway, { requestsPerMinute: 10_000 });
-    const box = await client.boxes.create(lean);
+    const box = await client.boxes.create();
     const at = `/v1/boxes/${box.id}/ports/5000/`;
     const headers = { authorization: `Bearer ${key}` };
     const left = async (path: string) => {
-      const told = (await fetch(`${gateway.url}${path}`, { headers })).headers;
-      const [, requests, seconds] = /;r=(\d+);t=(\d+)/.exec(told.get('ratelimit') ?? '') ?? [];
+      const received = (await fetch(`${gateway.url}${path}`, { headers })).headers;
+      const [, requests, seconds] = /;r=(\d+);t=(\d+)/.exec(received.get('ratelimit') ?? '') ?? [];
       return { requests: Number(requests), seconds: Number(seconds) };
     };
-    // Nothing listens there, which is told by a request that was let in. A new minute may begin in between: then once more.
+    // An admitted request gets 502, as nothing listens there. A new minute may begin in between; then the attempt is repeated.
     const counted = await eventually(async () => {
       const before = await left('/v1/templates');
       for (let n = 0; n < 5; n++) expect((await fetch(`${gateway.url}${at}`, { headers })).status).toBe(502);
@@ -219,58 +219,60 @@ describe.each(anyDriver)('quotas on the %s driver', (driver) => {
     const { ticket } = await client.tickets.create(box.id);
     await admin.tenants.update(tenant.id, { quotas: { requestsPerMinute: 0 } });
     const quota = { name: 'requestsPerMinute', limit: 0, used: expect.any(Number) };
-    const told = { code: 'quota_exceeded', quota };
+    const exceeded = { code: 'quota_exceeded', quota };
     const refused = await eventually(async () => {
-      const answer = await fetch(`${gateway.url}${at}`, { headers });
-      return answer.status === 429 && answer;
+      const response = await fetch(`${gateway.url}${at}`, { headers });
+      return response.status === 429 && response;
     });
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
     expect(refused.headers.get('ratelimit')).toMatch(/^"requests";r=0;t=\d+$/);
-    expect(await refused.json()).toMatchObject(told);
+    expect(await refused.json()).toMatchObject(exceeded);
     expect((await fetch(`${gateway.url}${at}?ticket=${ticket}`)).status).toBe(429);
-    expect(await refusalOf(gateway, at, headers)).toMatchObject({ status: 429, problem: told });
+    expect(await refusalOf(gateway, at, headers)).toMatchObject({ status: 429, problem: exceeded });
   });
 
-  test('what is asked over a WebSocket counts as requests, and over the quota it is refused', async () => {
+  test('operations over a WebSocket count against the request quota, and are refused beyond it', async () => {
     const { client, admin, tenant, key } = await makeTenant(gateway, { requestsPerMinute: 10_000 });
-    const box = await client.boxes.create(lean);
+    const box = await client.boxes.create();
     await client.executions.run(box.id, { language: 'bash', code: 'true' });
     const headers = { authorization: `Bearer ${key}` };
     const socket = await connectTo(gateway, `/v1/boxes/${box.id}/ws`, headers);
     const execution = `exe-${'a'.repeat(26)}`;
-    const asks = [
+    const operations = [
       { op: 'execute', language: 'bash', code: 'touch ran' },
       { op: 'input', execution, text: '' },
       { op: 'interrupt', execution },
       { op: 'attach', execution },
     ];
     let sent = 0;
-    const problemsOf = async (some: typeof asks) => {
-      const ids = some.map((ask) => {
+    const problemsOf = async (some: typeof operations) => {
+      const ids = some.map((operation) => {
         const id = `${++sent}`;
-        socket.sendJson({ id, ...ask });
+        socket.sendJson({ id, ...operation });
         return id;
       });
-      const answers = await Promise.all(ids.map((id) => socket.json((message) => message.id === id)));
-      return answers.map(({ problem }) => problem as Problem | undefined);
+      const messages = await Promise.all(ids.map((id) => socket.json((message) => message.id === id)));
+      return messages.map(({ problem }) => problem as Problem | undefined);
     };
     const left = async () => {
-      const { headers: told } = await fetch(`${gateway.url}/v1/templates`, { headers });
-      const [, requests, seconds] = /;r=(\d+);t=(\d+)/.exec(told.get('ratelimit') ?? '') ?? [];
+      const { headers: received } = await fetch(`${gateway.url}/v1/templates`, { headers });
+      const [, requests, seconds] = /;r=(\d+);t=(\d+)/.exec(received.get('ratelimit') ?? '') ?? [];
       return { requests: Number(requests), seconds: Number(seconds) };
     };
-    // A new minute may begin in between: then once more.
+    // A new minute may begin in between; then the attempt is repeated.
     const counted = await eventually(async () => {
       const before = await left();
-      expect((await problemsOf(asks.slice(1))).map((problem) => problem?.code)).toEqual(Array(3).fill('not_found'));
+      expect((await problemsOf(operations.slice(1))).map((problem) => problem?.code)).toEqual(
+        Array(3).fill('not_found'),
+      );
       const after = await left();
       return after.seconds <= before.seconds && before.requests - after.requests;
     });
     expect(counted).toBe(4);
 
     await admin.tenants.update(tenant.id, { quotas: { requestsPerMinute: 0 } });
-    await eventually(async () => (await problemsOf(asks.slice(2)))[0]?.code === 'quota_exceeded');
-    for (const problem of await problemsOf(asks)) {
+    await eventually(async () => (await problemsOf(operations.slice(2)))[0]?.code === 'quota_exceeded');
+    for (const problem of await problemsOf(operations)) {
       const quota = { name: 'requestsPerMinute', limit: 0, used: expect.any(Number) };
       expect(problem).toMatchObject({ status: 429, code: 'quota_exceeded', quota });
       expect(problem?.retryAfterSeconds).toBeGreaterThan(0);

@@ -6,7 +6,7 @@ import { type StoreServer, startS3 } from '../blobs/servers.ts';
 import { anyDriver, databaseUrl, eventually, type RunningGateway, refusal, startGateways } from './harness.ts';
 import { type Link, openLink } from './link.ts';
 
-describe.each(anyDriver)('boxes at rest in a bucket that is silent at times, on the %s driver', (driver) => {
+describe.each(anyDriver)('boxes at rest in a bucket that stalls, on the %s driver', (driver) => {
   let bucket: StoreServer;
   let link: Link;
   let gateways: [RunningGateway, RunningGateway];
@@ -38,7 +38,7 @@ describe.each(anyDriver)('boxes at rest in a bucket that is silent at times, on 
     (await database.query('select state from instances where box_id = $1', [box])).rows.map(({ state }) => state);
   const blobsOf = async (box: string): Promise<number> =>
     (await database.query('select from blobs where box_id = $1', [box])).rows.length;
-  /** As if the lease of whoever does something about the box were over. */
+  /** Expires the lease of the task on a box. */
   const endLease = (box: string) =>
     database.query("update boxes set task_until = now() - interval '1 s' where id = $1 and task is not null", [box]);
   const read = 'open("kept").read()[:4]';
@@ -49,7 +49,7 @@ describe.each(anyDriver)('boxes at rest in a bucket that is silent at times, on 
     return id;
   };
 
-  test('a silent store takes no room, keeps nobody waiting, and is told', async () => {
+  test('a stalled blob store takes no capacity, blocks no caller, and is reported as degraded', async () => {
     const [gateway] = gateways;
     const [kept, { id: awake }] = await Promise.all([keep(gateway), gateway.createBox()]);
     await eventually(async () => (await instancesOf(kept)).length === 0);
@@ -66,7 +66,7 @@ describe.each(anyDriver)('boxes at rest in a bucket that is silent at times, on 
     for (const refused of await over) expect(refused.code).toBe('unavailable');
     expect(seen).toEqual([]);
     expect((await gateway.run(awake, '1')).text).toBe('1');
-    // It is left alone for a while, whatever the store does, and then comes back.
+    // The box is retried only after a pause, even if the store has recovered.
     link.speak();
     const again = await use();
     expect([again.code, again.retryAfterSeconds]).toEqual(['unavailable', expect.any(Number)]);
@@ -79,7 +79,7 @@ describe.each(anyDriver)('boxes at rest in a bucket that is silent at times, on 
     );
   });
 
-  test('whoever uses a box calls its hibernation off', async () => {
+  test('use of a box cancels its hibernation', async () => {
     const [gateway] = gateways;
     const { id } = await gateway.createBox();
     await gateway.run(id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(1_000_000))');
@@ -94,14 +94,14 @@ describe.each(anyDriver)('boxes at rest in a bucket that is silent at times, on 
     await eventually(async () => (await blobsOf(id)) === 0);
   });
 
-  test('a gateway killed while files are on their way loses none', async () => {
+  test('a gateway killed during a transfer of files loses none', async () => {
     const [other, doomed] = gateways;
     const { id } = await doomed.createBox();
     await doomed.run(id, 'x = 41; import os; _ = open("large", "wb").write(os.urandom(1_000_000))');
     const hash = 'import hashlib; hashlib.file_digest(open("large", "rb"), "sha256").hexdigest()';
     const before = (await doomed.run(id, hash)).text;
-    const killed = async (asked: Promise<unknown>) => {
-      const cut = asked.catch(() => undefined);
+    const killed = async (call: Promise<unknown>) => {
+      const cut = call.catch(() => undefined);
       await eventually(async () => link.isSilent());
       await doomed.kill('SIGKILL');
       await cut;
@@ -123,7 +123,7 @@ describe.each(anyDriver)('boxes at rest in a bucket that is silent at times, on 
     await eventually(async () => (await blobsOf(id)) === 0);
   });
 
-  test('a gateway that was away while another brought a box back does not end it', async () => {
+  test('a gateway that was suspended while another restored a box does not end that box', async () => {
     const [away, other] = gateways;
     const box = await keep(away);
     link.silence(100_000);

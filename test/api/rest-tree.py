@@ -1,4 +1,4 @@
-# Makes (`make`) or describes (`show`) a tree that is hard to keep: odd names, modes, times, links, holes.
+# Creates (`make`) or describes (`show`) a tree that is hard to archive: odd names, modes, times, links and holes.
 import hashlib
 import os
 import random

@@ -11,7 +11,7 @@ import { anyDriver, databaseUrl, drivers, eventually, type RunningGateway, refus
 const tree = await readFile(new URL('rest-tree.py', import.meta.url), 'utf8');
 
 describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
-  // What counts as use, and what becomes of files that are kept, is for the gateway to say, whoever makes the boxes.
+  // The gateway decides what counts as use and what becomes of stored files, so one driver suffices for these tests.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   let client: Client;
@@ -25,7 +25,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     client = gateway.client;
   });
   afterAll(() => gateway?.dispose());
-  // One that failed must not take the room of the others.
+  // The boxes of a failed test must not take the capacity of the others.
   afterEach(async () => {
     for await (const { id } of client.boxes.list()) await client.boxes.delete(id);
   });
@@ -35,7 +35,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
   const untilIs = (box: string, state: Box['state']) =>
     eventually(async () => (await read(box)).state === state, 40_000);
   const end = (...boxes: Box[]) => Promise.all(boxes.map(({ id }) => client.boxes.delete(id)));
-  const ask = async (text: string, ...values: string[]) => {
+  const query = async (text: string, ...values: string[]) => {
     const database = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
     await database.connect();
     const { rows } = await database.query(text, values);
@@ -48,10 +48,10 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
       path.includes(`${box}/task-`),
     );
 
-  test('a paused box keeps its variables, uses no CPU, and is back on use', async () => {
+  test('a paused box keeps its variables, uses no CPU time, and resumes on use', async () => {
     const { boxes, executions } = client;
     const { id } = await gateway.createBox();
-    // A fifth of a processor: what spins takes the time of everything else in its kernel.
+    // The thread uses a fifth of a CPU: a busier one would starve everything else in its kernel.
     const spin =
       'import threading, time\ndef spin():\n  while True: sum(range(20_000)); time.sleep(0.002)\n' +
       'threading.Thread(target=spin, daemon=True).start()';
@@ -66,7 +66,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     const before: BoxStats = await boxes.stats(id);
     await sleep(1000);
     expect((await boxes.stats(id)).cpu.usedMs - before.cpu.usedMs).toBeLessThan(20);
-    // Neither looking nor a sign of life wakes it, and pausing it again does nothing.
+    // Neither statistics nor a keepalive resume it, and pausing it again has no effect.
     expect(await boxes.keepalive(id)).toMatchObject({ state: 'paused' });
     expect(await boxes.pause(id)).toMatchObject({ state: 'paused' });
     expect(await text(id, 'x + 1')).toBe('42');
@@ -77,7 +77,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     await boxes.delete(id);
   });
 
-  test('a hibernated box comes back with every file byte for byte, its environment, and says so', async () => {
+  test('a hibernated box is restored with every file byte for byte and its environment, and reports that', async () => {
     const box = await gateway.createBox({ user: 'ada', reuse: true, env: { TOKEN: 'a\'b"c' } });
     await client.files.write(box.id, 'tree.py', tree);
     const old = await gateway.run(box.id, 'x = 41; x');
@@ -89,7 +89,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     });
     expect(await blobs(box.id)).toHaveLength(1);
     expect(hasCode(await refusal(client.boxes.stats(box.id)), 'conflict', 'box_hibernated')).toBe(true);
-    // What is known of it is told without waking it.
+    // Records can be read without restoring the box.
     expect(await client.executions.read(box.id, old.id)).toMatchObject({ status: 'ok' });
     expect(await read(box.id)).toMatchObject({ state: 'hibernated' });
 
@@ -104,7 +104,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
   });
 
   testOnce(
-    'an idle box does what it is told to, and terminals, watches, ports, runs and commands keep it from being idle',
+    'an idle box is deleted, paused or hibernated as set, while terminals, watches, ports, runs and commands keep it active',
     async () => {
       const make = (onIdle: string, idleSeconds: number) => gateway.createBox({ onIdle, idleSeconds });
       const held = await Promise.all(
@@ -119,10 +119,10 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
         'import socket, time\nc = socket.create_server(("127.0.0.1", 5000)).accept()[0]\nc.recv(9000)\n' +
         'c.send(b"HTTP/1.1 200 OK\\r\\n\\r\\nx")\ntime.sleep(3600)';
       await client.files.write(served.id, 'slow.py', slow);
-      // By code that ends: nothing but the traffic of its port is use of the box.
+      // The server is started by a run that ends, so that only the traffic of its port counts as use.
       await gateway.run(served.id, 'import subprocess; _ = subprocess.Popen(["python3", "slow.py"])');
       const job = await client.commands.start(working.id, { command: 'sleep 3600' });
-      const answer = await eventually(async () => {
+      const response = await eventually(async () => {
         const got = await client.ports.fetch(served.id, 5000, '/');
         return got.ok && got;
       });
@@ -147,7 +147,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
       expect(await client.files.readText(hibernated.id, 'kept')).toBe('kept');
       terminal.close();
       left.abort();
-      await answer.body?.cancel();
+      await response.body?.cancel();
       await client.executions.interrupt(busy.id, run.id);
       await client.commands.delete(working.id, job.id);
       await Promise.all([
@@ -158,7 +158,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     },
   );
 
-  testOnce('a command that runs in a box keeps it, also when the gateway that started it has died', async () => {
+  testOnce('a running command keeps its box active, also after the gateway that started it has died', async () => {
     const make = () => gateway.createBox({ onIdle: 'pause', idleSeconds: 600 });
     const [working, idle] = await Promise.all([make(), make()]);
     const job = await client.commands.start(working.id, { command: 'sleep 3600' });
@@ -172,25 +172,25 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     await end(working, idle);
   });
 
-  testOnce('a box that is deleted while it is put aside is gone, not unknown', async () => {
+  testOnce('the hibernation of a box that is deleted meanwhile is refused as gone', async () => {
     const box = await gateway.createBox();
     const refused = refusal(client.boxes.hibernate(box.id));
     await eventually(
-      async () => (await ask('select from boxes where id = $1 and task is not null', box.id)).length > 0,
+      async () => (await query('select from boxes where id = $1 and task is not null', box.id)).length > 0,
     );
     await end(box);
     expect((await refused).code).toBe('gone');
   });
 
-  test('a lost instance is replaced by one with the files that were kept last', async () => {
+  test('a lost instance is replaced by one with the files of the last checkpoint', async () => {
     const box = await gateway.createBox({ onIdle: 'hibernate', idleSeconds: 600 });
     await gateway.run(box.id, 'x = 41; _ = open("kept", "w").write("kept")');
     await eventually(async () => (await read(box.id)).checkpoint !== null);
     const config = readConfig({ CODEBOX_DATA_DIR: gateway.dataDir, CODEBOX_DRIVER: driver });
-    const [deployment] = await ask('select id from deployments');
+    const [deployment] = await query('select id from deployments');
     const instances = await chooseDriver(config, deployment.id);
-    const [row] = await ask('select id from instances where box_id = $1', box.id);
-    // Two who find it lost: the second must not take the files from the first.
+    const [row] = await query('select id from instances where box_id = $1', box.id);
+    // Two runs detect the loss: the second must not restore the files again.
     const other = await client.contexts.create(box.id, { language: 'python' });
     const sleeping = [{}, { context: other.id }].map((where) =>
       gateway.run(box.id, 'import time; time.sleep(600)', { ...where, timeoutSeconds: 900 }),
@@ -207,7 +207,7 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     await end(box);
   });
 
-  testOnce('files that cannot be kept cost the box nothing, files that cannot be put back are not lost', async () => {
+  testOnce('a failed hibernation leaves the box running, and a failed restore loses no files', async () => {
     const box = await gateway.createBox();
     await gateway.run(box.id, 'x = 41; _ = open("kept", "w").write("kept")');
     await client.boxes.checkpoint(box.id);
@@ -228,12 +228,12 @@ describe.each(drivers)('boxes at rest on the %s driver', (driver) => {
     );
     expect((await read(box.id)).state).toBe('hibernated');
     await rename(`${folder}.away`, folder);
-    // It is left alone for some seconds first.
+    // The restore is retried only after some seconds.
     expect(await eventually(() => text(box.id, 'open("kept").read()').catch(() => undefined))).toBe("'kept'");
     await end(box);
   });
 
-  testOnce('the maximum life ends a box that rests, with its files', async () => {
+  testOnce('the maximum lifetime ends a box at rest and removes its files', async () => {
     const boxes = await Promise.all([gateway.createBox(), gateway.createBox()]);
     const [frozen, kept] = boxes;
     await Promise.all([client.boxes.pause(frozen.id), client.boxes.hibernate(kept.id)]);

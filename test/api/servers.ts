@@ -23,23 +23,23 @@ export const startServer = async (
   await eventually(async () => (await gateway.call(`/v1/boxes/${box}/ports/${port}${probe}`)).status !== 502);
 };
 
-/** A request whose path goes out as it is, with the key unless told otherwise; its answer's body as Latin-1. */
+/** Sends a request whose path is not normalized, with the key unless `options` has another; resolves with the response and its body as Latin-1. */
 export const rawRequest = (
   gateway: Pick<RunningGateway, 'url' | 'key'>,
   path: string,
   options: RequestOptions = {},
   body?: string,
 ) =>
-  new Promise<{ answer: IncomingMessage; text: string }>((done, failed) => {
+  new Promise<{ response: IncomingMessage; text: string }>((done, failed) => {
     const { hostname, port } = new URL(gateway.url);
     const isChunked = options.headers !== undefined && 'transfer-encoding' in options.headers;
     const length = body === undefined || isChunked ? {} : { 'content-length': Buffer.byteLength(body) };
     const headers = { authorization: `Bearer ${gateway.key}`, ...length, ...options.headers };
-    const sent = request({ hostname, port, path, ...options, headers }, async (answer) => {
+    const sent = request({ hostname, port, path, ...options, headers }, async (response) => {
       let text = '';
       try {
-        for await (const chunk of answer.setEncoding('latin1')) text += chunk;
-        done({ answer, text });
+        for await (const chunk of response.setEncoding('latin1')) text += chunk;
+        done({ response, text });
       } catch (error) {
         failed(error);
       }

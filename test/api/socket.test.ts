@@ -7,7 +7,6 @@ import {
   anyDriver,
   databaseUrl,
   eventually,
-  lean,
   memoryOf,
   type RunningGateway,
   startGateway,
@@ -20,7 +19,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
 
@@ -28,7 +27,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   const read = async (execution: unknown) =>
     (await gateway.get<Execution>(`/v1/boxes/${box.id}/executions/${execution}`)).body;
 
-  test('code is run in the order in which it was sent', async () => {
+  test('code runs in the order in which it was sent', async () => {
     const socket = await open();
     socket.sendJson({ id: '0', op: 'execute', code: 'seen = []' });
     for (let n = 1; n <= 12; n++) socket.sendJson({ id: `${n}`, op: 'execute', code: `seen.append(${n})` });
@@ -37,7 +36,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     socket.ws.close();
   });
 
-  test('many executions at once, each with its own events in order', async () => {
+  test('one connection carries many executions, each with its own events in order', async () => {
     const socket = await open();
     socket.sendJson({ id: 'a', op: 'execute', code: 'x = 41\nprint("from a")' });
     socket.sendJson({ id: 'b', op: 'execute', code: 'echo from b', language: 'bash' });
@@ -53,11 +52,11 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     socket.ws.close();
   });
 
-  test('input, interrupt and ping', async () => {
+  test('input, interrupt and ping are accepted', async () => {
     const socket = await open();
     socket.sendJson({ id: 'ask', op: 'execute', code: 'name = input("Who? ")\nprint("Hello", name)' });
-    const asked = await socket.json(({ event }) => (event as ExecutionEvent | undefined)?.type === 'input_request');
-    socket.sendJson({ id: 'answer', op: 'input', execution: asked.execution, text: 'Ada' });
+    const prompt = await socket.json(({ event }) => (event as ExecutionEvent | undefined)?.type === 'input_request');
+    socket.sendJson({ id: 'answer', op: 'input', execution: prompt.execution, text: 'Ada' });
     expect(await socket.json(({ id }) => id === 'answer')).toMatchObject({ type: 'accepted' });
     expect(streamOf(await eventsOf(socket, 'ask'), 'stdout')).toContain('Hello Ada');
     socket.sendJson({ id: 'loop', op: 'execute', code: 'print("in")\nwhile True: pass' });
@@ -74,7 +73,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     socket.ws.close();
   });
 
-  test('closing it stops nothing: another one goes on behind the last event', async () => {
+  test('closing the connection ends no run, and another connection resumes after the last event', async () => {
     const first = await open();
     first.sendJson({ id: '1', op: 'execute', code: 'import time\nfor i in range(20): print(i); time.sleep(0.1)' });
     const seen = await first.json(({ event }) => (event as ExecutionEvent | undefined)?.seq === 3);
@@ -94,8 +93,8 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     second.ws.close();
   });
 
-  test('what waits to be started when it closes never runs, and none of it is told as lost', async () => {
-    const own = await gateway.createBox(lean);
+  test('operations not yet started when the connection closes never run, and none is recorded as lost', async () => {
+    const own = await gateway.createBox();
     const list = async () =>
       (await gateway.get<{ items: Execution[] }>(`/v1/boxes/${own.id}/executions?limit=100`)).body.items;
     await gateway.run(own.id, 'n = 0');
@@ -103,7 +102,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     for (let n = 0; n < 60; n++) socket.sendJson({ id: `${n}`, op: 'execute', code: 'n += 1' });
     await socket.json(({ type }) => type === 'accepted');
     socket.ws.terminate();
-    // What it has begun to start is still on its way.
+    // Executions that it has begun to start are still in progress.
     const items = await eventually(async () => {
       const before = await list();
       await sleep(1000);
@@ -115,7 +114,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     await gateway.client.boxes.delete(own.id);
   });
 
-  test('what makes no sense is told with the problem that HTTP would answer, and the connection stays', async () => {
+  test('an invalid operation gets the problem that HTTP would return, and the connection stays open', async () => {
     const socket = await open();
     const missing = `exe-${'a'.repeat(26)}`;
     const cases: [string, unknown, Record<string, unknown>][] = [
@@ -129,9 +128,9 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     ];
     for (const [id, frame, problem] of cases) {
       socket.sendJson(frame);
-      const answer = await socket.json((message) => message.id === id);
-      expect(answer).toMatchObject({ type: 'problem', problem });
-      socketMessageSchema.parse(answer);
+      const message = await socket.json((each) => each.id === id);
+      expect(message).toMatchObject({ type: 'problem', problem });
+      socketMessageSchema.parse(message);
     }
     for (const text of ['{', '[]', 'null', '"x"', '{"id": 5, "op": "ping"}']) socket.ws.send(text);
     await eventually(async () => socket.messages.filter((m) => 'json' in m && m.json.id === null).length === 5);
@@ -140,10 +139,10 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
       mime: { 'text/plain': '42' },
     });
     socket.sendBytes('binary');
-    expect(await socket.closed).toEqual({ code: 1003, reason: 'Frames are text.' });
+    expect(await socket.closed).toEqual({ code: 1003, reason: 'Send text frames.' });
   });
 
-  test('operations in progress are bounded, and an id is used once at a time', async () => {
+  test('the operations in progress are bounded, and an id in use is refused', async () => {
     const socket = await open();
     socket.sendJson({ id: 'long', op: 'execute', code: 'import time; time.sleep(60)', timeoutSeconds: 30 });
     const { execution } = await socket.json(({ id }) => id === 'long');
@@ -159,7 +158,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     socket.ws.close();
   });
 
-  test('a client that does not read costs no memory, and loses nothing', async () => {
+  test('a client that stops reading costs the gateway no memory and loses no events', async () => {
     const socket = await open();
     const { now: before } = await memoryOf(gateway.pid());
     socket.sendJson({ id: 'f', op: 'execute', code: 'for i in range(7000): print("y" * 1000)' });
@@ -174,7 +173,7 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     socket.ws.close();
   });
 
-  test('it is refused before the upgrade, takes a ticket, and ends with its box or its key', async () => {
+  test('a connection is refused before the upgrade, accepts a ticket, and ends with its box or its key', async () => {
     const path = `/v1/boxes/${box.id}/ws`;
     expect(await refusalOf(gateway, path, {})).toMatchObject({ status: 401, problem: { code: 'unauthorized' } });
     const other = { authorization: `Bearer ${await gateway.addTenant()}` };
@@ -187,20 +186,20 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
     const revoked = await openRevoked(gateway);
     await gateway.call(`/v1/boxes/${box.id}`, { method: 'DELETE' });
     socket.sendJson({ id: '2', op: 'execute', code: '1' });
-    // Closed before it was answered when the gateway had just looked.
-    const told = await socket.json(({ id }) => id === '2').catch(() => 'closed');
-    if (told !== 'closed') expect(told).toMatchObject({ type: 'problem', problem: { status: 410 } });
+    // If the gateway has just checked the box, it closes the connection before it responds.
+    const message = await socket.json(({ id }) => id === '2').catch(() => 'closed');
+    if (message !== 'closed') expect(message).toMatchObject({ type: 'problem', problem: { status: 410 } });
     expect(await socket.closed).toEqual({ code: 1001, reason: 'The box was deleted.' });
     for (const { closed } of revoked.sockets)
-      expect(await closed).toEqual({ code: 1008, reason: 'The key is not valid any more.' });
+      expect(await closed).toEqual({ code: 1008, reason: 'The key is no longer valid.' });
     await expect(revoked.stream.text()).rejects.toThrow('terminated');
   });
 
-  test('an idle one leaves its box at rest, and use brings that back', async () => {
-    const own = await gateway.createBox(lean);
+  test('an idle connection leaves its box at rest, and an operation on it resumes the box', async () => {
+    const own = await gateway.createBox();
     const socket = await open(own.id);
     await gateway.client.boxes.pause(own.id);
-    // When those that came later have been looked at, this one has been too.
+    // Once the sweep has checked these later connections, it has also checked this one.
     for (const { closed } of (await openRevoked(gateway)).sockets) await closed;
     expect((await gateway.client.boxes.read(own.id)).state).toBe('paused');
     socket.sendJson({ id: '1', op: 'execute', code: 'print(6 * 7)' });
@@ -210,13 +209,13 @@ describe.each(anyDriver)('the WebSocket API on the %s driver', (driver) => {
   });
 });
 
-/** Sockets of a further key, in a box that stays, one of them by a ticket, and a stream; the key has just been revoked. */
+/** Opens sockets and a stream of another key, one socket by a ticket, in a box that stays, and revokes the key. */
 const openRevoked = async (gateway: RunningGateway) => {
   const { key, id, hash } = makeKey();
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
   const { tenantId } = (await store.keys.find(keyId(gateway.key) ?? '')) ?? { tenantId: '' };
   await store.keys.add({ id, hash, tenantId, name: 'second' });
-  const { id: box } = await gateway.createBox(lean);
+  const { id: box } = await gateway.createBox();
   const path = `/v1/boxes/${box}/ws`;
   const headers = { authorization: `Bearer ${key}` };
   const { ticket } = (await gateway.post<Ticket>(`/v1/boxes/${box}/tickets`, {}, headers)).body;
@@ -227,7 +226,7 @@ const openRevoked = async (gateway: RunningGateway) => {
   return { sockets, stream };
 };
 
-/** The events of one operation up to `done`. */
+/** Resolves with the events of one operation up to `done`. */
 const eventsOf = async (socket: TestSocket, id: string): Promise<ExecutionEvent[]> => {
   const isMine = (message: Record<string, unknown>) => message.id === id && message.type === 'event';
   await socket.json((message) => isMine(message) && (message.event as ExecutionEvent).type === 'done', 60_000);

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Box, boxStatsEventSchema, boxStatsSchema } from '#contract';
-import { anyDriver, drivers, eventually, lean, mainDriver, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, drivers, eventually, mainDriver, type RunningGateway, startGateway } from './harness.ts';
 
 const mebibyte = 1024 * 1024;
-/** Python that takes up to 8 GiB in steps: a machine refuses at once what it could never have, and none is killed then. */
+/** Python that allocates up to 8 GiB in steps: a single impossible allocation would fail without an OOM kill. */
 const eat = "[b'x' * (64 << 20) for _ in range(128)]";
 
 describe.each(drivers)('statistics on the %s driver', (driver) => {
-  // What the gateway makes of what boxes tell is the same on all drivers.
+  // These tests do not depend on the driver.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
-  // Ending what has left its session is for the driver that serves in production.
+  // Only the production driver has to end processes that have left their session.
   const testOnMain = mainDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   let box: Box;
@@ -26,7 +26,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
   const path = (query = '') => `/v1/boxes/${box.id}/stats${query}`;
   const read = async () => boxStatsSchema.parse((await gateway.get(path())).body);
 
-  test('what a box uses is told against its limits, and follows what it does', async () => {
+  test('statistics show the usage of a box against its limits, and follow its activity', async () => {
     await gateway.run(box.id, '1');
     const before = await read();
     expect(before).toMatchObject({
@@ -56,8 +56,8 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     expect((await read()).oomKills).toBeGreaterThanOrEqual(1);
   });
 
-  testOnce('a stream has a numbered sample after each pause, and ends with its box', async () => {
-    const ended = await gateway.createBox(lean);
+  testOnce('a stream sends numbered samples at its interval, and ends with its box', async () => {
+    const ended = await gateway.createBox();
     const response = await gateway.call(`/v1/boxes/${ended.id}/stats?everySeconds=0.5`, {
       headers: { accept: 'application/x-ndjson' },
     });
@@ -81,25 +81,25 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     await reader?.cancel();
   });
 
-  testOnce('a bad pause is a 400, a box that is not there a 404, one that has ended a 410', async () => {
+  testOnce('an invalid interval is a 400, a missing box a 404, and an ended one a 410', async () => {
     for (const pause of ['0', '61', 'x']) {
       const refused = await gateway.get<{ errors: { pointer: string }[] }>(path(`?everySeconds=${pause}`));
       expect(refused.status).toBe(400);
       expect(refused.body.errors[0]?.pointer).toBe('/query/everySeconds');
     }
     expect((await gateway.get('/v1/boxes/box-aaaaaaaaaaaaaaaaaaaaaaaaaa/stats')).status).toBe(404);
-    const ended = await gateway.createBox(lean);
+    const ended = await gateway.createBox();
     await gateway.call(`/v1/boxes/${ended.id}`, { method: 'DELETE' });
     expect((await gateway.get(`/v1/boxes/${ended.id}/stats`)).status).toBe(410);
   });
 
-  test('a box whose processes have ended is a 410, for a run within a CPU limit too', async () => {
+  test('a box whose processes have ended is a 410 for statistics and for runs with a CPU limit', async () => {
     const make = () => gateway.createBox({ limits: { cpuSeconds: 60 } });
     const [dead, other] = await Promise.all([make(), make()]);
     expect(boxStatsSchema.parse((await gateway.get(`/v1/boxes/${dead.id}/stats`)).body).cpu.usedMs).toBeLessThan(
       10_000,
     );
-    // Nobody follows it, so that nobody but the next request finds out.
+    // No request follows the command, so that only the next request detects the death.
     const command = 'exec > /dev/null 2>&1; sleep 2; kill -KILL $PPID';
     for (const { id } of [dead, other]) await gateway.post(`/v1/boxes/${id}/commands`, { command, detach: true });
     const refusal = await eventually(async () => {
@@ -114,12 +114,12 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     expect(refused).toBe(410);
   });
 
-  testOnce('looking at a box is no use of it', async () => {
-    const idle = await gateway.createBox({ ...lean, idleSeconds: 2 });
+  testOnce('reading statistics does not keep a box active', async () => {
+    const idle = await gateway.createBox({ idleSeconds: 2 });
     await eventually(async () => (await gateway.get(`/v1/boxes/${idle.id}/stats`)).status === 410);
   });
 
-  test('metrics have the sums by template, and no box', async () => {
+  test('metrics contain sums by template and no box ids', async () => {
     const metrics = await (await gateway.call('/metrics')).text();
     for (const name of ['sampled', 'cpu_seconds', 'memory_bytes', 'pids', 'oom_kills']) {
       expect(metrics).toMatch(new RegExp(`^codebox_boxes_${name}\\{template="python"\\} \\d`, 'm'));
@@ -127,7 +127,7 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     expect(metrics).not.toContain(box.id);
   });
 
-  testOnMain('a box that goes on past its CPU time is deleted, and says why', async () => {
+  testOnMain('a box that continues beyond its CPU limit is deleted with that cause', async () => {
     const wild = await gateway.createBox({ limits: { cpuSeconds: 1, cpus: 2 } });
     const loop = 'setsid -f sh -c "while :; do :; done"';
     const begun = await gateway.post(`/v1/boxes/${wild.id}/commands`, { command: `${loop}; ${loop}` });
@@ -139,33 +139,36 @@ describe.each(drivers)('statistics on the %s driver', (driver) => {
     expect(ended.cause?.code).toBe('cpu_limit');
   });
 
-  testOnce('a box that never tells of an end keeps nobody waiting: the run is lost, and why', async () => {
-    const silent = await gateway.createBox(lean);
-    const byRun = async () => {
-      // The box server stands still, so it neither ends the run nor says anything; before, it has told of the start.
-      const code = 'import os, signal, time\ntime.sleep(1)\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)';
-      const lost = await gateway.run(silent.id, code, { timeoutSeconds: 3 });
-      expect(lost).toMatchObject({ status: 'lost', cause: { code: 'no_end' }, stateLost: true });
-      const stats = boxStatsSchema.parse((await gateway.get(`/v1/boxes/${silent.id}/stats`)).body);
-      expect(stats.disk).toBeNull();
-    };
-    const byCommand = async () => {
-      const stopped = await gateway.createBox(lean);
-      const command = 'sleep 1; kill -STOP $PPID; sleep 60';
-      const ended = await gateway.post(`/v1/boxes/${stopped.id}/commands`, { command, timeoutSeconds: 3 });
-      expect(ended.body).toMatchObject({ status: 'lost', cause: { code: 'no_end' } });
-    };
-    const byInstallation = async () => {
-      const blocked = await gateway.createBox(lean);
-      // An installer waits for a pipe that nobody writes to.
-      const wheel = 'waits-1.0-py3-none-any.whl';
-      const stop = `mkfifo ${wheel}; sleep 4; kill -STOP $PPID; sleep 60`;
-      await gateway.post(`/v1/boxes/${blocked.id}/commands`, { command: stop, detach: true });
-      const install = { packages: [`./${wheel}`], timeoutSeconds: 6 };
-      const installed = await gateway.post(`/v1/boxes/${blocked.id}/packages`, install);
-      expect(installed.body).toMatchObject({ status: 'lost', cause: { code: 'no_end' } });
-    };
-    // They only wait: at once.
-    await Promise.all([byRun(), byCommand(), byInstallation()]);
-  });
+  testOnce(
+    'a box server that stops reporting blocks no caller: runs, commands and installations end as lost',
+    async () => {
+      const silent = await gateway.createBox();
+      const byRun = async () => {
+        // The box server is stopped after it has reported the start, so it neither ends the run nor reports anything.
+        const code = 'import os, signal, time\ntime.sleep(1)\nos.kill(os.getppid(), signal.SIGSTOP)\ntime.sleep(60)';
+        const lost = await gateway.run(silent.id, code, { timeoutSeconds: 3 });
+        expect(lost).toMatchObject({ status: 'lost', cause: { code: 'no_end' }, stateLost: true });
+        const stats = boxStatsSchema.parse((await gateway.get(`/v1/boxes/${silent.id}/stats`)).body);
+        expect(stats.disk).toBeNull();
+      };
+      const byCommand = async () => {
+        const stopped = await gateway.createBox();
+        const command = 'sleep 1; kill -STOP $PPID; sleep 60';
+        const ended = await gateway.post(`/v1/boxes/${stopped.id}/commands`, { command, timeoutSeconds: 3 });
+        expect(ended.body).toMatchObject({ status: 'lost', cause: { code: 'no_end' } });
+      };
+      const byInstallation = async () => {
+        const blocked = await gateway.createBox();
+        // The installer waits for a pipe that has no writer.
+        const wheel = 'waits-1.0-py3-none-any.whl';
+        const stop = `mkfifo ${wheel}; sleep 4; kill -STOP $PPID; sleep 60`;
+        await gateway.post(`/v1/boxes/${blocked.id}/commands`, { command: stop, detach: true });
+        const install = { packages: [`./${wheel}`], timeoutSeconds: 6 };
+        const installed = await gateway.post(`/v1/boxes/${blocked.id}/packages`, install);
+        expect(installed.body).toMatchObject({ status: 'lost', cause: { code: 'no_end' } });
+      };
+      // All three mostly wait, so they run concurrently.
+      await Promise.all([byRun(), byCommand(), byInstallation()]);
+    },
+  );
 });

@@ -7,7 +7,7 @@ import { type Box, type Client, createClient, type KeyScope } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { createGateway } from '../../services/gateway/gateway.ts';
 import type { Surface } from '../../services/gateway/http/surface.ts';
-import { problemResponse } from '../../services/http/problem.ts';
+import { problemResponse } from '../../services/http/problems/problem.ts';
 import { placeDatabase } from '../prepared-database.ts';
 import { anyDriver, eventually } from './harness.ts';
 import { adminKey } from './operator.ts';
@@ -26,8 +26,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 threading.Thread(target=http.server.HTTPServer(('127.0.0.1', 5000), Handler).serve_forever, daemon=True).start()
 `;
 
-test('a surface that does not say which credentials it takes does not compile', () => {
-  // @ts-expect-error: nothing would stand in front of its routes.
+test('a surface that does not declare its credentials does not compile', () => {
+  // @ts-expect-error: its routes would not be authenticated.
   const open: Surface = { claims: { prefix: '/open' }, needed: () => '', respond: problemResponse };
   expect(open).not.toHaveProperty('credentialOf');
 });
@@ -67,7 +67,7 @@ describe.each(anyDriver)('a second surface beside /v1, on the %s driver', (drive
 
   const makeKey = async (scopes?: KeyScope[], of = tenant) =>
     (await operator.admin.keys.create({ tenant: of, name: 'test', ...(scopes && { scopes }) })).key;
-  const ask = async (path: string, { key: by = key, ...init }: RequestInit & { key?: string } = {}) => {
+  const call = async (path: string, { key: by = key, ...init }: RequestInit & { key?: string } = {}) => {
     const response = await fetch(`${url}${path}`, {
       ...init,
       headers: { 'planted-key': plantedKey(by), ...init.headers },
@@ -81,10 +81,10 @@ describe.each(anyDriver)('a second surface beside /v1, on the %s driver', (drive
   };
   const oops = (text: string) => (JSON.parse(text) as { oops: string }).oops;
 
-  test('each takes its own form of a key, and refuses that of the other in its own words', async () => {
+  test('each surface accepts its own key format, and refuses that of the other in its own error format', async () => {
     const bearer = { authorization: `Bearer ${key}` };
     const path = `/planted/boxes/${plantedId(box.id)}`;
-    expect(JSON.parse((await ask(path)).text)).toEqual({ id: plantedId(box.id), state: 'ready' });
+    expect(JSON.parse((await call(path)).text)).toEqual({ id: plantedId(box.id), state: 'ready' });
     for (const headers of [{}, bearer]) {
       const refused = await fetch(`${url}${path}`, { headers });
       expect([refused.status, await refused.json()]).toEqual([
@@ -92,31 +92,36 @@ describe.each(anyDriver)('a second surface beside /v1, on the %s driver', (drive
         { oops: 'unauthorized', text: 'Send Planted-Key.' },
       ]);
     }
-    const native = await ask(`/v1/boxes/${box.id}`);
+    const native = await call(`/v1/boxes/${box.id}`);
     expect([native.status, native.response.headers.get('content-type')]).toEqual([401, 'application/problem+json']);
     expect(native.text).toContain('Bearer cbx_');
-    expect(await ask('/planted/health', { headers: { 'planted-key': '' } })).toMatchObject({ status: 200 });
+    expect(await call('/planted/health', { headers: { 'planted-key': '' } })).toMatchObject({ status: 200 });
   });
 
-  test('a path that leads nowhere is answered in the words of its surface, to who may ask', async () => {
-    const unknown = await ask('/planted/boxes');
+  test('an unknown path gets a 404 in the error format of its surface, after authentication', async () => {
+    const unknown = await call('/planted/boxes');
     expect([unknown.status, oops(unknown.text)]).toEqual([404, 'not_found']);
     expect(unknown.text).not.toMatch(/\/v1|\/docs/);
-    const wrong = await ask('/planted/health', { method: 'POST' });
+    const wrong = await call('/planted/health', { method: 'POST' });
     expect([wrong.status, oops(wrong.text)]).toEqual([405, 'method_not_allowed']);
     expect(wrong.response.headers.get('allow')).toBe('GET');
-    expect((await ask('/planted/boxes', { key: 'cbx_none' })).status).toBe(401);
-    // Refused by the shell, before any route.
-    const { answer, text } = await rawRequest({ url, key }, '/planted/./health');
-    expect([answer.statusCode, oops(text)]).toEqual([400, 'invalid_request']);
-    // Beside it nothing has changed.
-    expect((await ask('/plantedly')).response.headers.get('content-type')).toBe('application/problem+json');
+    expect((await call('/planted/boxes', { key: 'cbx_none' })).status).toBe(401);
+    // The shell refuses this path before any route.
+    const { response, text } = await rawRequest({ url, key }, '/planted/./health');
+    expect([response.statusCode, oops(text)]).toEqual([400, 'invalid_request']);
+    // Paths beside the prefix are not affected.
+    expect((await call('/plantedly')).response.headers.get('content-type')).toBe('application/problem+json');
   });
 
-  test('its ids are those of its clients in paths, and those of boxes in the log', async () => {
-    const { status } = await ask(`/planted/boxes/${box.id}`);
+  test('the paths of a dialect that is not switched on do not exist', async () => {
+    const { status, text } = await call('/api/v2/codebox/session/exec', { method: 'POST' });
+    expect([status, JSON.parse(text)]).toMatchObject([404, { code: 'not_found' }]);
+  });
+
+  test('a surface uses its own ids in paths, and box ids in the log', async () => {
+    const { status } = await call(`/planted/boxes/${box.id}`);
     expect(status).toBe(404);
-    const { response } = await ask(`/planted/boxes/${plantedId(box.id)}`);
+    const { response } = await call(`/planted/boxes/${plantedId(box.id)}`);
     const requestId = response.headers.get('x-request-id');
     const line = await eventually(async () => lines.find((each) => each.requestId === requestId && each.status));
     expect(line).toMatchObject({ route: '/planted/boxes/{box}', box: box.id, tenant, status: 200 });
@@ -124,7 +129,7 @@ describe.each(anyDriver)('a second surface beside /v1, on the %s driver', (drive
     expect(series).toContain('route="/planted/boxes/{box}"');
   });
 
-  test('its stream is frames of bytes with an end, and a fault in mid-stream is its last frame', async () => {
+  test('a surface encodes streams in its own frames, and a fault in mid-stream is the last frame', async () => {
     const code = 'print("one")';
     expect(await run(code)).toEqual({
       type: 'application/planted',
@@ -133,49 +138,49 @@ describe.each(anyDriver)('a second surface beside /v1, on the %s driver', (drive
     expect((await run(code, '?then=fault')).bytes).toEqual(Buffer.concat([frame(0, 'one\n'), frame(2, 'gone')]));
   });
 
-  test('scopes, limits of requests and the end of a key hold there too', async () => {
+  test('scopes, request quotas and the revocation of keys apply to every surface', async () => {
     const path = `/planted/boxes/${plantedId(box.id)}`;
     const reader = await makeKey(['boxes:read']);
-    expect((await ask(path, { key: reader })).status).toBe(200);
-    const refused = await ask(`${path}/run`, { method: 'POST', key: reader });
+    expect((await call(path, { key: reader })).status).toBe(200);
+    const refused = await call(`${path}/run`, { method: 'POST', key: reader });
     expect([refused.status, oops(refused.text)]).toEqual([403, 'forbidden']);
 
     const limited = await operator.admin.tenants.create({ name: 'limited', quotas: { requestsPerMinute: 3 } });
     const few = await makeKey(undefined, limited.id);
-    const nowhere = () => ask(`/planted/boxes/none`, { key: few });
-    // Those of both surfaces count together.
+    const nowhere = () => call(`/planted/boxes/none`, { key: few });
+    // Requests to both surfaces count together.
     await createClient({ url, key: few }).boxes.list().next();
-    const answers = [await nowhere(), await nowhere(), await nowhere(), await nowhere()];
-    const over = answers.filter(({ status }) => status === 429);
+    const responses = [await nowhere(), await nowhere(), await nowhere(), await nowhere()];
+    const over = responses.filter(({ status }) => status === 429);
     expect(over.length).toBeGreaterThan(0);
     for (const { text } of over) expect(oops(text)).toBe('quota_exceeded');
 
     const [, id = ''] = reader.split('_');
     await operator.admin.keys.revoke(id);
-    await eventually(async () => (await ask(path, { key: reader })).status === 401);
+    await eventually(async () => (await call(path, { key: reader })).status === 401);
   });
 
-  test('it is described nowhere but where it describes itself', async () => {
+  test('the OpenAPI document of /v1 does not contain routes of other surfaces', async () => {
     const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as { paths: Record<string, unknown> };
     expect(Object.keys(paths)).toContain('/v1/boxes/{box}');
     expect(Object.keys(paths).filter((path) => path.includes('planted') || path === '/metrics')).toEqual([]);
   });
 
-  test('one that claims hosts has all their paths, serves ports itself, and leads to the others', async () => {
+  test('a surface that claims hosts owns all their paths, serves its own port, and forwards other ports to the box', async () => {
     const at = (host: string, path: string, shown = plantedKey(key)) =>
       rawRequest({ url, key: '' }, path, { headers: { host: `${host}.planted.test`, 'planted-key': shown } });
     const id = plantedId(box.id);
     expect((await at(`49999-${id}`, '/metrics')).text).toBe(`own metrics for 49999-${id}.planted.test`);
     for (const path of ['/healthz', '/docs', '/v1/boxes', '/planted/health']) {
-      const { answer, text } = await at('api', path);
-      expect([path, answer.statusCode, oops(text)]).toEqual([path, 404, 'not_found']);
+      const { response, text } = await at('api', path);
+      expect([path, response.statusCode, oops(text)]).toEqual([path, 404, 'not_found']);
     }
     expect((await at(`5000-${id}`, '/a/../b?c=%2F')).text).toBe('served /a/../b?c=%2F');
     const stranger = await at(`5000-${id}`, '/', '');
-    expect([stranger.answer.statusCode, oops(stranger.text)]).toEqual([401, 'unauthorized']);
+    expect([stranger.response.statusCode, oops(stranger.text)]).toEqual([401, 'unauthorized']);
     const nothing = await at(`5001-${id}`, '/');
-    expect([nothing.answer.statusCode, oops(nothing.text)]).toEqual([502, 'bad_gateway']);
-    // A port that has a host of its own under the domain of ports has the paths that surfaces have elsewhere.
+    expect([nothing.response.statusCode, oops(nothing.text)]).toEqual([502, 'bad_gateway']);
+    // On the host of a port, the paths of surfaces belong to the server in the box.
     const own = await rawRequest({ url, key }, '/planted/health', { headers: { host: `5000-${box.id}.localhost` } });
     expect(own.text).toBe('served /planted/health');
   });

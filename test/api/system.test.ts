@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { errorCodes, errorReasons } from '#contract';
-import { problemReasons } from '../../services/http/problem-reasons.ts';
+import { problemReasons } from '../../services/http/problems/reasons.ts';
 import { drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driver) => {
@@ -14,14 +14,14 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
   });
   afterAll(() => gateway?.dispose());
 
-  test('the curl line that it prints works as pasted, and the key file is private', async () => {
+  test('the curl line that the gateway prints works as pasted, and the key file is private', async () => {
     expect((await stat(join(gateway.dataDir, 'dev-key'))).mode & 0o777).toBe(0o600);
     const line = gateway.output().match(/^ *curl .*$/m)?.[0] ?? '';
     const { stdout } = await promisify(execFile)('bash', ['-c', line], { timeout: 60_000 });
     expect(JSON.parse(stdout)).toMatchObject({ status: 'ok', text: '2' });
   });
 
-  test('health, readiness, metrics, the API document and its page need no key', async () => {
+  test('health, readiness, the API document and its page need no key', async () => {
     expect(await (await fetch(`${gateway.url}/healthz`)).json()).toEqual({ status: 'ok' });
     expect((await fetch(`${gateway.url}/readyz`)).status).toBe(200);
     const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { openapi: string; paths: object };
@@ -34,7 +34,7 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
     expect(page).not.toMatch(/https?:\/\//);
   });
 
-  test('the type of a problem leads to a page that explains it, in the form that is asked for', async () => {
+  test('the type of a problem is the URL of a page that explains it, in the requested format', async () => {
     const refused = await fetch(`${gateway.url}/v1/boxes`);
     const { type, code } = (await refused.json()) as { type: string; code: string };
     const address = new URL(type, refused.url);
@@ -60,9 +60,9 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
     expect(code).toBe('unauthorized');
   });
 
-  test('the root leads a program to the parts of the API, and a browser to its page', async () => {
-    const asked = await fetch(gateway.url);
-    const index = (await asked.json()) as Record<string, string>;
+  test('the root returns an index of the API to a program and redirects a browser to the documentation', async () => {
+    const response = await fetch(gateway.url);
+    const index = (await response.json()) as Record<string, string>;
     for (const [name, path] of Object.entries(index)) {
       if (name !== 'name') expect([path, (await fetch(`${gateway.url}${path}`)).status]).toEqual([path, 200]);
     }
@@ -71,11 +71,11 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
     expect([shown.status, shown.headers.get('location')]).toEqual([302, '/docs']);
   });
 
-  test('metrics count by route pattern, never by box', async () => {
+  test('metrics are labelled by route pattern, never by box', async () => {
     const box = await gateway.createBox();
     await gateway.run(box.id, '1');
     const metrics = async () => (await fetch(`${gateway.url}/metrics`)).text();
-    // What the line before has run counts as well, and its box may still be going.
+    // The run of the curl line above counts as well, and its box may still be ending.
     const counted = /codebox_executions_total\{status="ok",cause="none",language="python"\} [12]$/m;
     await eventually(async () => counted.test(await metrics()));
     await eventually(async () => /codebox_boxes\{state="ready"\} 1$/m.test(await metrics()));
@@ -86,7 +86,7 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
     expect(text).not.toContain(box.id);
   });
 
-  test('an answer sent straight to the socket counts with its own status', async () => {
+  test('a response that bypasses Hono is counted with its own status', async () => {
     const box = await gateway.createBox();
     const file = `/v1/boxes/${box.id}/files/three.txt`;
     await gateway.call(file, { method: 'PUT', body: 'abc' });
@@ -96,7 +96,7 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
     expect(text).toMatch(/_count\{method="GET",route="\/v1\/boxes\/\{box\}\/files\/\{path\}",status="206"\} 1/);
   });
 
-  test('a request id is given back, one that could not be an id is replaced', async () => {
+  test('a valid request id is returned, and an invalid one is replaced', async () => {
     const id = async (given: string) =>
       (await fetch(`${gateway.url}/healthz`, { headers: { 'x-request-id': given } })).headers.get('x-request-id');
     expect(await id('abc-1')).toBe('abc-1');
@@ -104,7 +104,7 @@ describe.each(drivers.slice(0, 1))('the gateway itself, on the %s driver', (driv
     expect(await id('x'.repeat(500))).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test('the key is nowhere in the output', () => {
+  test('the output of the gateway does not contain the key', () => {
     expect(gateway.output()).not.toContain(gateway.key);
   });
 });

@@ -4,15 +4,15 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import type { Box, Execution, Problem, Run, Template } from '#contract';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
-import { ensureBoxImage } from '../../services/gateway/drivers/docker/image.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
+import { ensureBoxImage } from '../../services/gateway/drivers/docker/daemon/image.ts';
 import { readBuildContext } from '../../services/gateway/drivers/host/build-context.ts';
 import { anyDriver, drivers, eventually, type RunningGateway, startGateway, streamOf } from './harness.ts';
 
 const folder = resolve(import.meta.dirname, '../../images/box-r');
 const buildDeadlineMs = 15 * 60_000;
 
-/** The image with R, on top of the box image of these tests. */
+/** Builds the image with R on top of the box image of these tests. */
 const prepareImage = async (): Promise<string> => {
   const buildArgs = { BOX_IMAGE: process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest' };
   const context = await readBuildContext(folder, { buildArgs });
@@ -25,7 +25,7 @@ const prepareImage = async (): Promise<string> => {
   });
 };
 
-/** The templates file beside the image, with the image of these tests. */
+/** Writes a copy of the templates file that names the image of these tests. */
 const writeTemplates = async (image: string): Promise<string> => {
   const templates = parse(await readFile(join(folder, 'templates.yaml'), 'utf8'));
   templates.r.image = image;
@@ -55,17 +55,22 @@ describe.each(anyDriver)('templates on the %s driver', (driver) => {
   });
   afterAll(() => started?.dispose());
 
-  test('templates are listed and read with languages, limits and network, and without their images', async () => {
-    const { items } = (await gateway.get<{ items: Template[] }>('/v1/templates')).body;
-    expect(items.map(({ name }) => name)).toEqual(['python', 'r']);
+  test('templates can be listed and read with languages, limits and network, and without their images', async () => {
+    const list = async () => (await gateway.get<{ items: Template[] }>('/v1/templates')).body.items;
+    expect((await list()).map(({ name, language, languages }) => [name, language, languages])).toEqual([
+      ['python', 'python', null],
+      ['r', 'r', null],
+    ]);
+    await gateway.createBox();
+    const items = await list();
     expect(items[0]).toMatchObject({ languages: ['python', 'javascript', 'typescript', 'bash'], network: 'none' });
-    expect(items[1]).toMatchObject({ languages: ['r', 'python', 'javascript', 'typescript', 'bash'] });
+    expect(items[1]).toMatchObject({ languages: null });
     expect(JSON.stringify(items)).not.toContain('codebox-box');
     expect((await gateway.get('/v1/templates/r')).body).toEqual(items[1]);
     expect((await gateway.get('/v1/templates/nothing')).status).toBe(404);
   });
 
-  test('a language that the template lacks is refused with the names of those that it has', async () => {
+  test('a language that the template lacks is refused with the names of its languages', async () => {
     const box = await gateway.createBox();
     for (const [path, body] of [
       [`/v1/boxes/${box.id}/executions`, { code: '1', language: 'r' }],
@@ -81,7 +86,7 @@ describe.each(anyDriver)('templates on the %s driver', (driver) => {
   });
 
   const testLocal = driver === 'local' ? test : () => {};
-  testLocal('templates with an image of their own are refused by the local driver, and the others work', async () => {
+  testLocal('the local driver refuses templates with their own image, and runs the others', async () => {
     for (const [path, body] of [
       ['/v1/boxes', { template: 'r' }],
       ['/v1/run', { template: 'r', language: 'r', code: '1' }],
@@ -94,7 +99,7 @@ describe.each(anyDriver)('templates on the %s driver', (driver) => {
   });
 });
 
-describe.runIf(drivers.includes('docker'))('R, a language that only its image and its template know', () => {
+describe.runIf(drivers.includes('docker'))('R, a language that only an image defines', () => {
   let started: Awaited<ReturnType<typeof startWith>>;
   let gateway: RunningGateway;
   let box: Box;
@@ -105,6 +110,11 @@ describe.runIf(drivers.includes('docker'))('R, a language that only its image an
     box = await gateway.createBox({ template: 'r' });
   }, buildDeadlineMs);
   afterAll(() => started?.dispose());
+
+  test('is listed once a box has shown it', async () => {
+    const { language, languages } = (await gateway.get<Template>('/v1/templates/r')).body;
+    expect([language, languages]).toEqual(['r', ['r', 'python', 'javascript', 'typescript', 'bash']]);
+  });
 
   test('keeps its variables, and its last value is the result', async () => {
     const first = await gateway.run(box.id, 'x <- 41');
@@ -126,7 +136,7 @@ describe.runIf(drivers.includes('docker'))('R, a language that only its image an
     }
   });
 
-  test('has errors with name, value and traceback, and stderr of its own', async () => {
+  test('reports errors with name, value and traceback, and has a separate stderr', async () => {
     const failed = await run('f <- function() stop("no luck")\nmessage("careful")\nf()');
     expect(failed.status).toBe('error');
     expect(failed.error).toMatchObject({ name: 'simpleError', value: 'no luck' });
@@ -142,16 +152,16 @@ describe.runIf(drivers.includes('docker'))('R, a language that only its image an
     expect(streamOf(failed.outputs, 'stderr')).toContain('careful');
   });
 
-  test('asks for input', async () => {
+  test('requests input', async () => {
     const path = `/v1/boxes/${box.id}/executions`;
-    const ask = { code: 'name <- readline("Who? "); name', language: 'r', detach: true };
-    const { body } = await gateway.post<Execution>(path, ask);
+    const body = { code: 'name <- readline("Who? "); name', language: 'r', detach: true };
+    const { body: started } = await gateway.post<Execution>(path, body);
     await eventually(async () => {
-      const { outputs } = (await gateway.get<Execution>(`${path}/${body.id}`)).body;
+      const { outputs } = (await gateway.get<Execution>(`${path}/${started.id}`)).body;
       return outputs?.some((event) => event.type === 'input_request' && event.prompt === 'Who? ');
     });
-    await gateway.post(`${path}/${body.id}/input`, { text: 'Ada' });
-    const read = async () => (await gateway.get<Execution>(`${path}/${body.id}`)).body;
+    await gateway.post(`${path}/${started.id}/input`, { text: 'Ada' });
+    const read = async () => (await gateway.get<Execution>(`${path}/${started.id}`)).body;
     const done = await eventually(async () => {
       const found = await read();
       return found.status !== 'running' && found;
@@ -159,14 +169,14 @@ describe.runIf(drivers.includes('docker'))('R, a language that only its image an
     expect(done).toMatchObject({ status: 'ok', text: '[1] "Ada"' });
   });
 
-  test('takes an environment for one run, and tells which files changed', async () => {
+  test('takes an environment for one run, and reports changed files', async () => {
     const code = 'writeLines(Sys.getenv("COLOUR"), "colour.txt"); Sys.getenv("COLOUR")';
     const set = await run(code, { env: { COLOUR: 'green' } });
     expect(set).toMatchObject({ text: '[1] "green"', files: { created: ['colour.txt'] } });
     expect((await run('Sys.getenv("COLOUR", unset = NA)')).text).toBe('[1] NA');
   });
 
-  test('is interrupted with its variables, stopped at its time, and says when they are lost', async () => {
+  test('keeps its variables over interrupts and time limits, and reports when they are lost', async () => {
     await run('kept <- 7');
     const path = `/v1/boxes/${box.id}/executions`;
     const { body } = await gateway.post<Execution>(path, { code: 'while (TRUE) {}', language: 'r', detach: true });
@@ -184,15 +194,15 @@ describe.runIf(drivers.includes('docker'))('R, a language that only its image an
     expect(await run('exists("kept")')).toMatchObject({ status: 'ok', text: '[1] FALSE', stateLost: false });
   });
 
-  test('shares files with the other languages of its box, and runs as a program too', async () => {
+  test('shares files with the other languages of its box, and can run as a program', async () => {
     await run('write.csv(data.frame(n = 1:3), "n.csv", row.names = FALSE)');
     const python = await gateway.run(box.id, 'import csv; sum(int(r["n"]) for r in csv.DictReader(open("n.csv")))', {
       language: 'python',
     });
     expect(python.text).toBe('6');
     const code = 'cat(toupper(readLines("stdin")), commandArgs(TRUE))';
-    const ask = { template: 'r', language: 'r', code, stdin: 'hi\n', args: ['a b'] };
-    const once = await gateway.post<Run>('/v1/run', ask);
+    const request = { template: 'r', language: 'r', code, stdin: 'hi\n', args: ['a b'] };
+    const once = await gateway.post<Run>('/v1/run', request);
     expect(once.body).toMatchObject({ status: 'ok', exitCode: 0, stdout: 'HI a b' });
   });
 });

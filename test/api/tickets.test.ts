@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Ticket } from '#contract';
 import { keyId, makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
-import { anyDriver, databaseUrl, eventually, lean, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { rawRequest, startServer, uploadServers } from './servers.ts';
 import { connect, refusalOf } from './websocket.ts';
 
@@ -11,7 +11,7 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
   let box: Box;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
   });
   afterAll(() => gateway?.dispose());
 
@@ -21,7 +21,7 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
     return body;
   };
 
-  test('a ticket is told once, in the answer, and lives for a minute', async () => {
+  test('a ticket is returned once and expires after a minute', async () => {
     const { ticket, expiresAt } = await makeTicket();
     expect(ticket).toMatch(/^tkt_[\w-]{43}$/);
     const left = Date.parse(expiresAt) - Date.now();
@@ -29,16 +29,16 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
     expect(left).toBeLessThan(90_000);
   });
 
-  test('only the owner of a box makes tickets for it, and only while it lives', async () => {
+  test('only the tenant of a box can create tickets for it, and only until the box ends', async () => {
     const key = await gateway.addTenant();
     const foreign = await gateway.post(`/v1/boxes/${box.id}/tickets`, {}, { authorization: `Bearer ${key}` });
     expect([foreign.status, foreign.body.code]).toEqual([404, 'not_found']);
-    const gone = await gateway.createBox(lean);
+    const gone = await gateway.createBox();
     await gateway.call(`/v1/boxes/${gone.id}`, { method: 'DELETE' });
     expect((await gateway.post(`/v1/boxes/${gone.id}/tickets`, {})).status).toBe(410);
   });
 
-  test('a ticket opens no ordinary request, and a refused upgrade is answered by a problem', async () => {
+  test('a ticket is not accepted for ordinary requests, and a refused upgrade gets a problem', async () => {
     const { ticket } = await makeTicket();
     const read = await fetch(`${gateway.url}/v1/boxes/${box.id}?ticket=${ticket}`);
     expect(read.status).toBe(401);
@@ -47,7 +47,7 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
     expect(refusal).toMatchObject({ problem: { detail: expect.stringContaining('ticket is not valid') } });
   });
 
-  test('what a ticket has opened ends with the key that made it', async () => {
+  test('connections opened with a ticket end when its key is revoked', async () => {
     await uploadServers(gateway, box.id, 'sockets.py');
     await startServer(gateway, box.id, 'python3 sockets.py 6000', 6000);
     const { key, id, hash } = makeKey();
@@ -60,9 +60,9 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
     const opened = await rawRequest(gateway, at(`ports/6000/?ticket=${await make()}`), {
       headers: { authorization: '' },
     });
-    const cookie = opened.answer.headers['set-cookie']?.[0]?.split(';')[0] ?? '';
+    const cookie = opened.response.headers['set-cookie']?.[0]?.split(';')[0] ?? '';
     const page = async () =>
-      (await rawRequest(gateway, at('ports/6000/'), { headers: { authorization: '', cookie } })).answer.statusCode;
+      (await rawRequest(gateway, at('ports/6000/'), { headers: { authorization: '', cookie } })).response.statusCode;
     expect(await page()).toBe(200);
     const sockets = [
       await connect(gateway, at(`terminal?ticket=${await make()}`), {}),
@@ -77,7 +77,7 @@ describe.each(anyDriver)('tickets on the %s driver', (driver) => {
     await eventually(async () => (await page()) === 401);
     expect(await refusalOf(gateway, at(`terminal?ticket=${unused}`), {})).toMatchObject({ status: 401 });
     for (const { closed } of sockets)
-      expect(await closed).toEqual({ code: 1008, reason: 'The key is not valid any more.' });
+      expect(await closed).toEqual({ code: 1008, reason: 'The key is no longer valid.' });
     stays.sendJson({ still: 'here' });
     await stays.json(({ still }) => still === 'here');
     stays.ws.terminate();

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box } from '#contract';
-import { anyDriver, eventually, lean, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { startOtlpReceiver } from './otlp-receiver.ts';
 
 describe.each(anyDriver)('traces, on the %s driver', (driver) => {
@@ -16,7 +16,7 @@ describe.each(anyDriver)('traces, on the %s driver', (driver) => {
       OTEL_BSP_SCHEDULE_DELAY: '100',
       CODEBOX_LOG_LEVEL: 'info',
     });
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
     await gateway.run(box.id, '1');
   });
   afterAll(async () => {
@@ -24,7 +24,7 @@ describe.each(anyDriver)('traces, on the %s driver', (driver) => {
     await collector?.[Symbol.asyncDispose]();
   });
 
-  /** Asks within a trace of the caller's, and answers its spans once the one of the request has come. */
+  /** Sends a request within a trace of the caller, and resolves with the spans of that trace once the request's span has arrived. */
   const trace = async (path: string, init: RequestInit = {}) => {
     const [traceId, caller] = [randomBytes(16).toString('hex'), randomBytes(8).toString('hex')];
     const headers = { ...init.headers, traceparent: `00-${traceId}-${caller}-01` };
@@ -36,14 +36,14 @@ describe.each(anyDriver)('traces, on the %s driver', (driver) => {
   };
 
   test.each(['application/json', 'text/event-stream'])(
-    'one trace goes from the request to the box: %s',
+    'one trace spans the request, the box server and the run: %s',
     async (accept) => {
-      const ask = {
+      const init = {
         method: 'POST',
         headers: { accept },
         body: JSON.stringify({ code: 'import time; time.sleep(0.2)' }),
       };
-      const { spans, caller, text } = await trace(`/v1/boxes/${box.id}/executions`, ask);
+      const { spans, caller, text } = await trace(`/v1/boxes/${box.id}/executions`, init);
       expect(text).toContain('"status":"ok"');
       const request = spans.find((span) => span.parent === caller);
       expect(request).toMatchObject({ name: 'POST /v1/boxes/{box}/executions', service: 'codebox-gateway', kind: 2 });
@@ -53,7 +53,7 @@ describe.each(anyDriver)('traces, on the %s driver', (driver) => {
       expect(inBox).toMatchObject({ name: 'PUT executions', service: 'codebox-box', kind: 2 });
       const run = spans.find((span) => span.parent === inBox?.id);
       expect(run).toMatchObject({ name: 'run', service: 'codebox-box', attributes: { 'codebox.status': 'ok' } });
-      // The run took its time, within what the box took, within the request.
+      // The spans of run, box server and request are nested in time.
       const [outer, middle, inner] = [request, inBox, run];
       if (!outer || !middle || !inner) throw new Error('a span is missing');
       expect(inner.end - inner.start).toBeGreaterThan(200_000_000n);
@@ -65,16 +65,16 @@ describe.each(anyDriver)('traces, on the %s driver', (driver) => {
     },
   );
 
-  test('a box being made shows the calls of the driver, and no span holds what its caller sent', async () => {
+  test('the trace of a new box contains the driver calls, and no span contains data of the caller', async () => {
     const body = JSON.stringify({ env: { TOKEN: 'hush-hush' }, files: [{ path: 'hush-hush.txt', text: 'hush-hush' }] });
     const { spans, text } = await trace('/v1/boxes', { method: 'POST', body });
-    expect(spans.map((span) => span.name)).toEqual(expect.arrayContaining(['claim', 'embody', `${driver} create`]));
-    const told = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
-    expect(JSON.stringify(collector.spans, told)).not.toContain('hush-hush');
+    expect(spans.map((span) => span.name)).toEqual(expect.arrayContaining(['claim', 'provision', `${driver} create`]));
+    const replacer = (_: string, value: unknown) => (typeof value === 'bigint' ? String(value) : value);
+    expect(JSON.stringify(collector.spans, replacer)).not.toContain('hush-hush');
     await gateway.client.boxes.delete((JSON.parse(text) as Box).id);
   });
 
-  test('log lines tell their trace, and so do those of a request that fails', async () => {
+  test('the log line of a request contains its trace id, also if the request fails', async () => {
     const { spans, traceId, status } = await trace('/v1/boxes/missing');
     expect(status).toBe(404);
     expect(spans.find((span) => span.kind === 2)?.attributes).toMatchObject({ 'http.response.status_code': 404 });
@@ -87,7 +87,7 @@ describe.each(anyDriver)('traces, on the %s driver', (driver) => {
     expect(JSON.parse(line)).toMatchObject({ trace_id: traceId, route: '/v1/boxes/{box}', status: 404 });
   });
 
-  test('a caller that is not traced elsewhere gets a trace of its own, and probes get none', async () => {
+  test('a request without a trace starts a new one, and health probes are not traced', async () => {
     const before = collector.spans.length;
     await fetch(`${gateway.url}/healthz`);
     await gateway.get('/v1/templates');

@@ -2,13 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Context, Execution, ExecutionEvent, Problem, Ticket } from '#contract';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { takeBoxCensus } from '../faults/census.ts';
 import {
   anyDriver,
   databaseUrl,
   eventually,
-  lean,
   type RunningGateway,
   readEvents,
   startGateways,
@@ -16,15 +15,15 @@ import {
 } from './harness.ts';
 import { connect } from './websocket.ts';
 
-// What is between gateways is the same for all drivers.
+// The coordination of gateways does not depend on the driver.
 describe.each(anyDriver)('two gateways of one deployment on the %s driver', (driver) => {
   let a: RunningGateway;
   let b: RunningGateway;
   let box: Box;
   beforeAll(async () => {
-    // At the same moment, on an empty folder: one of them makes the database and the first key for both.
+    // Both start at the same moment on an empty folder, so that one of them creates the database and the first key for both.
     [a, b] = (await startGateways(driver, 2, { CODEBOX_SWEEP_SECONDS: '0.5' })) as [RunningGateway, RunningGateway];
-    box = await a.createBox(lean);
+    box = await a.createBox();
   });
   afterAll(() => a?.dispose());
 
@@ -38,7 +37,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
   const listed = async (gateway: RunningGateway, id: string) =>
     (await gateway.get<{ items: Execution[] }>(path('executions'))).body.items.find((item) => item.id === id);
 
-  test('an execution of one is read, answered, streamed and stopped by the other', async () => {
+  test('an execution started at one gateway can be read, streamed, given input and interrupted at the other', async () => {
     const code = 'name = input("who? ")\nprint("at it")\nimport time\nwhile True: time.sleep(0.1)';
     const response = await start(a, { code });
     const own = response.headers.get('content-location') ?? '';
@@ -52,7 +51,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
     const rest = readEvents(await b.call(`${own}/events?after=${seen.at(-1)?.seq}`));
     for await (const event of rest) {
       seen.push(event);
-      // Not before the name is there.
+      // The interrupt must not come before the input has arrived.
       if (event.type === 'stdout') expect((await b.post(`${own}/interrupt`, {})).status).toBe(202);
     }
     expect(seen.at(-1)).toMatchObject({ type: 'done', status: 'interrupted' });
@@ -61,7 +60,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
     expect((await b.run(box.id, 'name')).text).toBe("'ada'");
   });
 
-  test('contexts, ports and tickets of one are good at the other', async () => {
+  test('contexts, ports and tickets of one gateway work at the other', async () => {
     const { body: context } = await a.post<Context>(path('contexts'), { language: 'python' });
     await a.run(box.id, 'own = 1', { context: context.id });
     expect((await b.run(box.id, 'own + 1', { context: context.id })).text).toBe('2');
@@ -77,25 +76,25 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
     await expect(connect(a, `${path('ws')}?ticket=${body.ticket}`, {})).rejects.toMatchObject({ status: 401 });
   });
 
-  test('a box that one deletes is gone for the other at that moment, whatever is asked', async () => {
-    const doomed = await a.createBox(lean);
+  test('a box deleted at one gateway is gone at once at the other, for every request', async () => {
+    const doomed = await a.createBox();
     const own = `/v1/boxes/${doomed.id}`;
-    const asks: [string, RequestInit][] = [
+    const requests: [string, RequestInit][] = [
       ['executions', { method: 'POST', body: '{"code":"1"}' }],
       ['files/', {}],
       ['contexts', {}],
       ['commands', { method: 'POST', body: '{"command":"true"}' }],
       ['stats', {}],
     ];
-    for (const [rest, init] of asks) expect((await a.call(`${own}/${rest}`, init)).ok).toBe(true);
+    for (const [rest, init] of requests) expect((await a.call(`${own}/${rest}`, init)).ok).toBe(true);
     expect((await b.call(own, { method: 'DELETE' })).status).toBe(204);
-    for (const [rest, init] of asks) {
+    for (const [rest, init] of requests) {
       const refused = await a.call(`${own}/${rest}`, init);
       expect([rest, refused.status]).toEqual([rest, 410]);
     }
   });
 
-  test('a box that one deletes while the other makes it or runs code in it goes whole, without a fault', async () => {
+  test('a box deleted at one gateway while the other creates it or runs code in it is removed completely, without a 5xx', async () => {
     const census = () => takeBoxCensus(a, driver === 'docker' ? { docker: createDaemon() } : {});
     const before = await census();
     const remove = async (id: string) =>
@@ -112,7 +111,7 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
       expect([201, 404, 409, 410]).toContain(made.status);
       await eventually(async () => (await b.get<Box>(`/v1/boxes/${found.id}`)).body.state === 'deleted');
     }
-    const used = await a.createBox(lean);
+    const used = await a.createBox();
     const own = `/v1/boxes/${used.id}`;
     const running = a.post<Execution>(`${own}/executions`, { code: 'import time; time.sleep(60)' });
     const waiting = a.post<Execution>(`${own}/executions`, { code: '1' });
@@ -128,20 +127,20 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
     await expect.poll(census, { timeout: 60_000 }).toEqual(before);
   });
 
-  test('the end that one has told stays the end when the other deletes the box at once', async () => {
-    const brief = await a.createBox(lean);
+  test('a reported end of a run is not changed by a delete of the box at the other gateway', async () => {
+    const brief = await a.createBox();
     const { id, status } = await a.run(brief.id, '1 + 1');
     await b.call(`/v1/boxes/${brief.id}`, { method: 'DELETE' });
     const read = await b.get<Execution>(`/v1/boxes/${brief.id}/executions/${id}`);
     expect([status, read.body.status]).toEqual(['ok', 'ok']);
   });
 
-  test('what one is just sending is not called lost by another one that starts', async () => {
+  test('a starting gateway does not declare lost what another gateway is sending', async () => {
     const { id: ended } = await a.run(box.id, '1');
     await b.kill('SIGTERM');
     const database = new pg.Client(await databaseUrl(a.dataDir));
     await database.connect();
-    // Recorded and not in its box: by the gateway that lives, and by one that is dead.
+    // Records executions that are not in their box: one of the living gateway, and one of a dead gateway.
     const record = (id: string, gateway: string) =>
       database.query(
         `insert into executions (id, box_id, tenant_id, language, status, timeout_ms, gateway_id, created_at)
@@ -162,13 +161,13 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
     await database.end();
   });
 
-  test('a key is one key for both: made once, replayed, in progress, and refused for another body', async () => {
+  test('both gateways share Idempotency-Keys: a request takes effect once, is replayed, and a different body is refused', async () => {
     const key = { 'idempotency-key': 'both' };
-    const asks = [a, b, a, b].map((gateway) => gateway.post<Box>('/v1/boxes', { user: 'both' }, key));
-    const answers = await Promise.all(asks);
-    const made = answers.filter(({ status }) => status === 201);
+    const creates = [a, b, a, b].map((gateway) => gateway.post<Box>('/v1/boxes', { user: 'both' }, key));
+    const responses = await Promise.all(creates);
+    const made = responses.filter(({ status }) => status === 201);
     expect(made.length).toBeGreaterThan(0);
-    expect(answers.filter(({ status }) => status !== 201).every(({ status }) => status === 409)).toBe(true);
+    expect(responses.filter(({ status }) => status !== 201).every(({ status }) => status === 409)).toBe(true);
     expect(new Set(made.map(({ body }) => body.id)).size).toBe(1);
     for (const gateway of [a, b]) {
       const again = await gateway.post<Box>('/v1/boxes', { user: 'both' }, key);
@@ -189,8 +188,8 @@ describe.each(anyDriver)('two gateways of one deployment on the %s driver', (dri
     ).toEqual(new Set(['k\n']));
   });
 
-  test('a box that is in use through one is not idle for the other', async () => {
-    const [used, idle] = await Promise.all([a.createBox(lean), a.createBox(lean)]);
+  test('a box in use through one gateway is not idle for the other', async () => {
+    const [used, idle] = await Promise.all([a.createBox(), a.createBox()]);
     const left = new AbortController();
     const watch = await a.call(`/v1/boxes/${used.id}/files:watch`, {
       headers: { accept: 'application/x-ndjson' },

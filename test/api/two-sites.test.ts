@@ -4,19 +4,21 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, Problem } from '#contract';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { takeBoxCensus } from '../faults/census.ts';
-import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
+import { anyDriver, databaseUrl, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { startSecond } from './operator.ts';
 
 describe.each(drivers)('two sites on one database on the %s driver', (driver) => {
+  // The gateway decides from the database what to refuse, whatever the driver.
+  const testOnce = anyDriver.includes(driver) ? test : () => {};
   let main: RunningGateway;
   let annex: RunningGateway;
   let database: pg.Client;
   let atMain: Box;
   let atAnnex: Box;
 
-  /** A data folder of its own on the database of the first one, with the same key. */
+  /** The settings of a gateway with its own data folder on the database and with the key of the first one. */
   const elsewhere = async (env: Record<string, string> = {}): Promise<Record<string, string>> => {
     const dataDir = await mkdtemp(join(tmpdir(), 'codebox-test-'));
     await copyFile(join(main.dataDir, 'dev-key'), join(dataDir, 'dev-key'));
@@ -40,7 +42,7 @@ describe.each(drivers)('two sites on one database on the %s driver', (driver) =>
   });
   afterAll(async () => {
     await database?.end();
-    // Each ends its own, so that nothing of it is left.
+    // Each gateway deletes its own box, so that nothing is left.
     await main?.client.boxes.delete(atMain.id);
     await annex?.dispose();
     await main?.dispose();
@@ -48,7 +50,7 @@ describe.each(drivers)('two sites on one database on the %s driver', (driver) =>
 
   const stateOf = async (gateway: RunningGateway, { id }: Box) =>
     (await gateway.get<Box>(`/v1/boxes/${id}`)).body.state;
-  /** Each sweep of its site counts the use of a box. */
+  /** Waits for more than `count` sweeps of the site of a box: each of them meters the box. */
   const sweeps = async ({ id }: Box, count: number) => {
     const counted = new Set<string>();
     await eventually(async () => {
@@ -57,8 +59,8 @@ describe.each(drivers)('two sites on one database on the %s driver', (driver) =>
     });
   };
 
-  test('boxes of each stay ready through ten sweeps of both, and through the start of another gateway', async () => {
-    // Its first sweep compares what it finds with the rows.
+  test('boxes of both sites survive ten sweeps of both, and the start of another gateway', async () => {
+    // The first sweep of a gateway compares instances with rows.
     await using _ = await startSecond(main, driver);
     await Promise.all([atMain, atAnnex].map((box) => sweeps(box, 10)));
     for (const gateway of [main, annex])
@@ -67,7 +69,7 @@ describe.each(drivers)('two sites on one database on the %s driver', (driver) =>
     expect((await annex.run(atAnnex.id, '1 + 1')).text).toBe('2');
   });
 
-  test('a box of the other site is shown, and its use is refused as unavailable here, never as gone', async () => {
+  testOnce('a box of the other site can be read, and its use is refused as unavailable, never as gone', async () => {
     const own = `/v1/boxes/${atMain.id}`;
     const uses = [
       annex.call(`${own}/executions`, { method: 'POST', body: '{"code":"1"}' }),
@@ -93,16 +95,16 @@ describe.each(drivers)('two sites on one database on the %s driver', (driver) =>
     expect((await main.run(atMain.id, '1 + 1')).text).toBe('2');
   });
 
-  test('a user whose box lives at the other site gets neither a second one here nor one that cannot be used', async () => {
-    const ask = { user: 'ada', reuse: true };
-    const { body: box } = await main.post<Box>('/v1/boxes', ask);
-    const { status, body } = await annex.post<Problem>('/v1/boxes', ask);
-    expect([status, body.code]).toEqual([503, 'unavailable']);
-    expect((await main.post<Box>('/v1/boxes', ask)).body.id).toBe(box.id);
+  testOnce('reuse for a user whose box is at the other site is refused as unavailable', async () => {
+    const request = { user: 'ada', reuse: true };
+    const { body: box } = await main.post<Box>('/v1/boxes', request);
+    const { status, body: problem } = await annex.post<Problem>('/v1/boxes', request);
+    expect([status, problem.code]).toEqual([503, 'unavailable']);
+    expect((await main.post<Box>('/v1/boxes', request)).body.id).toBe(box.id);
     await main.client.boxes.delete(box.id);
   });
 
-  test('what hibernates at one site comes back at the other, and lives there from then on', async () => {
+  test('a box hibernated at one site can be restored at the other, and stays there', async () => {
     const box = await main.createBox();
     await main.run(box.id, 'open("kept", "w").write("here")');
     expect((await main.call(`/v1/boxes/${box.id}/hibernate`, { method: 'POST' })).status).toBe(200);
@@ -113,7 +115,7 @@ describe.each(drivers)('two sites on one database on the %s driver', (driver) =>
     expect(await stateOf(main, box)).toBe('deleted');
   });
 
-  test('a box that is deleted at the other site ends there, and its own site removes what embodied it', async () => {
+  test('a box can be deleted at the other site, and its own site removes its instance', async () => {
     const census = () => takeBoxCensus(main, driver === 'docker' ? { docker: createDaemon() } : {});
     const before = await census();
     const box = await main.createBox();
@@ -131,12 +133,15 @@ describe.each(drivers)('two sites on one database on the %s driver', (driver) =>
     expect(await stateOf(annex, atAnnex)).toBe('ready');
   });
 
-  test('a gateway of another data folder at the same site is refused, and told what to set', async () => {
-    const start = startGateway(driver, await elsewhere({ CODEBOX_SITE: 'annex' }));
-    await expect(start).rejects.toThrow(
-      'Gateways of another host or data folder serve the site annex of this database: ' +
-        'set CODEBOX_SITE to a name of its own for this one.\n',
-    );
-    expect(await stateOf(annex, atAnnex)).toBe('ready');
-  });
+  testOnce(
+    'a gateway with another data folder at the same site fails to start with the setting to change',
+    async () => {
+      const start = startGateway(driver, await elsewhere({ CODEBOX_SITE: 'annex' }));
+      await expect(start).rejects.toThrow(
+        'Gateways of another host or data folder serve the site annex of this database: ' +
+          'set CODEBOX_SITE to a name of its own for this one.\n',
+      );
+      expect(await stateOf(annex, atAnnex)).toBe('ready');
+    },
+  );
 });

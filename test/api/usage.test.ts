@@ -1,20 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Client, Usage } from '#contract';
 import { openStore } from '../../services/gateway/store/store.ts';
-import {
-  anyDriver,
-  collect,
-  databaseUrl,
-  drivers,
-  eventually,
-  lean,
-  type RunningGateway,
-  startGateway,
-} from './harness.ts';
+import { anyDriver, collect, databaseUrl, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 import { adminKey, endTenants, makeTenant } from './operator.ts';
 
 describe.each(drivers)('usage on the %s driver', (driver) => {
-  // Only what boxes take is counted by the driver.
+  // The driver counts only the resources of boxes.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   beforeAll(async () => {
@@ -29,10 +20,10 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
     (await collect(client.usage.list())).find((day) => day.user === user);
   const executionsOf = async (client: Client, user: string | null) => (await usageOf(client, user))?.executions ?? 0;
 
-  test('what boxes do is counted by user and day, and told to their tenant only', async () => {
+  test('usage is counted by user and day, and visible to its tenant only', async () => {
     const { client, admin, tenant } = await makeTenant(gateway);
     const stranger = await makeTenant(gateway);
-    const [box, nobodys] = await Promise.all([client.boxes.create({ user: 'ada' }), client.boxes.create(lean)]);
+    const [box, nobodys] = await Promise.all([client.boxes.create({ user: 'ada' }), client.boxes.create()]);
     const burn = 'import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass';
     await client.executions.run(box.id, { code: burn });
     await client.executions.run(box.id, { code: '1/0' });
@@ -40,7 +31,7 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
     await client.boxes.pause(box.id);
     const secondsOf = async () => (await usageOf(client, 'ada'))?.boxSeconds ?? 0;
     const before = await secondsOf();
-    // It holds its memory.
+    // A paused box counts, as it keeps its memory.
     await eventually(async () => (await secondsOf()) > before + 1);
     await client.boxes.delete(box.id);
     await client.boxes.delete(nobodys.id);
@@ -61,9 +52,9 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
     expect(await collect(stranger.client.usage.list())).toEqual([]);
   });
 
-  testOnce('an execution counts once, whoever records its end, and so does what an instance has used', async () => {
+  testOnce('an execution and the CPU time of an instance count once, however many gateways record them', async () => {
     const { client, tenant } = await makeTenant(gateway);
-    const box = await client.boxes.create(lean);
+    const box = await client.boxes.create();
     const { id } = await client.executions.start(box.id, { code: 'import time; time.sleep(60)' });
     const url = await databaseUrl(gateway.dataDir);
     const stores = await Promise.all([openStore(url, () => {}), openStore(url, () => {})]);
@@ -75,7 +66,7 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
     const instance = (await stores[0].boxes.find(tenant.id, box.id))?.instance?.id ?? '';
     const used = { cpuMs: 7_000_000, peakMemoryBytes: 0 };
     await Promise.all([...stores, ...stores, ...stores].map((store) => store.usage.meter(instance, used)));
-    // What it took to start is not counted.
+    // CPU time before the claim is not counted.
     const counted = (await usageOf(client, null))?.cpuMs ?? 0;
     expect([counted > 6_900_000, counted <= 7_000_000]).toEqual([true, true]);
     for (const cpuMs of [5, used.cpuMs]) await stores[0].usage.meter(instance, { ...used, cpuMs });
@@ -85,7 +76,7 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
     expect(await executionsOf(client, null)).toBe(1);
   });
 
-  testOnce('nothing is lost when the gateway is killed in the midst of it', async () => {
+  testOnce('a SIGKILL of the gateway loses no usage', async () => {
     const { client } = await makeTenant(gateway);
     const box = await client.boxes.create({ user: 'eve' });
     await client.executions.run(box.id, { code: '1' });

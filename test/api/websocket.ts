@@ -10,18 +10,18 @@ export interface Refusal {
   problem: Problem;
 }
 
-/** A message as it came: text frames as parsed JSON, binary ones as bytes. */
+/** A received message: a text frame as parsed JSON, a binary one as bytes. */
 type Message = { json: Record<string, unknown> } | { bytes: Buffer };
 
 export interface TestSocket {
   ws: WebSocket;
-  /** Everything that came so far. */
+  /** All messages received so far. */
   messages: Message[];
   sendJson: (value: unknown) => void;
   sendBytes: (text: string | Buffer) => void;
-  /** The first JSON message that fits, waited for. */
+  /** Resolves with the first JSON message that fits. */
   json: (fits: (value: Record<string, unknown>) => boolean, deadlineMs?: number) => Promise<Record<string, unknown>>;
-  /** Waits until the bytes so far hold the text, and answers all of them as text. */
+  /** Waits until the received bytes contain the text, and resolves with all of them as text. */
   text: (part: string | RegExp, deadlineMs?: number) => Promise<string>;
   bytes: () => Buffer;
   closed: Promise<{ code: number; reason: string }>;
@@ -68,7 +68,7 @@ export const connect = async (
       const found = find();
       if (found !== undefined) return found;
       if (deadline.aborted || ws.readyState >= WebSocket.CLOSING)
-        throw new Error(`${what} did not come; there were ${JSON.stringify(messages).slice(-2000)} ${bytes()}`);
+        throw new Error(`${what} did not arrive; received ${JSON.stringify(messages).slice(-2000)} ${bytes()}`);
       await once(changed, 'change', { signal: deadline }).catch(() => {});
     }
   };
@@ -99,7 +99,7 @@ export const connect = async (
   };
 };
 
-/** What a connection that must be refused is answered. */
+/** Resolves with the response that refuses a connection; throws if it is not refused. */
 export const refusalOf = async (
   gateway: RunningGateway,
   path: string,

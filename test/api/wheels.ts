@@ -4,19 +4,19 @@ import { chmod, cp, mkdir, mkdtemp, rename, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { findPython } from '../../services/gateway/drivers/local/environment.ts';
+import { findPython } from '../../services/gateway/drivers/local/environment/environment.ts';
 
 const run = promisify(execFile);
-/** One folder per package, kept between runs: pip in an environment of its own takes longer than most tests. */
+/** A cache with a folder per package, kept between runs: a virtual environment with pip takes longer than most tests. */
 const cache = resolve(import.meta.dirname, '../../.codebox/test-wheels');
 
-/** A folder with the wheels of these packages, without what they depend on; disposing it removes it. */
+/** Resolves with a folder of the wheels of these packages without their dependencies; disposing it removes the folder. */
 export const downloadWheels = async (...packages: string[]): Promise<{ folder: string } & AsyncDisposable> => {
   await keep(packages.filter((name) => !existsSync(join(cache, name))));
   const top = await mkdtemp(join(tmpdir(), 'codebox-wheels-'));
   const folder = join(top, 'wheels');
   for (const name of packages) await cp(join(cache, name), folder, { recursive: true });
-  // For the users of boxes.
+  // Boxes run as other users.
   for (const path of [top, folder]) await chmod(path, 0o755);
   return { folder, [Symbol.asyncDispose]: () => rm(top, { recursive: true, force: true }) };
 };
@@ -31,7 +31,7 @@ const keep = async (packages: readonly string[]): Promise<void> => {
     await run(python, ['-m', 'venv', join(making, 'venv')]);
     for (const name of packages) {
       await run(join(making, 'venv/bin/pip'), ['download', '-q', '--no-deps', '--dest', join(making, name), name]);
-      // Another test may have been faster.
+      // Another test may have downloaded the package meanwhile.
       await rename(join(making, name), join(cache, name)).catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
       });

@@ -8,13 +8,13 @@ import { endChild } from './program.ts';
 
 export interface AgentProcess extends AsyncDisposable {
   url: string;
-  /** Of the API; its owner is the gateway's first tenant. */
+  /** The headers of API requests. */
   headers: Record<string, string>;
 }
 
 const startMs = 60_000;
 
-/** An agent of its own beside a gateway, whose one model is served at `modelUrl` over OpenAI's wire. */
+/** Starts an agent for a gateway, with one model that is served at `modelUrl` over OpenAI's protocol. */
 export const startAgent = async (gateway: GatewayProcess, modelUrl: string): Promise<AgentProcess> => {
   const port = await freePort();
   const main = join(projectFolder, 'services/agent/main.ts');
@@ -36,16 +36,16 @@ export const startAgent = async (gateway: GatewayProcess, modelUrl: string): Pro
       CODEBOX_MODELS: 'compatible/scripted',
     },
   });
-  let complaint = '';
+  let stderr = '';
   child.stderr.on('data', (chunk: Buffer) => {
-    complaint = (complaint + chunk.toString()).slice(-4000);
+    stderr = (stderr + chunk.toString()).slice(-4000);
   });
   const url = `http://127.0.0.1:${port}`;
   const isServing = async (): Promise<true | undefined> => {
-    if (child.exitCode !== null) throw new Error(`the agent ended with ${child.exitCode}: ${complaint}`);
-    const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(5000) }).catch(() => undefined);
-    await answer?.body?.cancel();
-    return answer?.ok ? true : undefined;
+    if (child.exitCode !== null) throw new Error(`the agent ended with ${child.exitCode}: ${stderr}`);
+    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(5000) }).catch(() => undefined);
+    await response?.body?.cancel();
+    return response?.ok ? true : undefined;
   };
   try {
     await until('the agent', isServing, { withinMs: startMs });

@@ -19,20 +19,20 @@ import { measureWarmStart } from './rows/warm-start.ts';
 import { startStockJupyter } from './stock-jupyter.ts';
 
 export interface BenchOptions {
-  /** Of the box, for the Docker driver; without one there is no Docker and no stock Jupyter Server to compare with. */
+  /** The box image for the Docker driver; without it, neither Docker nor the stock Jupyter Server is measured. */
   image: string | undefined;
-  /** Runtimes besides runc that the daemon knows. */
+  /** The daemon's runtimes other than runc. */
   runtimes: readonly string[];
   /** Whether the environment of local boxes is prepared. */
   hasLocal: boolean;
-  /** Only these rows, by id. */
+  /** The ids of the rows to measure; all if it is empty. */
   only: readonly string[];
   log: (line: string) => void;
 }
 
 type Add = (id: string, run: () => Promise<Row>) => Promise<void>;
 
-/** Runs the rows and gives the report; what could not be measured is said in it. Takes some minutes. */
+/** Measures the rows and resolves with the report, which names what could not be measured. Takes some minutes. */
 export const runBench = async (options: BenchOptions): Promise<Report> => {
   const { image, log, only } = options;
   const startedAt = new Date();
@@ -42,7 +42,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   const wants = (id: string) => only.length === 0 || only.includes(id);
   const add: Add = async (id, run) => {
     if (!wants(id)) return;
-    log(`measuring ${id} …`);
+    log(`Measuring ${id}.`);
     rows.push(await run());
   };
   if (inOneGateway.some(wants)) await measureInOneGateway(own, image, add);
@@ -64,7 +64,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
 
 const inOneGateway = ['one-plus-one', 'first-byte', 'transfer', 'restart', 'contexts-memory', 'memory', 'agent-round'];
 
-/** What is compared with one stock Jupyter Server or needs nothing of its own. */
+/** Measures the rows that share one gateway and one stock Jupyter Server. */
 const measureInOneGateway = async (own: GatewayOptions, image: string | undefined, add: Add): Promise<void> => {
   await using stock = image ? await startStockJupyter(image) : undefined;
   await using gateway = await startGateway(own);
@@ -86,11 +86,11 @@ const targets = (options: BenchOptions): ColdTarget[] => [
   ...(options.hasLocal ? [{ name: 'local', gateway: { driver: 'local' } } as const] : []),
 ];
 
-/** Writes the report beside this file and gives its tables. */
+/** Writes the report to the folder `results` and resolves with its tables. */
 export const keepReport = async (report: Report): Promise<string> => {
   await writeReport(join(import.meta.dirname, 'results'), report);
   return showReport(report);
 };
 
-/** The tables of a report. */
+/** Formats a report as tables. */
 export const showReport = (report: Report): string => toMarkdown(report);

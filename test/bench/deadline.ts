@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Asks `probe` until it answers something, every `everyMs`. Throws after `withinMs`; what `probe` throws ends it at once. */
+/** Calls `probe` every `everyMs` until it resolves with a value. Throws after `withinMs`, or at once if `probe` throws. */
 export const until = async <T>(
   what: string,
   probe: () => Promise<T | undefined>,
@@ -8,9 +8,9 @@ export const until = async <T>(
 ): Promise<T> => {
   const deadline = performance.now() + withinMs;
   for (;;) {
-    const answer = await probe();
-    if (answer !== undefined) return answer;
-    if (performance.now() > deadline) throw new Error(`${what}: nothing within ${withinMs} ms`);
+    const value = await probe();
+    if (value !== undefined) return value;
+    if (performance.now() > deadline) throw new Error(`${what}: timed out after ${withinMs} ms`);
     await sleep(everyMs);
   }
 };

@@ -2,18 +2,18 @@ import { readFile } from 'node:fs/promises';
 import type { BenchClient } from './client.ts';
 
 export interface DirectKernel extends AsyncDisposable {
-  /** Runs `1+1` so many times and gives the milliseconds of each. */
+  /** Runs `1+1` `rounds` times and resolves with the milliseconds of each. */
   run(rounds: number): Promise<number[]>;
 }
 
 const script = new URL('./direct_kernel.py', import.meta.url);
 
-/** The box's own default Python kernel, which must have been started, or a stock ipykernel started for this in the same box. */
+/** The box's own default Python kernel, which must be running, or a stock ipykernel that is started in the same box. */
 export type DirectTarget = 'own' | 'stock';
 
 /**
- * The floor: a program inside the box that talks ZeroMQ to a kernel there. It runs as an ordinary command; what it measures is
- * between it and the kernel alone.
+ * Starts the baseline: a program inside the box that talks ZeroMQ to a kernel there. It runs as an ordinary command and measures
+ * only the exchange between itself and the kernel.
  */
 export const connectDirectly = async (
   client: BenchClient,
@@ -46,12 +46,12 @@ export const connectDirectly = async (
     }
   };
   const hello = await readLine();
-  if (hello !== 'ready') throw new Error(`the direct client said: ${hello}${text}`);
+  if (hello !== 'ready') throw new Error(`the direct client printed: ${hello}${text}`);
   return {
     async run(rounds) {
       await client.commands.input(box, stream.id, { text: `${rounds}\n` });
       const line = await readLine();
-      if (!line.startsWith('[')) throw new Error(`the direct client said: ${line}${text}`);
+      if (!line.startsWith('[')) throw new Error(`the direct client printed: ${line}${text}`);
       return JSON.parse(line) as number[];
     },
     async [Symbol.asyncDispose]() {
@@ -64,6 +64,6 @@ export const connectDirectly = async (
 const connectionFile = async (client: BenchClient, box: string): Promise<string> => {
   const finder = 'import ipykernel.connect; print(ipykernel.connect.get_connection_file())';
   const found = (await client.execute(box, finder)).outputs?.find((event) => event.type === 'stdout');
-  if (found?.type !== 'stdout') throw new Error('the kernel does not tell its connection file');
+  if (found?.type !== 'stdout') throw new Error('the kernel printed no connection file');
   return found.text.trim();
 };

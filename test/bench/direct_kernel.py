@@ -1,8 +1,8 @@
 """Runs code in a kernel of this box over ZeroMQ with Jupyter's own client: `direct_kernel.py [<connection file>]`.
 
-Without a connection file it starts a stock ipykernel of its own. Each line on stdin is a number of rounds; the
-answer is one line: a JSON list of milliseconds, one per round. It is connected only while its rounds last: one more
-subscriber costs a kernel time for every output, which those who are measured in between must not pay.
+Without a connection file it starts a stock ipykernel. Each line on stdin is a number of rounds; the program prints one
+line for it: a JSON list of milliseconds, one per round. It is connected only during its rounds: one more subscriber
+costs a kernel time for every output, which would distort the measurements in between.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 _SECONDS = 10
@@ -20,7 +20,7 @@ _UNMEASURED = 3
 
 
 def _round(client: BlockingKernelClient) -> float:
-    """Run `1+1` until both the reply and `idle` are there; returns milliseconds."""
+    """Run `1+1` until both the reply and `idle` have arrived. Returns milliseconds."""
     started = time.perf_counter()
     request = client.execute("1+1")
     result = None
@@ -36,7 +36,7 @@ def _round(client: BlockingKernelClient) -> float:
         pass
     elapsed = (time.perf_counter() - started) * 1000
     if result != "2":
-        raise RuntimeError(f"1+1 gave {result}")
+        raise RuntimeError(f"1+1 resulted in {result}")
     return elapsed
 
 

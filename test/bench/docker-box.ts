@@ -6,7 +6,7 @@ import { mustRun, runProgram } from './program.ts';
 const startMs = 60_000;
 const token = 'the-token-of-the-bench';
 
-/** Milliseconds from `docker run` of the box image to the first result of a kernel in it: what a box costs without a gateway. */
+/** Measures the milliseconds from `docker run` of the box image to the first result of its kernel, without a gateway. */
 export const timeDockerBox = async (image: string): Promise<number> => {
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp('/tmp/codebox-bench-box-');
@@ -22,11 +22,11 @@ export const timeDockerBox = async (image: string): Promise<number> => {
     ...['--env', 'CODEBOX_INSTANCE=i-bench', '--env', `CODEBOX_TOKEN=${token}`, '--env', 'CODEBOX_ROOT=/mnt', image],
   ]);
   const socket = stack.use(connectToSocket(`${folder}/box.sock`, token));
-  // What is refused until the server listens is asked again.
+  // Requests fail until the server listens, so they are retried.
   const events = await until('the first result', () => socket.execute('1+1').catch(() => undefined), {
     withinMs: startMs,
     everyMs: 5,
   });
-  if (!/"text\/plain":"2"/.test(events)) throw new Error('1+1 did not give 2');
+  if (!/"text\/plain":"2"/.test(events)) throw new Error('1+1 did not result in 2');
   return performance.now() - startedAt;
 };

@@ -1,12 +1,12 @@
 import type { Readable } from 'node:stream';
 
-/** One event of a stream, and when its last byte came (`performance.now()`). */
+/** One event of a stream, and the time of its last byte (`performance.now()`). */
 export interface ArrivedEvent {
   at: number;
   event: { seq: number; type: string; [field: string]: unknown };
 }
 
-/** The events of an SSE or NDJSON stream; pings are skipped. */
+/** Yields the events of an SSE or NDJSON stream without pings. */
 export async function* readEvents(body: Readable, as: 'sse' | 'ndjson'): AsyncGenerator<ArrivedEvent> {
   let rest = '';
   const decoder = new TextDecoder();

@@ -10,7 +10,7 @@ import { owned } from './owned.ts';
 import { endChild } from './program.ts';
 import type { FileAddress } from './transfer.ts';
 
-/** A trivial file server in a process and a folder of its own. */
+/** Starts the trivial file server in a process and a folder of its own. */
 export const startFileFloor = async (): Promise<FileAddress & AsyncDisposable> => {
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp('/tmp/codebox-bench-floor-');
@@ -32,7 +32,7 @@ const listens = async (port: number): Promise<true | undefined> => {
     await once(socket, 'connect');
     return true;
   } catch {
-    // Not yet.
+    // It does not listen yet.
     return undefined;
   } finally {
     socket.destroy();

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 
 /**
- * The least that a file server in Node can do: `floor-server.ts <folder> <port>` writes what is PUT to a file of the folder and
- * sends it on GET. A process of its own, as the gateway is.
+ * The baseline of a file server in Node: `floor-server.ts <folder> <port>` writes the body of a PUT to a file of the folder and
+ * sends it on GET. Like the gateway, it is a process of its own.
  */
 const [, , folder = '', port = ''] = process.argv;
 

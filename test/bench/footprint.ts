@@ -2,17 +2,17 @@ import { readFile } from 'node:fs/promises';
 import { cgroupOf, readCgroupUsage } from '../../services/gateway/drivers/host/cgroup.ts';
 import { proportionalMiB } from './process-memory.ts';
 
-/** MiB of memory: what a control group is charged for, less file pages that are not in use, and the PSS of its processes. */
+/** Memory in MiB: the charge of a control group less its inactive file pages, and the PSS of its processes. */
 export interface Footprint {
   group: number;
   share: number;
 }
 
-/** Of the whole container to which the process belongs. */
+/** Measures the whole container to which the process belongs. */
 export const footprint = async (pid: number): Promise<Footprint> => {
   const folders = await cgroupOf(pid);
   const stats = folders && (await readCgroupUsage(folders));
-  if (!folders || !stats) throw new Error('the container has no control group to read');
+  if (!folders || !stats) throw new Error('the control group of the container cannot be read');
   const list = await readFile(`${folders.memory ?? folders.unified}/cgroup.procs`, 'utf8');
   const shares = await Promise.all(
     list

@@ -12,13 +12,13 @@ import { endChild } from './program.ts';
 
 export interface GatewayOptions {
   driver: 'docker' | 'local';
-  /** Of the Docker driver. */
+  /** The runtime of the Docker driver. */
   runtime?: string;
   /** The reference of the box image, for the Docker driver. */
   image?: string;
-  /** How many boxes it keeps warm: none unless said. */
+  /** The number of boxes in the warm pool (default: 0). */
   warm?: number;
-  /** Further settings, by the names of their variables. */
+  /** Further environment variables. */
   settings?: Readonly<Record<string, string>>;
   /** Flags for Node, such as `--cpu-prof`. */
   nodeFlags?: readonly string[];
@@ -36,12 +36,12 @@ const startMs = 90_000;
 const deletesAtOnce = 4;
 
 /**
- * A gateway of its own with an empty data folder and a free port. Disposing it deletes its boxes, ends it and its database and
- * removes the folder. Throws, with nothing left behind, when it does not serve within 90 s.
+ * Starts a gateway with an empty data folder on a free port. Disposing it deletes its boxes, ends it and its database and removes
+ * the folder. Throws, and leaves nothing behind, if it is not ready within 90 s.
  */
 export const startGateway = async (options: GatewayOptions): Promise<GatewayProcess> => {
   await using stack = new AsyncDisposableStack();
-  // Short, because sockets of boxes lie below it.
+  // The path is short, because it is a prefix of the paths of Unix sockets.
   const dataDir = await mkdtemp('/tmp/codebox-bench-');
   stack.defer(() => rm(dataDir, { recursive: true, force: true, maxRetries: 5 }));
   stack.defer(() => endDatabase(dataDir));
@@ -54,7 +54,7 @@ export const startGateway = async (options: GatewayOptions): Promise<GatewayProc
   return { pid, url, key, dataDir, client, ...owned(stack) };
 };
 
-/** What is warm outlives its gateway; one that keeps nothing warm ends it before it serves. */
+/** Ends the warm instances, which outlive their gateway: a gateway without a pool ends them before it serves. */
 const drain = async (options: GatewayOptions, dataDir: string): Promise<void> => {
   await using _ = await serve({ ...options, warm: 0 }, dataDir);
 };
@@ -64,25 +64,25 @@ const serve = async (options: GatewayOptions, dataDir: string) => {
   const port = await freePort();
   const main = join(projectFolder, 'services/gateway/main.ts');
   const child = spawn(process.execPath, [...gatewayFlags, ...(options.nodeFlags ?? []), main], {
-    // A group of its own: Ctrl-C reaches this process alone, which then deletes the boxes before it ends the gateway.
+    // In a process group of its own, so that Ctrl-C reaches only this process, which deletes the boxes before it ends the gateway.
     detached: true,
     stdio: ['ignore', 'ignore', 'pipe'],
     env: environment(options, dataDir, port),
   });
-  let complaint = '';
+  let stderr = '';
   child.stderr.on('data', (chunk: Buffer) => {
-    complaint = (complaint + chunk.toString()).slice(-4000);
+    stderr = (stderr + chunk.toString()).slice(-4000);
   });
   stack.defer(() => endChild(child, 20_000));
   const url = `http://127.0.0.1:${port}`;
-  await until('the gateway', () => isServing(url, () => checkAlive(child.exitCode, complaint)), { withinMs: startMs });
+  await until('the gateway', () => isServing(url, () => checkAlive(child.exitCode, stderr)), { withinMs: startMs });
   if (child.pid === undefined) throw new Error('the gateway has no process id');
   const things = stack.move();
   return { pid: child.pid, url, [Symbol.asyncDispose]: () => things.disposeAsync() };
 };
 
 const environment = (options: GatewayOptions, dataDir: string, port: number): NodeJS.ProcessEnv => {
-  // Settings of the caller's own gateway must not change what is measured.
+  // Settings of the user's own gateway must not affect the measurements.
   const inherited = Object.entries(process.env).filter(([name]) => !/^(CODEBOX_|DATABASE_URL$)/.test(name));
   return {
     ...Object.fromEntries(inherited),
@@ -99,30 +99,30 @@ const environment = (options: GatewayOptions, dataDir: string, port: number): No
   };
 };
 
-const checkAlive = (exitCode: number | null, complaint: string): void => {
-  if (exitCode !== null) throw new Error(`the gateway ended with ${exitCode}: ${complaint}`);
+const checkAlive = (exitCode: number | null, stderr: string): void => {
+  if (exitCode !== null) throw new Error(`the gateway ended with ${exitCode}: ${stderr}`);
 };
 
 const isServing = async (url: string, check: () => void): Promise<true | undefined> => {
   check();
   try {
-    const answer = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(5000) });
-    await answer.body?.cancel();
-    return answer.ok ? true : undefined;
+    const response = await fetch(`${url}/readyz`, { signal: AbortSignal.timeout(5000) });
+    await response.body?.cancel();
+    return response.ok ? true : undefined;
   } catch {
-    // Not listening yet.
+    // It does not listen yet.
     return undefined;
   }
 };
 
-/** Ends all boxes that a client may see. */
+/** Deletes all boxes that the client's key may list. */
 export const deleteBoxes = async (client: BenchClient): Promise<void> => {
   const boxes: string[] = [];
   for await (const { id } of client.boxes.list()) boxes.push(id);
   await inWaves(boxes.length, deletesAtOnce, async (n) => client.boxes.delete(boxes[n] ?? ''));
 };
 
-/** The database outlives a gateway that was killed. */
+/** Ends the database, which outlives a killed gateway. */
 const endDatabase = async (dataDir: string): Promise<void> => {
   const file = join(dataDir, 'postgres/data/postmaster.pid');
   await until(

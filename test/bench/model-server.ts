@@ -1,29 +1,29 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 
-/** A model over OpenAI's wire that takes no time: it answers at once what it is told to, and notes when it was asked and had answered. */
+/** A scripted model over OpenAI's protocol that responds at once and records the times of requests and responses. */
 export interface ModelServer extends AsyncDisposable {
   url: string;
-  /** One for each request, in order: code to run, or null for the last word. */
+  /** The response to each request in order: code to run, or null for a final text. */
   script: (string | null)[];
-  /** When a request had come whole, and when its answer had gone, by `performance.now()`. */
-  turns: { askedAt: number; answeredAt: number }[];
+  /** The times at which a whole request had arrived and its response was sent, by `performance.now()`. */
+  turns: { receivedAt: number; sentAt: number }[];
 }
 
 /** Serves on a free port of 127.0.0.1. */
 export const startModelServer = async (): Promise<ModelServer> => {
   const script: (string | null)[] = [];
   const turns: ModelServer['turns'] = [];
-  const answer = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
+  const respond = async (incoming: IncomingMessage, outgoing: ServerResponse) => {
     incoming.resume();
     await once(incoming, 'end');
-    const askedAt = performance.now();
+    const receivedAt = performance.now();
     const code = script.shift() ?? null;
     outgoing.writeHead(200, { 'content-type': 'text/event-stream' });
     outgoing.end(`${chunksOf(code, turns.length).map(toLine).join('')}data: [DONE]\n\n`);
-    turns.push({ askedAt, answeredAt: performance.now() });
+    turns.push({ receivedAt, sentAt: performance.now() });
   };
-  const server = createServer((incoming, outgoing) => void answer(incoming, outgoing));
+  const server = createServer((incoming, outgoing) => void respond(incoming, outgoing));
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();

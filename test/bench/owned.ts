@@ -1,17 +1,30 @@
 const started = new Set<() => Promise<void>>();
 
-/** Takes over what a stack holds: disposed of once, by whoever has the answer or by `endAll`. */
+/** Moves the resources of a stack into an object that disposes of them once; `endAll` disposes of them too. */
 export const owned = (stack: AsyncDisposableStack): AsyncDisposable => {
-  const things = stack.move();
+  const resources = stack.move();
   const dispose = async () => {
     started.delete(dispose);
-    await things.disposeAsync();
+    await resources.disposeAsync();
   };
   started.add(dispose);
   return { [Symbol.asyncDispose]: dispose };
 };
 
-/** Ends everything that has been started and not ended, for a run that is broken off. What cannot be ended is left. */
+/** Disposes of all remaining resources when a run is aborted. Ignores errors. */
 export const endAll = async (): Promise<void> => {
   await Promise.allSettled([...started].map((dispose) => dispose()));
+};
+
+/** Runs `end` at the first SIGINT or SIGTERM, then exits. */
+export const endOnSignal = (end: () => Promise<void>): void => {
+  let isStopping = false;
+  for (const name of ['SIGINT', 'SIGTERM'] as const) {
+    // A terminal sends Ctrl-C to the whole process group and the parent forwards it, so the signal arrives twice.
+    process.on(name, () => {
+      if (isStopping) return;
+      isStopping = true;
+      void end().finally(() => process.exit(1));
+    });
+  }
 };

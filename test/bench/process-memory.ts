@@ -9,13 +9,13 @@ const field = async (file: string, name: string): Promise<number> => {
   return (Number(found) * KiB) / MiB;
 };
 
-/** What a process holds in memory now and its share of what it has in common with others, in MiB. */
+/** The resident memory of a process (RSS) and its proportional share of memory (PSS), in MiB. */
 export const residentMiB = (pid: number): Promise<number> => field(`/proc/${pid}/status`, 'VmRSS');
 export const proportionalMiB = (pid: number): Promise<number> => field(`/proc/${pid}/smaps_rollup`, 'Pss');
 
-/** The highest resident memory of a process while `work` went on, in MiB. */
+/** The highest resident memory of a process during `work`, in MiB. */
 export const peakMiB = async (pid: number, work: () => Promise<void>): Promise<number> => {
-  // 5 sets the high-water mark back to what is resident now.
+  // 5 resets the high-water mark to the current resident memory.
   await writeFile(`/proc/${pid}/clear_refs`, '5');
   await work();
   return await field(`/proc/${pid}/status`, 'VmHWM');

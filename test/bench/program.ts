@@ -9,7 +9,7 @@ export interface ProgramResult {
 
 const outputBytes = 65_536;
 
-/** Runs a program to its end and gives its exit code and the last 64 KiB of what it printed. Throws when it cannot start. */
+/** Runs a program and resolves with its exit code and the last 64 KiB of its output. Throws if it cannot start. */
 export const runProgram = async (argv: readonly string[], timeoutMs = 60_000): Promise<ProgramResult> => {
   const [command = '', ...args] = argv;
   const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutMs, killSignal: 'SIGKILL' });
@@ -23,14 +23,14 @@ export const runProgram = async (argv: readonly string[], timeoutMs = 60_000): P
   return { code, output };
 };
 
-/** As `runProgram`, but anything else than exit code 0 throws, with the output. */
+/** Like `runProgram`, but throws for any exit code other than 0, with the output. */
 export const mustRun = async (argv: readonly string[], timeoutMs?: number): Promise<string> => {
   const { code, output } = await runProgram(argv, timeoutMs);
-  if (code !== 0) throw new Error(`${argv.join(' ')} ended with ${code}: ${output}`);
+  if (code !== 0) throw new Error(`${argv.join(' ')} exited with ${code}: ${output}`);
   return output.trim();
 };
 
-/** Asks a child to end, then makes it; answers once it has. */
+/** Sends SIGTERM, then SIGKILL after `graceMs`. Resolves once the child has ended. */
 export const endChild = async (child: ChildProcess, graceMs: number): Promise<void> => {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const closed = once(child, 'exit');

@@ -19,7 +19,7 @@ export interface Ratio {
   p99: number;
 }
 
-/** A promise and whether it was kept in this run; a broken one is told, it does not fail the run. */
+/** A target and whether this run met it; a missed one is reported and does not fail the run. */
 export interface Bar {
   name: string;
   value: number;
@@ -52,7 +52,7 @@ export const measure = (name: string, unit: Measure['unit'], samples: readonly n
   values: summarise(samples, moreIsBetter.has(unit) ? 'low' : 'high'),
 });
 
-/** `of` divided by `to`, by the names of two measures of one row. Throws when there is no such measure. */
+/** `of` divided by `to`, the names of two measures of one row. Throws for an unknown measure. */
 export const ratio = (measures: readonly Measure[], of: string, to: string): Ratio => {
   const find = (name: string) => {
     const found = measures.find((candidate) => candidate.name === name);
@@ -64,7 +64,7 @@ export const ratio = (measures: readonly Measure[], of: string, to: string): Rat
   return { name: `${of} / ${to}`, of, to, p50: divide('p50'), p95: divide('p95'), p99: divide('p99') };
 };
 
-/** A promise that a value stays at or below its limit. */
+/** A target that is met if the value is at most `limit`. */
 export const atMost = (name: string, value: number, limit: number, unit: string): Bar => ({
   name,
   value: round(value),
@@ -73,14 +73,14 @@ export const atMost = (name: string, value: number, limit: number, unit: string)
   pass: value <= limit,
 });
 
-/** What has to be known to read the numbers; nothing that names this machine. */
+/** The properties of this machine that affect the numbers, without its name. */
 export const describeMachine = (): Report['machine'] => ({
   cpu: cpus()[0]?.model ?? 'unknown',
   cpus: cpus().length,
   memoryMiB: Math.round(totalmem() / 1024 ** 2),
   kernel: release(),
   node: process.version,
-  // Well above the number of CPUs: others were at work too, and the times are longer than they need be.
+  // A load well above the number of CPUs means that other programs slowed down the run.
   loadOneMinute: round(loadavg()[0] ?? 0),
 });
 
@@ -101,14 +101,14 @@ const rowToMarkdown = (row: Row): string => {
   return `${lines.join('\n')}\n`;
 };
 
-/** The report as a page: one table per row, the promises below it. */
+/** Formats the report as a page: one table per row, with the targets below it. */
 export const toMarkdown = (report: Report): string => {
   const { cpu, cpus: count, memoryMiB, kernel, node, loadOneMinute } = report.machine;
   const head = [
     '# Benchmark',
     '',
     `${report.startedAt.slice(0, 16).replace('T', ' ')} UTC, ${report.durationSeconds} s; ${count} × ${cpu}, ${memoryMiB} MiB, Linux ${kernel}, Node ${node}, load at the start ${loadOneMinute}.`,
-    'What is compared in a table was measured in turns in the same run, so the ratios mean more than the times.',
+    'The contenders of a table were measured in turns in the same run, so the ratios mean more than the times.',
   ];
   return `${head.join('\n')}\n\n${report.rows.map(rowToMarkdown).join('\n')}`;
 };

@@ -8,7 +8,7 @@ import { mustRun, runProgram } from './program.ts';
 export interface StockJupyter extends AsyncDisposable {
   url: string;
   token: string;
-  /** Of the container, as the host sees it. */
+  /** The host's process id of the container. */
   pid: number;
   /** Starts a kernel and connects to it with Jupyter's own client over a WebSocket. */
   startKernel(): Promise<Kernel.IKernelConnection>;
@@ -17,8 +17,8 @@ export interface StockJupyter extends AsyncDisposable {
 const startMs = 60_000;
 
 /**
- * What one would build on otherwise: an unchanged `jupyter server` of the same version, in a container of the same image with
- * the CPU and memory of a box, listening on TCP on the loopback interface.
+ * Starts the alternative to CodeBox for comparison: an unchanged `jupyter server` of the same version, in a container of the same
+ * image with the CPU and memory of a box, listening on TCP on the loopback interface.
  */
 export const startStockJupyter = async (image: string): Promise<StockJupyter> => {
   await using stack = new AsyncDisposableStack();
@@ -33,7 +33,7 @@ export const startStockJupyter = async (image: string): Promise<StockJupyter> =>
       --ServerApp.port_retries=0 --ServerApp.root_dir=/tmp/work --IdentityProvider.token=${token}`,
   ]);
   const url = `http://127.0.0.1:${port}`;
-  await until('the stock Jupyter Server', () => answers(`${url}/api?token=${token}`), { withinMs: startMs });
+  await until('the stock Jupyter Server', () => responds(`${url}/api?token=${token}`), { withinMs: startMs });
   const pid = Number(await mustRun(['docker', 'inspect', '--format', '{{.State.Pid}}', name]));
   const serverSettings = ServerConnection.makeSettings({ baseUrl: `${url}/`, wsUrl: `ws://127.0.0.1:${port}/`, token });
   const kernels = new KernelManager({ serverSettings });
@@ -55,18 +55,18 @@ export const startStockJupyter = async (image: string): Promise<StockJupyter> =>
   };
 };
 
-const answers = async (url: string): Promise<true | undefined> => {
+const responds = async (url: string): Promise<true | undefined> => {
   try {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(5000) });
-    await answer.body?.cancel();
-    return answer.ok ? true : undefined;
+    const response = await fetch(url, { signal: AbortSignal.timeout(5000) });
+    await response.body?.cancel();
+    return response.ok ? true : undefined;
   } catch {
-    // Not listening yet.
+    // It does not listen yet.
     return undefined;
   }
 };
 
-/** Runs code until the reply and `idle` are there; gives the text of its result and, if it printed, when that first came. */
+/** Runs code until the reply and `idle` have arrived. Resolves with the text of its result and the first output with its time. */
 export const runInKernel = async (
   kernel: Kernel.IKernelConnection,
   code: string,

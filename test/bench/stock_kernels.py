@@ -1,7 +1,7 @@
-"""Stock Jupyter kernels, started inside a box. Arguments: how many, and the code that each runs. Prints JSON.
+"""Starts stock Jupyter kernels inside a box. Arguments: their number, and the code that each runs. Prints JSON.
 
-`ms`: of each, from asking for it to the result of the code. `kib`: of each, its proportional share of memory, with all
-of them running.
+`ms`: per kernel, the time from its start to the result of the code. `kib`: per kernel, its proportional share of memory
+while all of them run.
 """
 
 import json
@@ -11,12 +11,13 @@ import sys
 import tempfile
 import time
 
+from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 
 def main(folder: str, count: int, code: str) -> None:
-    """Start them one after the other, measure, end them."""
-    started = []
+    """Start the kernels one after the other, measure them, and end them."""
+    started: list[tuple[KernelManager, BlockingKernelClient]] = []
     try:
         ms = []
         for _ in range(count):
@@ -31,7 +32,7 @@ def main(folder: str, count: int, code: str) -> None:
             reply = client.execute_interactive(code, timeout=120, output_hook=lambda _: None)
             ms.append((time.perf_counter() - began) * 1000)
             assert reply["content"]["status"] == "ok", reply["content"]
-        kib = [proportional_kib(manager.provisioner.pid) for manager, _ in started]
+        kib = [proportional_kib(manager.provisioner.pid) for manager, _ in started]  # type: ignore[union-attr]
     finally:
         for manager, client in started:
             client.stop_channels()
@@ -40,7 +41,7 @@ def main(folder: str, count: int, code: str) -> None:
 
 
 def proportional_kib(pid: int) -> int:
-    """The share of a process in the memory that it uses."""
+    """Return the proportional share of memory (PSS) of a process."""
     with open(f"/proc/{pid}/smaps_rollup") as file:
         found = re.search(r"^Pss:\s+(\d+) kB", file.read(), re.MULTILINE)
     assert found

@@ -1,4 +1,4 @@
-/** What many measurements of one thing come to, the 95th and 99th percentiles counted towards the bad end. */
+/** Summary of many samples of one measure; the 95th and 99th percentiles are those towards the bad end. */
 export interface Summary {
   n: number;
   p50: number;
@@ -8,7 +8,7 @@ export interface Summary {
   worst: number;
 }
 
-/** Percentiles by the nearest rank, in the unit of the samples. Throws when there is nothing to sum up. */
+/** Percentiles by the nearest rank, in the unit of the samples. Throws if there are no samples. */
 export const summarise = (samples: readonly number[], bad: 'high' | 'low' = 'high'): Summary => {
   if (samples.length === 0) throw new Error('there are no samples to sum up');
   const sorted = [...samples].sort((one, other) => (bad === 'high' ? one - other : other - one));
@@ -16,5 +16,5 @@ export const summarise = (samples: readonly number[], bad: 'high' | 'low' = 'hig
   return { n: sorted.length, p50: at(0.5), p95: at(0.95), p99: at(0.99), best: at(0), worst: at(1) };
 };
 
-/** Three significant places after the point are more than any of this is good for. */
+/** Rounds to three decimal places, more than the precision of any measure here. */
 export const round = (value: number): number => Math.round(value * 1000) / 1000;

@@ -5,39 +5,39 @@ import { checked } from './client.ts';
 
 const chunk = randomBytes(1024 * 1024);
 
-/** Where a file is sent to and read from, with plain HTTP. */
+/** The HTTP address of a file. */
 export interface FileAddress {
   url: string;
   dispatcher: Dispatcher;
   headers: Record<string, string>;
 }
 
-/** Sends so many MiB as a stream of known length and waits for the answer. Milliseconds. */
+/** Sends `sizeMiB` as a stream of known length. Resolves with the milliseconds until the response. */
 export const upload = async ({ url, dispatcher, headers }: FileAddress, sizeMiB: number): Promise<number> => {
   const startedAt = performance.now();
   const body = Readable.from(repeat(sizeMiB), { objectMode: false });
   const length = String(sizeMiB * chunk.length);
-  const answer = await request(url, {
+  const response = await request(url, {
     dispatcher,
     method: 'PUT',
     headers: { ...headers, 'content-length': length },
     body,
   });
-  await (await checked(answer)).body.dump();
+  await (await checked(response)).body.dump();
   return performance.now() - startedAt;
 };
 
-/** Reads a file to its end without keeping it. Milliseconds; throws when it is not so many MiB long. */
+/** Reads and discards a file. Resolves with the milliseconds. Throws unless the file has `sizeMiB`. */
 export const download = async ({ url, dispatcher, headers }: FileAddress, sizeMiB: number): Promise<number> => {
   const startedAt = performance.now();
-  const answer = await checked(await request(url, { dispatcher, headers }));
+  const response = await checked(await request(url, { dispatcher, headers }));
   let bytes = 0;
-  for await (const piece of answer.body as AsyncIterable<Buffer>) bytes += piece.length;
-  if (bytes !== sizeMiB * chunk.length) throw new Error(`${bytes} bytes came of ${sizeMiB} MiB`);
+  for await (const piece of response.body as AsyncIterable<Buffer>) bytes += piece.length;
+  if (bytes !== sizeMiB * chunk.length) throw new Error(`received ${bytes} bytes instead of ${sizeMiB} MiB`);
   return performance.now() - startedAt;
 };
 
-/** A file of so many MiB, whole. */
+/** The content of a file of `sizeMiB`. */
 export const wholeFile = (sizeMiB: number): Buffer => Buffer.concat([...repeat(sizeMiB)]);
 
 function* repeat(times: number): Generator<Buffer> {

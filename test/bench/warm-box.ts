@@ -6,7 +6,7 @@ const loadMs = 120_000;
 const loaded =
   'import sys; print("PIL.PngImagePlugin" in sys.modules and "matplotlib.backends.backend_agg" in sys.modules)';
 
-/** A box whose fork server has loaded its libraries, without contexts; whoever asks deletes it. */
+/** Creates a box and waits until its fork server has loaded its libraries. The caller deletes the box. */
 export const createWarmBox = async (client: BenchClient): Promise<string> => {
   const { id: box } = await client.boxes.create({ limits: { memoryMb: 2048 } });
   const check = async (): Promise<true | undefined> => {
@@ -19,8 +19,8 @@ export const createWarmBox = async (client: BenchClient): Promise<string> => {
   return box;
 };
 
-/** Runs the imports in a context and throws unless the result is there. */
+/** Runs the imports in a context. Throws unless they succeed. */
 export const importIn = async (client: BenchClient, box: string, context: string): Promise<void> => {
   const { text, error } = await client.executions.run(box, { context, code: importsAndResult });
-  if (text !== '2') throw new Error(`the imports gave ${text}: ${error?.value}`);
+  if (text !== '2') throw new Error(`the imports resulted in ${text}: ${error?.value}`);
 };

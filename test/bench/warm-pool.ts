@@ -3,15 +3,15 @@ import type { GatewayProcess } from './gateway-process.ts';
 
 const series = /^codebox_pool_instances\{[^}]*state="(\w+)"[^}]*\} (\d+)/gm;
 
-/** Waits until so many instances are warm and none is being made or ended; gives the milliseconds that this took. */
+/** Waits until `size` instances are warm and none is being created or destroyed. Resolves with the milliseconds. */
 export const untilWarm = async (gateway: GatewayProcess, size: number, withinMs = 180_000): Promise<number> => {
   const startedAt = performance.now();
-  const look = async (): Promise<true | undefined> => {
-    const answer = await fetch(`${gateway.url}/metrics`, { signal: AbortSignal.timeout(10_000) });
+  const probe = async (): Promise<true | undefined> => {
+    const response = await fetch(`${gateway.url}/metrics`, { signal: AbortSignal.timeout(10_000) });
     const counts: Record<string, number> = {};
-    for (const [, state = '', n] of (await answer.text()).matchAll(series)) counts[state] = Number(n);
+    for (const [, state = '', n] of (await response.text()).matchAll(series)) counts[state] = Number(n);
     return counts.warm === size && !counts.creating && !counts.destroying ? true : undefined;
   };
-  await until(`${size} warm instances`, look, { withinMs, everyMs: 50 });
+  await until(`${size} warm instances`, probe, { withinMs, everyMs: 50 });
   return performance.now() - startedAt;
 };

@@ -77,7 +77,7 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
     }
   };
 
-  test.each([0, 1, 16 * 1024 * 1024, 37 * 1024 * 1024 + 5])('%d bytes come back as they went in', async (size) => {
+  test.each([0, 1, 16 * 1024 * 1024, 37 * 1024 * 1024 + 5])('%d bytes are read back unchanged', async (size) => {
     const bytes = randomBytes(size);
     const chunks = Array.from({ length: Math.ceil(size / 700_001) }, (_, n) =>
       bytes.subarray(n * 700_001, (n + 1) * 700_001),
@@ -89,13 +89,13 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
     expect(await all(blobs)).toEqual([]);
   });
 
-  test('what is not there is not found, and deleting it again does nothing', async () => {
+  test('a missing blob is reported as not found, and deleting it succeeds', async () => {
     expect(await blobs.has('box-1/none', signal())).toBe(false);
     expect((await refusal(blobs.get('box-1/none', signal()))).code).toBe('not_found');
     await blobs.delete('box-1/none', signal());
   });
 
-  test('each deployment sees its own blobs, page by page', async () => {
+  test('each deployment lists only its own blobs, in pages', async () => {
     const other = await openBlobs(opened.config, 'dep-2');
     const names = Array.from({ length: 12 }, (_, n) => `box-${n}/blob-${n % 3}`).sort();
     for (const name of names) await put(name, Buffer.from(name));
@@ -108,7 +108,7 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
     await other.delete('box-1/blob-1', signal());
   });
 
-  test('content that breaks off leaves nothing, and its error is told', async () => {
+  test('content that fails leaves no blob, and its error is reported', async () => {
     const broken = async function* () {
       for (let n = 0; n < 20; n++) yield randomBytes(1024 * 1024);
       throw new CodeBoxError('too_large', 'too much');
@@ -118,7 +118,7 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
     expect(await all(blobs)).toEqual([]);
   });
 
-  test('whoever does not want it any more ends it', async () => {
+  test('an aborted write leaves no blob', async () => {
     const off = new AbortController();
     const endless = async function* () {
       for (let n = 0; ; n++) {
@@ -130,7 +130,7 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
     expect(await all(blobs)).toEqual([]);
   });
 
-  test('a store that does not work is unavailable', async () => {
+  test('a store that cannot be reached is unavailable', async () => {
     const places = { folder: '/dev/null/none', s3: 's3+http://127.0.0.1:1/codebox', azure: 'azure:none' };
     const other = await openBlobs({ ...opened.config, place: places[kind] }, 'dep-1');
     const content = Readable.from([Buffer.from('x')]);
@@ -140,7 +140,7 @@ describe.each(Object.keys(places) as BlobStore['kind'][])('blobs in a store of k
   });
 });
 
-describe('a bucket of S3', () => {
+describe('an S3 bucket', () => {
   let bucket: StoreServer;
   beforeAll(async () => {
     bucket = await startS3();
@@ -157,7 +157,7 @@ describe('a bucket of S3', () => {
       'dep-1',
     );
 
-  test('that does not know the key does not work', async () => {
+  test('that does not accept the key is unavailable', async () => {
     await eventually(createBlobProbe(await openBucket(bucket.port)));
     const blobs = await openBucket(bucket.port, 'someone');
     expect(await createBlobProbe(blobs)()).toBe(false);
@@ -165,49 +165,46 @@ describe('a bucket of S3', () => {
   });
 
   test.each([
-    ['AccessDenied', 'missing, as nobody may know what is'],
+    ['AccessDenied', 'missing, as S3 does not reveal what exists'],
     ['SignatureDoesNotMatch', 'unavailable'],
-  ])('that answers %s: what is asked for is %s', async (code, is) => {
+  ])('that returns %s: the requested blob is %s', async (code, is) => {
     await using server = await serve((_, response) => {
       response.writeHead(403, { 'content-type': 'application/xml' }).end(`<Error><Code>${code}</Code></Error>`);
     });
-    const asked = (await openBucket(server.port)).has('box-1/none', AbortSignal.timeout(50_000));
-    if (is === 'unavailable') expect((await refusal(asked)).code).toBe(is);
-    else expect(await asked).toBe(false);
+    const result = (await openBucket(server.port)).has('box-1/none', AbortSignal.timeout(50_000));
+    if (is === 'unavailable') expect((await refusal(result)).code).toBe(is);
+    else expect(await result).toBe(false);
   });
 
-  test.each(['its content breaks off', 'nobody wants it any more'])(
-    'keeps no parts of a large blob when %s',
-    async (reason) => {
-      const asked: string[] = [];
-      await using server = await serve((incoming, response) => {
-        const { method, url, headers } = incoming;
-        asked.push(`${method} ${url}`);
-        const passed = request({ host: '127.0.0.1', port: bucket.port, method, path: url, headers }, (answer) => {
-          response.writeHead(answer.statusCode ?? 0, answer.headers);
-          answer.pipe(response);
-        });
-        passed.on('error', () => response.destroy());
-        incoming.on('error', () => passed.destroy());
-        incoming.pipe(passed);
+  test.each(['its content fails', 'it is aborted'])('keeps no parts of a large blob if %s', async (reason) => {
+    const requests: string[] = [];
+    await using server = await serve((incoming, response) => {
+      const { method, url, headers } = incoming;
+      requests.push(`${method} ${url}`);
+      const passed = request({ host: '127.0.0.1', port: bucket.port, method, path: url, headers }, (reply) => {
+        response.writeHead(reply.statusCode ?? 0, reply.headers);
+        reply.pipe(response);
       });
-      const blobs = await openBucket(server.port);
-      const off = new AbortController();
-      const content = async function* () {
-        for (let n = 0; n < 20; n++) yield randomBytes(1024 * 1024);
-        await eventually(async () => asked.some((line) => line.includes('partNumber=1')));
-        if (reason.startsWith('its')) throw new Error('broken');
-        off.abort();
-      };
-      await refusal(blobs.put('box-1/large', Readable.from(content()), off.signal));
-      const upload = asked.flatMap((line) => /partNumber=1&.*uploadId=(\w+)/.exec(line)?.[1] ?? [])[0];
-      expect(upload).toMatch(/^\w{32}$/);
-      expect(asked.at(-1)).toMatch(new RegExp(`^DELETE /codebox/dep-1/box-1/large\\?.*uploadId=${upload}`));
-    },
-  );
+      passed.on('error', () => response.destroy());
+      incoming.on('error', () => passed.destroy());
+      incoming.pipe(passed);
+    });
+    const blobs = await openBucket(server.port);
+    const off = new AbortController();
+    const content = async function* () {
+      for (let n = 0; n < 20; n++) yield randomBytes(1024 * 1024);
+      await eventually(async () => requests.some((line) => line.includes('partNumber=1')));
+      if (reason === 'its content fails') throw new Error('broken');
+      off.abort();
+    };
+    await refusal(blobs.put('box-1/large', Readable.from(content()), off.signal));
+    const upload = requests.flatMap((line) => /partNumber=1&.*uploadId=(\w+)/.exec(line)?.[1] ?? [])[0];
+    expect(upload).toMatch(/^\w{32}$/);
+    expect(requests.at(-1)).toMatch(new RegExp(`^DELETE /codebox/dep-1/box-1/large\\?.*uploadId=${upload}`));
+  });
 });
 
-/** An HTTP server on a free port. */
+/** Starts an HTTP server on a free port. */
 const serve = async (listener: RequestListener) => {
   const server = createServer(listener).listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -220,7 +217,7 @@ const serve = async (listener: RequestListener) => {
   return { port, [Symbol.asyncDispose]: stop };
 };
 
-test('a blob in a folder is on the disk, with its name and those of its folders, before it counts as written', async () => {
+test('a blob in a folder, its name and its folders are synced to disk before the write is confirmed', async () => {
   const { config, stop } = await places.folder();
   const seen: string[] = [];
   const note = (what: string, path: string) => seen.push(`${what} ${relative(config.place, path)}`);
@@ -266,31 +263,31 @@ test('a blob in a folder is on the disk, with its name and those of its folders,
   ]);
 });
 
-test('a folder that is silent is asked once, however many ask, and answers again when it does', async () => {
+test('a stalled folder gets one request however many callers wait, and is used again once it responds', async () => {
   const { config, stop } = await places.folder();
   const { stat } = fs.promises;
   const silence = Promise.withResolvers<void>();
-  let asked = 0;
+  let calls = 0;
   fs.promises.stat = (async (path: string) => {
-    asked += 1;
+    calls += 1;
     await silence.promise;
     return await stat(path);
   }) as typeof stat;
   syncBuiltinESMExports();
   try {
     const blobs = await openBlobs(config, 'dep-1');
-    const answers = createBlobProbe(blobs);
-    expect(await Promise.all([answers(), answers()])).toEqual([false, false]);
-    expect(await answers()).toBe(false);
+    const probe = createBlobProbe(blobs);
+    expect(await Promise.all([probe(), probe()])).toEqual([false, false]);
+    expect(await probe()).toBe(false);
     const uses = ['box-1/a', 'box-2/b', 'box-3/c'].map((name) => refusal(blobs.has(name, AbortSignal.timeout(100))));
     const late = () => AbortSignal.timeout(100);
     const others = [blobs.get('box-1/a', late()), blobs.delete('box-1/a', late()), blobs.list(undefined, late())];
     const codes = (await Promise.all([...uses, ...others.map(refusal)])).map(({ code }) => code);
     expect(codes).toEqual(codes.map(() => 'unavailable'));
-    expect(asked).toBe(1);
+    expect(calls).toBe(1);
     silence.resolve();
     expect(await blobs.has('box-1/a', AbortSignal.timeout(50_000))).toBe(false);
-    expect(await eventually(answers)).toBe(true);
+    expect(await eventually(probe)).toBe(true);
   } finally {
     fs.promises.stat = stat;
     syncBuiltinESMExports();
@@ -298,24 +295,24 @@ test('a folder that is silent is asked once, however many ask, and answers again
   }
 });
 
-test('whoever asks whether a silent store answers is told at once that it does not, once it is late', async () => {
+test('once a probe of a stalled store has timed out, later probes return false at once', async () => {
   const open: (() => void)[] = [];
-  const has = () => new Promise<boolean>((answer) => open.push(() => answer(false)));
-  const answers = createBlobProbe({ has });
-  expect(await answers()).toBe(false);
+  const has = () => new Promise<boolean>((resolve) => open.push(() => resolve(false)));
+  const probe = createBlobProbe({ has });
+  expect(await probe()).toBe(false);
   const next = new Promise((done) => setImmediate(() => setImmediate(done, 'late')));
-  expect(await Promise.race([answers(), next])).toBe(false);
+  expect(await Promise.race([probe(), next])).toBe(false);
   expect(open).toHaveLength(1);
   open[0]?.();
   await new Promise(setImmediate);
-  const again = answers();
+  const again = probe();
   expect(open).toHaveLength(2);
   open[1]?.();
   expect(await again).toBe(true);
 });
 
 test.each(['s3+https://host', 'azure:container', 'azure:', 'azure+https://host', 'azure+http://host/container'])(
-  'the place %s without what it needs is refused by name',
+  'the incomplete place %s is refused by the name of its variable',
   async (place) => {
     await expect(openBlobs({ ...noCloud, place }, 'dep-1')).rejects.toThrow('CODEBOX_BLOBS');
   },

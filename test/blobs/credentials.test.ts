@@ -20,7 +20,7 @@ import { azureConnectionString, startAzureWithTokens } from './servers.ts';
 const run = promisify(execFile);
 const signal = () => AbortSignal.timeout(50_000);
 
-/** The store that an environment describes, as a service reads it. */
+/** Opens the store that an environment describes, as a service reads it. */
 const openFrom = (place: string, environment: Record<string, string>) => {
   for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value);
   const values = {
@@ -65,7 +65,7 @@ describe('the credentials for a bucket', () => {
       </AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`;
   };
 
-  /** What asked the bucket: the key, the session, and whether the signature covers the session. */
+  /** The requests to the bucket: their key, their session, and whether the signature covers the session. */
   const seen: { key: string | undefined; session: unknown; isSigned: boolean }[] = [];
   const note = ({ headers }: IncomingMessage) => {
     const authorization = headers.authorization ?? '';
@@ -76,7 +76,7 @@ describe('the credentials for a bucket', () => {
     });
   };
 
-  /** Bucket, token service, agent of a pod and metadata of a machine in one: each gives only to who shows what it should. */
+  /** Bucket, token service, pod identity agent and instance metadata in one server: each checks the secret of its caller. */
   const cloud: RequestListener = async (incoming, response) => {
     const { method, url = '', headers } = incoming;
     const role = '/latest/meta-data/iam/security-credentials/';
@@ -106,14 +106,14 @@ describe('the credentials for a bucket', () => {
   afterAll(() => server?.[Symbol.asyncDispose]());
   beforeEach(() => {
     seen.length = 0;
-    // Nothing of whoever runs the tests.
+    // The credentials of whoever runs the tests must not be used.
     for (const name of Object.keys(process.env)) if (name.startsWith('AWS_')) vi.stubEnv(name, undefined);
     vi.stubEnv('AWS_CONFIG_FILE', '/dev/null');
     vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', '/dev/null');
   });
 
   const sources: Record<string, { environment: () => Record<string, string>; name: string }> = {
-    'of a session, in the environment': {
+    'of a session in the environment': {
       environment: () => ({
         AWS_ACCESS_KEY_ID: 'env-key',
         AWS_SECRET_ACCESS_KEY: 'secret',
@@ -130,32 +130,35 @@ describe('the credentials for a bucket', () => {
       }),
       name: 'web',
     },
-    'of the identity of a pod': {
+    'of a pod identity': {
       environment: () => ({
         AWS_CONTAINER_CREDENTIALS_FULL_URI: `http://127.0.0.1:${server.port}/pod`,
         AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE: join(folder, 'pod-secret'),
       }),
       name: 'pod',
     },
-    'of the machine': {
+    'of the instance metadata': {
       environment: () => ({ AWS_EC2_METADATA_SERVICE_ENDPOINT: `http://127.0.0.1:${server.port}` }),
       name: 'machine',
     },
   };
 
-  test.each(Object.entries(sources))('%s are found, and their session is shown', async (_, { environment, name }) => {
-    const blobs = await openFrom(`s3+http://127.0.0.1:${server.port}/bucket`, environment());
-    expect(await blobs.has('box-1/none', signal())).toBe(false);
-    expect(seen).toEqual([{ key: `${name}-key`, session: `${name}-session`, isSigned: true }]);
-  });
+  test.each(Object.entries(sources))(
+    '%s are found, and their session token is sent',
+    async (_, { environment, name }) => {
+      const blobs = await openFrom(`s3+http://127.0.0.1:${server.port}/bucket`, environment());
+      expect(await blobs.has('box-1/none', signal())).toBe(false);
+      expect(seen).toEqual([{ key: `${name}-key`, session: `${name}-session`, isSigned: true }]);
+    },
+  );
 
-  test('that are nowhere make the store unavailable, and nothing is asked of it', async () => {
+  test('that are missing make the store unavailable, and it gets no request', async () => {
     const blobs = await openFrom(`s3+http://127.0.0.1:${server.port}/bucket`, { AWS_EC2_METADATA_DISABLED: 'true' });
     expect((await refusal(blobs.has('box-1/none', signal()))).code).toBe('unavailable');
     expect(seen).toEqual([]);
   });
 
-  test('that nobody gives are not waited for past the deadline of who asks', async () => {
+  test('that no service provides are not waited for beyond the deadline of the caller', async () => {
     await using silent = await listen(createServer(() => {}));
     const blobs = await openFrom(`s3+http://127.0.0.1:${server.port}/bucket`, {
       ...sources['of the role of a service account']?.environment(),
@@ -168,7 +171,7 @@ describe('the credentials for a bucket', () => {
   });
 });
 
-describe('the right to a container of Azure', () => {
+describe('the authorization for an Azure container', () => {
   const tenant = '11111111-2222-3333-4444-555555555555';
   const about = { AZURE_CLIENT_ID: tenant, AZURE_TENANT_ID: tenant };
   const token = () => {
@@ -185,27 +188,27 @@ describe('the right to a container of Azure', () => {
     return `${part({ alg: 'RS256', typ: 'JWT' })}.${part({ ...claims, exp: now + 3600 })}.c2lnbmF0dXJl`;
   };
 
-  /** The emulator has its account in the path, the cloud in the host's name. */
+  /** The emulator has the account in the path, the cloud in the host name. */
   const store: RequestListener = (incoming, response) => {
     const { method, url, headers } = incoming;
     const passed = request(
       { host: '127.0.0.1', port: azure, method, path: `/devstoreaccount1${url}`, headers },
-      (answer) => {
-        response.writeHead(answer.statusCode ?? 0, answer.headers);
-        answer.pipe(response);
+      (reply) => {
+        response.writeHead(reply.statusCode ?? 0, reply.headers);
+        reply.pipe(response);
       },
     );
     passed.on('error', () => response.destroy());
     incoming.pipe(passed);
   };
 
-  /** The directory that gives tokens for those of service accounts, and the endpoint of a machine or an app. */
+  /** The directory that exchanges tokens of service accounts, and the identity endpoint of a machine. */
   const directory: RequestListener = async (incoming, response) => {
     const { url = '', headers } = incoming;
-    const answer = (body: object) => response.setHeader('content-type', 'application/json').end(JSON.stringify(body));
+    const sendJson = (body: object) => response.setHeader('content-type', 'application/json').end(JSON.stringify(body));
     const base = `https://${headers.host}/${tenant}`;
     if (url.includes('openid-configuration'))
-      return answer({
+      return sendJson({
         issuer: `${base}/v2.0`,
         authorization_endpoint: `${base}/oauth2/v2.0/authorize`,
         token_endpoint: `${base}/oauth2/v2.0/token`,
@@ -214,11 +217,11 @@ describe('the right to a container of Azure', () => {
     if (incoming.method === 'POST') {
       const isRight = new URLSearchParams(await text(incoming)).get('client_assertion') === 'projected';
       return isRight
-        ? answer({ token_type: 'Bearer', expires_in: 3600, access_token: token() })
+        ? sendJson({ token_type: 'Bearer', expires_in: 3600, access_token: token() })
         : response.writeHead(401).end();
     }
     if (headers['x-identity-header'] !== 'machine-secret') return response.writeHead(401).end();
-    return answer({
+    return sendJson({
       access_token: token(),
       expires_on: Math.floor(Date.now() / 1000) + 3600,
       resource: 'https://storage.azure.com',
@@ -234,9 +237,9 @@ describe('the right to a container of Azure', () => {
   beforeAll(async () => {
     open = new AsyncDisposableStack();
     const pair = { key: join(folder, 'key.pem'), certificate: join(folder, 'certificate.pem') };
-    const asked = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=127.0.0.1'];
+    const request = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '1', '-subj', '/CN=127.0.0.1'];
     const names = ['-addext', 'subjectAltName=IP:127.0.0.1', '-keyout', pair.key, '-out', pair.certificate];
-    await run('openssl', [...asked, ...names]);
+    await run('openssl', [...request, ...names]);
     const [key, cert] = [await readFile(pair.key, 'utf8'), await readFile(pair.certificate, 'utf8')];
     setDefaultCACertificates([...trusted, cert]);
     await writeFile(join(folder, 'projected'), 'projected');

@@ -14,7 +14,7 @@ const cache = resolve(import.meta.dirname, '../../.codebox/test-servers');
 const installMs = 500_000;
 const readyMs = 60_000;
 
-/** Installs the servers of cloud stores, which nothing but these tests needs, once per lock file. Answers their programs' folder. */
+/** Installs the emulators of cloud stores, which only these tests need, once per lock file. Resolves with the folder of their programs. */
 const install = async (): Promise<string> => {
   const hash = createHash('sha256').update(await readFile(join(source, 'package-lock.json')));
   const folder = join(cache, hash.digest('hex').slice(0, 16));
@@ -22,13 +22,13 @@ const install = async (): Promise<string> => {
     const making = `${folder}.${process.pid}`;
     await cp(source, making, { recursive: true });
     await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: making, timeout: installMs });
-    // Another test may have been faster.
+    // Another test may have installed them meanwhile.
     await rename(making, folder).catch(() => rm(making, { recursive: true, force: true }));
   }
   return join(folder, 'node_modules/.bin');
 };
 
-/** A server of its own on an empty folder and a free port. */
+/** A server on an empty folder and a free port. */
 export interface StoreServer extends AsyncDisposable {
   port: number;
 }
@@ -47,7 +47,7 @@ const start = async (
     await rm(folder, { recursive: true, force: true });
   };
   const deadline = performance.now() + readyMs;
-  // Any answer will do: nobody is let in without a signature.
+  // Any response will do, as requests without a signature are refused.
   while (
     !(await fetch(`${scheme}://127.0.0.1:${port}/`).then(
       () => true,
@@ -63,7 +63,7 @@ const start = async (
   return { port, [Symbol.asyncDispose]: stop };
 };
 
-/** S3, with one bucket `codebox`; its keys are `S3RVER` and `S3RVER`. */
+/** Starts an S3 emulator with the bucket `codebox`; key and secret are `S3RVER`. */
 export const startS3 = () =>
   start('s3rver', (port, folder) => [
     '--address',
@@ -89,10 +89,10 @@ const azureArguments = (port: number, folder: string) => [
   '--disableTelemetry',
 ];
 
-/** Azure Blob Storage without a container, with the account that every emulator has. */
+/** Starts an Azure Blob Storage emulator without a container, with the account of every emulator. */
 export const startAzure = () => start('azurite-blob', azureArguments);
 
-/** The same over TLS, which lets in who has a token too; this process has to trust its certificate. */
+/** Starts the Azure emulator over TLS, where it also accepts tokens; this process has to trust its certificate. */
 export const startAzureWithTokens = ({ key, certificate }: { key: string; certificate: string }) =>
   start(
     'azurite-blob',

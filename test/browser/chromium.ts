@@ -1,6 +1,6 @@
 import { type Browser, chromium } from 'playwright-core';
 
-/** What Chromium needs to run as root, without a screen, and without asking anybody anything. */
+/** Flags that let Chromium run as root, headless, and without network requests of its own. */
 const flags = [
   '--no-sandbox',
   '--disable-gpu',
@@ -11,6 +11,6 @@ const flags = [
   '--disable-sync',
 ];
 
-/** The system's Chromium, headless. The caller closes it. */
+/** Launches the Chromium of the system, headless. The caller closes it. */
 export const launchChromium = (): Promise<Browser> =>
   chromium.launch({ executablePath: '/usr/bin/chromium', args: flags });

@@ -24,7 +24,7 @@ describe.each(anyDriver)('the client in Chromium on the %s driver', (driver) => 
   });
   afterAll(() => stack.disposeAsync());
 
-  test('a page runs code, streams it, moves files and reads refusals, without a key of its own', async () => {
+  test('a page without a key can run code, stream output, transfer files and read errors', async () => {
     const seen = await page.evaluate(async (url) => {
       const { createClient, CodeBoxError } = (globalThis as unknown as { contract: typeof Contract }).contract;
       const client = createClient({ url });

@@ -10,7 +10,7 @@ const page = `<!doctype html><meta charset="utf-8"><title>app</title><link rel="
 <script type="importmap">{"imports": {"zod": "/zod/index.js", "#contract": "/contract/index.ts"}}</script>
 <script type="module">import * as contract from '#contract'; globalThis.contract = contract;</script>`;
 
-/** An app's own server: a page, the contract's modules for it, and `/v1` passed on to the gateway with the app's key. */
+/** Starts the server of an app: it serves a page and the modules of the contract, and proxies `/v1` to the gateway with the key of the app. */
 export const servePage = async (gateway: { url: string; key: string }): Promise<AsyncDisposable & { url: string }> => {
   const server = createServer((incoming, outgoing) => {
     const path = new URL(incoming.url ?? '/', 'http://app').pathname;
@@ -42,9 +42,9 @@ const readModule = async (path: string): Promise<string> => {
 
 const passOn = (gateway: { url: string; key: string }, incoming: IncomingMessage, outgoing: ServerResponse): void => {
   const headers = { ...incoming.headers, authorization: `Bearer ${gateway.key}` };
-  const onward = request(`${gateway.url}${incoming.url}`, { method: incoming.method, headers }, (answer) => {
-    outgoing.writeHead(answer.statusCode ?? 502, answer.headers);
-    answer.pipe(outgoing);
+  const onward = request(`${gateway.url}${incoming.url}`, { method: incoming.method, headers }, (response) => {
+    outgoing.writeHead(response.statusCode ?? 502, response.headers);
+    response.pipe(outgoing);
   });
   onward.on('error', () => outgoing.destroy());
   outgoing.on('close', () => onward.destroy());

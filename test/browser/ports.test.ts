@@ -23,7 +23,7 @@ describe.each(anyDriver)('ports in Chromium on the %s driver', (driver) => {
 
   const ticket = async () => (await gateway.post<{ ticket: string }>(`/v1/boxes/${box.id}/tickets`, {})).body.ticket;
 
-  test('on a host of its own an app works: modules, fetch, cookies, service worker, WebSocket, forms', async () => {
+  test('on its own host an app can use modules, fetch, cookies, a service worker, WebSockets and forms', async () => {
     const page = await browser.newPage();
     const origin = `http://5000-${box.id}.localhost:${new URL(gateway.url).port}`;
     await page.goto(`${origin}/?ticket=${await ticket()}`);
@@ -36,7 +36,7 @@ describe.each(anyDriver)('ports in Chromium on the %s driver', (driver) => {
     await page.close();
   });
 
-  test('below the address of the gateway a page has an origin that nobody shares, and reaches nothing', async () => {
+  test('below the URL of the gateway a page has an opaque origin and cannot call the API', async () => {
     const page = await browser.newPage();
     const address = `${gateway.url}/v1/boxes/${box.id}/ports/5000/`;
     await page.goto(`${address}?ticket=${await ticket()}`);
@@ -63,7 +63,7 @@ describe.each(anyDriver)('ports in Chromium on the %s driver', (driver) => {
     const victim = `http://5000-${other.id}.localhost:${port}`;
     await page.goto(`${victim}/?ticket=${body.ticket}`);
     await page.goto(`http://5000-${box.id}.localhost:${port}/?ticket=${await ticket()}`);
-    const refused = page.waitForResponse((answer) => answer.url() === `${victim}/data`);
+    const refused = page.waitForResponse((response) => response.url() === `${victim}/data`);
     await page.evaluate(`void fetch('${victim}/data', { mode: 'no-cors', credentials: 'include' })`);
     expect([401, 403]).toContain((await refused).status());
     const socket = `new Promise((end) => {

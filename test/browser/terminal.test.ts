@@ -39,7 +39,7 @@ describe.each(anyDriver)('the terminal example in Chromium on the %s driver', (d
     await page.keyboard.press('Enter');
   };
 
-  test('a page opens a shell by ticket, runs Python, is resized, and has its screen again after a reload', async () => {
+  test('a page can open a shell by ticket, run Python, resize, and show its screen again after a reload', async () => {
     await shows(/\/mnt\/data \$/);
     await type('python3');
     await shows(/>>>/);
@@ -78,7 +78,7 @@ describe.each(anyDriver)('the terminal example in Chromium on the %s driver', (d
     expect(faults).toEqual([]);
   });
 
-  test('nothing that the page holds is a key, and its ticket is used up', async () => {
+  test('the page contains no key, and neither tickets nor keys are logged', async () => {
     const held = await page.evaluate('JSON.stringify([{ ...sessionStorage }, document.cookie])');
     expect(held).not.toContain('cbx_');
     expect(gateway.output()).not.toMatch(/tkt_|cbx_/);

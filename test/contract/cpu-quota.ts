@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 
-/** CPUs that the control group of a process may use, from the host's own files. */
+/** Returns the CPU quota of the control group of a process, in CPUs, from the host's cgroup files. */
 export const cpuQuota = async (pid: number): Promise<number> => {
   const text = await readFile(`/proc/${pid}/cgroup`, 'utf8');
   const path = (pattern: RegExp) => pattern.exec(text)?.[1];

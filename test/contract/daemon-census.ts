@@ -1,6 +1,6 @@
-import type { Daemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import type { Daemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 
-/** What a daemon has of a deployment, as `kind name`: its containers and volumes. */
+/** Lists the containers and volumes that a daemon has of a deployment, as `kind name`. */
 export const takeDaemonCensus = async (daemon: Daemon, deployment: string): Promise<string[]> => {
   const signal = AbortSignal.timeout(30_000);
   const filters = JSON.stringify({ label: [`codebox.deployment=${deployment}`] });

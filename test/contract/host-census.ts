@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runHostCommand } from '../../services/gateway/drivers/host/host-command.ts';
 
 /**
- * What there is on this host of the boxes of one data folder and deployment, as `kind name`: control groups, mounts, loop
- * devices, files, and processes of the users that boxes have. `containers` adds what a daemon knows.
+ * Lists what the boxes of one data folder and deployment occupy on this host, as `kind name`: control groups, mounts, loop
+ * devices and files. `containers` adds what a daemon lists.
  */
 export const takeHostCensus = async (
   dataDir: string,
@@ -18,7 +18,7 @@ export const takeHostCensus = async (
   ...(await files(dataDir)),
 ];
 
-/** Below each mount of a hierarchy; not searched for, because others come and go meanwhile. */
+/** Looks only directly below each mount of a hierarchy: a search would trip over groups that come and go meanwhile. */
 const groups = async (deployment: string): Promise<string[]> => {
   const root = '/sys/fs/cgroup';
   const entries = await readdir(root, { withFileTypes: true });
@@ -41,19 +41,19 @@ const mounts = async (dataDir: string): Promise<string[]> => {
     .map((point) => `mount ${point}`);
 };
 
-/** A device that is detached goes when the last who looks at it closes it, as udev does with each: that is waited for. */
+/** A detached loop device remains until its last reader, such as udev, closes it: waits up to 10 s for that. */
 const loops = async (dataDir: string): Promise<string[]> => {
   const until = performance.now() + 10_000;
   for (;;) {
     const text = await runHostCommand(['losetup', '--list', '--noheadings', '--output', 'BACK-FILE']);
     const found = lines(text).filter((line) => line.startsWith(dataDir));
-    const isGoing = found.some((line) => line.endsWith('(deleted)'));
-    if (!isGoing || performance.now() > until) return found.map((line) => `loop ${line}`);
+    const isDetaching = found.some((line) => line.endsWith('(deleted)'));
+    if (!isDetaching || performance.now() > until) return found.map((line) => `loop ${line}`);
     await sleep(50);
   }
 };
 
-/** The folders that grow with boxes; the rest belongs to the driver. */
+/** Looks at the folders that grow with boxes; the others belong to the driver. */
 const files = async (dataDir: string): Promise<string[]> => {
   const found: string[] = [];
   for (const folder of ['run', 'disks', 'local/instances']) {
@@ -65,11 +65,11 @@ const files = async (dataDir: string): Promise<string[]> => {
 
 const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');
 
-/** Processes of the host that run as `uid`. */
+/** Lists the ids of processes on this host that run as `uid`. */
 export const processesOf = async (uid: number): Promise<string[]> => {
   const found: string[] = [];
   for (const pid of (await readdir('/proc')).filter((name) => /^\d+$/.test(name))) {
-    // It may end while we look.
+    // The process may have ended since.
     const owner = await stat(`/proc/${pid}`).catch(() => undefined);
     if (owner?.uid === uid) found.push(pid);
   }

@@ -1,4 +1,4 @@
-"""Looks at the box from inside and prints what it finds as one JSON object."""
+"""Inspects a box from inside and prints the findings as one JSON object."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import resource
 import socket
 import tempfile
 from collections.abc import Callable
+from functools import partial
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEWUSER = 0x10000000
@@ -48,7 +49,7 @@ WRITE_PATHS = ["/", "/etc", "/usr", "/usr/bin", "/opt/codebox", "/opt/codebox-se
 
 
 def refusal(action: Callable[[], object]) -> str:
-    """The name of the error with which something fails, or `allowed`."""
+    """Returns the errno name with which the action fails, or `allowed`."""
     try:
         action()
     except OSError as error:
@@ -57,7 +58,7 @@ def refusal(action: Callable[[], object]) -> str:
 
 
 def call(number: int, arguments: tuple[object, ...]) -> str:
-    """Tried in a child: one that is allowed, such as chroot, must not change what is looked at after it."""
+    """Makes a system call in a child: an allowed one, such as chroot, must not affect the probes after it."""
     readable, writable = os.pipe()
     child = os.fork()
     if child == 0:
@@ -76,8 +77,12 @@ def status() -> dict[str, str]:
         return {name: value.strip() for name, _, value in (line.partition(":") for line in file)}
 
 
-def tells(path: str) -> bool:
-    """Whether there is something to read at a path."""
+def write_probe(folder: str) -> None:
+    open(f"{folder}/probe", "w").close()
+
+
+def is_readable(path: str) -> bool:
+    """Whether the file or folder exists and is not empty."""
     try:
         if os.path.isdir(path):
             return bool(os.listdir(path))
@@ -88,7 +93,7 @@ def tells(path: str) -> bool:
 
 
 def login_uid() -> str:
-    """`fixed`, when there is one that cannot be changed; `free` for another; `none` where the kernel knows of none."""
+    """Returns `fixed` for a login uid that never changes, `free` for one that can, `none` without kernel support."""
     path = "/proc/self/loginuid"
     if not os.path.exists(path):
         return "none"
@@ -111,7 +116,7 @@ def set_id_files() -> list[str]:
 
 
 def main() -> None:
-    column = 1 if platform.machine() == "aarch64" else 0
+    is_arm = platform.machine() == "aarch64"
     print(
         json.dumps(
             {
@@ -120,20 +125,22 @@ def main() -> None:
                 "user": os.popen("whoami").read().strip(),
                 "status": {k: v for k, v in status().items() if k.startswith("Cap") or k in ("NoNewPrivs", "Seccomp")},
                 "rootIsReadOnly": os.statvfs("/").f_flag & os.ST_RDONLY == os.ST_RDONLY,
-                "calls": {name: call(numbers[column], numbers[2]) for name, numbers in CALLS.items()},
+                "calls": {
+                    name: call(arm if is_arm else x86, arguments) for name, (x86, arm, arguments) in CALLS.items()
+                },
                 "device": refusal(lambda: os.mknod("/tmp/device", 0o20666, os.makedev(1, 3))),
                 "fifo": refusal(lambda: os.mkfifo(tempfile.mktemp())),
                 "setuid": refusal(lambda: os.setuid(0)),
-                "families": {n: refusal(lambda k=k: socket.socket(*k)) for n, k in FAMILIES.items()},
+                "families": {n: refusal(partial(socket.socket, *k)) for n, k in FAMILIES.items()},
                 "netfilter": refusal(lambda: socket.socket(16, socket.SOCK_RAW, 12)),
                 "interfaces": [name for _, name in socket.if_nameindex()],
-                "writes": {path: refusal(lambda p=path: open(f"{p}/probe", "w").close()) for path in WRITE_PATHS},
+                "writes": {path: refusal(partial(write_probe, path)) for path in WRITE_PATHS},
                 "devices": sorted(os.listdir("/dev")),
                 "processes": sum(name.isdigit() for name in os.listdir("/proc")),
                 "openFiles": resource.getrlimit(resource.RLIMIT_NOFILE),
                 "coreBytes": resource.getrlimit(resource.RLIMIT_CORE),
                 "setIdFiles": set_id_files(),
-                "hostFiles": [path for path in HOST_FILES if tells(path)],
+                "hostFiles": [path for path in HOST_FILES if is_readable(path)],
                 "loginUid": login_uid(),
                 "environment": dict(os.environ),
             }

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 
-/** Python that prints, as JSON, what a program in a box sees and may do. */
+/** Python source that prints, as JSON, what a program in a box can see and do. */
 export const probe = await readFile(new URL('probe.py', import.meta.url), 'utf8');
 
-/** What it prints. */
+/** The output of the probe. */
 export interface Probe {
   uid: number;
   groups: number[];

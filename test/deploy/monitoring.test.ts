@@ -43,10 +43,11 @@ const dashboardSchema = z.object({
 });
 
 const readDeploy = (path: string) => readFile(join(projectFolder, 'deploy', path), 'utf8');
-const readAlerts = async () => alertsSchema.parse(parse(await readDeploy('prometheus/alerts.yaml'))).groups;
-const readDashboard = async () => dashboardSchema.parse(JSON.parse(await readDeploy('grafana/dashboard.json')));
+const readAlerts = async () => alertsSchema.parse(parse(await readDeploy('helm/codebox/files/alerts.yaml'))).groups;
+const readDashboard = async () =>
+  dashboardSchema.parse(JSON.parse(await readDeploy('helm/codebox/files/dashboard.json')));
 
-/** What Prometheus itself adds to every series, and its own series. */
+/** The labels that Prometheus adds to every series, and its own series. */
 const ofScrape = ['instance', 'job'];
 const series = new Map([['up', ofScrape]]);
 
@@ -73,9 +74,9 @@ createPoolMetrics(registry, {
 });
 addSeries(registry);
 
-/** What is wrong with an expression. */
+/** Returns the faults of an expression. */
 const faultsOf = (expression: string): string[] => {
-  // What Grafana puts in by itself.
+  // Grafana substitutes these variables.
   const { selected, grouping } = parsePromql(
     expression.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*'),
   );
@@ -89,15 +90,15 @@ const faultsOf = (expression: string): string[] => {
   return [...unknown, ...idle, ...(selected.length === 0 ? ['it reads no series'] : [])];
 };
 
-describe('what is read of the metrics', () => {
-  test('every alert reads series and labels that there are, in PromQL', async () => {
+describe('alerts and dashboard', () => {
+  test('every alert is valid PromQL over existing series and labels', async () => {
     const rules = (await readAlerts()).flatMap((group) => group.rules);
     expect(rules.length).toBeGreaterThan(10);
     expect(new Set(rules.map((rule) => rule.alert)).size).toBe(rules.length);
     for (const { alert, expr } of rules) expect([alert, faultsOf(expr)]).toEqual([alert, []]);
   });
 
-  test('what an alert says names only labels that its expression keeps', async () => {
+  test('the summary of an alert uses only labels that its expression keeps', async () => {
     for (const { alert, expr, annotations } of (await readAlerts()).flatMap((group) => group.rules)) {
       const used = [...annotations.summary.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label);
       const { selected, grouping } = parsePromql(expr);
@@ -107,7 +108,7 @@ describe('what is read of the metrics', () => {
     }
   });
 
-  test('every panel of the dashboard does, and none lies on another', async () => {
+  test('every panel of the dashboard is valid PromQL over existing series, and no panels overlap', async () => {
     const { panels, templating } = await readDashboard();
     const taken = new Set<string>();
     for (const { title, type, gridPos, targets = [] } of panels) {
@@ -122,13 +123,13 @@ describe('what is read of the metrics', () => {
       }
     }
     expect(new Set(panels.map((panel) => panel.id)).size).toBe(panels.length);
-    const asked = templating.list.flatMap(
+    const names = templating.list.flatMap(
       ({ definition }) => /^label_values\((\w+), instance\)$/.exec(definition ?? '')?.[1] ?? [],
     );
-    for (const name of asked) expect(series.has(name)).toBe(true);
+    for (const name of names) expect(series.has(name)).toBe(true);
   });
 
-  test('the dashboard shows all series of the gateway', async () => {
+  test('the dashboard shows every series of the gateway', async () => {
     const { panels } = await readDashboard();
     const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)).join('\n');
     const own = registry.getMetricsAsArray().flatMap(({ name }) => (name.startsWith('codebox_') ? [name] : []));
@@ -136,14 +137,14 @@ describe('what is read of the metrics', () => {
     expect(own.filter((name) => !isShown(name))).toEqual([]);
   });
 
-  test('docs/operate.md names all series of the gateway, and no others', async () => {
+  test('docs/operate.md lists exactly the series of the gateway', async () => {
     const table =
       /^## Observe$(.*?)^## /ms.exec(await readFile(join(projectFolder, 'docs/operate.md'), 'utf8'))?.[1] ?? '';
-    const told = [...table.matchAll(/`(codebox_\w*)(?:\{([\w,]+)\}(\w*))?/g)].flatMap(([, name = '', inner = '']) =>
-      name.endsWith('_') ? inner.split(',').map((part) => name + part) : [name],
+    const documented = [...table.matchAll(/`(codebox_\w*)(?:\{([\w,]+)\}(\w*))?/g)].flatMap(
+      ([, name = '', inner = '']) => (name.endsWith('_') ? inner.split(',').map((part) => name + part) : [name]),
     );
     const own = registry.getMetricsAsArray().flatMap(({ name }) => (name.startsWith('codebox_') ? [name] : []));
-    expect(told.sort()).toEqual(own.sort());
+    expect(documented.sort()).toEqual(own.sort());
   });
 
   test.each([
@@ -151,11 +152,11 @@ describe('what is read of the metrics', () => {
     ['sum by (box) (codebox_boxes)', 'nothing here has a label box'],
     ['codebox_boxes{box="1"}', 'codebox_boxes has no label box'],
     ['1 > 2', 'it reads no series'],
-  ])('a fault is found: %s', (expression, fault) => {
+  ])('a fault is reported: %s', (expression, fault) => {
     expect(faultsOf(expression)).toEqual([fault]);
   });
 
-  test('what is not PromQL is refused', () => {
+  test('invalid PromQL is refused', () => {
     expect(() => parsePromql('sum by (le (codebox_boxes)')).toThrow(/is not PromQL/);
   });
 });

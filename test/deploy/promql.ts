@@ -1,7 +1,7 @@
 import type { SyntaxNode, Tree } from '@lezer/common';
 import { parser } from '@prometheus-io/lezer-promql';
 
-/** A series that an expression reads, with the labels that it asks for. */
+/** A series that an expression reads, with the labels that it selects. */
 interface Selected {
   series: string;
   labels: string[];
@@ -13,7 +13,7 @@ export interface Parsed {
   grouping: string[];
 }
 
-/** What a PromQL expression reads. Throws an Error that shows where it is wrong. */
+/** Parses the series that a PromQL expression reads. Throws an Error that marks the position of a syntax error. */
 export const parsePromql = (expression: string): Parsed => {
   const tree: Tree = parser.parse(expression);
   const parsed: Parsed = { selected: [], grouping: [] };

@@ -12,7 +12,7 @@ const file = join(projectFolder, 'deploy/systemd/codebox.service');
 const text = await readFile(file, 'utf8');
 const settingOf = (key: string) => new RegExp(`^${key}=(.*)$`, 'm').exec(text)?.[1];
 
-/** What systemd has against a unit; nothing where there is no systemd. */
+/** Resolves with the complaints of systemd about a unit; empty where there is no systemd. */
 const complaints = async (unit: string): Promise<string> => {
   if (!existsSync('/usr/bin/systemd-analyze')) return '';
   return await promisify(execFile)('systemd-analyze', ['verify', unit]).then(
@@ -21,7 +21,7 @@ const complaints = async (unit: string): Promise<string> => {
   );
 };
 
-test('systemd takes the unit, and would tell what it does not know', async () => {
+test('systemd accepts the unit, and the check detects an unknown setting', async () => {
   expect(await complaints(file)).toBe('');
   const folder = await mkdtemp(join(tmpdir(), 'codebox-unit-'));
   try {
@@ -33,14 +33,14 @@ test('systemd takes the unit, and would tell what it does not know', async () =>
   }
 });
 
-test('it is started again whatever ends it but wrong settings, without an end and without its boxes', () => {
+test('the unit is restarted forever unless its settings are wrong, and a restart does not end boxes', () => {
   expect(settingOf('ExecStart')).toBe('/usr/bin/env node scripts/run.mjs start');
   expect([settingOf('Restart'), settingOf('StartLimitIntervalSec')]).toEqual(['always', '0']);
   expect(settingOf('RestartPreventExitStatus')).toBe(String(wrongConfigurationCode));
   expect(settingOf('KillMode')).toBe('process');
 });
 
-test('it stays in the mount namespace of the host, where the disks of boxes are mounted', () => {
+test('the unit stays in the mount namespace of the host, where the disks of boxes are mounted', () => {
   const ownNamespace =
     /^(Protect(System|Home|KernelTunables|KernelModules|KernelLogs|ControlGroups|Proc)|Private(Tmp|Devices|Mounts)|(ReadOnly|ReadWrite|Inaccessible)Paths|MountFlags|TemporaryFileSystem|Root\w+)=/m;
   expect(text).not.toMatch(ownNamespace);

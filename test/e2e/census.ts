@@ -4,13 +4,13 @@ import { runOnHost } from './host.ts';
 const instanceLabel = 'codebox.instance';
 const deploymentLabel = 'codebox.deployment';
 
-/** What the things of a box are known by, on the daemon and on the host. */
+/** The ids that mark the resources of a box on the daemon and on the host. */
 export interface BoxTraces {
   deployment: string;
   instance: string;
 }
 
-/** The traces of a box that runs out of a data folder, or undefined when there is none. */
+/** Resolves with the ids of a box that runs out of a data folder, or undefined if there is none. */
 export const findBox = async (dataDir: string): Promise<BoxTraces | undefined> => {
   const { dockerode } = (await getContainerRuntimeClient()).container;
   const boxes = await dockerode.listContainers({ all: true, filters: { label: [instanceLabel] } });
@@ -20,15 +20,15 @@ export const findBox = async (dataDir: string): Promise<BoxTraces | undefined> =
 };
 
 /**
- * What there is on the machine of a box and its deployment, as `kind name`: containers, volumes and networks with its label,
- * mounts and files in the data folder, loop devices. `image` is that of the services.
+ * Resolves with everything on the machine that belongs to a box and its deployment, as `kind name`: containers, volumes and
+ * networks with its label, mounts and files in the data folder, loop devices. `image` is that of the services.
  */
 export const takeCensus = async (
   image: string,
   dataDir: string,
   { deployment, instance }: BoxTraces,
 ): Promise<string[]> => {
-  // A loop device names its file as seen from the mount that it was opened through, which the host may not have.
+  // A loop device names its file by the mount that it was opened through, which the host may not have.
   const script = `
     awk '$5 ~ "^${dataDir}/" { print "mount " $5 }' /proc/self/mountinfo
     ls ${dataDir}/run | sed 's/^/folder /'
@@ -53,7 +53,7 @@ const labelled = async (deployment: string): Promise<string[]> => {
   ];
 };
 
-/** Removes by force what a failed test left of a deployment's boxes, and the data folder with the mount that holds it. */
+/** Force-removes what a failed test left of the boxes of a deployment, and the data folder with its mount. */
 export const sweep = async (image: string, dataDir: string): Promise<void> => {
   const { dockerode } = (await getContainerRuntimeClient()).container;
   const found = await findBox(dataDir);

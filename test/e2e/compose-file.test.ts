@@ -23,19 +23,19 @@ const readChanged = async (from: string, to: string) => {
   return readComposeFile(changed, {});
 };
 
-test('a key that the interpreter does not know fails', async () => {
+test('an unknown key is refused', async () => {
   await expect(readChanged('user: postgres', 'user: postgres\n    privileged: true')).rejects.toThrow(/privileged/);
 });
 
-test('a port on all addresses fails', async () => {
+test('a port on all addresses is refused', async () => {
   await expect(readChanged('- 127.0.0.1:', '- 0.0.0.0:')).rejects.toThrow(/ports/);
 });
 
-test('a variable without a default fails', async () => {
+test('a variable without a default is refused', async () => {
   await expect(readChanged('CODEBOX_DRIVER: docker', 'CODEBOX_DRIVER: $DRIVER')).rejects.toThrow(/DRIVER/);
 });
 
-test('without variables the file is the one that the README describes', async () => {
+test('without variables the services, ports and networks are those that the README describes', async () => {
   const { services, networks } = await readComposeFile(path, {});
   const started = Object.entries(services).flatMap(([name, { profiles }]) => (profiles.length === 0 ? [name] : []));
   expect(started).toEqual(['box', 'prepare', 'postgres', 'gateway']);
@@ -50,7 +50,7 @@ test('without variables the file is the one that the README describes', async ()
   expect(networks.database?.internal).toBe(true);
 });
 
-test('every service gives up all capabilities but those it names, and the means to gain more', async () => {
+test('every service drops all capabilities except the listed ones, and cannot gain privileges', async () => {
   const { services } = await readComposeFile(path, {});
   for (const service of Object.values(services)) {
     expect(service).toMatchObject({ cap_drop: ['ALL'], read_only: true });
@@ -60,7 +60,7 @@ test('every service gives up all capabilities but those it names, and the means 
   expect(services.postgres?.cap_add).toEqual([]);
 });
 
-test('what watches beside it is reached from this machine only, and has no rights', async () => {
+test('the monitoring services are reachable from this machine only and have no capabilities', async () => {
   const { services, networks } = await readComposeFile(join(projectFolder, 'deploy/monitoring.yaml'), {});
   expect(Object.values(services).flatMap((service) => service.ports)).toEqual([
     '127.0.0.1:9090:9090',
@@ -70,10 +70,10 @@ test('what watches beside it is reached from this machine only, and has no right
     expect(service).toMatchObject({ cap_drop: ['ALL'], cap_add: [], read_only: true, networks: ['front'] });
     for (const volume of service.volumes) expect(volume.read_only).toBe(volume.type === 'bind');
   }
-  // That of the gateway, which Prometheus has to reach.
+  // Prometheus has to reach the gateway on this network.
   expect(networks).toEqual({ front: null });
 });
 
-test('no password stands in the file', async () => {
+test('the file contains no password', async () => {
   expect(await readFile(path, 'utf8')).not.toMatch(/PASSWORD:|postgresql:\/\/|HOST_AUTH_METHOD/);
 });

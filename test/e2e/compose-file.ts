@@ -8,7 +8,7 @@ const conditionSchema = z.enum(['service_completed_successfully', 'service_healt
 const volumeSchema = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('bind'),
-    // Of the host, or of the folder of the file.
+    // A path of the host, or relative to the folder of the file.
     source: z.string().regex(/^\.?\//),
     target: z.string().startsWith('/'),
     read_only: z.boolean().default(false),
@@ -79,15 +79,16 @@ export type ComposeService = z.infer<typeof serviceSchema>;
 export type ComposeVolume = z.infer<typeof volumeSchema>;
 
 /**
- * Reads a compose file as Docker Compose would with these variables. Knows only what ours uses: throws an Error that names
- * every other key, so that the file cannot say what the test does not do.
+ * Reads a compose file as Docker Compose would with these variables. It supports only the keys that our file uses and throws an
+ * Error that names any other, so that the file cannot contain what the test does not apply.
  */
 export const readComposeFile = async (path: string, env: Record<string, string>): Promise<ComposeFile> => {
   const source: unknown = parse(await readFile(path, 'utf8'), { merge: true });
   if (typeof source !== 'object' || source === null) throw new Error(`${path} is not a compose file.`);
   const own = Object.fromEntries(Object.entries(source).filter(([key]) => !key.startsWith('x-')));
   const parsed = fileSchema.safeParse(interpolate(own, env));
-  if (!parsed.success) throw new Error(`${path} has what this test does not know:\n${z.prettifyError(parsed.error)}`);
+  if (!parsed.success)
+    throw new Error(`${path} has keys that this test does not support:\n${z.prettifyError(parsed.error)}`);
   return parsed.data;
 };
 

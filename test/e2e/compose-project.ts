@@ -7,17 +7,17 @@ const removeDeadlineMs = 30_000;
 const maxOutputLength = 8000;
 
 export interface ComposeProject {
-  /** Starts a service of a profile, as the file now says, beside those that run. */
+  /** Starts another service of the file, such as one of a profile. */
   start(name: string, service: ComposeService): Promise<void>;
-  /** A running service; throws when the file has none of that name. */
+  /** Returns a running service; throws if there is none of that name. */
   service(name: string): StartedTestContainer;
-  /** The last that a service printed since it was started first. */
+  /** The last output of a service, over all its starts. */
   output(name: string): string;
   /** The addresses of a service, one per network. */
   addresses(name: string): Promise<string[]>;
-  /** As `docker compose down --volumes`: containers, networks and volumes go. Idempotent; also right after a failed start. */
+  /** Removes containers, networks and volumes, as `docker compose down --volumes`. Idempotent; also works after a failed start. */
   down(): Promise<void>;
-  /** What the daemon still has of this project, as `kind name`. */
+  /** Resolves with everything that the daemon still has of this project, as `kind name`. */
   leftovers(): Promise<string[]>;
 }
 
@@ -25,8 +25,8 @@ export interface ComposeProject {
 const projectLabel = 'com.docker.compose.project';
 
 /**
- * Starts a compose file as `docker compose up --wait` would: each service once what it depends on is there. `name` stands in
- * front of every name on the daemon. When a service does not come up everything is taken down and its last output is in the Error.
+ * Starts a compose file as `docker compose up --wait` would: each service once its dependencies are met. `name` prefixes every
+ * name on the daemon. If a service does not start, everything is removed and the Error contains its last output.
  */
 export const startComposeProject = async (file: ComposeFile, name: string): Promise<ComposeProject> => {
   const { dockerode } = (await getContainerRuntimeClient()).container;
@@ -43,7 +43,7 @@ export const startComposeProject = async (file: ComposeFile, name: string): Prom
     };
     try {
       const container = new ServiceContainer(serviceName, service, naming, labels);
-      // The container of a failed start is gone by the time that its output is asked for.
+      // The output is collected now, because the container of a failed start is removed.
       running.set(serviceName, await container.withLogConsumer((stream) => stream.on('data', note)).start());
     } catch (cause) {
       throw new Error(`Service ${serviceName} did not start: ${cause}\n${output.get(serviceName)}`, { cause });
@@ -104,12 +104,12 @@ export const startComposeProject = async (file: ComposeFile, name: string): Prom
 };
 
 /**
- * Sixteen addresses of the range that is set aside for tests of networks. The daemon's own choice holds only 31 networks, and a
- * machine where much is tested may have used them up.
+ * Returns sixteen addresses of the range reserved for network benchmarks. The default pool of the daemon has only 31 networks,
+ * which may be used up on a machine that runs many tests.
  */
 const randomSubnet = (): string => `198.18.${randomInt(256)}.${randomInt(16) * 16}/28`;
 
-/** Every service without a profile, after those it depends on. */
+/** Returns every service without a profile, after its dependencies. */
 const startOrder = ({ services }: ComposeFile): string[] => {
   const order: string[] = [];
   const visit = (name: string, above: string[]): void => {

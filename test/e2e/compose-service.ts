@@ -2,16 +2,16 @@ import type { HostConfig } from 'dockerode';
 import { GenericContainer, getContainerRuntimeClient, Wait } from 'testcontainers';
 import type { ComposeService, ComposeVolume } from './compose-file.ts';
 
-/** How the names of a file's networks and volumes are spelled on the daemon: below the project's, as Docker Compose does it. */
+/** Maps the name of a network or volume in the file to its name on the daemon, prefixed by the project as Docker Compose does. */
 export type Naming = (name: string) => string;
 
 const startDeadlineMs = 120_000;
 const nanosPerMs = 1_000_000;
 
 /**
- * One service of a compose file as a container of Testcontainers, with everything that the file says about it. A class, since
- * that library's containers are configured by inheritance. Starting it resolves once it ended with success (a service that does
- * not restart) or is healthy.
+ * One service of a compose file as a container of Testcontainers, with all its settings. It is a class because that library
+ * configures containers by inheritance. Starting it resolves once it is healthy or, for a service that does not restart, once it
+ * has exited successfully.
  */
 export class ServiceContainer extends GenericContainer {
   readonly #aliases: string[];

@@ -12,13 +12,13 @@ import { type ComposeProject, startComposeProject } from './compose-project.ts';
 import { runOnHost } from './host.ts';
 import { buildPostgresImage, buildServiceImage } from './images.ts';
 
-// Testcontainers would pull its own cleaner from a registry; `afterAll` cleans up instead, also after a failed start.
+// Testcontainers would pull its reaper image from a registry; `afterAll` cleans up instead, also after a failed start.
 process.env.TESTCONTAINERS_RYUK_DISABLED = 'true';
 
 const setUpDeadlineMs = 480_000;
 const readyDeadlineMs = 120_000;
 const suffix = randomBytes(4).toString('hex');
-// A short path: the addresses of sockets below it are bounded.
+// The path is short, because the length of socket paths is limited.
 const dataDir = `/tmp/cbx-e2e-${suffix}`;
 
 let project: ComposeProject;
@@ -30,7 +30,7 @@ let key = '';
 let boxId = '';
 let traces: BoxTraces | undefined;
 
-/** The compose file with these variables set, besides those of all tests. */
+/** Reads the compose file with these variables in addition to those of all tests. */
 const readFile = (further: Record<string, string> = {}): Promise<ComposeFile> =>
   readComposeFile(join(projectFolder, 'deploy/compose.yaml'), { ...settings, ...further });
 
@@ -45,7 +45,7 @@ const post = async <T>(path: string, body: unknown): Promise<T> => {
   const headers = { 'Content-Type': 'application/json' };
   const response = await call(path, { method: 'POST', headers, body: JSON.stringify(body) });
   const text = await response.text();
-  if (!response.ok) throw new Error(`${path} answered ${response.status}: ${text}`);
+  if (!response.ok) throw new Error(`${path} returned ${response.status}: ${text}`);
   return JSON.parse(text) as T;
 };
 
@@ -86,23 +86,23 @@ afterAll(async () => {
   try {
     await project?.down();
   } finally {
-    // Without an image nothing was started.
+    // Without an image nothing has been started.
     if (serviceImage !== '') await sweep(serviceImage, dataDir);
   }
 }, 120_000);
 
-// The containers are gone by the time that somebody looks.
+// The containers are removed after the tests, so their output is printed at once.
 beforeEach(() => {
   onTestFailed(() => console.error(project.output('gateway')));
 });
 
-test('the gateway becomes ready with nothing prepared', async () => {
+test('the gateway becomes ready without any preparation', async () => {
   await waitUntilReady();
   key = (await runOnHost(serviceImage, `cat ${dataDir}/dev-key`)).trim();
   expect(key).toMatch(/^cbx_/);
 });
 
-test('a box keeps variables between executions', async () => {
+test('a box keeps its variables between executions', async () => {
   boxId = (await post<Box>('/v1/boxes', {})).id;
   traces = await findBox(dataDir);
   expect(traces).toBeDefined();
@@ -110,7 +110,7 @@ test('a box keeps variables between executions', async () => {
   expect((await run('x+1')).text).toBe('42');
 });
 
-test('a file comes back byte for byte', async () => {
+test('a file is downloaded byte for byte', async () => {
   const bytes = randomBytes(3_000_001);
   const path = `/v1/boxes/${boxId}/files/folder/random.bin`;
   expect((await call(path, { method: 'PUT', body: bytes })).ok).toBe(true);
@@ -118,7 +118,7 @@ test('a file comes back byte for byte', async () => {
   expect(back.equals(bytes)).toBe(true);
 });
 
-test('disk and socket folder of a box are bounded by file systems of their own', async () => {
+test('the disk and the socket folder of a box are bounded by their own file systems', async () => {
   const code = `
 import os
 def size(path):
@@ -135,7 +135,7 @@ test('a box reaches neither the database nor the gateway', async () => {
   const hosts = [...postgres.map((ip) => [ip, 5432]), ...gateway.map((ip) => [ip, 8080])];
   expect(hosts).toHaveLength(3);
 
-  // The same addresses from where they must be reachable, which proves that they are the right ones.
+  // As a control, the addresses must be reachable from the gateway.
   const connect = `const net = require('node:net'); for (const [host, port] of ${JSON.stringify(hosts)}) net.connect(port, host,
     function () { console.log('open'); this.end(); }).on('error', (error) => console.log(error.code));`;
   const control = await project.service('gateway').exec(['node', '-e', connect]);
@@ -155,19 +155,19 @@ print(sorted(os.listdir("/sys/class/net")))`;
   expect(outputs).toMatchObject([{ type: 'stdout', text: "['lo']\n" }]);
 });
 
-test('a restart of the gateway loses neither executions nor variables', async () => {
+test('a restart of the gateway keeps executions and variables', async () => {
   const { id } = await run('y = 6; print("hello"); x * y');
   const path = `/v1/boxes/${boxId}/executions/${id}`;
   const before = (await (await call(path)).json()) as Execution;
   expect(before).toMatchObject({ status: 'ok', text: '246' });
   await project.service('gateway').restart();
   await waitUntilReady();
-  // An end that is not recorded yet is told with the time of the answer.
+  // Until the end is recorded, `finishedAt` is the time of the response.
   expect(await (await call(path)).json()).toEqual({ ...before, finishedAt: expect.any(String) });
   expect((await run('x + y')).text).toBe('47');
 });
 
-test('the agent serves its page, and chats to whoever has a key', async () => {
+test('the agent serves its page publicly and its API to callers with a key', async () => {
   const { services } = await readFile({ CODEBOX_API_KEY: key });
   if (services.agent === undefined) throw new Error('There is no service agent.');
   await project.start('agent', services.agent);
@@ -175,22 +175,22 @@ test('the agent serves its page, and chats to whoever has a key', async () => {
   expect([page.status, await page.text()]).toEqual([200, expect.stringContaining('<script type="module"')]);
   expect((await fetch(`${agentUrl}/v1/chats`)).status).toBe(401);
 
-  const ask = async (path: string, body: unknown) => {
+  const send = async (path: string, body: unknown) => {
     const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
-    const answer = await fetch(`${agentUrl}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-    return (await answer.json()) as Record<string, unknown>;
+    const response = await fetch(`${agentUrl}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    return (await response.json()) as Record<string, unknown>;
   };
-  const { id } = await ask('/v1/chats', {});
-  expect(await ask(`/v1/chats/${id}/cells`, { code: '6 * 7' })).toMatchObject({ status: 'ok', text: '42' });
+  const { id } = await send('/v1/chats', {});
+  expect(await send(`/v1/chats/${id}/cells`, { code: '6 * 7' })).toMatchObject({ status: 'ok', text: '42' });
   const headers = { Authorization: `Bearer ${key}` };
   expect((await fetch(`${agentUrl}/v1/chats/${id}`, { method: 'DELETE', headers })).status).toBe(204);
 });
 
-test('a deleted box leaves nothing on the machine', async () => {
+test('a deleted box leaves nothing behind on the host', async () => {
   if (traces === undefined) throw new Error('There was no box.');
   const box = traces;
   const count = () => takeCensus(serviceImage, dataDir, box);
-  // What there is before proves that the census sees it.
+  // The census before the deletion proves that it detects every kind of resource.
   const kinds = (await count()).map((line) => line.split(' ')[0]);
   expect(kinds.sort()).toEqual(['container', 'disk', 'folder', 'loop', 'mount', 'volume']);
 
@@ -204,7 +204,7 @@ test('a deleted box leaves nothing on the machine', async () => {
   expect(left).toEqual([]);
 });
 
-test('a database of another major version of PostgreSQL is not passed over for an empty one', async () => {
+test('a database of another major version of PostgreSQL stops the start instead of being replaced by an empty one', async () => {
   const { prepare } = (await readFile()).services;
   let output = '';
   const container = new GenericContainer(serviceImage)
@@ -214,10 +214,10 @@ test('a database of another major version of PostgreSQL is not passed over for a
     .withWaitStrategy(Wait.forOneShotStartup())
     .withLogConsumer((stream) => stream.on('data', (line) => (output += line)));
   await expect(container.start()).rejects.toThrow();
-  expect(output).toContain('The database was written by PostgreSQL 17, and this is 18.');
+  expect(output).toContain('The database was created by PostgreSQL 17, and this is PostgreSQL 18.');
 });
 
-test('taking it all down leaves nothing on the daemon', async () => {
+test('taking the project down leaves nothing on the daemon', async () => {
   await project.down();
   expect(await project.leftovers()).toEqual([]);
 });

@@ -1,8 +1,8 @@
 import { getContainerRuntimeClient } from 'testcontainers';
 
 /**
- * Runs a shell script as root in the mount namespace of the Docker daemon, which sees what a test without root cannot. Answers
- * its output; throws when it fails. `image` is that of the services.
+ * Runs a shell script as root in the mount namespace of the Docker daemon, for what a test without root cannot see. Resolves with
+ * its output; throws if it fails. `image` is that of the services.
  */
 export const runOnHost = async (image: string, script: string): Promise<string> => {
   const { dockerode } = (await getContainerRuntimeClient()).container;
@@ -15,7 +15,7 @@ export const runOnHost = async (image: string, script: string): Promise<string> 
       PidMode: 'host',
       NetworkMode: 'none',
       CapDrop: ['ALL'],
-      // Beyond what codebox-on-host needs: to remove what belongs to the uids of boxes.
+      // DAC_OVERRIDE and FOWNER are needed to remove files of the uids of boxes.
       CapAdd: ['SYS_ADMIN', 'SYS_CHROOT', 'SYS_PTRACE', 'DAC_OVERRIDE', 'FOWNER'],
       SecurityOpt: ['apparmor=unconfined'],
       DeviceCgroupRules: ['b 7:* rw', 'c 10:237 rw'],

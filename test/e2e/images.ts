@@ -2,15 +2,16 @@ import { createHash } from 'node:crypto';
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { GenericContainer } from 'testcontainers';
 import { extraCertificates } from '../../scripts/certificates.ts';
 import { projectFolder } from '../../scripts/project.ts';
+import { followCommand } from '../../services/gateway/drivers/local/environment/follow-command.ts';
 
+const buildDeadlineMs = 420_000;
 const certificateFolder = join(projectFolder, 'images/service/ca');
 
 /**
- * Builds the image of the services from this checkout, trusting what this machine's administrator trusts, and answers its
- * reference. Layers that have not changed come from the daemon's cache.
+ * Builds the image of the services from this checkout, with the additional certificates of this machine, and resolves with its
+ * reference. Unchanged layers come from the cache of the daemon.
  */
 export const buildServiceImage = async (): Promise<string> => {
   const added: string[] = [];
@@ -30,8 +31,7 @@ export const buildServiceImage = async (): Promise<string> => {
 };
 
 /**
- * Builds an image of the PostgreSQL that everything else is tested with, the one of npm, for where no registry of images can be
- * reached.
+ * Builds an image from the PostgreSQL binaries of npm, which all other tests use, for machines that reach no image registry.
  */
 export const buildPostgresImage = async (): Promise<string> => {
   const context = await mkdtemp(join(tmpdir(), 'codebox-postgres-'));
@@ -45,12 +45,13 @@ export const buildPostgresImage = async (): Promise<string> => {
   }
 };
 
-/** Kept after the test, so that the next one finds its layers. */
+/** Builds an image and keeps it, so that the next build finds its layers. Throws an Error with the last lines of a failed build. */
 const build = async (context: string, file: string, tag: string, args: Record<string, string>): Promise<string> => {
-  try {
-    await GenericContainer.fromDockerfile(context, file).withBuildArgs(args).build(tag, { deleteOnExit: false });
-  } catch (cause) {
-    throw new Error(`${tag} could not be built; DEBUG=testcontainers:build shows the output.`, { cause });
-  }
+  const buildArgs = Object.entries(args).map(([name, value]) => `--build-arg=${name}=${value}`);
+  const options = [`--file=${join(context, file)}`, '--force-rm', ...buildArgs];
+  const signal = AbortSignal.timeout(buildDeadlineMs);
+  // Of two builds at once, the second finds the layers of the first.
+  const inTurn = ['flock', join(context, file)];
+  await followCommand([...inTurn, 'docker', 'build', `--tag=${tag}`, ...options, context], { log: () => {}, signal });
   return tag;
 };

@@ -1,10 +1,10 @@
-import type { Daemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import type { Daemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { databaseUrl, type RunningGateway } from '../api/harness.ts';
 import { takeDaemonCensus } from '../contract/daemon-census.ts';
 import { takeHostCensus } from '../contract/host-census.ts';
 
-/** What there is on the host of the boxes of a gateway with a database of its own, sorted, and what a daemon has of them. */
+/** Resolves with everything that the host, and the daemon if given, has of the boxes of a gateway with its own database, sorted. */
 export const takeBoxCensus = async (
   gateway: RunningGateway,
   { docker }: { docker?: Daemon } = {},
@@ -14,7 +14,7 @@ export const takeBoxCensus = async (
   return (await takeHostCensus(gateway.dataDir, deployment, containers)).sort();
 };
 
-/** The name by which the boxes of a gateway are known. */
+/** Resolves with the deployment id that marks the boxes of a gateway. */
 export const deploymentOf = async (gateway: RunningGateway): Promise<string> => {
   const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
   try {

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, BoxStats, Execution } from '#contract';
-import { drivers, eventually, lean, type RunningGateway, startGateway } from '../api/harness.ts';
+import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { startRunning, ticking } from './running.ts';
 
 const clock = new URL('jumping-clock.ts', import.meta.url).href;
 const minuteMs = 60_000;
 
-// What stands behind the boxes makes no difference to the clock of a gateway.
+// The clock of a gateway does not depend on the driver.
 describe('a gateway whose clock jumps', () => {
   let gateway: RunningGateway;
   let box: Box;
@@ -15,11 +15,11 @@ describe('a gateway whose clock jumps', () => {
       CODEBOX_SWEEP_SECONDS: '0.5',
       NODE_OPTIONS: `--import=${clock}`,
     });
-    box = await gateway.createBox({ ...lean, idleSeconds: 600 });
+    box = await gateway.createBox({ idleSeconds: 600 });
   });
   afterAll(() => gateway?.dispose());
 
-  /** By its own account. */
+  /** How far the clock of the gateway is ahead of ours. */
   const aheadMs = async () =>
     Date.parse((await gateway.get<BoxStats>(`/v1/boxes/${box.id}/stats`)).body.at) - Date.now();
 
@@ -27,7 +27,7 @@ describe('a gateway whose clock jumps', () => {
     ['ahead', 1],
     ['back', -1],
   ])(
-    'six hours %s ends nothing before its time, keeps tickets and keys good, and writes the time of the database',
+    'six hours %s expires nothing early, keeps tickets and keys valid, and records times of the database',
     async (_to, sign) => {
       const running = await startRunning(gateway, box.id, ticking(15));
       const key = crypto.randomUUID();
@@ -35,7 +35,7 @@ describe('a gateway whose clock jumps', () => {
         gateway.post<Execution>(`/v1/boxes/${box.id}/executions`, { code: '1 + 1' }, { 'idempotency-key': key });
       const ticket = await gateway.post<{ ticket: string }>(`/v1/boxes/${box.id}/tickets`, {});
       const first = await once();
-      // Ends by the time of the database, as what a sweep after the jump is known by.
+      // The end of this box shows that a sweep has run after the jump.
       const brief = await gateway.createBox({ idleSeconds: 1, limits: { memoryMb: 320, diskMb: 64 } });
       process.kill(gateway.pid(), 'SIGUSR2');
       await eventually(async () => (await aheadMs()) * sign > minuteMs);

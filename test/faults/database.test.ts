@@ -6,11 +6,11 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, Problem, Run } from '#contract';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
-import { drivers, eventually, lean, type RunningGateway, startGateway, streamOf } from '../api/harness.ts';
+import { drivers, eventually, type RunningGateway, startGateway, streamOf } from '../api/harness.ts';
 import { familyOf, postmasterOf, signalAll } from './processes.ts';
 import { startRunning, ticking } from './running.ts';
 
-// What stands behind the boxes makes no difference to a database.
+// Database outages do not depend on the driver.
 const driver = drivers.at(-1) ?? 'local';
 const outageMs = 20_000;
 
@@ -18,8 +18,8 @@ const keyed = (key: string) => ({ 'idempotency-key': key });
 
 const isReady = async (gateway: RunningGateway) => (await fetch(`${gateway.url}/readyz`)).ok;
 
-/** Asks until the database is found to be away, and checks how that is told. */
-const expectAway = async (gateway: RunningGateway, box: Box): Promise<void> => {
+/** Sends requests until the gateway detects the outage, and checks how it is reported. */
+const expectOutage = async (gateway: RunningGateway, box: Box): Promise<void> => {
   const refused = await eventually(async () => {
     const response = await gateway.call(`/v1/boxes/${box.id}`, { signal: AbortSignal.timeout(20_000) });
     return !response.ok && response;
@@ -28,7 +28,7 @@ const expectAway = async (gateway: RunningGateway, box: Box): Promise<void> => {
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
   expect((await refused.json()) as Problem).toMatchObject({
     code: 'unavailable',
-    detail: 'The database does not answer.',
+    detail: 'The database does not respond.',
   });
   const ready = await fetch(`${gateway.url}/readyz`, { signal: AbortSignal.timeout(20_000) });
   expect([ready.status, ((await ready.json()) as Problem).code]).toEqual([503, 'unavailable']);
@@ -36,7 +36,7 @@ const expectAway = async (gateway: RunningGateway, box: Box): Promise<void> => {
   expect(await scrape.text()).toMatch(/^codebox_database_up 0$/m);
 };
 
-/** What PostgreSQL has of an execution, once it has ended there. */
+/** Resolves with the record of an execution in PostgreSQL, once it has ended there. */
 const recordOf = (gateway: RunningGateway, location: string): Promise<Execution> =>
   eventually(async () => {
     const list = location.slice(0, location.lastIndexOf('/'));
@@ -45,11 +45,11 @@ const recordOf = (gateway: RunningGateway, location: string): Promise<Execution>
     return found !== undefined && found.status !== 'running' && found;
   });
 
-/** The answer to one who asks again for as long as he is put off. */
-const answered = <T extends { headers: Headers }>(ask: () => Promise<T>): Promise<T> =>
+/** Retries while the response has Retry-After, as clients do. */
+const retried = <T extends { headers: Headers }>(send: () => Promise<T>): Promise<T> =>
   eventually(async () => {
-    const answer = await ask();
-    return answer.headers.get('retry-after') === null && answer;
+    const response = await send();
+    return response.headers.get('retry-after') === null && response;
   }, 60_000);
 
 describe('the embedded PostgreSQL', () => {
@@ -58,35 +58,35 @@ describe('the embedded PostgreSQL', () => {
   let folder: string;
   beforeAll(async () => {
     gateway = await startGateway(driver, { CODEBOX_SWEEP_SECONDS: '0.5' });
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
     folder = join(gateway.dataDir, 'postgres');
   });
   afterAll(() => gateway?.dispose());
 
-  test('killed with -9 for 20 s: 503 meanwhile, runs go on, end and are recorded, and the gateway has it back by itself', async () => {
+  test('killed for 20 s: requests get 503, runs continue and are recorded, and the gateway restores it by itself', async () => {
     const { pid } = gateway;
     const serving = pid();
-    const other = await gateway.createBox(lean);
+    const other = await gateway.createBox();
     const short = await startRunning(gateway, other.id, ticking(15));
     const long = await startRunning(gateway, box.id, ticking(120));
-    const ask = () => gateway.post<Run>('/v1/run', { language: 'bash', code: 'sleep 8; date +%N' }, keyed('outage'));
-    const first = ask();
+    const run = () => gateway.post<Run>('/v1/run', { language: 'bash', code: 'sleep 8; date +%N' }, keyed('outage'));
+    const first = run();
     await eventually(async () => {
       const { items } = (await gateway.get<{ items: Box[] }>('/v1/boxes?state=ready')).body;
       const own = items.find(({ id }) => id !== box.id && id !== other.id);
       return own && (await gateway.get<{ items: Execution[] }>(`/v1/boxes/${own.id}/executions`)).body.items.length > 0;
     });
-    // Without it no server starts in the folder.
+    // Without this file no server starts in the folder.
     const mark = join(folder, 'data/PG_VERSION');
     await rename(mark, `${mark}.away`);
     const outage = sleep(outageMs);
     signalAll(await familyOf(await postmasterOf(folder)), 'SIGKILL');
-    await expectAway(gateway, box);
+    await expectOutage(gateway, box);
     expect((await short.ended).at(-1)).toMatchObject({ type: 'done', status: 'ok' });
     const { status, body } = await first;
     expect([status, body.status]).toEqual([200, 'ok']);
     await outage;
-    await expectAway(gateway, box);
+    await expectOutage(gateway, box);
     await rename(`${mark}.away`, mark);
     await eventually(() => isReady(gateway), 30_000);
     expect((await recordOf(gateway, short.location)).status).toBe('ok');
@@ -94,12 +94,12 @@ describe('the embedded PostgreSQL', () => {
     expect(streamOf(events, 'stdout')).toBe(Array.from({ length: 120 }, (_, i) => `${i}\n`).join(''));
     expect((await recordOf(gateway, long.location)).status).toBe('ok');
     expect((await gateway.run(box.id, 'i, open("runs").read()')).text).toBe("(119, 'r')");
-    // What was answered meanwhile is the answer from now on.
-    expect((await answered(ask)).body).toEqual(body);
+    // The response during the outage is replayed afterwards.
+    expect((await retried(run)).body).toEqual(body);
     expect(pid()).toBe(serving);
   });
 
-  test('killed together with its gateway it serves again at the next start', async () => {
+  test('killed together with its gateway: it serves again at the next start', async () => {
     const family = await familyOf(await postmasterOf(folder));
     await gateway.kill('SIGKILL');
     signalAll(family, 'SIGKILL');
@@ -108,11 +108,11 @@ describe('the embedded PostgreSQL', () => {
   });
 });
 
-test('whoever brings the embedded PostgreSQL up, all who used it before are served again', async () => {
+test('an embedded PostgreSQL restarted by one gateway serves all gateways that used it before', async () => {
   const first = await startGateway(driver);
   try {
     const killed = await postmasterOf(join(first.dataDir, 'postgres'));
-    // So that the other one is the first to find it gone.
+    // The first gateway is stopped, so that the second one detects the death first.
     process.kill(first.pid(), 'SIGSTOP');
     signalAll(await familyOf(killed), 'SIGKILL');
     const second = await startGateway(driver, { CODEBOX_DATA_DIR: first.dataDir }).finally(() =>
@@ -140,7 +140,7 @@ describe('a PostgreSQL at DATABASE_URL', () => {
     server = await startEmbeddedPostgres(folder);
     admin = new pg.Pool({ connectionString: server.url, max: 1 });
     admin.on('error', () => {});
-    // An ordinary role, for which the limits of PostgreSQL hold.
+    // An ordinary role, to which the limits of PostgreSQL apply.
     await admin.query("create role gateway login password 'secret'");
     await admin.query('create database codebox owner gateway');
     const url = new URL(server.url);
@@ -150,7 +150,7 @@ describe('a PostgreSQL at DATABASE_URL', () => {
       CODEBOX_SWEEP_SECONDS: '0.5',
       DATABASE_URL: url.href,
     });
-    box = await gateway.createBox(lean);
+    box = await gateway.createBox();
   });
   afterAll(async () => {
     await gateway?.dispose();
@@ -159,24 +159,24 @@ describe('a PostgreSQL at DATABASE_URL', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  test('that stands still: 503 in time for whoever asks, also in transactions; it is served again when it goes on', async () => {
+  test('that hangs: requests get 503 in time, also in transactions, and are served once it continues', async () => {
     const running = await startRunning(gateway, box.id, ticking(20));
-    const many = <T>(ask: () => Promise<T>) => Promise.all(Array.from({ length: 24 }, ask));
-    const askOnce = () => gateway.post<Box>('/v1/boxes', {}, keyed('standing'));
-    // So that the keys of the tenant are counted.
+    const many = <T>(send: () => Promise<T>) => Promise.all(Array.from({ length: 24 }, send));
+    const createOnce = () => gateway.post<Box>('/v1/boxes', {}, keyed('standing'));
+    // The first key makes the gateway count the keys of the tenant.
     await gateway.post(`/v1/boxes/${box.id}/executions`, { code: '1' }, keyed('first'));
-    // As many connections as the pool may have.
+    // Opens as many connections as the pool may have.
     await many(() => gateway.get(`/v1/boxes/${box.id}`));
     const family = await familyOf(await postmasterOf(folder));
     signalAll(family, 'SIGSTOP');
     try {
       const [once, ...refused] = await Promise.all([
-        askOnce(),
+        createOnce(),
         ...Array.from({ length: 23 }, () => gateway.post('/v1/boxes', {})),
       ]);
       expect(once.status).toBe(503);
       expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([503]));
-      await expectAway(gateway, box);
+      await expectOutage(gateway, box);
       expect((await running.ended).at(-1)).toMatchObject({ type: 'done', status: 'ok' });
     } finally {
       signalAll(family, 'SIGCONT');
@@ -185,13 +185,13 @@ describe('a PostgreSQL at DATABASE_URL', () => {
     expect((await recordOf(gateway, running.location)).status).toBe('ok');
     const served = await many(() => gateway.get(`/v1/boxes/${box.id}`));
     expect(new Set(served.map(({ status }) => status))).toEqual(new Set([200]));
-    // What the server was sent before it stood still it may have done when it went on, for nobody: that is taken back.
+    // Statements sent before the hang may still have taken effect, without a caller: their boxes are removed again.
     const only = await eventually(async () => {
       const { body } = await gateway.get<{ items: Box[] }>('/v1/boxes');
       return body.items.length === 1 && body.items;
     });
     expect(only.map(({ id }) => id)).toEqual([box.id]);
-    const once = await answered(askOnce);
+    const once = await retried(createOnce);
     expect(once.status).toBe(201);
     await gateway.client.boxes.delete(once.body.id);
   });
@@ -203,16 +203,16 @@ describe('a PostgreSQL at DATABASE_URL', () => {
       'alter database codebox allow_connections true',
     ],
     ['has no connection left', 'alter role gateway connection limit 0', 'alter role gateway connection limit -1'],
-  ])('that %s: 503 until it takes them again', async (_how, close, open) => {
+  ])('that %s: requests get 503 until it accepts connections again', async (_how, close, open) => {
     await admin.query(close);
     await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = 'codebox'");
-    await expectAway(gateway, box);
+    await expectOutage(gateway, box);
     await admin.query(open);
     await eventually(() => isReady(gateway));
     expect((await gateway.run(box.id, '1 + 1')).text).toBe('2');
   });
 
-  test('that is killed with -9 and comes back is served again, and no process has died of it', async () => {
+  test('that is killed and restarts: requests are served again, and the gateway has survived', async () => {
     const serving = gateway.pid();
     const killed = await postmasterOf(folder);
     process.kill(killed, 'SIGKILL');
@@ -222,7 +222,7 @@ describe('a PostgreSQL at DATABASE_URL', () => {
     expect(gateway.pid()).toBe(serving);
   });
 
-  test('that is away when the gateway stops: who waits for room is told so, and it ends in order', async () => {
+  test('that is down when the gateway stops: queued requests get 503, and the gateway exits cleanly', async () => {
     await gateway.kill('SIGTERM');
     await gateway.restart({ CODEBOX_MAX_BOXES: '1', CODEBOX_QUEUE_SECONDS: '60', CODEBOX_STOP_SECONDS: '5' });
     const waiting = gateway.post<Problem>('/v1/boxes', {});
@@ -232,11 +232,11 @@ describe('a PostgreSQL at DATABASE_URL', () => {
     await admin.query('alter database codebox allow_connections false');
     try {
       await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = 'codebox'");
-      await expectAway(gateway, box);
+      await expectOutage(gateway, box);
       const [refused] = await Promise.all([waiting, gateway.kill('SIGTERM')]);
       expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
       expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
-      // Which Node says when it ends for an error that nobody has caught.
+      // Node prints this line when it exits because of an uncaught error.
       expect(gateway.output()).not.toMatch(/^Node\.js v/m);
     } finally {
       await admin.query('alter database codebox allow_connections true');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, Problem } from '#contract';
 import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from '../../scripts/test-daemon.ts';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { runHostCommand } from '../../services/gateway/drivers/host/host-command.ts';
 import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { takeBoxCensus } from './census.ts';
@@ -13,7 +13,7 @@ import { startRunning, ticking } from './running.ts';
 const image = process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest';
 const small = { limits: { memoryMb: 512, diskMb: 64 } };
 
-/** Gives a daemon the image of boxes that the usual one has. */
+/** Copies the image of boxes from one daemon to another. */
 const copyImage = async (from: ReturnType<typeof createDaemon>, to: ReturnType<typeof createDaemon>): Promise<void> => {
   const signal = AbortSignal.timeout(300_000);
   const saved = await from.call(signal, (docker) => docker.getImage(image).get(), 300_000);
@@ -23,7 +23,7 @@ const copyImage = async (from: ReturnType<typeof createDaemon>, to: ReturnType<t
   });
 };
 
-describe.each(drivers.filter((name) => name === 'docker'))('a daemon of its own for %s', (driver) => {
+describe.each(drivers.filter((name) => name === 'docker'))('a separate daemon for %s', (driver) => {
   let folder: string;
   let daemon: TestDaemon;
   let gateway: RunningGateway;
@@ -66,7 +66,7 @@ describe.each(drivers.filter((name) => name === 'docker'))('a daemon of its own 
   afterAll(async () => {
     await gateway?.dispose();
     await daemon?.stop();
-    // It leaves its folder mounted on itself.
+    // The daemon leaves bind mounts in its folder.
     for (const line of (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').reverse()) {
       const point = line.split(' ')[4] ?? '';
       if (point.startsWith(`${folder}/`)) await runHostCommand(['umount', point]);
@@ -74,7 +74,7 @@ describe.each(drivers.filter((name) => name === 'docker'))('a daemon of its own 
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   });
 
-  test('that stands still: what needs it is refused in time, then at once; boxes serve on; it goes on where it was', async () => {
+  test('that hangs: requests that need it are refused in time, boxes keep serving, and it is used again once it continues', async () => {
     const box = await gateway.createBox(small);
     await gateway.run(box.id, 'x = 41');
     process.kill(daemon.pid, 'SIGSTOP');
@@ -83,8 +83,8 @@ describe.each(drivers.filter((name) => name === 'docker'))('a daemon of its own 
       expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
       expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
       const { status, body } = await eventually(async () => {
-        const told = await readiness();
-        return told.body.detail === 'The Docker daemon does not answer.' && told;
+        const ready = await readiness();
+        return ready.body.detail === 'The Docker daemon does not respond.' && ready;
       }, 60_000);
       expect([status, body.code]).toEqual([503, 'unavailable']);
       expect((await gateway.run(box.id, 'x + 1')).text).toBe('42');
@@ -92,16 +92,16 @@ describe.each(drivers.filter((name) => name === 'docker'))('a daemon of its own 
       process.kill(daemon.pid, 'SIGCONT');
     }
     await eventually(isReady, 60_000);
-    expect(gateway.output()).toContain('the Docker daemon answers again');
+    expect(gateway.output()).toContain('the backend of the driver responds again');
     await deleteAll();
   });
 
-  test('killed with -9 while live-restore keeps its containers: runs go on to their ends', async () => {
+  test('that is killed with live-restore on: runs continue to their ends', async () => {
     const boxes = await createBoxes(2);
-    const untilTold = 'import os\nwhile not os.path.exists("go"): time.sleep(0.1)';
-    const runs = await Promise.all(boxes.map(({ id }) => startRunning(gateway, id, `${ticking(5)}\n${untilTold}`)));
+    const untilGo = 'import os\nwhile not os.path.exists("go"): time.sleep(0.1)';
+    const runs = await Promise.all(boxes.map(({ id }) => startRunning(gateway, id, `${ticking(5)}\n${untilGo}`)));
     process.kill(daemon.pid, 'SIGKILL');
-    // Its containerd dies with it, which it would only learn once somebody has taken the exit status.
+    // Its containerd dies with it; without its pid file the next daemon does not wait for that process to be reaped.
     await rm(join(folder, 'run/containerd/containerd.pid'), { force: true });
     await eventually(async () => !(await isReady()));
     await start({ 'live-restore': true });
@@ -109,12 +109,12 @@ describe.each(drivers.filter((name) => name === 'docker'))('a daemon of its own 
     for (const { id } of boxes) await gateway.call(`/v1/boxes/${id}/files/go`, { method: 'PUT' });
     for (const { ended } of runs) expect((await ended).at(-1)).toMatchObject({ type: 'done', status: 'ok' });
     for (const { id } of boxes) expect((await gateway.run(id, 'open("runs").read()')).text).toBe("'r'");
-    // Docker 20 has lost count of who uses a volume: some go with its next start only, and until then their end is refused.
+    // Docker 20 loses the reference counts of volumes: some can be removed only after its next start.
     for (const { id } of boxes) await gateway.client.boxes.delete(id).catch(() => {});
   });
 
-  test('restarted, its containers ended with it: five runs are lost for their readers and on record, with the cause', async () => {
-    // From now on containers end with the daemon.
+  test('that restarts and ends its containers: runs are lost with their cause, in their streams and records', async () => {
+    // From here on, containers end with the daemon.
     await writeFile(join(folder, 'daemon.json'), '{"live-restore": false}');
     process.kill(daemon.pid, 'SIGHUP');
     await eventually(async () => !(await isLiveRestored()));

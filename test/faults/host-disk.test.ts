@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem } from '#contract';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { runHostCommand } from '../../services/gateway/drivers/host/host-command.ts';
 import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { takeBoxCensus } from './census.ts';
@@ -35,7 +35,7 @@ describe.each(drivers)('a full disk of the host, on the %s driver', (driver) => 
     await rm(disk, { recursive: true, force: true });
   });
 
-  /** PostgreSQL ends, to start again when there is room, where its log needs another file: here it has some, so it serves on. */
+  /** Preallocates write-ahead log, because PostgreSQL would stop where its log needs another file. */
   const reserveLog = async (dataDir: string): Promise<void> => {
     const client = new pg.Client({ connectionString: await databaseUrl(dataDir), query_timeout: 30_000 });
     await client.connect();
@@ -46,7 +46,7 @@ describe.each(drivers)('a full disk of the host, on the %s driver', (driver) => 
     }
   };
 
-  /** Leaves not a block free. */
+  /** Fills the file system to its last block. */
   const fill = async (path: string): Promise<void> => {
     const file = await open(path, 'w');
     try {
@@ -58,7 +58,7 @@ describe.each(drivers)('a full disk of the host, on the %s driver', (driver) => 
     }
   };
 
-  test('no box is begun, and that is told; with room again all goes on, the box that was there with its variables', async () => {
+  test('creates get 503 with the reason, and with free space again new boxes start and existing ones keep their variables', async () => {
     const before = await census();
     const path = join(disk, 'filling');
     await fill(path).catch(() => {});

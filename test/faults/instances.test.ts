@@ -2,8 +2,8 @@ import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Command, Execution } from '#contract';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
-import { boxUser } from '../../services/gateway/drivers/host/box-user.ts';
+import { boxUser } from '../../services/gateway/drivers/box-user.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { processesOf } from '../contract/host-census.ts';
@@ -36,7 +36,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
     return row?.id ?? '';
   };
 
-  /** Ends all processes of an instance; of Docker the container is gone as well. What else it has stays. */
+  /** Kills all processes of an instance, and removes its container with Docker; its other resources stay. */
   const removeInstance = async (id: string): Promise<void> => {
     if (docker) {
       const container = docker.docker.getContainer(`codebox-${deployment}-${id}`);
@@ -46,7 +46,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
     for (const pid of await processesOf(boxUser(id))) process.kill(Number(pid), 'SIGKILL');
   };
 
-  test('in mid-run: the run is lost for its reader and on record, the box says why, and nothing is left of it', async () => {
+  test('in mid-run: the run is lost in its stream and its record, the box reports the cause, and nothing is left behind', async () => {
     const box = await gateway.createBox({ limits: { memoryMb: 320, diskMb: 64 } });
     const running = await startRunning(gateway, box.id, ticking(1000));
     await removeInstance(await instanceOf(box));
@@ -60,14 +60,14 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
     expect(await census()).toEqual(before);
   });
 
-  test('the server of a box stopped in mid-run for good: the run and what is asked end, the box says why, and nothing is left', async () => {
+  test('a box server that is stopped for good in mid-run: runs and requests end as lost, the box reports the cause, and nothing is left behind', async () => {
     const box = await gateway.createBox({ limits: { memoryMb: 320, diskMb: 64 } });
     const running = await startRunning(gateway, box.id, ticking(1000));
     process.kill(await serverOf(await instanceOf(box)), 'SIGSTOP');
-    const asked = gateway.run(box.id, '1 + 1', { timeoutSeconds: 5 });
+    const waiting = gateway.run(box.id, '1 + 1', { timeoutSeconds: 5 });
     const cause = { code: 'box_unresponsive' };
     expect((await running.ended).at(-1)).toMatchObject({ type: 'done', status: 'lost', cause, stateLost: true });
-    expect(await asked).toMatchObject({ status: 'lost', cause });
+    expect(await waiting).toMatchObject({ status: 'lost', cause });
     const { body } = await gateway.get<Box>(`/v1/boxes/${box.id}`);
     expect(body).toMatchObject({ state: 'lost', cause: { code: 'unresponsive' } });
     expect((await gateway.post(`/v1/boxes/${box.id}/executions`, { code: '1' })).status).toBe(410);
@@ -75,14 +75,14 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
     expect(await census()).toEqual(before);
   });
 
-  test('the server of a box stopped for a moment, or starved by its code: the box goes on', async () => {
+  test('a box server that is stopped for a moment or starved by code: the box stays ready', async () => {
     const box = await gateway.createBox({ limits: { memoryMb: 320, diskMb: 64, cpus: 0.5 } });
     const server = await serverOf(await instanceOf(box));
     process.kill(server, 'SIGSTOP');
-    const asked = gateway.run(box.id, 'x = 1 + 1\nx');
+    const waiting = gateway.run(box.id, 'x = 1 + 1\nx');
     await sleep(1500);
     process.kill(server, 'SIGCONT');
-    expect((await asked).text).toBe('2');
+    expect((await waiting).text).toBe('2');
     const burn = 'import os, time\nend = time.time() + 6\nfor _ in range(5): os.fork()\nwhile time.time() < end: pass';
     const burnt = await gateway.post<Command>(`/v1/boxes/${box.id}/commands`, { argv: ['python3', '-c', burn] });
     expect(burnt.body).toMatchObject({ status: 'ok' });
@@ -92,7 +92,7 @@ describe.each(drivers)('instances that end behind the back of a gateway, on the 
   });
 });
 
-/** The process id, on this host, of the server of a box. */
+/** Resolves with the process id, on this host, of the server of a box. */
 const serverOf = async (instance: string): Promise<number> => {
   for (const pid of await processesOf(boxUser(instance))) {
     const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');

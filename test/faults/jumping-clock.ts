@@ -1,6 +1,6 @@
 /**
- * Loaded into a process before its program (`node --import`): its clock jumps ahead by six hours at SIGUSR2, and at the next one
- * back to six hours ago. Only the time of day: what measures how long something takes is another clock.
+ * Preloaded into a process (`node --import`): its clock jumps six hours ahead at the first SIGUSR2, and to six hours behind at
+ * the next. Only the time of day jumps, not the monotonic clock.
  */
 const jumpMs = 6 * 3_600_000;
 const RealDate = Date;

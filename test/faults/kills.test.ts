@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, ExecutionSummary, Page } from '#contract';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { drivers, eventually, mainDriver, type RunningGateway, startGateways } from '../api/harness.ts';
 import { randomOf, seedOf } from '../model/random.ts';
 import { takeBoxCensus } from './census.ts';
@@ -10,24 +10,24 @@ import { postmasterOf, signalAll } from './processes.ts';
 
 const seconds = Number(process.env.CODEBOX_KILL_SECONDS ?? 20);
 const [gatewayCount, boxCount, clientCount, churnerCount] = [3, 5, 20, 2];
-/** Between two kills. */
+/** The pause between two kills. */
 const [leastPauseMs, mostPauseMs] = [1000, 4000];
-/** Where nothing else runs; beside other tests it is the machine that is waited for. */
+/** How long a gateway may take to become ready; beside other tests the machine is slow. */
 const readyMs = process.env.CODEBOX_KILL_SECONDS ? 30_000 : 90_000;
-/** What a gateway leaves counts as its own until its last sign of life is 15 s old; then the next one does it. */
-const answerMs = 180_000;
+/** The work of a dead gateway is taken over once its last heartbeat is 15 s old. */
+const retryMs = 180_000;
 const okShare = 0.95;
 
 const chance = randomOf(seedOf('kills'));
 const random = (least: number, most: number) => least + chance() * (most - least);
 const anyOf = <T>(items: readonly T[]): T => items[Math.floor(chance() * items.length)] as T;
 
-interface Answer {
+interface FinalResponse {
   status: number;
   body: Execution;
 }
 
-// For the suite once is enough.
+// Within the suite one driver is enough.
 const killed = process.env.CODEBOX_KILL_SECONDS ? drivers : mainDriver;
 
 describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver) => {
@@ -43,18 +43,18 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
   });
   afterAll(() => first?.dispose());
 
-  /** Asks some gateway, and again for as long as nobody can say how it went; undefined when it is told that this cannot be known. */
-  const asked = (path: string, body: unknown, key: string): Promise<Answer | undefined> =>
+  /** Sends a request to a random gateway until the outcome is final; resolves with undefined if the outcome cannot be known. */
+  const sendFinally = (path: string, body: unknown, key: string): Promise<FinalResponse | undefined> =>
     eventually(async () => {
-      const answer = await anyOf(gateways)
+      const response = await anyOf(gateways)
         .post<Execution>(path, body, { 'idempotency-key': key })
         .catch(() => undefined);
-      if (answer === undefined || answer.headers.get('retry-after') !== null || answer.status >= 500) {
+      if (response === undefined || response.headers.get('retry-after') !== null || response.status >= 500) {
         await sleep(100);
         return false;
       }
-      return { answer: answer.status < 300 ? answer : undefined };
-    }, answerMs).then(({ answer }) => answer);
+      return { final: response.status < 300 ? response : undefined };
+    }, retryMs).then(({ final }) => final);
 
   const executionsOf = async (gateway: RunningGateway, box: string): Promise<ExecutionSummary[]> => {
     const all: ExecutionSummary[] = [];
@@ -68,7 +68,7 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
   };
 
   const lives = new Map<RunningGateway, number>();
-  /** Starts it again as `npm start` would: as often as it ends by itself, and until it is killed again. */
+  /** Restarts a gateway as `npm start` would, whenever it exits by itself, until it is killed again. */
   const revive = async (gateway: RunningGateway): Promise<void> => {
     const life = (lives.get(gateway) ?? 0) + 1;
     lives.set(gateway, life);
@@ -81,7 +81,7 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
     }
   };
 
-  /** Kills gateways, also while they start, and the database; answers the starts of those, under way. */
+  /** Kills gateways, also while they start, and the database; resolves with the restarts in progress. */
   const killAtRandom = async (database: string): Promise<Promise<void>[]> => {
     const starts: Promise<void>[] = [];
     for (const until = performance.now() + seconds * 1000; performance.now() < until; ) {
@@ -99,23 +99,23 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
   };
 
   test(
-    'all gateways come back, no code runs twice, each run has one end, and nothing is left behind',
+    'all gateways recover, no code runs twice, each run has one end, and nothing is left behind',
     async () => {
       const gateway = gateways[0] as RunningGateway;
       const boxes = await Promise.all(Array.from({ length: boxCount }, () => gateway.createBox()));
       const over = new AbortController();
-      const answers: { key: string; box: string; answer: Answer | undefined }[] = [];
+      const outcomes: { key: string; box: string; response: FinalResponse | undefined }[] = [];
       const client = async (name: number) => {
         const { id: box } = boxes[name % boxCount] as Box;
         for (let n = 0; !over.signal.aborted; n++) {
           const key = `${name}-${n}`;
           const code = `import time\nopen("ran", "a").write("${key}\\n")\ntime.sleep(${random(0, 0.3)})`;
-          answers.push({ key, box, answer: await asked(`/v1/boxes/${box}/executions`, { code }, key) });
+          outcomes.push({ key, box, response: await sendFinally(`/v1/boxes/${box}/executions`, { code }, key) });
         }
       };
       const churner = async (name: number) => {
         for (let n = 0; !over.signal.aborted; n++) {
-          const made = await asked('/v1/boxes', { idleSeconds: 60 }, `box-${name}-${n}`);
+          const made = await sendFinally('/v1/boxes', { idleSeconds: 60 }, `box-${name}-${n}`);
           if (made)
             await anyOf(gateways)
               .client.boxes.delete(made.body.id)
@@ -144,9 +144,9 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
       await working;
       await Promise.all(starts);
 
-      const ok = answers.filter(({ answer }) => answer?.body.status === 'ok').length;
+      const ok = outcomes.filter(({ response }) => response?.body.status === 'ok').length;
       expect(ok).toBeGreaterThan(0);
-      expect(ok / answers.length, `${ok} of ${answers.length} ended ok`).toBeGreaterThanOrEqual(okShare);
+      expect(ok / outcomes.length, `${ok} of ${outcomes.length} ended ok`).toBeGreaterThanOrEqual(okShare);
       for (const { id: box } of boxes) {
         const all = await eventually(async () => {
           const found = await executionsOf(gateway, box);
@@ -158,10 +158,10 @@ describe.each(killed)(`${seconds} s of random kill -9 on the %s driver`, (driver
           .split('\n');
         expect(ran.length, 'code that ran twice').toBe(new Set(ran).size);
         const statusOf = new Map(all.map(({ id, status }) => [id, status]));
-        for (const { key, answer } of answers.filter((one) => one.box === box)) {
-          if (answer === undefined) continue;
-          expect(statusOf.get(answer.body.id), `the end of ${key}`).toBe(answer.body.status);
-          expect(ran.includes(key), `whether ${key} ran`).toBe(answer.body.status === 'ok');
+        for (const { key, response } of outcomes.filter((one) => one.box === box)) {
+          if (response === undefined) continue;
+          expect(statusOf.get(response.body.id), `the end of ${key}`).toBe(response.body.status);
+          expect(ran.includes(key), `whether ${key} ran`).toBe(response.body.status === 'ok');
         }
       }
       for await (const { id } of gateway.client.boxes.list()) await gateway.client.boxes.delete(id);

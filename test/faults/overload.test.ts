@@ -3,14 +3,14 @@ import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { anyDriver, type RunningGateway, startGateway } from '../api/harness.ts';
 
-// The bound and the patience are the gateway's, whoever makes the boxes.
+// The gateway bounds and times starts whatever the driver.
 const driver = anyDriver[0] ?? 'local';
 const [boxes, busy] = [20, 50];
 
 let gateway: RunningGateway;
 let load: ChildProcess[] = [];
 beforeAll(async () => {
-  // Together they need more than this on any machine of a few processors.
+  // All boxes together take longer to start than this on any machine with few CPUs.
   gateway = await startGateway(driver, { CODEBOX_START_SECONDS: '10', CODEBOX_MAX_BOXES: String(boxes) });
   const loop = ['300', 'nice', '-n', '19', 'sh', '-c', 'while :; do :; done'];
   load = Array.from({ length: busy }, () => spawn('timeout', loop, { stdio: 'ignore' }));
@@ -22,7 +22,7 @@ afterAll(async () => {
   await gateway?.dispose();
 });
 
-test(`${boxes} boxes asked for at once beside a load of ${busy} all become ready, each at its first try`, async () => {
+test(`${boxes} concurrent creates beside ${busy} busy processes all succeed at their first attempt`, async () => {
   const made = await Promise.all(Array.from({ length: boxes }, () => gateway.createBox()));
   expect(made.map(({ state }) => state)).toEqual(Array(boxes).fill('ready'));
   expect((await gateway.run(made.at(-1)?.id ?? '', '6 * 7')).text).toBe('42');

@@ -1,11 +1,11 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-/** The server that runs in the folder of an embedded PostgreSQL; 0 for none. */
+/** Resolves with the process id of the server in the folder of an embedded PostgreSQL, or 0 if there is none. */
 export const postmasterOf = async (folder: string): Promise<number> =>
   Number((await readFile(join(folder, 'data/postmaster.pid'), 'utf8').catch(() => '')).split('\n')[0]);
 
-/** Some may be gone already. */
+/** Sends a signal to processes and ignores those that have ended. */
 export const signalAll = (pids: number[], signal: NodeJS.Signals): void => {
   for (const pid of pids) {
     try {
@@ -16,7 +16,7 @@ export const signalAll = (pids: number[], signal: NodeJS.Signals): void => {
   }
 };
 
-/** A process and its children, which may have process groups of their own. */
+/** Resolves with a process and its children, which may have process groups of their own. */
 export const familyOf = async (parent: number): Promise<number[]> => {
   const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number);
   const parents = await Promise.all(

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { databaseUrl, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { type PoolView, viewPool } from '../api/pool-view.ts';
 
-// What stands behind the boxes makes no difference to a database.
+// Database outages do not depend on the driver.
 const driver = drivers.at(-1) ?? 'local';
 
 let gateway: RunningGateway;
@@ -21,9 +21,9 @@ afterAll(async () => {
   await gateway?.dispose();
 });
 
-test('a database that goes while a warm instance is being made leaves no place of the pool taken, and no instance', async () => {
+test('a database outage while a warm instance is created leaves neither a reserved place nor an instance', async () => {
   await view.full(1);
-  // From when it is made until it is given up nothing can be written of it.
+  // Every update of the row of a new warm instance fails.
   await admin.query(`
     create function be_away() returns trigger language plpgsql as $$
     begin raise exception using errcode = '57P01', message = 'terminating connection'; end $$;

@@ -1,16 +1,16 @@
 import type { ExecutionEvent } from '#contract';
 import { eventually, type RunningGateway, readEvents } from '../api/harness.ts';
 
-/** An execution whose events are read as they come. */
+/** An execution whose events are read as they arrive. */
 export interface Running {
-  /** Its path. */
+  /** Path of the execution. */
   location: string;
   events: ExecutionEvent[];
   /** All events, once the stream has ended; rejects when it is cut. */
   ended: Promise<ExecutionEvent[]>;
 }
 
-/** Starts code and waits until it has put something out. */
+/** Starts code and waits for its first output. */
 export const startRunning = async (
   gateway: RunningGateway,
   box: string,
@@ -28,12 +28,12 @@ export const startRunning = async (
     return events;
   };
   const ended = read();
-  // Whoever waits for it learns of its errors.
+  // Callers handle the rejection when they await `ended`.
   ended.catch(() => {});
   await eventually(async () => events.some((event) => event.type === 'stdout'), 60_000);
   return { location: response.headers.get('content-location') ?? '', events, ended };
 };
 
-/** Python that counts its runs in a file and prints a line every 200 ms. */
+/** Returns Python that counts its runs in a file and prints a line every 200 ms. */
 export const ticking = (lines: number): string =>
   `import time\nopen("runs", "a").write("r")\nfor i in range(${lines}):\n  print(i, flush=True)\n  time.sleep(0.2)`;

@@ -14,7 +14,7 @@ import { createStandIns } from '../model/stand-in.ts';
 const stack = new AsyncDisposableStack();
 afterAll(() => stack.disposeAsync());
 
-test('a box whose files are kept hibernates, also when its instance cannot be ended yet', async () => {
+test('a box hibernates once its files are stored, even if its instance cannot be destroyed yet', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'codebox-stuck-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   const postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
@@ -48,7 +48,7 @@ test('a box whose files are kept hibernates, also when its instance cannot be en
   const box: Box = await boxes.create({});
   expect(await boxes.hibernate(box.id)).toMatchObject({ state: 'hibernated' });
   const before = tries;
-  // The sweep goes on trying, and the box is brought back meanwhile in another one.
+  // The sweep keeps retrying, and meanwhile the box is restored into another instance.
   await eventually(async () => tries > before);
   expect(await boxes.resume(box.id)).toMatchObject({ state: 'ready', continuity: 'restored' });
   isStuck = false;

@@ -2,18 +2,18 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution } from '#contract';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
-import { boxUser } from '../../services/gateway/drivers/host/box-user.ts';
+import { boxUser } from '../../services/gateway/drivers/box-user.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateways } from '../api/harness.ts';
 import { processesOf, takeHostCensus } from '../contract/host-census.ts';
 import { randomOf, seedOf } from './random.ts';
 import { drive, type Node, type World } from './world.ts';
 
-const steps = 200;
+const steps = 120;
 const crashes = 2;
 const lanes = 3;
 
-// What is between the gateways is the same for all drivers.
+// The coordination of gateways does not depend on the driver.
 describe.each(anyDriver)('two gateways that are killed again and again on the %s driver', (driver) => {
   let gateways: RunningGateway[];
   let database: pg.Pool;
@@ -25,7 +25,7 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
       CODEBOX_QUEUE_SECONDS: '2',
     });
     database = new pg.Pool({ connectionString: await databaseUrl(gateways[0]?.dataDir ?? ''), max: 4 });
-    // It ends with the gateways.
+    // The database stops with the gateways.
     database.on('error', () => {});
   });
   afterAll(async () => {
@@ -33,13 +33,13 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
     await gateways?.[0]?.dispose();
   });
 
-  const ask = async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> =>
+  const query = async <T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> =>
     (await database.query<T>(text, values)).rows;
 
   const census = async (): Promise<string[]> => {
-    const [{ id: deployment = '' } = {}] = await ask<{ id: string }>('select id from deployments');
+    const [{ id: deployment = '' } = {}] = await query<{ id: string }>('select id from deployments');
     const containers = driver === 'docker' ? () => containersOf(deployment) : undefined;
-    const [rows] = await ask(`select
+    const [rows] = await query(`select
       (select count(*) from instances where state = 'warm')::int as warm,
       (select count(*) from instances where state <> 'warm')::int as instances,
       (select count(*) from waiting)::int as waiting,
@@ -55,7 +55,7 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
       .sort();
   };
   const atRest = async (expected?: string[]): Promise<string[]> => {
-    const isFull = async () => (await ask("select from instances where state = 'warm'")).length === 1;
+    const isFull = async () => (await query("select from instances where state = 'warm'")).length === 1;
     const same = async () => {
       if (!(await isFull())) return false;
       const now = await census();
@@ -64,12 +64,12 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
     return await eventually(same, 60_000).catch(census);
   };
 
-  /** Which box each instance has ever belonged to, looked at all the time. */
+  /** Polls which boxes each instance has belonged to. */
   const watchOwners = (signal: AbortSignal) => {
     const owners = new Map<string, Set<string>>();
     const watching = (async () => {
       while (!signal.aborted) {
-        const rows = await ask<{ id: string; box: string | null }>('select id, box_id as box from instances');
+        const rows = await query<{ id: string; box: string | null }>('select id, box_id as box from instances');
         for (const { id, box } of rows) {
           const known = owners.get(id) ?? new Set<string>();
           owners.set(id, box === null ? known : known.add(box));
@@ -80,17 +80,17 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
     return { owners, watching };
   };
 
-  /** Boxes end when they have been looked at: one that hibernates needs the place of another one to be looked into. */
+  /** Checks and then deletes each box, awake ones first: a hibernated box needs the place of another one to be restored. */
   const checkRuns = async (world: World, at: RunningGateway) => {
     const found = await Promise.all([...world.boxes].map((box) => at.get<Box>(`/v1/boxes/${box}`)));
     const isAtRest = ({ body }: { body: Box }) => Number(body.state === 'hibernated');
     for (const { body } of found.sort((a, b) => isAtRest(a) - isAtRest(b))) {
       const { id: box, state } = body;
       const runs = world.runs.filter((run) => run.box === box);
-      // Not by code, of which the model would have to know.
+      // The tokens are read as a file, because the model would have to account for code.
       const file = await eventually(async () => {
-        const answer = await at.call(`/v1/boxes/${box}/files/tokens`);
-        return answer.status !== 503 && answer;
+        const response = await at.call(`/v1/boxes/${box}/files/tokens`);
+        return response.status !== 503 && response;
       });
       const tokens = file.ok ? (await file.text()).split('\n').filter((line) => line !== '') : [];
       expect({ box, twice: tokens.filter((token, index) => tokens.indexOf(token) !== index) }).toEqual({
@@ -98,9 +98,10 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
         twice: [],
       });
       for (const { token, outcome, execution } of runs) {
-        const said = { box, state, token, outcome, execution };
-        if (outcome === 'done') expect({ ...said, ran: tokens.includes(token) }).toEqual({ ...said, ran: true });
-        if (outcome === 'refused') expect({ ...said, ran: tokens.includes(token) }).toEqual({ ...said, ran: false });
+        const context = { box, state, token, outcome, execution };
+        if (outcome === 'done') expect({ ...context, ran: tokens.includes(token) }).toEqual({ ...context, ran: true });
+        if (outcome === 'refused')
+          expect({ ...context, ran: tokens.includes(token) }).toEqual({ ...context, ran: false });
       }
       const known = new Set(runs.map(({ token }) => token));
       expect(tokens.filter((token) => !known.has(token))).toEqual([]);
@@ -108,7 +109,7 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
     }
   };
 
-  test(`${steps} operations by chance at each: one owner, one end, nothing twice, nothing left`, async () => {
+  test(`${steps} random operations at each: instances have one owner, runs one end, no code runs twice, and nothing is left behind`, async () => {
     const before = await atRest();
     const random = randomOf(seedOf(`the model on ${driver}`));
     const nodes: Node[] = gateways.map((gateway, index) => ({ name: `${index}`, gateway, up: Promise.resolve() }));
@@ -135,12 +136,12 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
     }
     process.stdout.write(`${driver}: ${JSON.stringify(Object.fromEntries([...world.counts].sort()))}\n`);
 
-    await eventually(async () => (await ask("select from executions where status = 'running'")).length === 0, 60_000);
+    await eventually(async () => (await query("select from executions where status = 'running'")).length === 0, 60_000);
     const [one, other] = gateways as [RunningGateway, RunningGateway];
-    for (const { id, box_id: box, status } of await ask('select id, box_id, status from executions')) {
+    for (const { id, box_id: box, status } of await query('select id, box_id, status from executions')) {
       const read = await Promise.all([one, other].map((at) => at.get<Execution>(`/v1/boxes/${box}/executions/${id}`)));
       expect({ id, ends: read.map(({ body }) => body.status) }).toEqual({ id, ends: [status, status] });
-      expect({ id, told: world.ends.get(id) ?? status }).toEqual({ id, told: status });
+      expect({ id, reported: world.ends.get(id) ?? status }).toEqual({ id, reported: status });
     }
     await checkRuns(world, one);
     const shared = [...owners].filter(([, boxes]) => boxes.size > 1);
@@ -148,7 +149,7 @@ describe.each(anyDriver)('two gateways that are killed again and again on the %s
 
     for await (const box of other.client.boxes.list()) await one.client.boxes.delete(box.id);
     expect(await atRest(before)).toEqual(before);
-    const left = new Set((await ask<{ id: string }>('select id from instances')).map(({ id }) => id));
+    const left = new Set((await query<{ id: string }>('select id from instances')).map(({ id }) => id));
     const ended = driver === 'local' ? [...owners.keys()].filter((id) => !left.has(id)) : [];
     for (const id of ended) expect(await processesOf(boxUser(id))).toEqual([]);
   }, 400_000);

@@ -1,4 +1,4 @@
-/** Numbers from 0 to 1 that are the same for the same seed (mulberry32). */
+/** Returns a seeded random generator of numbers from 0 to 1 (mulberry32). */
 export const randomOf = (seed: number): (() => number) => {
   let state = seed >>> 0;
   return () => {
@@ -9,7 +9,7 @@ export const randomOf = (seed: number): (() => number) => {
   };
 };
 
-/** The seed of this run: `CODEBOX_TEST_SEED`, or one by chance. It is printed, so that a failure can be run again. */
+/** Returns the seed of this run, `CODEBOX_TEST_SEED` or a random one, and prints it so that a failure can be reproduced. */
 export const seedOf = (what: string): number => {
   const seed = Number(process.env.CODEBOX_TEST_SEED ?? Math.floor(Math.random() * 2 ** 31));
   process.stdout.write(`${what}: CODEBOX_TEST_SEED=${seed}\n`);

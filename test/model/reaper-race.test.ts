@@ -16,10 +16,10 @@ import { createStandIns } from './stand-in.ts';
 const rounds = 400;
 const atOnce = 20;
 const sweepSeconds = 0.1;
-/** After its idle time a box is left alone for as long as another gateway may take to write its use. */
+/** The reaper waits this long after the idle time, as another gateway may still record a use. */
 const lagMs = 2 * sweepSeconds * 1000 + 2000;
 const spreadMs = 15;
-/** Once used it is left alone for longer than a busy machine takes to look at it. */
+/** Idle time of a box, longer than a busy machine takes for the checks after its use. */
 const idleSeconds = 20;
 const pauseMs = 500;
 
@@ -63,8 +63,8 @@ afterAll(() => stack.disposeAsync());
 const oneOf = <T>(items: readonly T[]): T => items[Math.floor(random() * items.length)] as T;
 
 const post = async <T>(path: string, body: unknown): Promise<{ status: number; body: T }> => {
-  const answer = await oneOf(gateways).app.request(path, { method: 'POST', headers, body: JSON.stringify(body) });
-  return { status: answer.status, body: (await answer.json()) as T };
+  const response = await oneOf(gateways).app.request(path, { method: 'POST', headers, body: JSON.stringify(body) });
+  return { status: response.status, body: (await response.json()) as T };
 };
 
 interface Outcome {
@@ -72,7 +72,7 @@ interface Outcome {
   ran: number;
 }
 
-/** A new box; on a busy machine asked for again, as clients do that are put off. */
+/** Creates a box, and retries while the gateway returns 503. */
 const create = async (onIdle: string): Promise<Box> => {
   for (;;) {
     const { status, body } = await post<Box>('/v1/boxes', { idleSeconds, onIdle });
@@ -82,7 +82,7 @@ const create = async (onIdle: string): Promise<Box> => {
   }
 };
 
-/** A box whose idle time is just over when code is sent to it. */
+/** Creates a box whose idle time has just passed, and sends code to it while it is reaped. */
 const race = async (): Promise<Outcome> => {
   const onIdle = oneOf(['delete', 'delete', 'pause']);
   const box = await create(onIdle);
@@ -93,14 +93,14 @@ const race = async (): Promise<Outcome> => {
   ]);
   const [{ status, body }] = await Promise.all([
     sleep(random() * spreadMs).then(() => post<Execution>(`/v1/boxes/${box.id}/executions`, { code: '1' })),
-    // Beside the sweeps, which come too seldom to meet an execution so often.
+    // The reaper is called in addition to the sweeps, which are too rare to race every execution.
     sleep(random() * spreadMs).then(() => oneOf(gateways).store.boxes.endOverdue('local', [box.id], atOnce, lagMs)),
   ]);
   const { ran, killed } = seenBy(rows[0]?.id);
   expect({ box: box.id, killed }).toEqual({ box: box.id, killed: [] });
   if (status === 200) {
     expect([body.status, ran.length]).toEqual(['ok', 1]);
-    // It was in use just now: nothing has taken it away since.
+    // The box has just been in use, so it must not have been reaped since.
     expect((await database.query('select state from boxes where id = $1', [box.id])).rows).toEqual([
       { state: 'ready' },
     ]);
@@ -111,7 +111,7 @@ const race = async (): Promise<Outcome> => {
   return { status, ran: ran.length };
 };
 
-test(`in ${rounds} rounds of the race a box that runs code is not reaped or frozen, and a reaped one runs none`, async () => {
+test(`in ${rounds} races a box that runs code is neither reaped nor frozen, and a reaped box runs no code`, async () => {
   const outcomes: Outcome[] = [];
   let begun = 0;
   const worker = async () => {
@@ -123,6 +123,6 @@ test(`in ${rounds} rounds of the race a box that runs code is not reaped or froz
   await Promise.all(Array.from({ length: atOnce }, worker));
   const won = outcomes.filter(({ status }) => status === 200).length;
   process.stdout.write(`${won} times the execution was first, ${outcomes.length - won} times the reaper\n`);
-  // Else it was no race.
+  // Both sides must win at times, or there was no race.
   expect(Math.min(won, rounds - won)).toBeGreaterThan(rounds / 50);
 }, 900_000);

@@ -1,23 +1,24 @@
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pino } from 'pino';
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import type { Box, Problem } from '#contract';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Box, Problem, Template } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
 import { createGateway, type Gateway } from '../../services/gateway/gateway.ts';
 import { makeKey } from '../../services/gateway/http/admission/auth.ts';
-import { eventually } from '../api/harness.ts';
+import { databaseUrl, eventually } from '../api/harness.ts';
 import { placeDatabase } from '../prepared-database.ts';
 import { createStandIns } from './stand-in.ts';
 
 const stack = new AsyncDisposableStack();
+let folder: string;
 let gateway: Gateway;
 let world: ReturnType<typeof createStandIns>;
 let headers: Record<string, string>;
 
 beforeAll(async () => {
-  const folder = await mkdtemp(join(tmpdir(), 'codebox-scripted-'));
+  folder = await mkdtemp(join(tmpdir(), 'codebox-scripted-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await placeDatabase(folder);
   world = createStandIns(folder, () => 0, {
@@ -41,28 +42,38 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 afterEach(() => {
-  Object.assign(world.script, { made: { state: 'running' }, isSilent: false, usage: 'known' });
+  const script = {
+    made: { state: 'running' },
+    isSilent: false,
+    refusal: undefined,
+    cpuMs: 0,
+    busyMs: 0,
+    usage: 'known',
+    revision: 'stand-in',
+    languages: ['python'],
+  };
+  Object.assign(world.script, script);
 });
 
-const ask = async <T>(method: string, path: string, body?: unknown) => {
-  const answer = await gateway.app.request(path, {
+const send = async <T>(method: string, path: string, body?: unknown, { app }: Pick<Gateway, 'app'> = gateway) => {
+  const response = await app.request(path, {
     method,
     headers,
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
-  const text = await answer.text();
+  const text = await response.text();
   return {
-    status: answer.status,
-    retryAfter: Number(answer.headers.get('retry-after')),
+    status: response.status,
+    retryAfter: Number(response.headers.get('retry-after')),
     body: (text === '' ? {} : JSON.parse(text)) as T,
   };
 };
-const create = (body: unknown = {}) => ask<Box & Problem>('POST', '/v1/boxes', body);
-const newestFailed = async () => (await ask<{ items: Box[] }>('GET', '/v1/boxes?state=failed&limit=1')).body.items[0];
+const create = (body: unknown = {}) => send<Box & Problem>('POST', '/v1/boxes', body);
+const newestFailed = async () => (await send<{ items: Box[] }>('GET', '/v1/boxes?state=failed&limit=1')).body.items[0];
 const instanceOf = async (box: string) => (await gateway.store.instances.of(box))[0]?.id ?? '';
-const run = (box: string) => ask<Problem>('POST', `/v1/boxes/${box}/executions`, { code: '1' });
+const run = (box: string) => send<Problem>('POST', `/v1/boxes/${box}/executions`, { code: '1' });
 
-test('an instance that stays pending is given up in time, and nothing of it is left', async () => {
+test('an instance that stays pending times out, and nothing of it is left', async () => {
   world.script.made = { state: 'pending' };
   const { status, body } = await create();
   expect([status, body.code]).toEqual([503, 'unavailable']);
@@ -71,10 +82,13 @@ test('an instance that stays pending is given up in time, and nothing of it is l
 });
 
 test.each([
-  ['image', 'image_unavailable'],
-  ['unschedulable', 'unschedulable'],
-] as const)('an instance that will never run (%s) fails its box at once, and the box says why', async (code, cause) => {
-  world.script.made = { state: 'pending', why: { code, detail: 'the words of the backend' } };
+  ['image', 'image_unavailable', 'accepted'],
+  ['image', 'image_unavailable', 'refused'],
+  ['unschedulable', 'unschedulable', 'accepted'],
+] as const)('an instance that will never run (%s) fails its box at once with that cause', async (code, cause, how) => {
+  const why = { code, detail: 'the words of the backend' };
+  if (how === 'accepted') world.script.made = { state: 'pending', why };
+  else world.script.refusal = why;
   const { status, body, retryAfter } = await create();
   expect([status, body.code]).toEqual([503, 'unavailable']);
   expect(JSON.stringify(body)).not.toContain('the words of the backend');
@@ -83,26 +97,26 @@ test.each([
 });
 
 test.each(['refused', 'silent'] as const)(
-  'usage that is %s keeps nobody from a box, its budget or its end',
+  'usage that is %s does not prevent creating, using or deleting a box',
   async (usage) => {
     world.script.usage = usage;
     const made = await create({ limits: { cpuSeconds: 60 } });
     expect(made.status).toBe(201);
     expect((await run(made.body.id)).status).toBe(200);
-    expect(await ask('GET', `/v1/boxes/${made.body.id}/stats`)).toMatchObject({ status: 503 });
-    expect((await ask('DELETE', `/v1/boxes/${made.body.id}`)).status).toBe(204);
+    expect(await send('GET', `/v1/boxes/${made.body.id}/stats`)).toMatchObject({ status: 503 });
+    expect((await send('DELETE', `/v1/boxes/${made.body.id}`)).status).toBe(204);
   },
 );
 
-test('a box whose host nobody can ask answers 503 or serves on, and is never lost for that', async () => {
+test('a box whose host is unreachable stays ready and keeps serving, and is not declared lost', async () => {
   const { body: box } = await create();
   world.script.isSilent = true;
   world.hint();
   world.hint(await instanceOf(box.id));
   expect((await run(box.id)).status).toBe(200);
   expect((await create()).status).toBe(503);
-  expect((await ask('GET', '/readyz')).status).toBe(503);
-  expect((await ask<Box>('GET', `/v1/boxes/${box.id}`)).body.state).toBe('ready');
+  expect((await send('GET', '/readyz')).status).toBe(503);
+  expect((await send<Box>('GET', `/v1/boxes/${box.id}`)).body.state).toBe('ready');
 });
 
 test.each([
@@ -112,19 +126,19 @@ test.each([
   ['node_lost', 'node_lost'],
   ['exit', 'instance_lost'],
 ] as const)(
-  'a box whose instance ended (%s) is lost with that cause as soon as the driver hints at it',
+  'a box whose instance has ended (%s) is lost with its cause once the driver reports it',
   async (code, cause) => {
     const { body: box } = await create();
     world.end(await instanceOf(box.id), { code, detail: '' });
     const lost = await eventually(async () => {
-      const { body } = await ask<Box>('GET', `/v1/boxes/${box.id}`);
+      const { body } = await send<Box>('GET', `/v1/boxes/${box.id}`);
       return body.state === 'lost' && body;
     });
     expect(lost.cause?.code).toBe(cause);
   },
 );
 
-test('what the driver cannot do is refused with the field, and pausing with 400', async () => {
+test('options that the driver does not support are a 400 that points at the field, and so is a pause', async () => {
   for (const [body, pointer] of [
     [{ onIdle: 'pause' }, '/onIdle'],
     [{ limits: { pids: 33 } }, '/limits/pids'],
@@ -133,8 +147,103 @@ test('what the driver cannot do is refused with the field, and pausing with 400'
     expect([refused.status, refused.body.errors?.[0]?.pointer]).toEqual([400, pointer]);
   }
   const { body: box } = await create();
-  const changed = await ask<Problem>('PATCH', `/v1/boxes/${box.id}`, { onIdle: 'pause' });
+  const changed = await send<Problem>('PATCH', `/v1/boxes/${box.id}`, { onIdle: 'pause' });
   expect([changed.status, changed.body.errors?.[0]?.pointer]).toEqual([400, '/onIdle']);
-  expect((await ask('POST', `/v1/boxes/${box.id}/pause`)).status).toBe(400);
+  expect((await send('POST', `/v1/boxes/${box.id}/pause`)).status).toBe(400);
   expect((await run(box.id)).status).toBe(200);
+});
+
+test('a box whose usage is unknown counts the last recorded CPU time', async () => {
+  const { body: box } = await create({ limits: { cpuSeconds: 2 } });
+  const instance = await instanceOf(box.id);
+  world.script.cpuMs = 3000;
+  await eventually(async () => (await gateway.store.usage.lastCpuMs(instance)) === 3000);
+  world.script.usage = 'refused';
+  expect((await run(box.id)).body.code).toBe('cpu_limit');
+});
+
+describe('the languages of a template', () => {
+  const read = async (on?: Gateway) => {
+    const { body } = await send<Template>('GET', '/v1/templates/python', undefined, on);
+    return [body.language, body.languages];
+  };
+  const runOnce = (language: string) => send<Problem>('POST', '/v1/run', { code: '1', language });
+  /** Changes the image of all templates to one that has these languages. */
+  const renewImage = (revision: string, languages: string[]) => Object.assign(world.script, { revision, languages });
+  const instances = () => world.driver.list(AbortSignal.timeout(1000));
+
+  test('are those of its first box, for every gateway and after a restart, until its image changes', async () => {
+    renewImage('first', ['sql', 'python']);
+    expect(await read()).toEqual(['python', null]);
+    expect((await create()).status).toBe(201);
+    expect(await read()).toEqual(['python', ['python', 'sql']]);
+    const config = readConfig({
+      CODEBOX_DATA_DIR: folder,
+      DATABASE_URL: await databaseUrl(folder),
+      CODEBOX_MAX_BOXES: '100',
+    });
+    await using other = await createGateway(config, { driver: world.driver, log: pino({ level: 'silent' }) });
+    await expect.poll(() => read(other)).toEqual(['python', ['python', 'sql']]);
+    renewImage('second', ['python']);
+    expect(await read()).toEqual(['python', null]);
+    expect(await read(other)).toEqual(['python', null]);
+  });
+
+  test('that are known let no box be made for another language, and those of an older image do not', async () => {
+    renewImage('third', ['python']);
+    await create();
+    world.script.refusal = { code: 'unschedulable', detail: '' };
+    const refused = await runOnce('sql');
+    expect([refused.status, refused.body.errors?.[0]?.pointer]).toEqual([400, '/language']);
+    expect(refused.body.errors?.[0]?.detail).toContain('it has python');
+    world.script.refusal = undefined;
+    renewImage('fourth', ['python', 'sql']);
+    expect((await runOnce('sql')).status).toBe(200);
+    expect(await read()).toEqual(['python', ['python', 'sql']]);
+  });
+
+  test('do not decide for a box, which knows its own', async () => {
+    renewImage('fifth', ['python', 'sql']);
+    const { body: older } = await create();
+    renewImage('sixth', ['python']);
+    await create();
+    const path = `/v1/boxes/${older.id}/executions`;
+    expect((await send('POST', path, { code: '1', language: 'sql' })).status).toBe(200);
+    const refused = await send<Problem>('POST', path, { code: '1', language: 'r' });
+    expect([refused.status, refused.body.errors?.[0]]).toEqual([
+      400,
+      { pointer: '/language', detail: 'is not a language of this box; it has python, sql' },
+    ]);
+  });
+
+  test('that are unknown leave it to the new box to refuse one, and nothing of the box is left', async () => {
+    renewImage('seventh', ['python']);
+    const before = await instances();
+    const refused = await runOnce('sql');
+    expect([refused.status, refused.body.errors?.[0]?.pointer]).toEqual([400, '/language']);
+    expect(await instances()).toEqual(before);
+  });
+});
+
+test('a box that exceeds the daily CPU time is ended by a driver that cannot freeze it', async () => {
+  const { body: box } = await create();
+  await gateway.store.tenants.update(
+    'ten-scripted',
+    { quotas: { cpuSecondsPerDay: 60 } },
+    { actor: 'gateway', requestId: null },
+  );
+  world.script.busyMs = 60_000;
+  const ended = await eventually(async () => {
+    const { body } = await send<Box>('GET', `/v1/boxes/${box.id}`);
+    return body.state === 'deleted' && body;
+  });
+  expect(ended.cause?.code).toBe('cpu_limit');
+});
+
+test('a gateway does not start with a placement that its driver would ignore', async () => {
+  const file = join(folder, 'placed.yaml');
+  await writeFile(file, 'python: {}\nplaced: { placement: { runtimeClass: gvisor } }\n');
+  const config = readConfig({ CODEBOX_DATA_DIR: folder, CODEBOX_TEMPLATES: file, CODEBOX_MAX_BOXES: '100' });
+  const started = createGateway(config, { driver: world.driver, log: pino({ level: 'silent' }) });
+  await expect(started).rejects.toThrow(/Template placed has a placement/);
 });

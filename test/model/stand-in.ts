@@ -4,40 +4,59 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError } from '#contract';
 import type { Capabilities, Driver, Instance, Why } from '../../services/gateway/drivers/driver.ts';
+import { InstanceFailed } from '../../services/gateway/drivers/instance-failed.ts';
 
-/** What a box that is not one has been asked. */
+/** The requests that a simulated box has received. */
 export interface StandIn {
-  /** Ids of the code that it was sent, in order. */
+  /** Ids of the executions that it has run, in order. */
   ran: string[];
-  /** Code that was running when its instance was destroyed or frozen, or that was sent to a frozen one. */
+  /** Executions that were running when their instance was destroyed or frozen, or that were sent to a frozen one. */
   killed: string[];
 }
 
-/** What the backend of the instances does from now on; to be changed at any time. */
+/** How the simulated backend behaves; tests may change it at any time. */
 interface Script {
-  /** What becomes of an instance that is asked for. */
+  /** The state of new instances. */
   made: Pick<Instance, 'why'> & { state: 'pending' | 'running' };
-  /** Nobody can say what is with the instances: they serve on all the same. */
+  /** The host reports nothing about its instances, which keep serving. */
   isSilent: boolean;
+  /** Why no instance can be created, if that is so. */
+  refusal?: Why | undefined;
+  /** CPU time that each instance has used. */
+  cpuMs: number;
+  /** CPU time that each instance uses between two reads of its usage. */
+  busyMs: number;
   usage: 'known' | 'refused' | 'silent';
+  /** The current revision of every image, and the languages of instances that are made from it. */
+  revision: string;
+  languages: string[];
 }
 
-/** To questions for what there is and for what was done. */
-const answers = { items: [] };
+/** The response to every list request. */
+const emptyList = { items: [] };
 
 const context = '00000000-0000-4000-8000-000000000000';
 
 /**
- * A driver whose instances are HTTP servers of this process that answer as a box server does, and note what they run: so that
- * thousands of boxes can live and die within seconds. Nothing is run, each piece of code takes `takesMs`.
+ * A driver whose instances are HTTP servers in this process that respond as box servers and record their executions, so that
+ * thousands of boxes can live and die within seconds. No code runs; each execution takes `takesMs`.
  */
 export const createStandIns = (folder: string, takesMs: () => number, capabilities: Partial<Capabilities> = {}) => {
-  const script: Script = { made: { state: 'running' }, isSilent: false, usage: 'known' };
+  const script: Script = {
+    made: { state: 'running' },
+    isSilent: false,
+    cpuMs: 0,
+    busyMs: 0,
+    usage: 'known',
+    revision: 'stand-in',
+    languages: ['python'],
+  };
+  let passedMs = 0;
   const checkSilence = () => {
-    if (script.isSilent) throw new CodeBoxError('unavailable', 'The host does not answer.', { retryAfterSeconds: 5 });
+    if (script.isSilent) throw new CodeBoxError('unavailable', 'The host does not respond.', { retryAfterSeconds: 5 });
   };
   const instances = new Map<string, { server: Server; instance: Instance; running: Set<string> }>();
-  /** Kept after their end. */
+  /** Records by instance, kept after its end. */
   const noted = new Map<string, StandIn>();
 
   const frozen = new Set<string>();
@@ -57,20 +76,21 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
     response.end(`${JSON.stringify(done)}\n`);
   };
 
-  const answer =
-    (instance: string, running: Set<string>) => async (request: IncomingMessage, response: ServerResponse) => {
+  const handle =
+    (instance: string, running: Set<string>, languages: string[]) =>
+    async (request: IncomingMessage, response: ServerResponse) => {
       await request.toArray();
       const id = /^\/codebox\/executions\/([^/?]+)$/.exec(request.url ?? '')?.[1];
       if (id !== undefined && request.method === 'PUT' && !refused.has(id))
         return await run(instance, running, id, response);
-      // What was never sent can be refused for good, and is then, whenever it comes.
+      // An execution that never arrived can be refused for good, and stays refused if it arrives later.
       const isRefusal = id !== undefined && request.method === 'DELETE' && !seenBy(instance).ran.includes(id);
       if (isRefusal) refused.add(id);
       const isConflict = id !== undefined && request.method !== 'GET' && !isRefusal;
       response.writeHead(isConflict ? 409 : 200, { 'content-type': 'application/json' });
-      const health = { status: 'ok', instance, languages: ['python'] };
+      const health = { status: 'ok', instance, languages };
       const conflict = { code: 'conflict', detail: 'the execution may have run' };
-      response.end(JSON.stringify(request.url === '/codebox/health' ? health : isConflict ? conflict : answers));
+      response.end(JSON.stringify(request.url === '/codebox/health' ? health : isConflict ? conflict : emptyList));
     };
 
   const watchers = new Set<(id?: string) => void>();
@@ -102,12 +122,13 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
     },
     ping: async () => checkSilence(),
     capacity: async () => undefined,
-    revision: async () => 'stand-in',
+    revision: async () => script.revision,
     async create({ id }) {
       checkSilence();
+      if (script.refusal) throw new InstanceFailed(script.refusal);
       const running = new Set<string>();
       const path = `${folder}/${id}`;
-      const server = createServer(answer(id, running)).listen(path);
+      const server = createServer(handle(id, running, script.languages)).listen(path);
       await once(server, 'listening');
       const { state } = script.made;
       const instance: Instance = { id, ...script.made, ...(state === 'running' && { address: `unix:${path}` }) };
@@ -139,13 +160,15 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
       return { [Symbol.dispose]: () => void watchers.delete(onChange) };
     },
     async usage(ids) {
-      if (script.usage === 'refused') throw new CodeBoxError('unavailable', 'The host does not say.');
+      if (script.usage === 'refused') throw new CodeBoxError('unavailable', 'The host reports no usage.');
       if (script.usage === 'silent') return await new Promise(() => {});
-      return new Map(ids.map((id) => [id, { at: new Date(), cpuMs: 0, memoryBytes: 0, pids: 1 }]));
+      passedMs += script.busyMs;
+      const used = { at: new Date(Date.now() + passedMs), cpuMs: script.cpuMs + passedMs, memoryBytes: 0, pids: 1 };
+      return new Map(ids.map((id) => [id, used]));
     },
   };
 
-  /** Ends an instance as its host does, and says so. */
+  /** Ends an instance as its host would, and reports it to watchers. */
   const end = (id: string, why: Why) => {
     const known = instances.get(id);
     if (!known) return;

@@ -3,7 +3,7 @@ import type { Box, Execution, Problem } from '#contract';
 import type { RunningGateway } from '../api/harness.ts';
 import { streamOf } from '../api/harness.ts';
 
-/** A gateway of the model, which is killed and comes back. */
+/** A gateway of the model, which is killed and restarted. */
 export interface Node {
   name: string;
   gateway: RunningGateway;
@@ -11,7 +11,7 @@ export interface Node {
   up: Promise<void>;
 }
 
-/** One piece of code that was sent, and what its caller was told. */
+/** One execution that was sent, and the outcome that its caller saw. */
 interface Run {
   token: string;
   box: string;
@@ -20,23 +20,23 @@ interface Run {
   execution?: string;
 }
 
-/** What the callers know: nothing of the gateways' insides. */
+/** Everything that the callers know; it contains no internals of the gateways. */
 export interface World {
   random: () => number;
   nodes: readonly Node[];
-  /** Boxes that were handed out and not asked to be deleted. */
+  /** Boxes that were created and whose deletion was not requested. */
   boxes: Set<string>;
-  /** Those as well that were deleted, or whose creation nobody knows the end of. */
+  /** All boxes ever seen, including deleted ones. */
   everSeen: Set<string>;
   runs: Run[];
-  /** The last status that anybody was told of an execution that had ended. */
+  /** The final status of each execution, as reported to any caller. */
   ends: Map<string, string>;
   counts: Map<string, number>;
   /** Aborted when something has failed already. */
   signal: AbortSignal;
 }
 
-interface Answer<T> {
+interface FinalResponse<T> {
   status: number;
   body: T;
   headers: Headers;
@@ -49,7 +49,7 @@ const pick = <T>({ random }: World, items: readonly T[]): T | undefined => items
 const otherThan = (world: World, node: Node): Node => world.nodes.find((one) => one !== node) ?? node;
 const count = ({ counts }: World, what: string) => counts.set(what, (counts.get(what) ?? 0) + 1);
 
-/** A call, or undefined when the connection broke because the gateway died. */
+/** Sends a request; resolves with undefined if the connection broke because the gateway died. */
 const send = async <T>(node: Node, method: string, path: string, body?: unknown, key?: string) => {
   try {
     const response = await node.gateway.call(path, {
@@ -59,13 +59,14 @@ const send = async <T>(node: Node, method: string, path: string, body?: unknown,
       ...(key !== undefined && { headers: { 'idempotency-key': key } }),
     });
     const text = await response.text();
-    const answer: Answer<T> = {
+    const received: FinalResponse<T> = {
       status: response.status,
       body: text === '' ? undefined : JSON.parse(text),
       headers: response.headers,
     };
-    if (answer.status >= 500 && answer.status !== 503) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
-    return answer;
+    if (received.status >= 500 && received.status !== 503)
+      throw new Error(`${method} ${path}: ${received.status} ${text}`);
+    return received;
   } catch (error) {
     if (error instanceof TypeError || (error instanceof SyntaxError && error.message.includes('JSON')))
       return undefined;
@@ -73,18 +74,19 @@ const send = async <T>(node: Node, method: string, path: string, body?: unknown,
   }
 };
 
-/** The same request with its key, at either gateway, until an answer is final. */
+/** Repeats a request with its key, at either gateway, until the response is final. */
 const sendFinally = async <T>(world: World, node: Node, path: string, body: unknown, key: string) => {
   const deadline = performance.now() + finalMs;
   for (let at = node; ; at = otherThan(world, at)) {
     await at.up;
-    const answer = await send<T>(at, 'POST', path, body, key);
-    const isPutOff = answer?.headers.get('retry-after') !== null && answer?.headers.get('retry-after') !== undefined;
-    if (answer && !isPutOff) return answer;
-    // A full deployment stays full for long, for a box that has to come back as for a new one: that is an answer, too.
-    const isFull = path === '/v1/boxes' || /are in use/.test((answer?.body as Problem | undefined)?.detail ?? '');
-    if (answer?.status === 503 && isFull) return answer;
-    if (performance.now() > deadline) throw new Error(`no final answer to ${path} with key ${key}`);
+    const response = await send<T>(at, 'POST', path, body, key);
+    const isPutOff =
+      response?.headers.get('retry-after') !== null && response?.headers.get('retry-after') !== undefined;
+    if (response && !isPutOff) return response;
+    // A full deployment stays full for long, for a restore as for a new box, so this refusal counts as final.
+    const isFull = path === '/v1/boxes' || /are in use/.test((response?.body as Problem | undefined)?.detail ?? '');
+    if (response?.status === 503 && isFull) return response;
+    if (performance.now() > deadline) throw new Error(`no final response to ${path} with key ${key}`);
     await sleep(200);
   }
 };
@@ -97,16 +99,16 @@ const noteEnd = ({ ends }: World, { id, status, cause }: Pick<Execution, 'id' | 
   ends.set(id, status);
 };
 
-const create = async (world: World, node: Node, ask: Record<string, unknown>) => {
+const create = async (world: World, node: Node, body: Record<string, unknown>) => {
   const key = `create-${world.random()}`;
-  const answer = await sendFinally<Box>(world, node, '/v1/boxes', ask, key);
-  count(world, `create ${answer.status}`);
-  if (answer.status !== 201 && answer.status !== 200) return;
-  world.everSeen.add(answer.body.id);
-  if (answer.body.state !== 'deleted') world.boxes.add(answer.body.id);
+  const response = await sendFinally<Box>(world, node, '/v1/boxes', body, key);
+  count(world, `create ${response.status}`);
+  if (response.status !== 201 && response.status !== 200) return;
+  world.everSeen.add(response.body.id);
+  if (response.body.state !== 'deleted') world.boxes.add(response.body.id);
 };
 
-/** Code that leaves its token in the box, and finds out whose box it is. */
+/** Returns code that leaves its token in the box and prints the box that owns the files. */
 const codeOf = (box: string, token: string, seconds: number) =>
   `import os, time
 os.path.exists("owner") or open("owner", "w").write("${box}")
@@ -114,64 +116,64 @@ open("tokens", "a").write("${token}\\n")
 time.sleep(${seconds})
 print(open("owner").read())`;
 
-const run = async (world: World, node: Node, manner: 'plain' | 'keyed' | 'detached') => {
+const run = async (world: World, node: Node, mode: 'plain' | 'keyed' | 'detached') => {
   const box = pick(world, [...world.boxes]);
   if (box === undefined) return await create(world, node, {});
   const token = `t${world.runs.length}`;
   const note: Run = { token, box, outcome: 'unknown' };
   world.runs.push(note);
   const seconds = Math.round(world.random() * 30) / 100;
-  const ask = { code: codeOf(box, token, seconds), ...(manner === 'detached' && { detach: true }) };
+  const body = { code: codeOf(box, token, seconds), ...(mode === 'detached' && { detach: true }) };
   const path = `/v1/boxes/${box}/executions`;
-  const answer =
-    manner === 'keyed'
-      ? await sendFinally<Execution>(world, node, path, ask, `run-${token}`)
-      : await send<Execution>(node, 'POST', path, ask);
-  count(world, `run ${answer?.status ?? 'cut'}`);
-  if (!answer) return;
-  if (answer.status >= 400) {
-    const { code } = answer.body as unknown as Problem;
-    // What is put off or gone has not begun; of a 503 and of a key whose gateway died nobody knows.
+  const response =
+    mode === 'keyed'
+      ? await sendFinally<Execution>(world, node, path, body, `run-${token}`)
+      : await send<Execution>(node, 'POST', path, body);
+  count(world, `run ${response?.status ?? 'cut'}`);
+  if (!response) return;
+  if (response.status >= 400) {
+    const { code } = response.body as unknown as Problem;
+    // These refusals mean that the code has not started; after a 503 or a key of a dead gateway that is unknown.
     if (['not_found', 'gone', 'too_many_requests'].includes(code)) note.outcome = 'refused';
     return;
   }
-  note.execution = answer.body.id;
-  noteEnd(world, answer.body);
-  if (answer.body.status !== 'ok') return;
+  note.execution = response.body.id;
+  noteEnd(world, response.body);
+  if (response.body.status !== 'ok') return;
   note.outcome = 'done';
-  const owner = streamOf(answer.body.outputs, 'stdout');
+  const owner = streamOf(response.body.outputs, 'stdout');
   if (owner !== `${box}\n`) throw new Error(`${box} holds the files of ${owner}`);
 };
 
 const list = async (world: World, node: Node) => {
   const box = pick(world, [...world.everSeen]);
   if (box === undefined) return;
-  const answer = await send<{ items: Execution[] }>(node, 'GET', `/v1/boxes/${box}/executions?limit=100`);
-  count(world, `list ${answer?.status ?? 'cut'}`);
-  if (answer?.status === 200) for (const execution of answer.body.items) noteEnd(world, execution);
+  const response = await send<{ items: Execution[] }>(node, 'GET', `/v1/boxes/${box}/executions?limit=100`);
+  count(world, `list ${response?.status ?? 'cut'}`);
+  if (response?.status === 200) for (const execution of response.body.items) noteEnd(world, execution);
 };
 
 const remove = async (world: World, node: Node) => {
   const box = pick(world, [...world.boxes]);
   if (box === undefined) return;
   world.boxes.delete(box);
-  const answer = await send(node, 'DELETE', `/v1/boxes/${box}`);
-  count(world, `delete ${answer?.status ?? 'cut'}`);
+  const response = await send(node, 'DELETE', `/v1/boxes/${box}`);
+  count(world, `delete ${response?.status ?? 'cut'}`);
 };
 
 const rest = async (world: World, node: Node, how: 'pause' | 'resume' | 'hibernate') => {
   const box = pick(world, [...world.boxes]);
   if (box === undefined) return;
-  const answer = await send<Problem>(node, 'POST', `/v1/boxes/${box}/${how}`, {});
-  count(world, `${how} ${answer?.status ?? 'cut'}`);
+  const response = await send<Problem>(node, 'POST', `/v1/boxes/${box}/${how}`, {});
+  count(world, `${how} ${response?.status ?? 'cut'}`);
 };
 
-/** Dies at once, and is started again. */
+/** Kills a gateway and restarts it. */
 const crash = async (world: World, node: Node) => {
-  // One at a time: somebody has to serve.
+  // The other gateway must serve, so only one is killed at a time.
   await otherThan(world, node).up;
   count(world, 'kill -9');
-  // Of two kills at once the second one waits for what the first has started, or nobody would end it.
+  // A second kill waits for the restart of the first, or the restarted process would leak.
   node.up = node.up.then(() => node.gateway.kill('SIGKILL')).then(() => node.gateway.restart());
   await node.up;
 };
@@ -201,7 +203,7 @@ const anyOperation = (random: () => number): Operation => {
   return list;
 };
 
-/** `steps` operations by chance at one gateway, some at once, in which it is killed `crashes` times. */
+/** Runs `steps` random operations at one gateway in `lanes` concurrent lanes, and kills it `crashes` times. */
 export const drive = async (world: World, node: Node, steps: number, crashes: number, lanes: number): Promise<void> => {
   const plan = Array.from({ length: steps }, () => anyOperation(world.random));
   for (let n = 0; n < crashes; n++) plan[Math.floor(world.random() * steps)] = crash;

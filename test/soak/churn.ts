@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 export interface ChurnOptions {
   seconds: number;
   perSecond: number;
-  /** How many lives may be under way at once; what would be more than that is left out. */
+  /** Maximum of concurrent lives; a life beyond it is skipped. */
   most: number;
   life: () => Promise<void>;
 }
@@ -14,7 +14,7 @@ export interface Churned {
   failures: string[];
 }
 
-/** Starts lives at a steady rate for a time, then waits for the last of them. */
+/** Starts lives at a steady rate for a time, then waits for the last one. */
 export const churn = async ({ seconds, perSecond, most, life }: ChurnOptions): Promise<Churned> => {
   const result: Churned = { lives: 0, leftOut: 0, failures: [] };
   const current = new Set<Promise<void>>();

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { databaseUrl } from '../api/harness.ts';
 
-/** How many rows each table of a gateway's database has. */
+/** Counts the rows of each table in the database of a gateway. */
 export const countRows = async (dataDir: string): Promise<Map<string, number>> => {
   const client = new pg.Client({ connectionString: await databaseUrl(dataDir), query_timeout: 30_000 });
   await client.connect();

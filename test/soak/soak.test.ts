@@ -1,8 +1,8 @@
 import { readdir } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createDaemon } from '../../services/gateway/drivers/docker/daemon.ts';
-import { drivers, eventually, memoryOf, type RunningGateway, startGateway } from '../api/harness.ts';
+import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
+import { drivers, eventually, memoryOf, type RunningGateway, startGateway, usualBoxes } from '../api/harness.ts';
 import { type PoolView, viewPool } from '../api/pool-view.ts';
 import { takeBoxCensus } from '../faults/census.ts';
 import { churn } from './churn.ts';
@@ -12,17 +12,17 @@ import { growth, type Reading } from './trend.ts';
 const seconds = Number(process.env.CODEBOX_SOAK_SECONDS ?? 30);
 const size = 2;
 const settleMs = 180_000;
-/** In its first minutes the heap of Node still grows to the size at which it is collected. */
+/** In the first minutes the heap of Node still grows to the size at which it is collected. */
 const memoryLimitMiB = seconds < 600 ? 160 : 48;
 const fileLimit = 12;
-/** Kept on purpose for some days: one row per box or run. */
+/** Rows that are kept for some days on purpose: one per box or run. */
 const history = { boxes: 1, executions: 1 };
 
-/** `kind name`: names differ from one instance to the next, how many there are of a kind must not. */
+/** Counts the entries of a census by kind: names differ between instances, but the number of each kind must not. */
 const kindsOf = (census: readonly string[]): Record<string, number> => {
   const counts: Record<string, number> = {};
   for (const line of census) {
-    // A file of an instance by its folder, without the name.
+    // A file of an instance counts by its folder, without the name.
     const kind = line.split('/i-')[0]?.split(/ (?:\/|codebox-)/)[0] ?? line;
     counts[kind] = (counts[kind] ?? 0) + 1;
   }
@@ -37,6 +37,7 @@ describe(`${seconds} seconds of boxes that come and go, two a second`, () => {
 
   beforeAll(async () => {
     gateway = await startGateway(driver, {
+      ...usualBoxes,
       CODEBOX_WARM_BOXES: String(size),
       CODEBOX_MAX_BOXES: '12',
       CODEBOX_QUEUE_SECONDS: '120',
@@ -76,7 +77,7 @@ describe(`${seconds} seconds of boxes that come and go, two a second`, () => {
   };
 
   test(
-    'memory, open files, rows and what is on the host stay level',
+    'memory, open files, rows and host resources do not grow',
     async () => {
       await life();
       await pool.full(size);
@@ -88,13 +89,13 @@ describe(`${seconds} seconds of boxes that come and go, two a second`, () => {
         }),
         watch(run),
       ]);
-      const told = `${churned.lives} boxes, ${churned.leftOut} left out`;
+      const summary = `${churned.lives} boxes, ${churned.leftOut} left out`;
       process.stdout.write(
-        `${told}; memory ${memory[0]?.value.toFixed(0)} to ${memory.at(-1)?.value.toFixed(0)} MiB (trend ${growth(memory).toFixed(1)}), files ${files[0]?.value} to ${files.at(-1)?.value} (trend ${growth(files).toFixed(1)})\n`,
+        `${summary}; memory ${memory[0]?.value.toFixed(0)} to ${memory.at(-1)?.value.toFixed(0)} MiB (trend ${growth(memory).toFixed(1)}), files ${files[0]?.value} to ${files.at(-1)?.value} (trend ${growth(files).toFixed(1)})\n`,
       );
       expect(churned.failures).toEqual([]);
-      expect(growth(memory), told).toBeLessThan(memoryLimitMiB);
-      expect(growth(files), told).toBeLessThan(fileLimit);
+      expect(growth(memory), summary).toBeLessThan(memoryLimitMiB);
+      expect(growth(files), summary).toBeLessThan(fileLimit);
 
       await pool.full(size);
       await eventually(async () => JSON.stringify(await census()) === JSON.stringify(before), settleMs).catch(() => {});

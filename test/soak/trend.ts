@@ -4,19 +4,19 @@ export interface Reading {
   value: number;
 }
 
-/** The first part of a run, in which caches fill and code is compiled. */
+/** The share of a run in which caches fill and code is compiled. */
 const warmUpShare = 1 / 3;
 
 /**
- * By how much a straight line through the readings of a run rises from the end of its warm-up, its first third, to its end; in
- * the unit of the values. Single peaks hardly move it. Throws when there are less than three readings after the warm-up.
+ * Returns how much a straight line through the readings rises from the end of the warm-up, the first third, to the end of the run,
+ * in the unit of the values. Single peaks hardly affect it. Throws if there are fewer than three readings after the warm-up.
  */
 export const growth = (readings: readonly Reading[]): number => {
   const [first, last] = [readings[0], readings.at(-1)];
   if (first === undefined || last === undefined) throw new Error('there are no readings');
   const from = first.atMs + (last.atMs - first.atMs) * warmUpShare;
   const counted = readings.filter(({ atMs }) => atMs >= from);
-  if (counted.length < 3) throw new Error(`${counted.length} readings tell no trend`);
+  if (counted.length < 3) throw new Error(`${counted.length} readings give no trend`);
   const mean = (values: readonly number[]) => values.reduce((sum, one) => sum + one, 0) / values.length;
   const middle = mean(counted.map(({ atMs }) => atMs));
   const level = mean(counted.map(({ value }) => value));

@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** Somebody who uses the database of the folder, and leaves it. */
+/** Joins the database of the folder as a user; resolves with a function that leaves it. */
 const joined = async () => {
   const postgres = await startEmbeddedPostgres(folder);
   const pool = createPool(postgres.url, { onError: () => {} });
@@ -27,7 +27,7 @@ const joined = async () => {
   };
 };
 
-test('it ends with the last of those who use it, also when all leave at once', async () => {
+test('an embedded PostgreSQL stops with its last user, also when all leave at once', async () => {
   const isThere = async () => (await findPostmaster({ folder, data: join(folder, 'data') })) !== undefined;
   for (let round = 0; round < 3; round++) {
     const leaveFirst = await joined();
@@ -39,17 +39,17 @@ test('it ends with the last of those who use it, also when all leave at once', a
   }
 });
 
-test('it starts beside the notes of one that was killed, although its process id is somebody else’s now', async () => {
-  const notes = [join(folder, 'data/postmaster.pid'), join(folder, `${socketName}.lock`)];
+test('an embedded PostgreSQL starts despite the lock files of a killed server whose process id has been reused', async () => {
+  const lockFiles = [join(folder, 'data/postmaster.pid'), join(folder, `${socketName}.lock`)];
   const leave = await joined();
-  const left = await Promise.all(notes.map((note) => readFile(note, 'utf8')));
+  const left = await Promise.all(lockFiles.map((note) => readFile(note, 'utf8')));
   await leave();
-  for (const [index, note] of notes.entries())
+  for (const [index, note] of lockFiles.entries())
     await writeFile(note, left[index]?.replace(/^\d+/, String(process.pid)) ?? '', { mode: 0o600 });
   await (await joined())();
 });
 
-test('it is reached in a folder whose path no Unix socket can have, and by nobody over TCP', async () => {
+test('an embedded PostgreSQL works in a folder whose path is too long for a Unix socket, and does not listen on TCP', async () => {
   const long = join(folder, 'long'.repeat(30));
   await mkdir(long);
   const postgres = await startEmbeddedPostgres(long);
@@ -68,7 +68,7 @@ test('it is reached in a folder whose path no Unix socket can have, and by nobod
   }
 });
 
-test('a process that starts while it is killed waits until it is back, and is told at once of what no waiting mends', async () => {
+test('a process that connects during a restart of the database waits, while an authentication failure is reported at once', async () => {
   const postgres = await startEmbeddedPostgres(folder);
   try {
     await (await openStore(postgres.url, () => {})).close();

@@ -2,11 +2,12 @@ import { appendFile, cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { connectDatabase as connectAgentDatabase } from '../../services/agent/store/database.ts';
 import { ConfigurationError } from '../../services/configuration-error.ts';
 import { connectDatabase } from '../../services/gateway/store/database.ts';
 import * as schema from '../../services/gateway/store/schema.ts';
+import { openStore } from '../../services/gateway/store/store.ts';
 import { openDatabase } from '../../services/postgres/database.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
 import { createPool } from '../../services/postgres/pool.ts';
@@ -25,7 +26,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** A database of its own, and a connection to it. */
+/** Creates a database and connects to it. */
 const makeDatabase = async (name: string) => {
   const maker = new pg.Client(postgres.url);
   await maker.connect();
@@ -40,13 +41,13 @@ const connect = async (url: string) => {
   return { url, client, [Symbol.asyncDispose]: () => client.end() };
 };
 
-/** Brings the tables of both services up to date. */
+/** Runs the migrations of both services. */
 const bringUp = async (url: string): Promise<void> => {
   await (await connectDatabase(url, () => {})).close();
   await (await connectAgentDatabase(url, () => {})).close();
 };
 
-test('a migration that an older gateway is in the way of lets it pass, and comes through', async () => {
+test('a migration that deadlocks with an older gateway yields to it, and then succeeds', async () => {
   await using database = await makeDatabase('busy');
   await using side = await connect(database.url);
   const other = side.client;
@@ -60,7 +61,7 @@ test('a migration that an older gateway is in the way of lets it pass, and comes
   for (const table of ['instances', 'boxes'])
     await appendFile(join(next, 'next.sql'), `alter table ${table} add column planted int;--> statement-breakpoint\n`);
 
-  // Whoever waits first is to be the one that gives way.
+  // The migration must be the one that yields.
   await database.client.query("set deadlock_timeout = '1h'");
   await database.client.query('begin');
   await database.client.query('lock table boxes in row exclusive mode');
@@ -74,8 +75,70 @@ test('a migration that an older gateway is in the way of lets it pass, and comes
   expect((await other.query('select boxes.planted from boxes, instances')).rows).toEqual([]);
 });
 
-describe('a database that the first migrations made', () => {
-  /** The services' schemas, and when the last of the migrations was written that the initial one of each replaces. */
+test('the resource of a keyed request can be read by older and newer gateways, whichever recorded it', async () => {
+  await using database = await makeDatabase('keyed');
+  const { client } = database;
+  const before = join(folder, 'before');
+  await cp(migrations, before, { recursive: true });
+  const file = join(before, 'meta/_journal.json');
+  const journal = JSON.parse(await readFile(file, 'utf8')) as { entries: { tag: string }[] };
+  const entries = journal.entries.filter(({ tag }) => tag < '0001');
+  await writeFile(file, JSON.stringify({ ...journal, entries }));
+  const pool = createPool(database.url, { onError: () => {} });
+  await (await openDatabase(database.url, { schema, migrations: { folder: before, lock: 1 }, pool })).close();
+
+  const made = {
+    '/v1/boxes/box_1': { kind: 'box', id: 'box_1' },
+    '/v1/boxes/box_1/executions/exe_1': { kind: 'execution', box: 'box_1', id: 'exe_1' },
+    '/v1/boxes/box_1/commands/cmd-1': { kind: 'command', box: 'box_1', id: 'cmd-1' },
+    '/v1/admin/keys/key_1': { kind: 'key', id: 'key_1' },
+    '/v1/admin/tenants/ten_1': { kind: 'tenant', id: 'ten_1' },
+  };
+  const insert = (key: string, location: string | null) =>
+    client.query("insert into idempotency_keys (tenant_id, key, request_hash, location) values ('t', $1, '', $2)", [
+      key,
+      location,
+    ]);
+  for (const location of [...Object.keys(made), null]) await insert(`before ${location}`, location);
+  const versions = async () => (await client.query('select key, xmin from idempotency_keys order by key')).rows;
+  const unwritten = await versions();
+  await bringUp(database.url);
+  // While a migration writes many rows, the older gateway cannot serve keyed requests.
+  expect(await versions()).toEqual(unwritten);
+  for (const location of Object.keys(made)) {
+    await insert(`older ${location}`, null);
+    await insert(`newer ${location}`, null);
+    await client.query('update idempotency_keys set location = $1 where key = $2', [location, `older ${location}`]);
+  }
+  for (const [location, reference] of Object.entries(made))
+    await client.query('update idempotency_keys set reference = $1 where key = $2', [reference, `newer ${location}`]);
+  const store = await openStore(database.url, () => {});
+  onTestFinished(() => store.close());
+  const known = async () => {
+    const { rows } = await client.query<{ key: string }>('select key from idempotency_keys order by key collate "C"');
+    return Promise.all(rows.map(async ({ key }) => ({ key, ...(await store.idempotency.find('t', key)) })));
+  };
+  const expected = ['before', 'newer', 'older'].flatMap((when) =>
+    Object.entries(made).map(([location, reference]) => ({ key: `${when} ${location}`, location, reference })),
+  );
+  expect(await known()).toMatchObject(
+    [...expected, { key: 'before null', location: null, reference: null }].toSorted((a, b) => (a.key < b.key ? -1 : 1)),
+  );
+
+  // A key that either gateway takes over has no resource yet.
+  await client.query("update idempotency_keys set location = null where key like '%box_1'");
+  for (const { key } of await known()) {
+    const row = await store.idempotency.find('t', key);
+    expect(row && (await store.idempotency.takeOver({ tenantId: 't', key, id: 'again' }, row))).toBe(true);
+  }
+  const { rows: left } = await client.query(
+    'select key from idempotency_keys where location is not null or reference is not null',
+  );
+  expect(left).toEqual([]);
+});
+
+describe('a database created by the first migrations', () => {
+  /** The schema of each service, and the time of the last migration that its initial one replaces. */
   const services = [
     { name: 'gateway', notedIn: 'drizzle', last: 1795_391_049_328 },
     { name: 'agent', notedIn: 'agent', last: 1795_366_653_957 },
@@ -90,7 +153,7 @@ describe('a database that the first migrations made', () => {
     }
   };
 
-  /** All that migrations make: tables, columns, indexes, constraints, functions and triggers. */
+  /** Lists everything that migrations create: tables, columns, indexes, constraints, functions and triggers. */
   const structure = `
     with ours as (select oid from pg_namespace where nspname in ('public', 'agent')),
       relations as (select * from pg_class where relnamespace in (table ours) and relname !~ '^__drizzle')
@@ -107,20 +170,29 @@ describe('a database that the first migrations made', () => {
       from pg_trigger t join relations c on c.oid = tgrelid where not tgisinternal
     order by 1, 2, 3`;
 
-  test('is used on, with what is in it and the tables of a new one', async () => {
+  test('keeps its data, and gets the tables of a new database', async () => {
     await using old = await makeDatabase('old');
     await using fresh = await makeDatabase('fresh');
     await runFirst(old.client, 0);
     await old.client.query("insert into tenants (id, name) values ('t_kept', 'kept')");
+    // The first gateways did not write the memory of instances that they created or enlarged.
+    await old.client.query(`insert into boxes
+        (id, tenant_id, state, template, metadata, limits, network, idle_seconds, expires_at)
+        select id, 't_kept', 'ready', 'python', '{}', '{"memoryMb": 1524}', 'none', 900, now()
+        from unnest('{created,enlarged}'::text[]) id;
+      insert into instances (id, box_id, driver, state, memory_mb)
+        values ('1', 'created', 'none', 'running', 0), ('2', 'enlarged', 'none', 'running', 1024), ('3', null, 'none', 'warm', 0)`);
     await bringUp(old.url);
     await bringUp(fresh.url);
     const { rows } = await fresh.client.query(structure);
     expect(rows.length).toBeGreaterThan(200);
     expect((await old.client.query(structure)).rows).toEqual(rows);
     expect((await old.client.query('select name from tenants')).rows).toEqual([{ name: 'kept' }]);
+    const { rows: sizes } = await old.client.query<{ mb: number }>('select memory_mb as mb from instances order by id');
+    expect(sizes.map(({ mb }) => mb)).toEqual([1524, 1524, 1024]);
   });
 
-  test('is refused in words when it has not seen the last of them, and left as it is', async () => {
+  test('is refused with a configuration error, and left unchanged, if the last of them is missing', async () => {
     await using old = await makeDatabase('older');
     await runFirst(old.client, 1);
     const { rows } = await old.client.query(structure);

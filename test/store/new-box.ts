@@ -1,7 +1,7 @@
 import type { NewBox } from '../../services/gateway/store/supply/allocation.ts';
 import { newId } from '../../services/postgres/id.ts';
 
-/** A box that a tenant asks for, as it is written. */
+/** Returns a new box of a tenant, as it is written to the store. */
 export const newBox = (tenantId = 'many', more: Partial<NewBox> = {}): NewBox => ({
   id: newId('box'),
   tenantId,

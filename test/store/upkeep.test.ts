@@ -3,8 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createReuse } from '../../services/gateway/boxes/life/reuse.ts';
-import { createLeases, Unfinished } from '../../services/gateway/boxes/rest/leases.ts';
+import { createBoxConnections } from '../../services/gateway/box-server/connections.ts';
+import { createReuse } from '../../services/gateway/boxes/creation/reuse.ts';
+import { createLeases, RollbackFailed } from '../../services/gateway/boxes/rest/leases.ts';
+import { createInstances } from '../../services/gateway/boxes/supply/instances.ts';
+import { createLaunch } from '../../services/gateway/boxes/supply/launch.ts';
+import { createPool as createWarmPool } from '../../services/gateway/boxes/supply/pool.ts';
+import { createStartSlots } from '../../services/gateway/boxes/supply/start-slots.ts';
+import { createStarts } from '../../services/gateway/boxes/supply/starts.ts';
+import { createTemplateLanguages } from '../../services/gateway/boxes/supply/template-languages.ts';
+import { readTemplates } from '../../services/gateway/boxes/supply/templates.ts';
 import { createHeartbeat } from '../../services/gateway/boxes/upkeep/heartbeat.ts';
 import { createPurges } from '../../services/gateway/boxes/upkeep/purges.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
@@ -12,14 +20,16 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../services/pos
 import { newId } from '../../services/postgres/id.ts';
 import { createPool } from '../../services/postgres/pool.ts';
 import { createBackground } from '../../services/waiting/background.ts';
+import { createNotice } from '../../services/waiting/notice.ts';
 import { eventually } from '../api/harness.ts';
+import { createStandIns } from '../model/stand-in.ts';
 import { newBox } from './new-box.ts';
 
 const site = 'none';
 const pool = { template: 'python', generation: 'now', size: 100, memoryMb: 1024 };
 const most = { instances: 1000, memoryMb: 1_024_000 };
 const startMs = 60_000;
-/** Lives as long as the tests. */
+/** A gateway that stays alive for all tests. */
 const gateway = 'gw_living';
 
 let folder: string;
@@ -45,7 +55,7 @@ afterAll(async () => {
 
 const reserve = async () => {
   const id = newId('i');
-  expect(await store.pools.reserve(site, pool, id, most)).toBe(true);
+  expect(await store.pools.reserve(site, pool, [id], most)).toEqual([id]);
   return id;
 };
 
@@ -54,7 +64,7 @@ const states = async (ids: string[]) => {
   return ids.map((id) => rows.find((row) => row.id === id)?.state);
 };
 
-/** A box that waits for the instance that is being made for it. */
+/** Creates a box that waits for its instance. */
 const beginBox = async () => {
   const begun = await store.allocation.claim(
     newBox('one'),
@@ -62,11 +72,11 @@ const beginBox = async () => {
     most,
   );
   const instance = begun && (await store.allocation.reserve(begun.box, { id: newId('i'), site }, most));
-  if (!begun || !instance) throw new Error('it was not written');
+  if (!begun || !instance) throw new Error('the box was not written');
   return { box: begun.box.id, instance: instance.id };
 };
 
-test('what a gateway that lives is making for a pool is given up once it takes too long, and is warm no more', async () => {
+test('a pool instance that takes too long to start is given up and cannot become warm, although its gateway lives', async () => {
   const [young, old] = [await reserve(), await reserve()];
   await admin.query("update instances set created_at = created_at - interval '1 hour' where id = $1", [old]);
   expect((await store.pools.drain(site, 10, startMs)).map(({ id }) => id)).toEqual([old]);
@@ -75,7 +85,44 @@ test('what a gateway that lives is making for a pool is given up once it takes t
   expect(await states([young, old])).toEqual(['warm', 'destroying']);
 });
 
-test('what is being made for a box is given up when the box does not wait for it any more', async () => {
+test('a pool whose new image the database refuses is renewed by the next sweep', async () => {
+  const connections = createBoxConnections({ secret: 'secret' });
+  const [background, room] = [createBackground(() => {}), createNotice()];
+  const meter = { begin: async () => {}, count: async () => {} };
+  let [revision, isAway] = ['first', false];
+  const driver = { ...createStandIns(folder, () => 0).driver, site: 'harbour', revision: async () => revision };
+  const languages = createTemplateLanguages({ driver, store: store.templateLanguages, background });
+  const renew: typeof store.pools.renew = (...args) =>
+    isAway ? Promise.reject(new Error('The database is away.')) : store.pools.renew(...args);
+  const pools = createWarmPool({
+    driver,
+    pools: { ...store.pools, renew },
+    connections,
+    background,
+    templates: readTemplates(undefined, 'image', 1),
+    ceiling: { instances: 0, memoryMb: 0 },
+    starts: createStarts({ slots: createStartSlots({ place: folder, count: 1 }), startMs }),
+    launch: createLaunch({ driver, connections, languages }),
+    givenUpMs: startMs,
+    startsAtOnce: 1,
+    instances: createInstances({ driver, instances: store.instances, connections, meter, room }),
+    room,
+    onBreaker: () => {},
+  });
+  const generations = async () => (await store.pools.belowTarget('harbour')).map(({ generation }) => generation);
+  await pools.start();
+  const first = await generations();
+  [revision, isAway] = ['second', true];
+  await pools.tend();
+  expect([first.length, await generations()]).toEqual([1, first]);
+  isAway = false;
+  await pools.tend();
+  expect(await generations()).not.toEqual(first);
+  pools.stop();
+  await background.drain(10_000);
+});
+
+test('the instance of a box is given up when the box no longer waits for it', async () => {
   const [ended, waiting, ready, resting, restoring] = [
     await beginBox(),
     await beginBox(),
@@ -102,40 +149,40 @@ test('what is being made for a box is given up when the box does not wait for it
   expect(await store.boxes.markReady(waiting.box, { id: waiting.instance, address }, took)).toBeUndefined();
 });
 
-test('many who wait for one box that is being made look for it as one', async () => {
+test('concurrent reuse requests that wait for one box share their polls', async () => {
   const plan = newBox('one', { userId: 'ada', reusable: true });
   const wanted = { site, template: pool.template, generation: null, memoryMb: pool.memoryMb };
   const begun = await store.allocation.claim(plan, wanted, most);
   const id = newId('i');
   expect(begun && (await store.allocation.reserve(begun.box, { id, site }, most))).toBeDefined();
-  let [come, looks] = [0, 0];
-  const findReusable: typeof store.boxes.findReusable = async (...asked) => {
-    const found = await store.boxes.findReusable(...asked);
-    come += 1;
+  let [arrived, polls] = [0, 0];
+  const findReusable: typeof store.boxes.findReusable = async (...args) => {
+    const found = await store.boxes.findReusable(...args);
+    arrived += 1;
     return found;
   };
-  const find: typeof store.boxes.find = (...asked) => {
-    looks += 1;
-    return store.boxes.find(...asked);
+  const find: typeof store.boxes.find = (...args) => {
+    polls += 1;
+    return store.boxes.find(...args);
   };
   const none = async () => {};
   const boxes = { ...store.boxes, find, findReusable };
   const reuse = createReuse({ boxes, checkHere: () => {}, wake: none, end: none, readyMs: 60_000 });
   const waiting = Promise.all(Array.from({ length: 100 }, () => reuse('one', 'ada')));
-  await eventually(async () => come === 100);
+  await eventually(async () => arrived === 100);
   await store.boxes.markReady(plan.id, { id, address: 'unix:/none' }, { kind: 'cold', ms: 1, cpuMs: null });
   expect(new Set((await waiting).map((box) => box?.id))).toEqual(new Set([plan.id]));
-  expect(looks).toBeLessThan(100);
+  expect(polls).toBeLessThan(100);
 });
 
-test('when an instance is lost, what runs in the one that its box was restored to since is not', async () => {
+test('the loss of an instance does not affect runs in the instance that its box was restored to since', async () => {
   const { box, instance } = await beginBox();
   const address = 'unix:/none';
   await store.boxes.markReady(box, { id: instance, address }, { kind: 'cold', ms: 1, cpuMs: null });
   const run = async () => {
     const id = newId('exe');
-    const asked = { context: null, language: null, timeoutMs: 1000 };
-    expect(await store.executions.insert({ id, box, tenant: 'one', ...asked })).toBeDefined();
+    const fields = { context: null, language: null, timeoutMs: 1000 };
+    expect(await store.executions.insert({ id, box, tenant: 'one', ...fields })).toBeDefined();
     return id;
   };
   const before = await run();
@@ -156,7 +203,7 @@ test('when an instance is lost, what runs in the one that its box was restored t
   expect(await statuses()).toEqual(['lost', 'lost']);
 });
 
-test('a box that is ended just when its last instance goes is deleted, whoever is first', async () => {
+test('a box that ends while its last instance is removed becomes deleted, whichever is first', async () => {
   const { box, instance } = await beginBox();
   await admin.query("update boxes set state = 'hibernated' where id = $1", [box]);
   const other = new pg.Client(postgres.url);
@@ -171,7 +218,7 @@ test('a box that is ended just when its last instance goes is deleted, whoever i
   expect(await ending).toMatchObject({ state: 'deleted' });
 });
 
-test('what is old is forgotten kind by kind, also when one of them cannot be', async () => {
+test('old rows are purged kind by kind, also if one kind fails', async () => {
   const { box } = await beginBox();
   await store.boxes.end(box, 'failed', { code: 'start_failed', detail: '' });
   await admin.query("update boxes set ended_at = now() - interval '1 year' where id = $1", [box]);
@@ -189,13 +236,13 @@ test('what is old is forgotten kind by kind, also when one of them cannot be', a
   expect(await left('select from gateways')).toBe(1);
   expect(await left(`select from boxes where id = '${box}'`)).toBe(1);
   await background.drain(10_000);
-  expect(failures).toEqual(['forget old boxes']);
+  expect(failures).toEqual(['purge old boxes']);
   await admin.query('drop trigger refuse on boxes');
   createPurges({ store, background }).sweep();
   await eventually(async () => (await left(`select from boxes where id = '${box}'`)) === 0);
 });
 
-test('a box that has run more than can be forgotten at once is forgotten all the same', async () => {
+test('a box with more executions than one purge deletes is purged nevertheless', async () => {
   const { box } = await beginBox();
   await store.boxes.end(box, 'failed', { code: 'start_failed', detail: '' });
   await admin.query("update boxes set ended_at = now() - interval '1 year' where id = $1", [box]);
@@ -212,13 +259,13 @@ test('a box that has run more than can be forgotten at once is forgotten all the
   expect(await admin.query('select from boxes where id = $1', [box])).toMatchObject({ rowCount: 0 });
 });
 
-test('a transaction whose gateway says nothing more gives its locks back', async () => {
+test('a transaction of a stalled gateway releases its locks after a timeout', async () => {
   const pool = createPool(postgres.url, { onError: () => {} });
   const { rows } = await pool.query('show idle_in_transaction_session_timeout').finally(() => pool.end());
   expect(rows).toEqual([{ idle_in_transaction_session_timeout: '10s' }]);
 });
 
-test('a gateway whose sign is late is dead once another has given its own all that time', async () => {
+test('a gateway with a late heartbeat is dead only once another has had a steady heartbeat for all that time', async () => {
   const { box } = await beginBox();
   await admin.query(
     `insert into executions (id, box_id, tenant_id, context, language, timeout_ms, status, gateway_id)
@@ -235,7 +282,7 @@ test('a gateway whose sign is late is dead once another has given its own all th
   expect(await store.executions.isFollowedIn(box)).toBe(false);
 });
 
-test('signs of life that stood still for a while are not steady', async () => {
+test('heartbeats with a gap are not steady', async () => {
   const isSteadyAfter = async (left: string) => {
     await admin.query(
       `insert into gateways (id, alive_until, steady_since) values ('gw_x', now() + $1::interval, now() - interval '1 hour')
@@ -252,7 +299,7 @@ test('signs of life that stood still for a while are not steady', async () => {
   expect(await isSteadyAfter('2 seconds')).toBe(false);
 });
 
-test('a task that could not be undone is taken over, one that failed is not', async () => {
+test('a task whose rollback failed is taken over, a failed task is not', async () => {
   const background = createBackground(() => {});
   const leases = createLeases({ tasks: store.tasks, background });
   const work = async (taskId: string, error: Error) => {
@@ -265,11 +312,11 @@ test('a task that could not be undone is taken over, one that failed is not', as
     return box;
   };
   await work('task-undone', new Error('it broke'));
-  const box = await work('task-left', new Unfinished(new Error('it broke')));
+  const box = await work('task-left', new RollbackFailed(new Error('it broke')));
   expect((await store.tasks.takeOver(site, () => 'task-next', 10)).map(({ id }) => id)).toEqual([box]);
 });
 
-test('a place bears the name of a site until nothing of it is left, or it is said to be replaced', async () => {
+test('a place owns its site until it has no gateways or instances left, or is declared replaced', async () => {
   const [a, b] = [
     { id: 'gw_a', site: 'yard', place: 'aaaa' },
     { id: 'gw_b', site: 'yard', place: 'bbbb' },
@@ -282,16 +329,16 @@ test('a place bears the name of a site until nothing of it is left, or it is sai
   expect(await store.gateways.enter(b)).toEqual({ by: 'instances', place: 'aaaa' });
   expect(await store.gateways.enter(b, 'cccc')).toEqual({ by: 'instances', place: 'aaaa' });
   expect(await store.gateways.enter({ ...a, site: 'garden' }, 'any')).toEqual({ by: 'former', site: 'yard' });
-  expect(await store.gateways.bears(a)).toBe(true);
+  expect(await store.gateways.holdsSite(a)).toBe(true);
   expect(await store.gateways.enter(b, 'aaaa')).toBeUndefined();
-  expect([await store.gateways.bears(a), await store.gateways.bears(b)]).toEqual([false, true]);
+  expect([await store.gateways.holdsSite(a), await store.gateways.holdsSite(b)]).toEqual([false, true]);
   await store.gateways.leave('gw_b');
   await store.instances.forget('i_left');
   expect(await store.gateways.enter(a)).toBeUndefined();
   await store.gateways.leave('gw_a');
 });
 
-test('a gateway whose site another place has taken over is told so, and does not come to life again', async () => {
+test('a gateway whose site another place has taken over is notified, and sends no more heartbeats', async () => {
   const here = { id: 'gw_here', site: 'shore', place: 'aaaa' };
   const displaced = Promise.withResolvers<Error>();
   const heartbeat = createHeartbeat({

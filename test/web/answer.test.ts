@@ -25,16 +25,16 @@ describe('an answer in the page', () => {
     await page.keyboard.press('Enter');
   };
 
-  test('begins with an idea by a click and Enter', async () => {
-    model.say({ text: 'They share a period.' });
+  test('can be requested from a suggestion by a click and Enter', async () => {
+    model.script({ text: 'They share a period.' });
     await page.getByRole('button', { name: /^Plot a sine/ }).click();
     await page.keyboard.press('Enter');
     await answer().getByText('They share a period.').waitFor();
     await isDone();
   });
 
-  test('shows the last state of progress, formulas and JSON as values', async () => {
-    model.say(
+  test('shows the last state of progress bars, and formulas and JSON as values', async () => {
+    model.script(
       runs(`import time
 for i in range(4):
   print(f"\\rEpoch {i}", end="", flush=True)
@@ -53,8 +53,8 @@ display(Math(r"\\frac{1}{2}"), JSON({"total": 3}))`),
     await isDone();
   });
 
-  test('draws formulas however they are marked, and leaves prices as they are', async () => {
-    model.say({
+  test('renders formulas in every notation, and leaves prices as text', async () => {
+    model.script({
       text: 'It is \\(E = mc^2\\) for $5 and $10, so:\n\n\\[ \\int_0^\\infty e^{-x^2}\\,dx \\]\n\n$$\\frac{a}{b}$$\n\nWith $x_1$ in `\\(code\\)`.',
     });
     await ask('Show formulas');
@@ -66,8 +66,8 @@ display(Math(r"\\frac{1}{2}"), JSON({"total": 3}))`),
     expect(await violations(page, 'formulas')).toEqual([]);
   });
 
-  test('draws figures of Plotly and charts of Altair from their data', async () => {
-    model.say(
+  test('draws Plotly figures and Altair charts from their data', async () => {
+    model.script(
       runs(`import plotly.express as px
 px.bar(x=["north", "south"], y=[3, 5], title="Sales by region").show()`),
       runs(`import altair as alt, pandas as pd
@@ -87,8 +87,8 @@ alt.Chart(pd.DataFrame({"day": ["mo", "tu"], "visits": [4, 7]}), title="Visits b
     expect(await violations(page, 'charts')).toEqual([]);
   });
 
-  test('shows pictures between what was printed around them, live and after a reload', async () => {
-    model.say(
+  test('shows pictures in order among printed text, live and after a reload', async () => {
+    model.script(
       runs(`import matplotlib.pyplot as plt
 for name in ("one", "two"):
   print("before", name)
@@ -117,9 +117,9 @@ print("after")`),
     expect(await violations(page, 'order')).toEqual([]);
   });
 
-  test('strikes out a file that later code deletes, live and after a reload, until it is made anew', async () => {
+  test('strikes out a file that later code deletes, live and after a reload', async () => {
     const made = { text: 'See [the report](sandbox:/mnt/data/report.csv).' };
-    model.say(runs('open("report.csv", "w").write("1"); open("other.csv", "w").write("2")'), made);
+    model.script(runs('open("report.csv", "w").write("1"); open("other.csv", "w").write("2")'), made);
     await ask('Make a report');
     await answer().getByRole('link', { name: 'the report' }).waitFor();
     await isDone();
@@ -129,12 +129,12 @@ print("after")`),
       await eventually(async () => (await first.getByRole('link').count()) === 1);
       await first.getByRole('link', { name: 'other.csv' }).waitFor();
     };
-    model.say(runs('import os; os.remove("report.csv")'), { text: 'It is gone.' });
+    model.script(runs('import os; os.remove("report.csv")'), { text: 'It is gone.' });
     await ask('Delete it');
     await answer().getByText('It is gone.').waitFor();
     await isDone();
     await check();
-    model.say(runs('open("report.csv", "w").write("3")'), { text: 'Here it is.' });
+    model.script(runs('open("report.csv", "w").write("3")'), { text: 'Here it is.' });
     await ask('Make it anew');
     await answer().getByText('Here it is.').waitFor();
     await isDone();
@@ -144,9 +144,9 @@ print("after")`),
     expect(await violations(page, 'gone files')).toEqual([]);
   });
 
-  test('leads to its footnotes and back within itself, and what is no address is no link', async () => {
+  test('links to its footnotes and back within itself, and ignores invalid URLs', async () => {
     const lines = Array.from({ length: 60 }, (_, line) => `Line ${line}`).join('\n\n');
-    model.say({ text: `It is so[^1]. [nothing]() [script](javascript:alert)\n\n${lines}\n\n[^1]: The source.` });
+    model.script({ text: `It is so[^1]. [nothing]() [script](javascript:alert)\n\n${lines}\n\n[^1]: The source.` });
     await ask('Prove it');
     await answer().getByText('The source.').waitFor();
     await isDone();
@@ -165,14 +165,14 @@ print("after")`),
     expect(await violations(page, 'footnotes')).toEqual([]);
   });
 
-  test('is followed to its end until its reader scrolls up', async () => {
+  test('is scrolled to its end until the reader scrolls up', async () => {
     const list = `document.querySelector('[role=log]')`;
     const top = () => page.evaluate(`${list}.scrollTop`);
     const away = async () =>
       Number(await page.evaluate(`${list}.scrollHeight - ${list}.scrollTop - ${list}.clientHeight`));
     await page.getByRole('button', { name: 'To the newest message' }).click();
     await eventually(async () => (await away()) < 2);
-    // It grows, and once more between the page's scroll to the end and the word of it.
+    // The list grows, and again between the scroll to the end and its scroll event.
     await page.evaluate(`{
       globalThis.grow = () => {
         const block = document.createElement('div');
@@ -199,8 +199,8 @@ print("after")`),
     expect(await top()).toBe(before);
   });
 
-  test('has tasks, tracebacks and tables that everybody can read', async () => {
-    model.say(
+  test('has accessible task lists, tracebacks and tables', async () => {
+    model.script(
       runs('def inner(value):\n  return 1 / value\ninner(0)'),
       runs(`print(''.join(f"\\x1b[38;5;{i}m{i} \\x1b[48;5;{i}m{i}\\x1b[0m" for i in range(16, 256, 5)))
 print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" for i in [*range(30, 38), *range(90, 98)]))`),
@@ -214,7 +214,7 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     expect(await page.getByRole('log').getByRole('region').count()).toBe(0);
   });
 
-  test('keeps two pictures that are pasted under one name', async () => {
+  test('keeps two pictures that are pasted with the same name', async () => {
     await page.evaluate(`for (const text of ['first', 'second!']) {
       const clipboardData = new DataTransfer();
       clipboardData.items.add(new File([text], 'image.png', { type: 'image/png' }));
@@ -223,7 +223,7 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     const uploads = page.getByRole('list', { name: 'Files of this message' });
     await uploads.getByText('image-2.png').waitFor();
     await uploads.getByText('image.png').waitFor();
-    model.say(runs("import os\nprint(sorted(os.path.getsize(f) for f in ('image.png', 'image-2.png')))"), {
+    model.script(runs("import os\nprint(sorted(os.path.getsize(f) for f in ('image.png', 'image-2.png')))"), {
       text: 'Two pictures.',
     });
     await ask('How large?');
@@ -232,7 +232,7 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     await isDone();
   });
 
-  test('that could not be asked for leaves its question and files to be sent again', async () => {
+  test('keeps the question and its files for another attempt if sending fails', async () => {
     await page.getByLabel('Files', { exact: true }).setInputFiles({
       name: 'kept.csv',
       mimeType: 'text/csv',
@@ -250,7 +250,7 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     expect(await violations(page, 'offline')).toEqual([]);
     await page.context().setOffline(false);
     await page.getByText('Connection lost').waitFor({ state: 'detached' });
-    model.say({ text: 'Now it is.' });
+    model.script({ text: 'Now it is.' });
     await composer().press('Enter');
     await answer().getByText('Now it is.').waitFor();
     await isDone();
@@ -258,8 +258,8 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     expect(JSON.stringify(model.requests)).toContain('kept.csv');
   });
 
-  test('goes on when the agent was away, and its reader is told meanwhile', async () => {
-    model.say(runs('import time\nprint("begun", flush=True)\ntime.sleep(600)'), { text: 'never' });
+  test('reports a lost connection to the agent, and recovers', async () => {
+    model.script(runs('import time\nprint("begun", flush=True)\ntime.sleep(600)'), { text: 'never' });
     await ask('Take long');
     await answer().getByText('begun', { exact: true }).waitFor();
     await running.agent.die();
@@ -270,7 +270,7 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     await isDone();
   });
 
-  test('leaves older chats in the list', async () => {
+  test('keeps older chats in the list', async () => {
     const chats = page.getByRole('navigation', { name: 'Your chats' });
     await page.evaluate(`{
       const headers = { 'content-type': 'application/json' };
@@ -281,7 +281,7 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     await chats.getByRole('button', { name: 'Older chats' }).click();
     await eventually(async () => (await chats.getByRole('listitem').count()) === 53);
     await page.getByRole('link', { name: 'New chat' }).click();
-    model.say({ text: 'A new one.' });
+    model.script({ text: 'A new one.' });
     await ask('Begin anew');
     await answer().getByText('A new one.').waitFor();
     await isDone();
@@ -289,7 +289,7 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     expect(await chats.getByRole('listitem').count()).toBe(54);
   });
 
-  test('stays when a file is dropped where nothing takes it', async () => {
+  test('ignores a file that is dropped outside a drop target', async () => {
     await page.getByRole('button', { name: 'Notebook' }).click();
     await page.getByLabel('Code of cell 1').waitFor();
     const refused = await page.evaluate(`['dragover', 'drop'].map((type) => {
@@ -302,5 +302,5 @@ print(''.join(f"\\x1b[{i}m{i} \\x1b[0m\\x1b[2mdim \\x1b[{i + 10}m{i}\\x1b[0m" fo
     expect(refused).toEqual([true, true]);
   });
 
-  test('throws nothing on its way', () => expect(running.faults).toEqual([]));
+  test('throws no errors in any of these tests', () => expect(running.faults).toEqual([]));
 });

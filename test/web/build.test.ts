@@ -9,21 +9,21 @@ describe('the built page', () => {
   let folder: string;
   beforeAll(async () => {
     data = await mkdtemp(join(tmpdir(), 'codebox-page-'));
-    // Two that start at the same moment get the same folder.
+    // Two concurrent builds resolve with the same folder.
     const [one, other] = await Promise.all([buildPage(data), buildPage(data)]);
     expect(one).toBe(other);
     folder = one;
   });
   afterAll(() => rm(data, { recursive: true, force: true }));
 
-  test('is built once for its sources, and nothing is left beside it', async () => {
+  test('is built once for its sources, and leaves no temporary folder', async () => {
     const before = await stat(join(folder, 'index.html'));
     expect(await buildPage(data)).toBe(folder);
     expect((await stat(join(folder, 'index.html'))).mtimeMs).toBe(before.mtimeMs);
     expect(await readdir(join(data, 'web'))).toHaveLength(1);
   });
 
-  test('is smaller than 230 KB by Brotli and 275 KB by gzip when it is first loaded', async () => {
+  test('first loads less than 230 KB by Brotli and 275 KB by gzip', async () => {
     const html = await readFile(join(folder, 'index.html'), 'utf8');
     const first = [...html.matchAll(/(?:src|href)="\/([^"]+)"/g)].map(([, path]) => path ?? '');
     expect(first.some((path) => path.endsWith('.js'))).toBe(true);
@@ -39,7 +39,7 @@ describe('the built page', () => {
     }
   });
 
-  test('has no script and no style within its document, and names no other host', async () => {
+  test('has no inline script or style, and refers to no other host', async () => {
     const html = await readFile(join(folder, 'index.html'), 'utf8');
     expect(html).not.toMatch(/<script(?![^>]*\ssrc=)|<style|\son\w+=|https?:\/\//);
     const styles = (await readdir(join(folder, 'assets'))).filter((name) => name.endsWith('.css'));

@@ -43,14 +43,14 @@ describe('a chat in the page', () => {
     await page.keyboard.press('Enter');
   };
 
-  test('opens where one can write at once', async () => {
+  test('opens with the focus on the composer', async () => {
     await page.getByText('What shall we work out?').waitFor();
     await eventually(() => page.evaluate(`document.activeElement.getAttribute('aria-label') === 'Your message'`));
     expect(await violations(page, 'first-visit')).toEqual([]);
   });
 
-  test('shows the code of an answer, its output, its plot and its file, and has them after a reload', async () => {
-    model.say(runs(plot, 'python', 'I draw the squares.'), {
+  test('shows the code, output, plot and file of an answer, also after a reload', async () => {
+    model.script(runs(plot, 'python', 'I draw the squares.'), {
       text: 'Here are **three squares**:\n\n| n | square |\n|---|---|\n| 1 | 1 |\n\n```python\nprint(1)\n```',
     });
     await ask('Draw the first squares');
@@ -77,7 +77,7 @@ describe('a chat in the page', () => {
     await page.getByRole('navigation', { name: 'Your chats' }).getByText('Draw the first squares').waitFor();
   });
 
-  test('has fresh links when it stays open for longer than they are good', async () => {
+  test('renews links before they expire while it stays open', async () => {
     const chat = page.url();
     const other = await page.context().newPage();
     await other.clock.install();
@@ -90,8 +90,8 @@ describe('a chat in the page', () => {
     await other.close();
   });
 
-  test('folds a traceback below its short error, and shows long tables in a frame', async () => {
-    model.say(
+  test('folds a traceback below its short error, and shows long tables in a frame and long output on request', async () => {
+    model.script(
       runs("raise ValueError('the cause')"),
       runs('import pandas as pd\npd.DataFrame({"n": range(60), "square": [i * i for i in range(60)]})'),
       runs('for i in range(400): print("line", i)'),
@@ -110,10 +110,10 @@ describe('a chat in the page', () => {
     expect(await violations(page, 'answer-long')).toEqual([]);
   });
 
-  test('brings a file with a question, by button and by paste', async () => {
+  test('sends files with a question, by button and by paste', async () => {
     const file = join(folder, 'data.csv');
     await writeFile(file, 'a,b\n1,2\n');
-    model.say({ text: 'It has two columns.' });
+    model.script({ text: 'It has two columns.' });
     await page.getByLabel('Files', { exact: true }).setInputFiles(file);
     await page.getByText('8 bytes').waitFor();
     await page.evaluate(`{
@@ -135,8 +135,8 @@ describe('a chat in the page', () => {
     await isDone();
   });
 
-  test('an answer is stopped with Escape, and what it had stays', async () => {
-    model.say(runs('import time\nprint("begun", flush=True)\ntime.sleep(600)'), { text: 'never' });
+  test('stops an answer with Escape, and keeps its content', async () => {
+    model.script(runs('import time\nprint("begun", flush=True)\ntime.sleep(600)'), { text: 'never' });
     await ask('Take long');
     await answer().getByText('begun', { exact: true }).waitFor();
     expect(await violations(page, 'answer-running')).toEqual([]);
@@ -146,9 +146,9 @@ describe('a chat in the page', () => {
     await answer().getByText('begun', { exact: true }).waitFor();
   });
 
-  test('code waits for approval, runs when it is given and not when it is declined', async () => {
+  test('runs code only when it is approved, if approval is on', async () => {
     await page.getByText('Ask before running').click();
-    model.say(runs('print("ran", 6 * 7)'), { text: 'Good.' });
+    model.script(runs('print("ran", 6 * 7)'), { text: 'Good.' });
     await ask('Compute');
     await answer().getByText('Run this code?').last().waitFor();
     expect(await violations(page, 'approval')).toEqual([]);
@@ -157,20 +157,20 @@ describe('a chat in the page', () => {
     await answer().getByText('ran 42').waitFor();
     await answer().getByText('Good.').waitFor();
     await isDone();
-    model.say(runs('print("never", 6 * 7)'), { text: 'As you like.' });
+    model.script(runs('print("never", 6 * 7)'), { text: 'As you like.' });
     await ask('Compute again');
     await answer().getByRole('button', { name: 'Decline' }).click();
     await answer().getByText('As you like.').waitFor();
     expect(await answer().getByText('never 42').count()).toBe(0);
     await isDone();
-    // The chat keeps what its reader has chosen.
+    // The chat stores the setting.
     await page.reload();
     await eventually(() => page.getByRole('checkbox', { name: 'Ask before running' }).isChecked());
     await page.getByText('Ask before running').click();
   });
 
-  test('an answer goes on while the page is reloaded', async () => {
-    model.say(runs('import time\nprint("one", flush=True)\ntime.sleep(4)\nprint("two")'), { text: 'Both came.' });
+  test('continues an answer over a reload of the page', async () => {
+    model.script(runs('import time\nprint("one", flush=True)\ntime.sleep(4)\nprint("two")'), { text: 'Both came.' });
     await ask('Slowly');
     await answer().getByText('one', { exact: true }).waitFor();
     await page.reload();
@@ -180,11 +180,11 @@ describe('a chat in the page', () => {
     await isDone();
   });
 
-  test('an answer whose stream is cut is taken up again, and nothing of it is there twice', async () => {
+  test('resumes an answer whose stream is cut, without repetition', async () => {
     await using link = await openLink(running.agent.url);
     const other = await running.browser.newPage();
     await other.goto(link.url);
-    model.say(runs('import time\nprint("one", flush=True)\ntime.sleep(3)\nprint("two")', 'python', 'First.'), {
+    model.script(runs('import time\nprint("one", flush=True)\ntime.sleep(3)\nprint("two")', 'python', 'First.'), {
       text: 'Both came.',
     });
     await other.getByLabel('Your message').fill('Slowly');
@@ -199,8 +199,8 @@ describe('a chat in the page', () => {
     await other.context().close();
   });
 
-  test('says in words why there is no answer', async () => {
-    model.say({ status: 400, message: 'broken for a test' });
+  test('shows the reason if there is no answer', async () => {
+    model.script({ status: 400, message: 'broken for a test' });
     await ask('Fail');
     await answer().getByRole('alert').waitFor();
     expect((await answer().getByRole('alert').textContent())?.length).toBeGreaterThan(10);
@@ -208,9 +208,9 @@ describe('a chat in the page', () => {
     expect(await violations(page, 'answer-failed')).toEqual([]);
   });
 
-  test('asks the model that was chosen', async () => {
+  test('uses the selected model', async () => {
     await page.getByLabel('Model', { exact: true }).selectOption('openai/second');
-    model.say({ text: 'From the second.' });
+    model.script({ text: 'From the second.' });
     await ask('Who are you?');
     await answer().getByText('From the second.').waitFor();
     expect(model.requests.map(({ model }) => model)).toEqual(['second']);
@@ -224,7 +224,7 @@ describe('a chat in the page', () => {
     });
     for (const provider of ['anthropic', 'openai']) {
       await page.evaluate(`sessionStorage.setItem('codebox-model-key ${provider}', 'own-key-for-${provider}')`);
-      model.say({ text: `Asked ${provider}.` });
+      model.script({ text: `Asked ${provider}.` });
       await ask('Who pays?');
       await answer().getByText(`Asked ${provider}.`).waitFor();
       await isDone();
@@ -233,10 +233,10 @@ describe('a chat in the page', () => {
     await page.evaluate('sessionStorage.clear()');
   });
 
-  test('hostile Markdown is text and loads nothing from elsewhere', async () => {
-    const asked: string[] = [];
-    page.on('request', (request) => asked.push(request.url()));
-    model.say({
+  test('shows hostile Markdown as text and loads nothing from other hosts', async () => {
+    const requests: string[] = [];
+    page.on('request', (request) => requests.push(request.url()));
+    model.script({
       text: '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>\n\n[click](javascript:window.pwned=1) ![track](https://example.com/track.png) [data](data:text/html,x)\n\nthe end',
     });
     await ask('Attack');
@@ -246,11 +246,11 @@ describe('a chat in the page', () => {
     expect(await page.evaluate('window.pwned')).toBeUndefined();
     expect(await answer().locator('img, script').count()).toBe(0);
     expect(await answer().locator('a[href^="javascript"], a[href^="data"]').count()).toBe(0);
-    expect(asked.filter((url) => url.includes('example.com'))).toEqual([]);
+    expect(requests.filter((url) => url.includes('example.com'))).toEqual([]);
     for (const extra of page.context().pages().slice(1)) await extra.close();
   });
 
-  test('is used on a phone', async () => {
+  test('is usable on a phone', async () => {
     await page.setViewportSize({ width: 375, height: 740 });
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(375);
     expect(await violations(page, 'phone')).toEqual([]);
@@ -263,7 +263,7 @@ describe('a chat in the page', () => {
     await page.setViewportSize({ width: 1280, height: 800 });
   });
 
-  test('is renamed, and deleted after a question', async () => {
+  test('can be renamed, and deleted after a confirmation', async () => {
     const chats = page.getByRole('navigation', { name: 'Your chats' });
     await chats.getByText('Draw the first squares').click();
     await answer().waitFor();
@@ -278,7 +278,7 @@ describe('a chat in the page', () => {
     await eventually(async () => (await chats.getByText('Squares').count()) === 0);
   });
 
-  test('nothing was thrown on the way, and no key is kept in the page', async () => {
+  test('throws no errors in any of these tests, and stores no key', async () => {
     expect(running.faults).toEqual([]);
     expect(
       await page.evaluate('JSON.stringify([{ ...sessionStorage }, { ...localStorage }, document.cookie])'),

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { eventually } from '../api/harness.ts';
 import { type RunningPage, startPage } from './page-harness.ts';
 
-/** Tries everything that would lead out of the frame, and writes what came of it into its own document. */
+/** Tries every way out of the frame, and writes the results into its own document. */
 const attack = `
 <h1 id="seen">…</h1>
 <form id="form" method="post" action="/v1/chats?stolen=form"></form>
@@ -39,20 +39,20 @@ const attack = `
   })();
 </script>`;
 
-/** Goes to the API by itself: a request that no policy of the frame can forbid. */
+/** Navigates the frame to the API, which no policy of the frame can forbid. */
 const wanderer = "<script>location.href = '/v1/chats?stolen=location'</script>";
 
 describe('hostile output', () => {
   let running: RunningPage;
   let page: Page;
-  const answers: string[] = [];
+  const responses: string[] = [];
   beforeAll(async () => {
     running = await startPage();
     page = await running.visit();
-    page.on('response', (answer) => {
-      if (answer.url().includes('stolen')) answers.push(`${answer.status()} ${answer.url()}`);
+    page.on('response', (response) => {
+      if (response.url().includes('stolen')) responses.push(`${response.status()} ${response.url()}`);
     });
-    page.context().on('page', (popup) => answers.push(`popup ${popup.url()}`));
+    page.context().on('page', (popup) => responses.push(`popup ${popup.url()}`));
   });
   afterAll(() => running?.[Symbol.asyncDispose]());
 
@@ -72,14 +72,14 @@ describe('hostile output', () => {
   };
   const cookies = async () => (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`);
 
-  /** What the agent was asked of its chats, by its log. */
-  const asked = () =>
+  /** The requests for chats and terminals in the log of the agent. */
+  const chatRequests = () =>
     running.agent
       .output()
       .split('\n')
       .filter((line) => /"route":"\/v1\/chats"|terminal"/.test(line));
 
-  test('runs no script by itself, and loads nothing', async () => {
+  test('runs no script by default, and loads nothing', async () => {
     const stolen = '/v1/chats?stolen=still';
     const frame = await show(
       1,
@@ -93,17 +93,17 @@ describe('hostile output', () => {
     for (const name of ['away', 'here']) await frame.contentFrame().getByText(name).click();
     await eventually(async () => ((await frame.boundingBox())?.height ?? 0) > 40);
     expect(await page.evaluate('window.pwned')).toBeUndefined();
-    expect(answers).toEqual([]);
-    // These reach into shadow roots.
+    expect(responses).toEqual([]);
+    // These locators pierce shadow roots.
     expect(await frame.contentFrame().locator('script, link, iframe, object').count()).toBe(0);
     expect(await frame.contentFrame().getByText('hidden').count()).toBe(0);
   });
 
-  test('runs its scripts when it is asked to, in a frame from which it reaches nothing', async () => {
+  test('runs its scripts on request, in a frame that isolates them', async () => {
     await show(1, 'harmless');
     await page.getByText('Done in').waitFor();
-    await eventually(async () => asked().some((line) => line.includes('"POST"')));
-    const [url, before] = [page.url(), asked()];
+    await eventually(async () => chatRequests().some((line) => line.includes('"POST"')));
+    const [url, before] = [page.url(), chatRequests()];
     const frame = await withScripts(1, attack);
     const seen = frame.contentFrame().locator('#seen');
     await eventually(async () => (await seen.textContent())?.startsWith('{'), 60_000);
@@ -123,24 +123,24 @@ describe('hostile output', () => {
       socket: 'refused',
       popup: 'null',
     });
-    expect(answers).toEqual([]);
-    expect(asked()).toEqual(before);
+    expect(responses).toEqual([]);
+    expect(chatRequests()).toEqual(before);
     expect(new URL(page.url()).search).toBe(new URL(url).search);
     expect((await frame.boundingBox())?.height).toBeLessThan(600);
   });
 
-  test('that goes to the API by itself is refused, and takes nobody their chats', async () => {
-    const [before, count] = [await cookies(), answers.length];
+  test('cannot navigate to the API, and does not disturb the session of the visitor', async () => {
+    const [before, count] = [await cookies(), responses.length];
     await page.getByRole('button', { name: 'Python' }).click();
     await withScripts(2, wanderer);
-    await eventually(async () => answers.length > count);
-    expect(answers.slice(count).filter((answer) => !answer.startsWith('403 '))).toEqual([]);
+    await eventually(async () => responses.length > count);
+    expect(responses.slice(count).filter((response) => !response.startsWith('403 '))).toEqual([]);
     expect(await cookies()).toEqual(before);
     await page.reload();
     await page.getByRole('navigation', { name: 'Your chats' }).getByRole('link').first().waitFor();
   });
 
-  test('as SVG is a picture, and as text it is text', async () => {
+  test('is a picture if it is SVG, and text if it is text', async () => {
     const svg =
       '<svg xmlns="http://www.w3.org/2000/svg" onload="parent.pwned=1"><script>parent.pwned=1</script><rect width="9" height="9"/></svg>';
     const text = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>';
@@ -155,10 +155,10 @@ describe('hostile output', () => {
     expect(await page.locator('.outputs svg rect, .outputs script, .outputs img[onerror]').count()).toBe(0);
     expect(await page.locator('.outputs a[href^="javascript"]').count()).toBe(0);
     expect(await page.evaluate('window.pwned')).toBeUndefined();
-    expect(answers.filter((answer) => answer.includes('markdown'))).toEqual([]);
+    expect(responses.filter((response) => response.includes('markdown'))).toEqual([]);
   });
 
-  test('in the name of a file is text', async () => {
+  test('is text if it is the name of a file', async () => {
     const name = '<img src=x onerror=window.pwned=1>.txt';
     await page.getByLabel('Code of cell 1').fill(`open(${JSON.stringify(name)}, 'w').write('x')`);
     await page.getByLabel('Run cell 1').click();

@@ -28,7 +28,7 @@ describe('the page without any model', () => {
   const shows = (number: number, text: string | RegExp) => output(number).getByText(text).first().waitFor();
   const ends = (number: number, text: RegExp) => cell(number).getByRole('status').getByText(text).waitFor();
 
-  test('opens the notebook at once, and says what to set', async () => {
+  test('opens the notebook at once, and hints at what to set', async () => {
     await page.getByLabel('Code of cell 1').waitFor();
     const { hint } = (await running.agent.send<{ hint: string }>('GET', '/v1/info')).body;
     await page
@@ -42,7 +42,7 @@ describe('the page without any model', () => {
     await page.getByRole('button', { name: 'Open the notebook' }).click();
   });
 
-  test('runs cells in three languages, keeps their variables, and shows output as it comes', async () => {
+  test('runs cells in three languages, keeps their variables, and shows output as it arrives', async () => {
     await write(1, 'import time\nx = 41\nprint("first", flush=True)\ntime.sleep(3)\nprint("second")\nx + 1');
     await run(1);
     await shows(1, 'first');
@@ -66,7 +66,7 @@ describe('the page without any model', () => {
     expect(await violations(page, 'notebook-cells')).toEqual([]);
   });
 
-  test('a cell is interrupted, and one that asks for input gets it', async () => {
+  test('can interrupt a cell, and give input to one', async () => {
     await write(4, 'import time\nprint("begun", flush=True)\ntime.sleep(600)');
     await run(4);
     await shows(4, 'begun');
@@ -79,7 +79,7 @@ describe('the page without any model', () => {
     await shows(4, 'Hello Ada');
   });
 
-  test('plots are pictures, and tables are shown in frames as high as they are', async () => {
+  test('shows plots as pictures, and tables in frames of their height', async () => {
     await write(4, 'import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.show()');
     await run(4);
     const picture = cell(4).getByRole('img', { name: 'Picture made by the code' });
@@ -97,7 +97,7 @@ describe('the page without any model', () => {
     expect(await violations(page, 'notebook-rich')).toEqual([]);
   });
 
-  test('files are brought, looked at, taken and deleted', async () => {
+  test('can upload, list, download and delete files', async () => {
     const file = join(folder, 'data.csv');
     await writeFile(file, 'a,b\n1,2\n');
     await page.getByRole('button', { name: 'Files', exact: true }).click();
@@ -115,7 +115,7 @@ describe('the page without any model', () => {
     await eventually(async () => (await files.getByRole('link', { name: 'data.csv' }).count()) === 0);
   });
 
-  test('a terminal opens a shell in the same box, and has its screen again after a reload', async () => {
+  test('opens a terminal in the same box, and shows its screen again after a reload', async () => {
     await page.getByRole('button', { name: 'Terminal' }).click();
     const rows = () => page.locator('.xterm-rows').textContent();
     await eventually(async () => /\$ ?$/.test(((await rows()) ?? '').trimEnd()));
@@ -128,5 +128,5 @@ describe('the page without any model', () => {
     await eventually(async () => (await rows())?.includes('kept: yes'));
   });
 
-  test('nothing was thrown on the way', () => expect(running.faults).toEqual([]));
+  test('throws no errors in any of these tests', () => expect(running.faults).toEqual([]));
 });

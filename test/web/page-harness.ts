@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { buildPage } from '../../scripts/web.ts';
 import { type RunningAgent, startAgent } from '../agent/agent-harness.ts';
+import { usualBoxes } from '../api/harness.ts';
 import { launchChromium } from '../browser/chromium.ts';
 
 const axePath = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
@@ -19,16 +20,17 @@ interface Violation {
 export interface RunningPage extends AsyncDisposable {
   agent: RunningAgent;
   browser: Browser;
-  /** A visitor of its own at the page; what its scripts throw is in `faults`. */
+  /** Opens the page as a new visitor; errors of its scripts are added to `faults`. */
   visit: (hash?: string, options?: BrowserContextOptions) => Promise<Page>;
   faults: string[];
 }
 
-/** The page as the agent serves it, in Chromium. `env` names the models. */
+/** Starts an agent that serves the page, and Chromium. `env` names the models. */
 export const startPage = async (env: Record<string, string> = {}): Promise<RunningPage> => {
   await using stack = new AsyncDisposableStack();
   const folder = await buildPage();
-  const agent = await startAgent({ CODEBOX_AGENT_PAGE: folder, CODEBOX_LOG_LEVEL: 'info', ...env });
+  // What it shows is drawn with large libraries.
+  const agent = await startAgent({ CODEBOX_AGENT_PAGE: folder, CODEBOX_LOG_LEVEL: 'info', ...env }, usualBoxes);
   stack.defer(agent.dispose);
   const browser = await launchChromium();
   stack.defer(() => browser.close());
@@ -49,19 +51,19 @@ export const startPage = async (env: Record<string, string> = {}): Promise<Runni
   };
 };
 
-/** What makes the page hard to use for some, serious and critical, in both colours; keeps a picture of each. */
+/** Resolves with the serious and critical accessibility violations of the page in both colour schemes; stores a screenshot of each. */
 export const violations = async (page: Page, name: string): Promise<string[]> => {
   await mkdir(shots, { recursive: true });
   const found: string[] = [];
   await page.evaluate(await readFile(axePath, 'utf8'));
-  // Of what axe looks for, only these depend on the colours.
+  // Of the rules of axe, only these depend on the colour scheme.
   const looks = [
     ['light', {}],
     ['dark', { runOnly: ['color-contrast', 'link-in-text-block'] }],
   ] as const;
   for (const [colorScheme, only] of looks) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-    // Axe reads colours: those that fade are waited for.
+    // Axe reads computed colours, so fading must have ended.
     await page.waitForTimeout(200);
     await page.screenshot({ path: join(shots, `${name}-${colorScheme}.png`) });
     const options = JSON.stringify({ iframes: false, resultTypes: ['violations'], ...only });

@@ -15,7 +15,7 @@ describe('an agent that is not open', () => {
   });
   afterAll(() => running?.[Symbol.asyncDispose]());
 
-  test('is entered with a key, which the tab keeps until it is forgotten', async () => {
+  test('requires a key, which the tab stores until the visitor removes it', async () => {
     const page = await running.visit();
     await page.getByLabel('CodeBox key').fill('cbx_wrong');
     await page.keyboard.press('Enter');
@@ -31,7 +31,7 @@ describe('an agent that is not open', () => {
     expect(await page.evaluate('sessionStorage.length')).toBe(0);
   });
 
-  test('takes 200 MB with its progress, and an upload that is cancelled leaves nothing', async () => {
+  test('uploads 200 MB with progress, and a cancelled upload leaves no file', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'codebox-upload-'));
     const path = join(folder, 'large.bin');
     const file = await open(path, 'w');
@@ -57,7 +57,7 @@ describe('an agent that is not open', () => {
     await page.getByLabel('Delete large.bin').click();
     await page.getByRole('button', { name: 'Delete', exact: true }).click();
     await eventually(async () => (await page.getByRole('link', { name: 'large.bin' }).count()) === 0);
-    // So slow that it can be cancelled on its way.
+    // The upload is throttled, so that it can be cancelled in progress.
     const devtools = await page.context().newCDPSession(page);
     const slow = { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: 4 * megabyte };
     await devtools.send('Network.emulateNetworkConditions', slow);

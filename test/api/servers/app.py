@@ -10,7 +10,7 @@ from werkzeug.wrappers import Response
 
 app = Flask(__name__)
 app.secret_key = "secret of the test"
-app.wsgi_app = ProxyFix(app.wsgi_app, x_prefix=1)  # type: ignore[method-assign]
+app.wsgi_app = ProxyFix(app.wsgi_app, x_prefix=1)
 sock = Sock(app)
 
 

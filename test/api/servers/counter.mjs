@@ -1,4 +1,4 @@
-// A Node server: started as `node counter.mjs PORT`. Counts the bytes that it is sent, keeps connections, tells which one it is.
+// A Node server: started as `node counter.mjs PORT`. Returns the number of bytes and of the connection of each request, and keeps connections.
 import { createServer } from 'node:http';
 
 const connections = new Map();

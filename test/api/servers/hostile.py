@@ -1,4 +1,4 @@
-"""A server that breaks the rules, each by its path: started as `python3 hostile.py PORT`."""
+"""A server that violates HTTP in one way per path: started as `python3 hostile.py PORT`."""
 
 import itertools
 import socket
@@ -17,16 +17,12 @@ def endless(part: bytes, pause: float = 0) -> Iterator[bytes]:
         time.sleep(pause)
 
 
-ANSWERS = {
+RESPONSES = {
     b"/silent": lambda: endless(b"", 0.1),
     b"/slow-head": lambda: itertools.chain([OK + b"X: "], endless(b"x", 0.1)),
-    b"/endless-headers": lambda: itertools.chain(
-        [OK], endless(b"X-Header: " + b"x" * 1000 + b"\r\n")
-    ),
+    b"/endless-headers": lambda: itertools.chain([OK], endless(b"X-Header: " + b"x" * 1000 + b"\r\n")),
     b"/endless-header": lambda: itertools.chain([OK + b"X: "], endless(b"x" * 65536)),
-    b"/endless-status": lambda: itertools.chain(
-        [b"HTTP/1.1 200 "], endless(b"x" * 65536)
-    ),
+    b"/endless-status": lambda: itertools.chain([b"HTTP/1.1 200 "], endless(b"x" * 65536)),
     b"/many-headers": lambda: [OK, b"a:b\r\n" * 2000, EMPTY],
     b"/provisional": lambda: endless(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"),
     b"/slow-provisional": lambda: endless(b"HTTP/1.1 102 Processing\r\n\r\n", 0.2),
@@ -67,12 +63,8 @@ ANSWERS = {
         [OK, b"Transfer-Encoding: chunked\r\n\r\n1;"], endless(b"x" * 65536)
     ),
     b"/flood": lambda: itertools.chain([OK, b"\r\n"], endless(b"x" * 65536)),
-    b"/two-answers": lambda: [
-        OK + b"Content-Length: 5\r\n\r\nfirst" + OK + b"Content-Length: 6\r\n\r\nsecond"
-    ],
-    b"/after-204": lambda: [
-        b"HTTP/1.1 204 No Content\r\n\r\n" + OK + b"Content-Length: 6\r\n\r\nsecond"
-    ],
+    b"/two-responses": lambda: [OK + b"Content-Length: 5\r\n\r\nfirst" + OK + b"Content-Length: 6\r\n\r\nsecond"],
+    b"/after-204": lambda: [b"HTTP/1.1 204 No Content\r\n\r\n" + OK + b"Content-Length: 6\r\n\r\nsecond"],
     b"/alive": lambda: [OK, b"Content-Length: 5\r\n\r\nalive"],
 }
 
@@ -88,11 +80,11 @@ def serve(connection: socket.socket) -> None:
                 head += data
             path = head.split(b" ", 2)[1]
             try:
-                for part in ANSWERS[path]():
+                for part in RESPONSES[path]():
                     connection.sendall(part)
             except OSError:
                 return
-            if path not in (b"/alive", b"/two-answers", b"/after-204"):
+            if path not in (b"/alive", b"/two-responses", b"/after-204"):
                 return
 
 

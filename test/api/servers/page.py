@@ -1,4 +1,4 @@
-"""An app with a page that uses what browsers have: started as `python3 page.py PORT`."""
+"""An app whose page uses browser features: started as `python3 page.py PORT`."""
 
 import asyncio
 import sys
@@ -10,7 +10,7 @@ PAGE = """<!doctype html><title>app</title><link rel="stylesheet" href="style.cs
 <script>
   const seen = { origin: self.origin, url: location.href };
   try { seen.cookie = document.cookie; } catch (error) { seen.cookie = error.name; }
-  fetch('/v1/templates').then((answer) => { seen.api = answer.status; }, (error) => { seen.api = error.name; });
+  fetch('/v1/templates').then((response) => { seen.api = response.status; }, (error) => { seen.api = error.name; });
 </script>
 <script type="module" src="main.js"></script>
 <form method="post" action="form"><input name="name" value="Ada"><button>Send</button></form>"""
@@ -37,14 +37,12 @@ class File(RequestHandler):
 
 class Form(RequestHandler):
     def post(self) -> None:
-        self.finish(
-            f"posted {self.get_body_argument('name')}, visited {self.get_cookie('visited')}"
-        )
+        self.finish(f"posted {self.get_body_argument('name')}, visited {self.get_cookie('visited')}")
 
 
 class Socket(WebSocketHandler):
     def open(self) -> None:
-        # Tornado has let it in because its Origin is the Host that it was asked at.
+        # Tornado has accepted the connection, so its Origin equals its Host.
         self.write_message("from the socket")
 
 

@@ -1,4 +1,4 @@
-"""A server of the standard library that tells what it was asked: started as `python3 reflect.py PORT [HOST]`."""
+"""A server of the standard library that returns each request as JSON: started as `python3 reflect.py PORT [HOST]`."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from socket import AF_INET6
 class Reflect(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def answer(self, status: int, body: bytes, headers: list[tuple[str, str]]) -> None:
+    def respond(self, status: int, body: bytes, headers: list[tuple[str, str]]) -> None:
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)
@@ -32,28 +32,24 @@ class Reflect(BaseHTTPRequestHandler):
 
     def reflect(self) -> None:
         body = self.body()
-        asked = {
+        received = {
             "method": self.command,
-            # As it came: `path` is tidied.
+            # The raw path: `self.path` is normalized.
             "path": self.requestline.split(" ")[1],
             "headers": [[name.lower(), value] for name, value in self.headers.items()],
             "body": body.decode("latin1") if len(body) < 10_000 else len(body),
         }
         if self.path.startswith("/status/"):
-            return self.answer(int(self.path.split("/")[2]), b"", [("ETag", '"x"')])
+            return self.respond(int(self.path.split("/")[2]), b"", [("ETag", '"x"')])
         if self.path == "/events":
             return self.events()
         if self.path == "/echo":
-            return self.answer(
-                200, body, [("Content-Type", "application/octet-stream")]
-            )
+            return self.respond(200, body, [("Content-Type", "application/octet-stream")])
         if self.path.startswith("/headers"):
-            return self.answer(200, b"headers", json.loads(body))
+            return self.respond(200, b"headers", json.loads(body))
         if self.path.startswith("/bytes/"):
             return self.many(int(self.path.split("/")[2]))
-        return self.answer(
-            200, json.dumps(asked).encode(), [("Content-Type", "application/json")]
-        )
+        return self.respond(200, json.dumps(received).encode(), [("Content-Type", "application/json")])
 
     def many(self, count: int) -> None:
         self.send_response(200)
@@ -76,12 +72,10 @@ class Reflect(BaseHTTPRequestHandler):
             time.sleep(0.5)
         self.wfile.write(b"0\r\n\r\n")
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = (
-        do_PROPFIND
-    ) = reflect
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_PROPFIND = reflect
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Logs nothing."""
 
 
 class Server(ThreadingHTTPServer):

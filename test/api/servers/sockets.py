@@ -17,12 +17,12 @@ class Echo(WebSocketHandler):
 
     def open(self) -> None:
         headers = self.request.headers
-        asked = {
+        received = {
             "path": self.request.uri,
             "authorization": headers.get("Authorization"),
             "key": headers.get("X-API-Key"),
         }
-        self.write_message(json.dumps(asked))
+        self.write_message(json.dumps(received))
 
     async def on_message(self, message: str | bytes) -> None:
         if message == "close":
@@ -44,9 +44,7 @@ class Home(RequestHandler):
 
 async def main() -> None:
     routes = [("/", Home), ("/echo", Echo), ("/refused", Refuse)]
-    Application(routes, websocket_max_message_size=1 << 26).listen(
-        int(sys.argv[1]), "127.0.0.1"
-    )
+    Application(routes, websocket_max_message_size=1 << 26).listen(int(sys.argv[1]), "127.0.0.1")
     await asyncio.Event().wait()
 
 

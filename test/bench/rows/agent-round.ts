@@ -5,13 +5,13 @@ import { startModelServer } from '../model-server.ts';
 import { atMost, measure, type Row } from '../report.ts';
 
 const limitMs = 10;
-/** In one answer; one more and the agent would end it. */
+/** The agent's limit of rounds per answer. */
 const roundsPerAnswer = 10;
 const code = '1+1';
 
 /**
- * One round of the agent, from the end of one answer of the model to its next question, against the same code at the gateway without an
- * agent, in turns.
+ * Measures one round of the agent, from the end of one model response to the agent's next request, in turns with the same code at the
+ * gateway without an agent.
  */
 export const measureAgentRound = async (gateway: GatewayProcess, answers: number): Promise<Row> => {
   await using stack = new AsyncDisposableStack();
@@ -22,9 +22,9 @@ export const measureAgentRound = async (gateway: GatewayProcess, answers: number
   stack.defer(() => client.boxes.delete(box.id));
   const post = async <T>(path: string, body: object): Promise<T> => {
     const { url, headers } = agent;
-    const answer = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-    if (!answer.ok) throw new Error(`${path} gave ${answer.status}: ${await answer.text()}`);
-    return (await answer.json()) as T;
+    const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    if (!response.ok) throw new Error(`${path} responded with ${response.status}: ${await response.text()}`);
+    return (await response.json()) as T;
   };
   const chat = await post<Chat>('/v1/chats', {});
   stack.defer(
@@ -35,8 +35,8 @@ export const measureAgentRound = async (gateway: GatewayProcess, answers: number
     model.turns.length = 0;
     model.script.push(...Array.from({ length: roundsPerAnswer }, () => code), null);
     const { status } = await post<Message>(`/v1/chats/${chat.id}/messages`, { content: 'Go on.' });
-    if (status !== 'ok') throw new Error(`the answer ended ${status}`);
-    return model.turns.slice(1).map(({ askedAt }, n) => askedAt - (model.turns[n]?.answeredAt ?? 0));
+    if (status !== 'ok') throw new Error(`the answer ended with ${status}`);
+    return model.turns.slice(1).map(({ receivedAt }, n) => receivedAt - (model.turns[n]?.sentAt ?? 0));
   };
   const atGateway = async (): Promise<number[]> => {
     const samples: number[] = [];
@@ -66,7 +66,7 @@ export const measureAgentRound = async (gateway: GatewayProcess, answers: number
     ratios: [],
     bars: [atMost('what the agent adds to a round at p50', round.values.p50 - run.values.p50, limitMs, 'ms')],
     notes: [
-      `From the last byte of one answer of the model to the first question after it: the answer is read, ${code} is run, shown and kept, and the model is asked again. The model answers at once, over OpenAI's wire.`,
+      `From the last byte of one model response to the agent's next request: the agent parses the response, runs, shows and stores ${code}, and sends the next request. The model responds at once, over OpenAI's protocol.`,
     ],
   };
 };

@@ -4,60 +4,60 @@ import { atMost, type Measure, measure, type Row } from '../report.ts';
 import { untilWarm } from '../warm-pool.ts';
 
 const size = 10;
-const asked = 50;
+const requested = 50;
 const queueSeconds = 60;
 const refillMs = 300_000;
 
-/** Fifty callers at the same moment at a gateway that keeps ten warm and has room for all and for its pool. */
+/** Measures fifty concurrent callers at a gateway with ten warm boxes and room for all boxes and its pool. */
 export const measureBurst = async (own: GatewayOptions): Promise<Row> => {
-  const settings = { CODEBOX_MAX_BOXES: String(asked + size), CODEBOX_QUEUE_SECONDS: String(queueSeconds) };
+  const settings = { CODEBOX_MAX_BOXES: String(requested + size), CODEBOX_QUEUE_SECONDS: String(queueSeconds) };
   await using gateway = await startGateway({ ...own, warm: size, settings });
   const { client } = gateway;
   await untilWarm(gateway, size);
-  const answers = await Promise.all(Array.from({ length: asked }, () => client.create()));
+  const outcomes = await Promise.all(Array.from({ length: requested }, () => client.create()));
   const refillsIn = await untilWarm(gateway, size, refillMs);
-  const had = answers.filter(({ id }) => id !== undefined);
-  const refused = answers.filter(({ id }) => id === undefined);
+  const created = outcomes.filter(({ id }) => id !== undefined);
+  const refused = outcomes.filter(({ id }) => id === undefined);
   const measures = [
-    ...timesOf('all', answers),
+    ...timesOf('all', outcomes),
     ...timesOf(
-      'got a warm one',
-      had.filter(({ kind }) => kind === 'warm'),
+      'warm',
+      created.filter(({ kind }) => kind === 'warm'),
     ),
     ...timesOf(
-      'got one made for them',
-      had.filter(({ kind }) => kind === 'cold'),
+      'cold',
+      created.filter(({ kind }) => kind === 'cold'),
     ),
     ...timesOf('refused', refused),
-    measure('from the last answer until ten are warm again', 'ms', [refillsIn]),
+    measure('from the last response until ten are warm again', 'ms', [refillsIn]),
   ];
-  const isFair = (answer: Created) => [429, 503].includes(answer.status) && answer.retryAfter !== undefined;
+  const isFair = (outcome: Created) => [429, 503].includes(outcome.status) && outcome.retryAfter !== undefined;
   return {
     id: 'burst',
-    title: `${asked} boxes asked for at once of a pool of ${size}`,
+    title: `${requested} boxes requested at once from a pool of ${size}`,
     measures,
     ratios: [],
     bars: [
-      atMost('boxes that two callers got', had.length - new Set(had.map(({ id }) => id)).size, 0, 'boxes'),
+      atMost('boxes given to two callers', created.length - new Set(created.map(({ id }) => id)).size, 0, 'boxes'),
       atMost('refused without 429 or 503 and Retry-After', refused.filter((one) => !isFair(one)).length, 0, 'callers'),
       atMost('refused', refused.length, 0, 'callers'),
     ],
-    notes: [`${countByStatus(answers)}. All of the boxes live while the pool is filled again.`],
+    notes: [`${countByStatus(outcomes)}. All boxes run while the pool is refilled.`],
   };
 };
 
-const timesOf = (name: string, answers: readonly Created[]): Measure[] =>
-  answers.length === 0
+const timesOf = (name: string, outcomes: readonly Created[]): Measure[] =>
+  outcomes.length === 0
     ? []
     : [
         measure(
           name,
           'ms',
-          answers.map(({ ms }) => ms),
+          outcomes.map(({ ms }) => ms),
         ),
       ];
 
-const countByStatus = (answers: readonly Created[]): string => {
-  const statuses = [...new Set(answers.map(({ status }) => status))].sort();
-  return statuses.map((one) => `${answers.filter(({ status }) => status === one).length} × ${one}`).join(', ');
+const countByStatus = (outcomes: readonly Created[]): string => {
+  const statuses = [...new Set(outcomes.map(({ status }) => status))].sort();
+  return statuses.map((one) => `${outcomes.filter(({ status }) => status === one).length} × ${one}`).join(', ');
 };

@@ -2,7 +2,7 @@ import { type GatewayOptions, type GatewayProcess, startGateway } from '../gatew
 import { mustRun } from '../program.ts';
 import { measure, type Row, ratio } from '../report.ts';
 
-/** A way to have boxes, by the name under which it stands in the table. */
+/** A driver configuration, and its name in the table. */
 export interface ColdTarget {
   name: string;
   gateway: GatewayOptions;
@@ -19,8 +19,8 @@ interface Lane {
 }
 
 /**
- * From asking for a box to its first result, with nothing kept warm; in turns with a container of the same image that computes
- * the same and is thrown away. A target that does not work here is named in the notes.
+ * Measures the time from a create request to the first result without a pool, in turns with a one-off container of the same image that
+ * runs the same code. The notes name targets that do not work here.
  */
 export const measureColdStart = async (targets: readonly ColdTarget[], rounds: number): Promise<Row> => {
   await using stack = new AsyncDisposableStack();
@@ -63,7 +63,7 @@ const once = async (lane: Lane): Promise<void> => {
   const box = await client.boxes.create();
   const createdAt = performance.now();
   try {
-    if ((await client.execute(box.id, '1+1')).text !== '2') throw new Error('1+1 did not give 2');
+    if ((await client.execute(box.id, '1+1')).text !== '2') throw new Error('1+1 did not result in 2');
     const doneAt = performance.now();
     lane.created.push(createdAt - startedAt);
     lane.first.push(doneAt - createdAt);

@@ -9,7 +9,7 @@ const ours = `${kernels} contexts and the fork server, PSS`;
 const oursAlone = `${kernels} contexts, PSS`;
 const stock = `${kernels} stock kernels, PSS`;
 
-/** What five Python kernels with numpy, pandas and matplotlib share, beside five stock kernels in the same box. */
+/** Compares the memory of five Python contexts with numpy, pandas and matplotlib with that of five stock kernels in the same box. */
 export const measureContextsMemory = async ({ client }: GatewayProcess, rounds: number): Promise<Row> => {
   const samples = { contexts: [] as number[], all: [] as number[], stock: [] as number[] };
   for (let i = 0; i < rounds; i++) {
@@ -40,7 +40,7 @@ export const measureContextsMemory = async ({ client }: GatewayProcess, rounds: 
   };
 };
 
-/** Of five new contexts together, and of what they were forked from, in MiB. The contexts are gone afterwards. */
+/** Creates five contexts, measures the PSS of all of them and of their fork server in MiB, and deletes them. */
 const contextShares = async (client: BenchClient, box: string) => {
   const ids: string[] = [];
   for (let i = 0; i < kernels; i++) {
@@ -61,7 +61,7 @@ const contextShares = async (client: BenchClient, box: string) => {
   return { contexts, server };
 };
 
-/** Prints the shares of the processes that it is given together, and that of the one with the fork server's score. */
+/** Prints the total PSS of the given processes, and that of the fork server, which has its own OOM score. */
 const readShares = `
 import glob, re, sys
 def share(pid):

@@ -16,8 +16,8 @@ interface First {
 }
 
 /**
- * From asking for a box to the end of its first command, as ComputeSDK's benchmarks of sandboxes count it: one after the other,
- * one every 200 ms, and all at once. A box is deleted after its command, which is not timed.
+ * Measures the time from a create request to the end of the first command, as ComputeSDK's sandbox benchmarks do: one after the
+ * other, one every 200 ms, and all at once. Each box is deleted after its command; that is not timed.
  */
 export const measureCreates = async (own: GatewayOptions, count: number): Promise<Row> => {
   const settings = { CODEBOX_MAX_BOXES: String(ceiling), CODEBOX_QUEUE_SECONDS: '240' };
@@ -50,12 +50,12 @@ const rounds: Record<string, Round> = {
     return firsts;
   },
   async 'one every 200 ms'(client, count) {
-    const asked: Promise<First>[] = [];
+    const started: Promise<First>[] = [];
     for (let n = 0; n < count; n++) {
-      asked.push(toFirstCommand(client));
+      started.push(toFirstCommand(client));
       await sleep(staggerMs);
     }
-    return Promise.all(asked);
+    return Promise.all(started);
   },
   'all at once': (client, count) => Promise.all(Array.from({ length: count }, () => toFirstCommand(client))),
 };

@@ -10,7 +10,7 @@ import { untilWarm } from '../warm-pool.ts';
 const size = 8;
 const MiBInGiB = 1024;
 
-/** How many warm boxes that nobody uses a GiB of memory holds: each with its kernel and libraries. Needs Docker. */
+/** Measures the number of idle warm boxes per GiB of memory, each with its kernel and libraries. Needs Docker. */
 export const measureDensity = async (own: GatewayOptions): Promise<Row> => {
   await using gateway = await startGateway({ ...own, warm: size });
   await untilWarm(gateway, size);
@@ -36,7 +36,7 @@ export const measureDensity = async (own: GatewayOptions): Promise<Row> => {
     ratios: [],
     bars: [],
     notes: [
-      `Of ${size} boxes side by side, each with a Python kernel and numpy, pandas and matplotlib loaded, and with the process that keeps its container.`,
+      `Measured with ${size} boxes, each with a Python kernel that has loaded numpy, pandas and matplotlib. The memory of a box includes the process that keeps its container.`,
     ],
   };
 };

@@ -8,7 +8,7 @@ const gatewayName = 'gateway, SSE';
 const stockName = 'stock Jupyter Server, WebSocket over TCP';
 const limitMs = 60;
 
-/** From the moment at which code prints to the moment at which a caller has it, while the code still runs. */
+/** Measures the time from a `print` to its arrival at the caller while the code still runs. */
 export const measureFirstByte = async (
   gateway: GatewayProcess,
   stock: StockJupyter | undefined,
@@ -34,11 +34,11 @@ export const measureFirstByte = async (
   if (theirs.length > 0) measures.push(measure(stockName, 'ms', theirs));
   return {
     id: 'first-byte',
-    title: 'First byte of a `print` while the code goes on',
+    title: 'First byte of a `print` while the code runs on',
     measures,
     ratios: [],
     bars: [atMost('print to caller at p50', measures[0]?.values.p50 ?? Number.NaN, limitMs, 'ms')],
-    notes: ['The code prints the time and sleeps; it does not flush. Both clocks are that of this machine.'],
+    notes: ['The code prints the time and sleeps without a flush. Both clocks are that of this machine.'],
   };
 };
 

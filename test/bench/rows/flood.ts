@@ -9,7 +9,7 @@ const floodMs = 10_000;
 const growthLimitMiB = 64;
 const healthEveryMs = 20;
 
-/** Code that prints without end, again and again for 10 s, with a reader that takes all of it. In a gateway of its own. */
+/** Measures `/healthz` and memory of a new gateway while code prints without end for 10 s to a reader that reads everything. */
 export const measureFlood = async (options: GatewayOptions): Promise<Row> => {
   await using gateway = await startGateway(options);
   const { client, pid } = gateway;
@@ -28,12 +28,12 @@ export const measureFlood = async (options: GatewayOptions): Promise<Row> => {
     return {
       id: 'flood',
       title: '`while True: print(…)` for 10 s',
-      measures: [measure('/healthz before', 'ms', quiet), measure('/healthz meanwhile', 'ms', loud)],
+      measures: [measure('/healthz before', 'ms', quiet), measure('/healthz during the flood', 'ms', loud)],
       ratios: [],
       bars: [atMost('growth of the gateway', peak - before, growthLimitMiB, 'MiB')],
       notes: [
-        `The gateway is fresh and holds ${Math.round(before)} MiB before.`,
-        `How the runs ended: ${ends.join('; ')}.`,
+        `The new gateway has ${Math.round(before)} MiB of resident memory before the flood.`,
+        `The runs ended as follows: ${ends.join('; ')}.`,
       ],
     };
   } finally {
@@ -62,7 +62,7 @@ const floodFor = async (client: BenchClient, box: string): Promise<FloodEnd[]> =
   return ends;
 };
 
-/** How long `/healthz` takes, asked over and over until `work` is done. */
+/** Requests `/healthz` repeatedly until `work` is done. Resolves with the response times. */
 const watchHealth = async (client: BenchClient, work: Promise<unknown>): Promise<number[]> => {
   const samples: number[] = [];
   const state = { isDone: false };

@@ -7,7 +7,7 @@ import { runInKernel, startStockJupyter } from '../stock-jupyter.ts';
 const imports = 'import numpy, pandas, matplotlib.pyplot';
 const states = ['fresh', 'with a Python kernel', 'with numpy, pandas, matplotlib'] as const;
 
-/** What an idle box costs, and a stock Jupyter Server of the same image beside it. Needs Docker. */
+/** Compares the memory of an idle box with that of a stock Jupyter Server of the same image. Needs Docker. */
 export const measureMemory = async (gateway: GatewayProcess, image: string, rounds: number): Promise<Row> => {
   const ours: Footprint[][] = [];
   const theirs: Footprint[][] = [];
@@ -23,7 +23,7 @@ export const measureMemory = async (gateway: GatewayProcess, image: string, roun
     ratios: states.map((state) => ratio(measures, `box, ${state}`, `stock Jupyter Server, ${state}`)),
     bars: [],
     notes: [
-      'Without more words: what the control group is charged for, less file pages that are not in use. PSS: the proportional set sizes of its processes, which also count their share of libraries that lie in the page cache.',
+      'Rows without PSS: the charge of the control group less its inactive file pages. PSS: the proportional set sizes of its processes, which include their share of libraries in the page cache.',
     ],
   };
 };

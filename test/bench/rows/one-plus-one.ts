@@ -21,7 +21,7 @@ export interface OnePlusOneOptions {
   warmUp: number;
 }
 
-/** `1+1` from the request to the whole answer, by each way in turns of twenty. */
+/** Measures `1+1` from the request to the complete response, for each contender in turns of twenty. */
 export const measureOnePlusOne = async ({ gateway, stock, rounds, warmUp }: OnePlusOneOptions): Promise<Row> => {
   const { client } = gateway;
   await using stack = new AsyncDisposableStack();
@@ -47,7 +47,7 @@ export const measureOnePlusOne = async ({ gateway, stock, rounds, warmUp }: OneP
   const toStockKernel = ratio(measures, gatewayName, stockKernelName);
   return {
     id: 'one-plus-one',
-    title: '`1+1`, from the request to the whole answer',
+    title: '`1+1`, from the request to the complete response',
     measures,
     ratios: [
       toStockKernel,
@@ -57,7 +57,7 @@ export const measureOnePlusOne = async ({ gateway, stock, rounds, warmUp }: OneP
     ],
     bars: [atMost('gateway / ZeroMQ to a stock ipykernel at p50', toStockKernel.p50, limit, '×')],
     notes: [
-      `The floor is what a Jupyter client without any server has: ZeroMQ to a stock ipykernel. The kernel of a box is quicker than that; all but the stock ones use the same one. Connections are kept. ${warmUp} rounds of each go before: Node compiles what runs often, and a gateway that serves has done so.`,
+      `The baseline is a Jupyter client without any server: ZeroMQ to a stock ipykernel. The kernel of a box is quicker than that; all but the stock contenders use the same one. Connections are kept. ${warmUp} rounds of each are a warm-up, in which Node compiles hot code, as in a gateway that has served for a while.`,
     ],
   };
 };
@@ -78,7 +78,7 @@ const timed =
       const startedAt = performance.now();
       const isRight = await once();
       samples.push(performance.now() - startedAt);
-      if (!isRight) throw new Error('1+1 did not give 2');
+      if (!isRight) throw new Error('1+1 did not result in 2');
     }
     return samples;
   };

@@ -8,8 +8,8 @@ const restart = 'restart to first result';
 const stock = 'stock kernel to first result';
 
 /**
- * How long a fresh Python kernel takes to its first result with numpy, pandas and matplotlib imported, through the gateway; in
- * turns with a stock kernel that is started inside the same box and does the same.
+ * Measures the time of a fresh Python kernel to its first result with numpy, pandas and matplotlib imported, through the gateway, in
+ * turns with a stock kernel that is started inside the same box and runs the same code.
  */
 export const measureRestart = async ({ client }: GatewayProcess, rounds: number): Promise<Row> => {
   const box = await createWarmBox(client);
@@ -40,7 +40,7 @@ export const measureRestart = async ({ client }: GatewayProcess, rounds: number)
       measures,
       ratios,
       bars: ratios.map(({ name, p50 }) => atMost(`${name}, p50`, p50, 0.125, '×')),
-      notes: ['The stock kernel is timed inside the box, without a server or a gateway between.'],
+      notes: ['The stock kernel is timed inside the box, without a server or gateway in between.'],
     };
   } finally {
     await client.boxes.delete(box);

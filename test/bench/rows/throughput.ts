@@ -9,7 +9,7 @@ const startsAtOnce = 4;
 const windowMs = 1000;
 const windows = 6;
 
-/** How many `1+1` one gateway brings back in a second when as many callers as boxes ask one after the other, each its own box. */
+/** Measures the number of `1+1` per second at one gateway with one sequential caller per box. */
 export const measureThroughput = async (own: GatewayOptions): Promise<Row> => {
   await using gateway = await startGateway({ ...own, settings: { CODEBOX_MAX_BOXES: String(most) } });
   const { client } = gateway;
@@ -18,7 +18,7 @@ export const measureThroughput = async (own: GatewayOptions): Promise<Row> => {
     await client.execute(id, '1+1');
     return id;
   });
-  // Node compiles what runs often, and a gateway that serves has done so.
+  // In the warm-up Node compiles hot code, as in a gateway that has served for a while.
   await callers(client, boxes.slice(0, 10), 2);
   const measures = [];
   for (const size of sizes) {
@@ -40,17 +40,17 @@ const callers = async (client: BenchClient, boxes: readonly string[], seconds: n
   const ms: number[] = [];
   const perSecond = Array.from({ length: seconds }, () => 0);
   const startedAt = performance.now();
-  const ask = async (box: string) => {
+  const call = async (box: string) => {
     for (;;) {
-      const askedAt = performance.now();
-      if ((await client.execute(box, '1+1')).text !== '2') throw new Error('1+1 did not give 2');
+      const sentAt = performance.now();
+      if ((await client.execute(box, '1+1')).text !== '2') throw new Error('1+1 did not result in 2');
       const now = performance.now();
       const window = Math.floor((now - startedAt) / windowMs);
       if (window >= seconds) return;
       perSecond[window] = (perSecond[window] ?? 0) + 1;
-      ms.push(now - askedAt);
+      ms.push(now - sentAt);
     }
   };
-  await Promise.all(boxes.map(ask));
+  await Promise.all(boxes.map(call));
   return { perSecond, ms };
 };

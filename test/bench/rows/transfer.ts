@@ -17,12 +17,12 @@ type Contender = () => Promise<number>;
 export interface TransferOptions {
   gateway: GatewayProcess;
   stock: StockJupyter | undefined;
-  /** For a fresh gateway, whose memory is watched. */
+  /** The options of a new gateway, whose memory is measured. */
   own: GatewayOptions;
   rounds: number;
 }
 
-/** A file of 100 MiB each way, then 1 GiB each way with an eye on the gateway's memory. */
+/** Measures the transfer of 100 MiB each way, then the gateway's memory during 1 GiB each way. */
 export const measureTransfer = async ({ gateway, stock, own, rounds }: TransferOptions): Promise<Row> => {
   await using stack = new AsyncDisposableStack();
   const { client } = gateway;
@@ -108,9 +108,9 @@ const contentsUp = async ({ url, token }: StockJupyter): Promise<number> => {
 const contentsDown = async ({ url, token }: StockJupyter): Promise<number> => {
   const startedAt = performance.now();
   const headers = { authorization: `token ${token}` };
-  const answer = await request(`${url}/api/contents/file.bin?type=file&format=base64`, { headers });
-  const { content } = (await (await checked(answer)).body.json()) as { content: string };
+  const response = await request(`${url}/api/contents/file.bin?type=file&format=base64`, { headers });
+  const { content } = (await (await checked(response)).body.json()) as { content: string };
   const bytes = Buffer.from(content, 'base64').length;
-  if (bytes !== sizeMiB * 1024 * 1024) throw new Error(`${bytes} bytes came`);
+  if (bytes !== sizeMiB * 1024 * 1024) throw new Error(`received ${bytes} bytes`);
   return performance.now() - startedAt;
 };

@@ -16,7 +16,7 @@ const names = {
   docker: 'cold: `docker run` of the same image to first result',
 };
 
-/** As an app might want it: nothing of this is what the warm instance was made with. */
+/** A typical request of an app, in which every setting differs from those of the warm instance. */
 const personal: CreateBox = {
   user: 'ada',
   env: { MODE: 'fast', TOKEN: 'of the user' },
@@ -27,7 +27,7 @@ const personal: CreateBox = {
   limits: { cpus: 1.5, memoryMb: 1536, pids: 200 },
 };
 
-/** A box from the pool, in turns with one that is made for it and with a container of the same image. */
+/** Measures a box from the pool, in turns with a cold box and with a container of the same image. */
 export const measureWarmStart = async (own: GatewayOptions, rounds: number): Promise<Row> => {
   await using gateway = await startGateway({ ...own, warm: size });
   await using withoutPool = await startGateway(own);
@@ -36,7 +36,7 @@ export const measureWarmStart = async (own: GatewayOptions, rounds: number): Pro
   };
   for (let i = -2; i < rounds; i++) {
     const round = await oneRound(gateway, withoutPool, own.image, i);
-    // The first ones are for Node, which compiles what runs often.
+    // The first rounds are a warm-up, in which Node compiles hot code.
     if (i >= 0) for (const name of Object.keys(names) as (keyof typeof names)[]) samples[name].push(...round[name]);
   }
   const measures = (Object.keys(names) as (keyof typeof names)[])
@@ -56,7 +56,7 @@ export const measureWarmStart = async (own: GatewayOptions, rounds: number): Pro
       atMost('create that binds env, files and limits / bare create at p50', toBare.p50, 2, '×'),
     ],
     notes: [
-      'Cold is everything until a kernel has answered: container, box server, kernel. A warm one has its libraries imported besides; the cold ones have not.',
+      'A cold start includes the container, the box server and the kernel. A warm box has also imported its libraries; a cold one has not.',
     ],
   };
 };
@@ -86,13 +86,13 @@ const oneRound = async (
 const toFirstResult = async ({ client }: GatewayProcess, kind: 'warm' | 'cold', more: number) => {
   const startedAt = performance.now();
   const { id, kind: actual, ms: created, status } = await client.create();
-  if (id === undefined || actual !== kind) throw new Error(`a ${kind} box was asked for: ${status} ${actual}`);
+  if (id === undefined || actual !== kind) throw new Error(`expected a ${kind} box: ${status} ${actual}`);
   const runs: number[] = [];
   let total = 0;
   try {
     for (let n = 0; n <= more; n++) {
       const runAt = performance.now();
-      if ((await client.execute(id, '1+1')).text !== '2') throw new Error('1+1 did not give 2');
+      if ((await client.execute(id, '1+1')).text !== '2') throw new Error('1+1 did not result in 2');
       runs.push(performance.now() - runAt);
       if (n === 0) total = performance.now() - startedAt;
     }

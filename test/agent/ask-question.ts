@@ -11,10 +11,10 @@ import type { ModelServer, Wire } from './model-server.ts';
 
 export const limits: Limits = { rounds: 12, sameMistake: 3, outputCharacters: 8000, historyTokens: 60_000 };
 
-/** A key as providers give it out: no text of an error may hold it. */
+/** A key in the format of providers, which no error text may contain. */
 export const modelKey = 'sk-test-0123456789abcdef';
 
-/** The scripted model as the agent reaches it. */
+/** Connects to the scripted model as the agent does. */
 export const modelAt = ({ url }: ModelServer, wire: Wire, silenceSeconds = 20): LanguageModel => {
   const common = { id: `${wire}/scripted`, name: 'scripted', silenceSeconds };
   if (wire === 'anthropic') return createAnthropicModel({ ...common, server: { url, key: modelKey } });
@@ -25,12 +25,12 @@ const facts = createFacts();
 
 export interface Answer extends Outcome {
   events: LoopEvent[];
-  /** All that was said. */
+  /** The whole text. */
   text: string;
 }
 
 /** Asks one question in a box and waits for the whole answer. */
-export const ask = async (
+export const askQuestion = async (
   { gateway, box, model }: { gateway: RunningGateway; box: Box; model: LanguageModel },
   question: string,
   more: Partial<Conversation> = {},
@@ -54,7 +54,7 @@ export const ask = async (
   return { ...outcome, events, text };
 };
 
-/** What the model was told of its calls. */
+/** The results that the model got for its calls. */
 export const results = ({ messages }: Outcome): string[] =>
   messages.flatMap((message) => (message.role === 'tool' ? [message.content] : []));
 
@@ -62,6 +62,6 @@ export const results = ({ messages }: Outcome): string[] =>
 export const notices = ({ events }: Answer, kind: string): string[] =>
   events.flatMap((event) => (event.type === 'notice' && event.kind === kind ? [event.text] : []));
 
-/** What became of its code, in order. */
+/** The states of its code, in order. */
 export const statesOf = ({ events }: Answer): string[] =>
   events.flatMap((event) => (event.type === 'code' ? [event.state] : []));

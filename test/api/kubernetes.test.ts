@@ -1,0 +1,152 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Box } from '#contract';
+import { startRunning } from '../faults/running.ts';
+import { type BoxNamespace, createBoxNamespace, runtimeClass } from '../kubernetes/namespace.ts';
+import { podOfBox } from '../kubernetes/pod-of-box.ts';
+import { eventually, type RunningGateway, refusal, startGateway } from './harness.ts';
+
+const placement = JSON.stringify({ runtimeClass });
+const templates = `
+python: { limits: { memoryMb: 384 }, warm: 1, placement: ${placement} }
+cold: { limits: { memoryMb: 320 }, placement: ${placement} }
+full: { limits: { memoryMb: 320, diskMb: 32 }, placement: ${placement} }
+nowhere: { placement: { nodeSelector: { codebox.test: nowhere } } }
+`;
+
+/** The nodes of a test cluster may have no way out, so boxes on the internet reach addresses of the cluster instead. */
+const clusterIsPublic = {
+  metadata: { name: 'cluster-is-public' },
+  spec: {
+    podSelector: { matchLabels: { 'codebox.network': 'internet' } },
+    policyTypes: ['Egress'],
+    egress: [{ to: [{ ipBlock: { cidr: '0.0.0.0/0' } }] }],
+  },
+};
+
+// They mostly wait for the kubelet.
+describe.concurrent('boxes in a cluster', { timeout: 120_000 * (runtimeClass ? 4 : 1) }, () => {
+  let namespace: BoxNamespace;
+  let gateway: RunningGateway;
+  let folder: string;
+  let full: Box;
+  beforeAll(async () => {
+    namespace = await createBoxNamespace('api');
+    folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
+    const file = join(folder, 'templates.yaml');
+    await writeFile(file, templates);
+    gateway = await startGateway('kubernetes', {
+      ...namespace.env,
+      CODEBOX_TEMPLATES: file,
+      // No sweep comes soon enough to find what is lost.
+      CODEBOX_SWEEP_SECONDS: '60',
+      // A busy kubelet takes a while to report what it has ended.
+      CODEBOX_SILENCE_SECONDS: '60',
+      CODEBOX_KUBERNETES_SCHEDULING_SECONDS: '0',
+    });
+    // Kubelets look at the sizes of disks once a minute.
+    full = await gateway.createBox({ template: 'full' });
+    const fill = 'for name in 1 2 3; do head -c 20M /dev/zero > $name; done';
+    await gateway.client.commands.run(full.id, { command: fill });
+  });
+  afterAll(async () => {
+    await gateway?.dispose();
+    await namespace?.[Symbol.asyncDispose]();
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  /** The name of the pod of a box. */
+  const podOf = async (box: Box): Promise<string> =>
+    (await podOfBox(namespace.admin, namespace.name, gateway.client, box)).metadata?.name ?? '';
+  /** Whether a box reaches the API server. */
+  const knock = async ({ id }: Box): Promise<string> => {
+    const { spec } = await namespace.admin.readNamespacedService({ name: 'kubernetes', namespace: 'default' });
+    const command = `timeout 5 bash -c 'exec 3<>/dev/tcp/${spec?.clusterIP}/443' && echo open || echo closed`;
+    return (await gateway.client.commands.run(id, { command })).stdout;
+  };
+  const untilLost = (id: string, deadlineMs = 60_000): Promise<Box> =>
+    eventually(async () => {
+      const box = await gateway.client.boxes.read(id);
+      return box.state === 'lost' && box;
+    }, deadlineMs);
+
+  test('a box keeps its variables, draws, keeps its files on another pod, and is gone when it is deleted', async () => {
+    const { boxes } = gateway.client;
+    const box = await gateway.createBox({ template: 'cold' });
+    await gateway.run(box.id, 'x = 41');
+    expect((await gateway.run(box.id, 'x + 1')).text).toBe('42');
+    const drawn = await gateway.run(box.id, 'import matplotlib.pyplot as plt\n_ = plt.plot([1, 2, 3])');
+    expect(JSON.stringify(drawn.outputs)).toContain('"image/png":"iVBOR');
+    await gateway.call(`/v1/boxes/${box.id}/files/kept.txt`, { method: 'PUT', body: 'kept' });
+    const pod = await podOf(box);
+    expect((await boxes.hibernate(box.id)).state).toBe('hibernated');
+    expect((await gateway.run(box.id, "open('kept.txt').read()")).text).toBe("'kept'");
+    const name = await podOf(box);
+    expect(name).not.toBe(pod);
+    await boxes.delete(box.id);
+    expect((await refusal(gateway.client.executions.run(box.id, { code: '1' }))).code).toBe('gone');
+    const gone = namespace.admin.readNamespacedPod({ namespace: namespace.name, name });
+    await expect(gone).rejects.toMatchObject({ code: 404 });
+  });
+
+  test('a new box reaches nothing, from its first moment on', async () => {
+    const boxes = await Promise.all(Array.from({ length: 3 }, () => gateway.createBox({ template: 'cold' })));
+    expect(await Promise.all(boxes.map(knock))).toEqual(boxes.map(() => 'closed\n'));
+    for (const { id } of boxes) await gateway.client.boxes.delete(id);
+  });
+
+  test('a warm box takes the limits and the network that are asked for, while it runs', async () => {
+    await namespace.policies.createNamespacedNetworkPolicy({ namespace: namespace.name, body: clusterIsPublic });
+    await eventually(async () => {
+      const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
+      return metrics.includes('codebox_pool_instances{template="python",state="warm"} 1\n');
+    }, 120_000);
+    const box = await gateway.createBox({ limits: { cpus: 0.5, memoryMb: 512 }, network: 'internet' });
+    expect(box).toMatchObject({ startup: { kind: 'warm' }, limits: { memoryMb: 512 }, network: 'internet' });
+    await eventually(async () => (await knock(box)) === 'open\n');
+    const pod = await namespace.admin.readNamespacedPod({ namespace: namespace.name, name: await podOf(box) });
+    expect(pod.status?.containerStatuses?.[0]?.resources?.limits).toMatchObject({ cpu: '500m', memory: '512Mi' });
+    expect(pod.status?.containerStatuses?.[0]?.restartCount).toBe(0);
+    await gateway.client.boxes.delete(box.id);
+  });
+
+  test('a pod that somebody kills is noticed at once, and its run ends', async () => {
+    const box = await gateway.createBox({ template: 'cold' });
+    const pod = await podOf(box);
+    const running = await startRunning(gateway, box.id, 'import time; print("on", flush=True); time.sleep(600)');
+    await namespace.exec(pod, ['pkill', '-KILL', '-f', 'codebox_server']);
+    expect((await running.ended).at(-1)).toMatchObject({ status: 'lost', cause: { code: 'box_lost' } });
+    expect((await untilLost(box.id)).cause?.code).toBe('instance_lost');
+  });
+
+  test('a pod that used up its memory is lost for that', async () => {
+    const box = await gateway.createBox({ template: 'cold' });
+    // What a box runs is killed before its server, unless that is the largest process, and is no longer spared.
+    const command = `echo 1000 > /proc/$(pgrep -of 'm codebox_serve[r]')/oom_score_adj
+      for _ in $(seq 40); do python -c 'b = b"x" * (16 << 20); import time; time.sleep(60)' & done; wait`;
+    await gateway.client.commands.start(box.id, { command });
+    expect((await untilLost(box.id)).cause?.code).toBe('memory_limit');
+  });
+
+  test('a pod that is evicted is lost for that, although it is gone', async () => {
+    const box = await gateway.createBox({ template: 'cold' });
+    const name = await podOf(box);
+    const { name: ns } = namespace;
+    const body = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace: ns } };
+    await namespace.admin.createNamespacedPodEviction({ name, namespace: ns, body });
+    expect((await untilLost(box.id)).cause?.code).toBe('evicted');
+  });
+
+  test('a box that goes past its disk is lost for that', async () => {
+    expect((await untilLost(full.id, 120_000)).cause?.code).toBe('evicted');
+  });
+
+  test('a box that no node has room for fails for that', async () => {
+    const error = await refusal(gateway.client.boxes.create({ template: 'nowhere' }));
+    expect(error).toMatchObject({ code: 'unavailable', retryAfterSeconds: expect.any(Number) });
+    const { body } = await gateway.get<{ items: Box[] }>('/v1/boxes?state=failed&limit=1');
+    expect(body.items[0]?.cause?.code).toBe('unschedulable');
+  });
+});

@@ -1,0 +1,153 @@
+import type { V1Node } from '@kubernetes/client-node';
+import { afterAll, beforeAll, describe, test } from 'vitest';
+import { createKubernetesDriver } from '../../services/gateway/drivers/kubernetes/driver.ts';
+import { podName, podOf } from '../../services/gateway/drivers/kubernetes/pods/pod.ts';
+import { type BoxNamespace, clusterImage, createBoxNamespace } from '../kubernetes/namespace.ts';
+import { limits } from './fixture.ts';
+
+const deployment = 'faults';
+const deadline = () => AbortSignal.timeout(30_000);
+/** The control plane may wait for a node for a minute, and looks at what is left on one every 20 s. */
+const patience = { timeout: 100_000, interval: 500 };
+
+/** A node without a kubelet: what it reports is what this test says, and nobody renews its lease. */
+const nodeOf = (name: string): V1Node => ({
+  metadata: { name, labels: { 'codebox.test/node': name } },
+  // Other pods would wait there for ever.
+  spec: { taints: [{ key: 'codebox.test/node', effect: 'NoSchedule' }] },
+  status: {
+    allocatable: { cpu: '4', memory: '8Gi', pods: '10', 'ephemeral-storage': '20Gi' },
+    capacity: { cpu: '4', memory: '8Gi', pods: '10', 'ephemeral-storage': '20Gi' },
+    conditions: [{ type: 'Ready', status: 'True', reason: 'KubeletReady', lastHeartbeatTime: new Date() }],
+  },
+});
+
+describe.concurrent('a cluster', () => {
+  const node = `codebox-test-${process.pid}`;
+  let namespace: BoxNamespace;
+  beforeAll(async () => {
+    namespace = await createBoxNamespace('faults');
+    await namespace.admin.createNode({ body: nodeOf(node) });
+  });
+  afterAll(async () => {
+    await namespace?.admin.deleteNode({ name: node });
+    await namespace?.[Symbol.asyncDispose]();
+  });
+
+  const createDriver = () => {
+    const { settings, kubeconfig } = namespace;
+    return createKubernetesDriver({ deployment, settings, kubeconfig });
+  };
+
+  test('whose node is silent has unknown boxes, not lost ones, until it gives the node up', async ({
+    expect,
+    onTestFinished,
+  }) => {
+    const { admin, name: ns } = namespace;
+    const driver = await createDriver();
+    const ended = new Set<string | undefined>();
+    const watching = driver.watch?.((id) => ended.add(id));
+    onTestFinished(() => watching?.[Symbol.dispose]());
+    const stateOf = (id: string) =>
+      driver.inspect(id, deadline()).then(
+        (found) => found?.why?.code ?? found?.state,
+        (error: { code?: string }) => error.code,
+      );
+
+    const id = 'on-a-silent-node';
+    const tolerations = [{ key: 'codebox.test/node', operator: 'Exists' }];
+    const there = { nodeSelector: { 'codebox.test/node': node }, tolerations };
+    const spec = { id, token: 't', image: 'box', limits, network: 'none', placement: there } as const;
+    expect((await driver.create(spec, deadline())).state).toBe('pending');
+    const pod = { name: podName(deployment, id), namespace: ns };
+    await expect.poll(async () => (await admin.readNamespacedPod(pod)).spec?.nodeName, patience).toBe(node);
+    const reported = await admin.readNamespacedPod(pod);
+    const isTrue = (type: string) => ({ type, status: 'True' });
+    reported.status = {
+      phase: 'Running',
+      podIP: '192.0.2.7',
+      podIPs: [{ ip: '192.0.2.7' }],
+      conditions: ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'].map(isTrue),
+    };
+    await admin.replaceNamespacedPodStatus({ ...pod, body: reported });
+    expect(await stateOf(id)).toBe('running');
+
+    await expect.poll(() => stateOf(id), patience).toBe('unavailable');
+    expect(await driver.list(deadline())).toContainEqual(expect.objectContaining({ id, state: 'running' }));
+    expect(ended).not.toContain(id);
+
+    const taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
+    const silent = await admin.readNode({ name: node });
+    const taints = [...(silent.spec?.taints ?? []), taint];
+    await admin.replaceNode({ name: node, body: { ...silent, spec: { ...silent.spec, taints } } });
+    await expect.poll(() => stateOf(id), patience).toBe('node_lost');
+    expect(ended).toContain(id);
+    await driver.destroy(id, deadline());
+    expect(await stateOf(id)).toBeUndefined();
+  });
+
+  test('that adds a node for a box tells when to try again', async ({ expect }) => {
+    const { admin, name: ns } = namespace;
+    const driver = await createDriver();
+    const id = 'without-a-node';
+    const placement = { nodeSelector: { 'codebox.test/node': 'nowhere' } };
+    await driver.create({ id, token: 't', image: 'box', limits, network: 'none', placement }, deadline());
+    const { metadata } = await admin.readNamespacedPod({ name: podName(deployment, id), namespace: ns });
+    const involvedObject = { kind: 'Pod', namespace: ns, name: metadata?.name ?? '', uid: metadata?.uid ?? '' };
+    const event = { metadata: { name: id }, involvedObject, reason: 'TriggeredScaleUp', message: 'one node more' };
+    const why = async () => (await driver.inspect(id, deadline()))?.why;
+    await expect.poll(why, patience).toMatchObject({ code: 'unschedulable' });
+    expect((await why())?.retryAfterSeconds).toBeUndefined();
+    await admin.createNamespacedEvent({ namespace: ns, body: event });
+    expect(await why()).toMatchObject({ code: 'unschedulable', retryAfterSeconds: 60 });
+    await driver.destroy(id, deadline());
+  });
+
+  test('takes pods with every setting, confined as its namespace requires', async ({ expect }) => {
+    const { admin, name: ns } = namespace;
+    const placement = { hostUsers: false, tolerations: [{ operator: 'Exists' }] };
+    const spec = { id: 'dry', token: 't', image: 'box', limits, network: 'none', placement } as const;
+    const given = { disk: { storageClass: 'fast' }, certificates: 'bundle', wheels: 'packages' };
+    const settings = { ...namespace.settings, ...given };
+    const body = podOf({ deployment, site: 'here', settings, packages: {}, canConnect: true }, spec);
+    const made = await admin.createNamespacedPod({ namespace: ns, body, dryRun: 'All', fieldValidation: 'Strict' });
+    const mounted = made.spec?.containers[0]?.volumeMounts?.map(({ mountPath }) => mountPath);
+    expect(mounted).toEqual(expect.arrayContaining(['/etc/ssl/certs/ca-certificates.crt', '/opt/wheels']));
+    expect(made.spec?.volumes?.find(({ name }) => name === 'mnt')?.ephemeral).toBeDefined();
+    expect(made.spec).toMatchObject({ hostUsers: false, topologySpreadConstraints: [{ maxSkew: 1 }, { maxSkew: 1 }] });
+  });
+
+  test('that evicts a pod leaves the reason, although the pod is gone', async ({ expect, onTestFinished }) => {
+    const { admin, name: ns } = namespace;
+    const driver = await createDriver();
+    const watching = driver.watch?.(() => {});
+    onTestFinished(() => watching?.[Symbol.dispose]());
+    const id = 'evicted';
+    await driver.create({ id, token: 't', image: clusterImage, limits, network: 'none' }, deadline());
+    const stateOf = async () => (await driver.inspect(id, deadline()))?.state;
+    await expect.poll(stateOf, patience).toBe('running');
+    const pod = { name: podName(deployment, id), namespace: ns };
+    const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: pod };
+    await admin.createNamespacedPodEviction({ ...pod, body: eviction });
+    const isGone = () =>
+      admin.readNamespacedPod(pod).then(
+        () => false,
+        ({ code }) => code === 404,
+      );
+    await expect.poll(isGone, patience).toBe(true);
+    const found = expect.poll(() => driver.inspect(id, deadline()), { timeout: 10_000 });
+    await found.toMatchObject({ state: 'ended', why: { code: 'evicted' } });
+    await driver.destroy(id, deadline());
+    expect(await driver.inspect(id, deadline())).toBeUndefined();
+  });
+
+  test('that does not enforce network policies runs no code', async ({ expect }) => {
+    await namespace.policies.deleteNamespacedNetworkPolicy({ name: 'nothing', namespace: namespace.name });
+    const driver = await createDriver();
+    const id = 'in-the-open';
+    await driver.create({ id, token: 't', image: clusterImage, limits, network: 'none' }, deadline());
+    const found = async () => (await driver.inspect(id, deadline()))?.why?.detail;
+    await expect.poll(found, patience).toContain('no network policy is in force');
+    await driver.destroy(id, deadline());
+  });
+});

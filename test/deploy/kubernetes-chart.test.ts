@@ -1,0 +1,190 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import {
+  CoreV1Api,
+  KubeConfig,
+  type KubernetesObject,
+  KubernetesObjectApi,
+  type V1PodTemplateSpec,
+  type V1PolicyRule,
+  type V1StatefulSetSpec,
+} from '@kubernetes/client-node';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { projectFolder } from '../../scripts/project.ts';
+import { eventually } from '../api/harness.ts';
+import { chart, helm, render, renderText, type Values, withValues } from '../kubernetes/chart.ts';
+
+const peers = (name: string) => [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } } }];
+
+/** The values that deploy/README.md recommends for production. */
+const documented = async (): Promise<Values> => {
+  const text = await readFile(join(projectFolder, 'deploy/README.md'), 'utf8');
+  return parse(/^```yaml\n(.*?)^```/ms.exec(text)?.[1]?.replaceAll('…', '0'.repeat(64)) ?? '');
+};
+/** Every part of the chart. */
+const production: Values = {
+  host: 'api.example.com',
+  portsDomain: 'boxes.example.com',
+  image: { repository: 'registry.example.com:5000/codebox-service', digest: `sha256:${'0'.repeat(64)}` },
+  keys: { existingSecret: 'codebox-keys' },
+  database: { existingSecret: 'codebox-database' },
+  postgres: { enabled: false },
+  blobs: { url: 's3+https://s3.eu-central-1.amazonaws.com/bucket/codebox' },
+  agent: { enabled: true, host: 'chat.example.com', replicas: 2, envFromSecrets: ['models'] },
+  ingress: { enabled: true, className: 'nginx', tls: [{ secretName: 'tls', hosts: ['api.example.com'] }] },
+  boxes: { nodeUsage: true, sandboxes: true, templates: { python: { warm: 20 } }, memory: '512Gi' },
+  gateway: {
+    autoscaling: { enabled: true, openStreams: 200 },
+    env: { CODEBOX_QUEUE_SECONDS: 60 },
+    serviceAccountAnnotations: { 'eks.amazonaws.com/role-arn': 'arn:aws:iam::1:role/codebox' },
+    podLabels: { 'azure.workload.identity/use': 'true' },
+  },
+  networkPolicy: {
+    clients: peers('ingress'),
+    monitoring: peers('monitoring'),
+    apiServer: { to: ['192.0.2.1/32'] },
+    extraEgress: [{ ports: [{ port: 4318 }] }],
+  },
+};
+const settings: [string, Values][] = [
+  ['the defaults', {}],
+  ['production', production],
+  ['deploy/README.md', await documented()],
+  [
+    'a bucket as a file system',
+    { blobs: { volume: { csi: { driver: 'gcsfuse.csi.storage.gke.io' } } }, nameOverride: 'x' },
+  ],
+];
+/** What clusters have only with an operator or the Gateway API. */
+const extensions: Values = {
+  host: 'api.example.com',
+  portsDomain: 'boxes.example.com',
+  httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
+  monitoring: { serviceMonitor: true, prometheusRule: true, dashboard: true },
+};
+
+const ofKind = (objects: KubernetesObject[], kind: string) => objects.filter((object) => object.kind === kind);
+/** The pods of all Deployments and StatefulSets; volumes of claims are empty folders. */
+const podTemplates = (objects: KubernetesObject[]): V1PodTemplateSpec[] =>
+  objects.flatMap((object) => {
+    const { template, volumeClaimTemplates = [] } = (object as { spec?: Partial<V1StatefulSetSpec> }).spec ?? {};
+    if (!template?.spec) return [];
+    const claimed = volumeClaimTemplates.map(({ metadata }) => ({ name: metadata?.name ?? '', emptyDir: {} }));
+    return [{ ...template, spec: { ...template.spec, volumes: [...(template.spec.volumes ?? []), ...claimed] } }];
+  });
+
+describe('the chart', () => {
+  const namespace = `codebox-test-chart-${process.pid}`;
+  const config = new KubeConfig();
+  config.loadFromFile(process.env.CODEBOX_TEST_KUBECONFIG ?? '');
+  const core = config.makeApiClient(CoreV1Api);
+  const names = [namespace, `${namespace}-boxes`];
+  beforeAll(async () => {
+    const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    for (const name of names) await core.createNamespace({ body: { metadata: { name, labels } } });
+    // Pods are refused until their namespace has its account.
+    await eventually(async () => (await core.listNamespacedServiceAccount({ namespace })).items.length > 0);
+  });
+  afterAll(async () => {
+    for (const name of names) await core.deleteNamespace({ name });
+  });
+
+  test.each(settings)('the API server and Pod Security `restricted` accept every object: %s', async (_, values) => {
+    await helm('lint', '--strict', chart, ...withValues(values));
+    const api = KubernetesObjectApi.makeApiClient(config);
+    const objects = await render(namespace, values);
+    const inNamespace = (object: KubernetesObject) => ({
+      ...object,
+      metadata: { namespace, ...object.metadata },
+    });
+    for (const object of ofKind(objects, 'Namespace')) expect(object.metadata?.name).toBe(`${namespace}-boxes`);
+    // Clusters have the definitions of Prometheus only with its operator.
+    const known = objects.filter(({ apiVersion }) => !apiVersion?.startsWith('monitoring.coreos.com/'));
+    for (const object of known.filter(({ kind }) => kind !== 'Namespace'))
+      await api.create(inNamespace(object), undefined, 'All');
+    for (const { metadata, spec } of podTemplates(objects)) {
+      // The account is among the objects that were only tried.
+      const body = {
+        metadata: { ...metadata, generateName: 'try-' },
+        spec: { ...spec, serviceAccountName: 'default' },
+      };
+      await core.createNamespacedPod({ namespace, body: body as never, dryRun: 'All' });
+    }
+  });
+
+  test.each(settings)('kube-score finds nothing critical: %s', async (_, values) => {
+    const ignored = [
+      // Tags are never moved.
+      'container-image-pull-policy',
+      // The pods of boxes are not part of the chart.
+      'networkpolicy-targets-pod',
+      // PostgreSQL has the user of its image.
+      'container-security-context-user-group-id',
+    ];
+    const score = spawn('kube-score', [
+      'score',
+      '-',
+      '--output-format=ci',
+      ...ignored.map((t) => `--ignore-test=${t}`),
+    ]);
+    score.stdin.end(await renderText(namespace, values));
+    const output = (await Array.fromAsync(score.stdout)).join('');
+    if (score.exitCode === null) await once(score, 'exit');
+    expect(output).toMatch(/\[OK\] [a-z-]*gateway apps\/v1\/Deployment/);
+    expect(output.split('\n').filter((line) => line.startsWith('[CRITICAL]'))).toEqual([]);
+  });
+
+  test('a gateway may do only what it does, in the namespace of boxes only', async () => {
+    const objects = await render(namespace, {});
+    expect(objects.filter(({ kind }) => kind?.startsWith('Cluster'))).toEqual([]);
+    expect(ofKind(objects, 'RoleBinding')).toMatchObject([
+      { metadata: { namespace: `${namespace}-boxes` }, subjects: [{ name: 'codebox-gateway', namespace }] },
+    ]);
+    const rules = ofKind(objects, 'Role').flatMap((role) => ('rules' in role ? (role.rules as V1PolicyRule[]) : []));
+    expect(rules.map(({ resources, verbs }) => [resources?.join(), [...verbs].sort().join()])).toEqual([
+      ['pods', 'create,delete,get,list,watch'],
+      ['pods', 'patch'],
+      ['pods/resize', 'patch'],
+      ['events', 'list'],
+      ['namespaces', 'get'],
+      ['resourcequotas', 'list'],
+    ]);
+    expect(JSON.stringify(await render(namespace, production))).not.toContain('"*"');
+    const mounted = podTemplates(objects).filter(({ spec }) => spec?.automountServiceAccountToken !== false);
+    expect(mounted.map(({ metadata }) => metadata?.labels?.['app.kubernetes.io/name'])).toEqual(['codebox-gateway']);
+  });
+
+  test('ports of boxes have hosts, by an Ingress or the Gateway API, and metrics and alerts reach their operators', async () => {
+    const ingress = ofKind(await render(namespace, production), 'Ingress');
+    const services = JSON.stringify(ingress).matchAll(/"name":"(codebox[a-z-]*)","port"/g);
+    expect([...services].map(([, name]) => name)).toEqual(['codebox', 'codebox', 'codebox-agent']);
+    const objects = await render(namespace, extensions);
+    const routes = ofKind(objects, 'HTTPRoute').map((route) => (route as { spec?: { hostnames: string[] } }).spec);
+    expect(routes.map((route) => route?.hostnames)).toEqual([['*.boxes.example.com'], ['api.example.com']]);
+    const [service] = ofKind(objects, 'Service').filter(({ metadata }) => metadata?.name === 'codebox');
+    const monitor = ofKind(objects, 'ServiceMonitor')[0] as { spec?: { selector: { matchLabels: object } } };
+    expect(service?.metadata?.labels).toMatchObject({
+      ...monitor.spec?.selector.matchLabels,
+      'app.kubernetes.io/part-of': 'codebox',
+    });
+    expect(ofKind(objects, 'PrometheusRule')).toMatchObject([{ spec: { groups: [{}, {}, {}] } }]);
+    expect(JSON.stringify(ofKind(objects, 'ConfigMap'))).toContain('codebox_open_streams');
+  });
+
+  test.each([
+    [{ gateway: { replica: 3 } }, "at '/gateway': additional properties 'replica' not allowed"],
+    [{ image: { tag: 'latest' } }, "at '/image/tag'"],
+    [{ image: { digest: 'sha256:1' } }, "at '/image/digest'"],
+    [{ boxes: { memory: 'much' } }, "at '/boxes/memory'"],
+    [{ blobs: { url: 'https://s3.example.com' } }, "at '/blobs/url'"],
+    [{ gateway: { env: { 'not a name': '1' } } }, "at '/gateway/env'"],
+    [{ networkPolicy: { apiServer: { to: ['everywhere'] } } }, "at '/networkPolicy/apiServer/to/0'"],
+    [{ postgres: { enabled: false } }, 'database.existingSecret or database.url is needed without postgres.enabled'],
+    [{ ingress: { enabled: true } }, 'ingress.enabled needs host, portsDomain or agent.host'],
+  ])('wrong values are refused by name: %j', async (values, message) => {
+    await expect(render(namespace, values)).rejects.toThrow(message);
+  });
+});

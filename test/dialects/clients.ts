@@ -1,0 +1,70 @@
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { testFolder } from '../../scripts/project.ts';
+import { findPython } from '../../services/gateway/drivers/local/environment/environment.ts';
+
+const run = promisify(execFile);
+const installMs = 560_000;
+
+/** Resolves with a folder that `make` has filled, and that is kept between runs for as long as `packages` are the same. */
+const keep = async (packages: readonly string[], make: (folder: string) => Promise<void>): Promise<string> => {
+  const hash = createHash('sha256').update(packages.join('\n')).digest('hex').slice(0, 12);
+  const kept = join(testFolder, 'clients', `${packages[0]?.replaceAll(/[^\w.]+/g, '-')}-${hash}`);
+  if (existsSync(kept)) return kept;
+  await mkdir(join(testFolder, 'clients'), { recursive: true });
+  const making = await mkdtemp(join(testFolder, 'clients/.new-'));
+  try {
+    await make(making);
+    // Another test may have made it meanwhile.
+    await rename(making, kept).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+    });
+  } finally {
+    await rm(making, { recursive: true, force: true });
+  }
+  return kept;
+};
+
+/** Resolves with a folder from which programs import these npm packages, such as `e2b@2.51.0`. */
+export const npmClients = (...packages: string[]): Promise<string> =>
+  keep(packages, async (folder) => {
+    await writeFile(join(folder, 'package.json'), '{ "private": true }');
+    const options = ['--ignore-scripts', '--no-audit', '--no-fund', '--save-exact'];
+    await run('npm', ['install', ...options, ...packages], { cwd: folder, timeout: installMs });
+  });
+
+/** Resolves with a Python that has these packages, such as `e2b==2.63.0`. */
+export const pythonClients = async (...packages: string[]): Promise<string> => {
+  const python = await findPython();
+  if (python === undefined) throw new Error('There is no Python with venv.');
+  const folder = await keep(packages, async (venv) => {
+    await run(python, ['-m', 'venv', venv]);
+    await run(join(venv, 'bin/python'), ['-m', 'pip', 'install', '-q', ...packages], { timeout: installMs });
+  });
+  return join(folder, 'bin/python');
+};
+
+const programMs = 120_000;
+
+/** Runs a program, and resolves with the JSON that it prints. */
+const runProgram = async <T>(command: string, args: string[], env: Record<string, string>, cwd: string): Promise<T> => {
+  const options = { env: { ...process.env, ...env }, cwd, timeout: programMs };
+  const { stdout } = await run(command, args, options);
+  return JSON.parse(stdout) as T;
+};
+
+/** Runs the body of an async function with packages of this folder, and resolves with what it returns. */
+export const runJavaScript = <T>(folder: string, imports: string, body: string, env: Record<string, string>) => {
+  const program = `${imports}\nconst main = async () => {${body}\n};\n
+// Clients leave timers and connections behind.
+process.stdout.write(JSON.stringify(await main()), () => process.exit());`;
+  return runProgram<T>(process.execPath, ['--input-type=module', '--eval', program], env, folder);
+};
+
+/** Runs statements in Python, and resolves with what they pass to `show`. */
+export const runPython = <T>(python: string, statements: string, env: Record<string, string>) =>
+  runProgram<T>(python, ['-c', `import json\ndef show(value): print(json.dumps(value))\n${statements}`], env, '/');

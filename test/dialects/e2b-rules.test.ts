@@ -1,0 +1,149 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { toE2bKey } from '../../services/gateway/dialects/e2b/key.ts';
+import { anyDriver, type RunningGateway, startGateway } from '../api/harness.ts';
+import { adminKey, endTenants, makeTenant } from '../api/operator.ts';
+import { rawRequest } from '../api/servers.ts';
+import { clientsOf, installClients } from './e2b-clients.ts';
+
+beforeAll(installClients);
+
+describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let id: string;
+  const { js, control } = clientsOf(() => ({ gateway, sandbox: id }));
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'e2b', CODEBOX_ADMIN_KEY: adminKey });
+    id = (await control('POST', '/v2/sandboxes', { templateID: 'base' })).body.sandboxID as string;
+  });
+  afterAll(async () => {
+    if (id) await control('DELETE', `/sandboxes/${id}`);
+    if (gateway) await endTenants(gateway);
+    await gateway?.dispose();
+  });
+
+  const inside = (path: string, headers: Record<string, string>, port = 49_983, init: RequestInit = {}) =>
+    fetch(`${gateway.url}${path}`, {
+      ...init,
+      headers: { 'e2b-sandbox-id': id, 'e2b-sandbox-port': String(port), ...headers },
+    });
+
+  test('keys count only in the form e2b_…, tokens only for their sandbox, and both end with the key', async () => {
+    const refused = { code: 401, message: expect.stringContaining('e2b_') };
+    for (const key of ['', gateway.key, 'e2b_00', `${toE2bKey(gateway.key)}00`])
+      expect(await control('GET', '/v2/sandboxes', undefined, key)).toMatchObject({ status: 401, body: refused });
+    const bearer = { headers: { authorization: `Bearer ${gateway.key}` } };
+    expect((await fetch(`${gateway.url}/sandboxes/${id}`, bearer)).status).toBe(401);
+
+    const [tenant, other] = [await makeTenant(gateway), await makeTenant(gateway)];
+    expect(await control('GET', `/sandboxes/${id}`, undefined, toE2bKey(other.key))).toMatchObject({
+      status: 404,
+      body: { code: 404 },
+    });
+    const made = await control('POST', '/sandboxes', { templateID: 'base', timeout: 60 }, toE2bKey(tenant.key));
+    expect(made.status).toBe(201);
+    const { envdAccessToken: envd, trafficAccessToken: traffic, sandboxID } = made.body as Record<string, string>;
+    const own = { 'e2b-sandbox-id': sandboxID ?? '' };
+    const [byEnvd, byTraffic] = [{ 'x-access-token': envd ?? '' }, { 'e2b-traffic-access-token': traffic ?? '' }];
+    const statuses = async () => [
+      (await inside('/health', { ...own, ...byEnvd })).status,
+      (await inside('/health', { ...own, ...byTraffic })).status,
+      (await inside('/contexts', { ...own, ...byTraffic }, 49_999)).status,
+      (await inside('/contexts', own, 49_999)).status,
+      (await inside('/health', { ...byEnvd })).status,
+      (await inside('/sandboxes', { ...own, ...byEnvd })).status,
+    ];
+    expect(await statuses()).toEqual([204, 401, 200, 401, 401, 404]);
+    await tenant.admin.keys.revoke(tenant.key.split('_')[1] ?? '');
+    await expect.poll(statuses, { timeout: 10_000 }).toEqual([401, 401, 401, 401, 401, 401]);
+  });
+
+  test('servers of a sandbox are reached by header and by host, and a port without one is a 502', async () => {
+    const { body } = await control('POST', `/v2/sandboxes/${id}/connect`, {});
+    const token = { 'e2b-traffic-access-token': body.trafficAccessToken as string };
+    await js(
+      `await sandbox.commands.run('echo served > index.html; python3 -m http.server 3000', { background: true, timeoutMs: 0 }); return 1`,
+    );
+    await expect.poll(async () => (await inside('/index.html', token, 3000)).text()).toBe('served\n');
+    const domain = body.domain as string;
+    expect(domain).toBe(`localhost:${new URL(gateway.url).port}`);
+    const at = (headers: Record<string, string>) =>
+      rawRequest({ url: gateway.url, key: '' }, '/index.html', {
+        headers: { host: `3000-${id}.${domain}`, ...headers },
+      });
+    expect((await at(token)).text).toBe('served\n');
+    expect((await at({})).response.statusCode).toBe(401);
+    const closed = await inside('/', token, 3001);
+    expect([closed.status, await closed.json()]).toMatchObject([502, { sandboxId: id, port: 3001, code: 502 }]);
+  });
+
+  test("bad input gets an error in E2B's format, and what is not supported is refused", async () => {
+    for (const [body, text] of [
+      [{}, 'templateID'],
+      [{ templateID: 'nope' }, 'nope'],
+      [{ templateID: 'base', timeout: 1e9 }, 'timeout'],
+      [{ templateID: 'base', network: { denyOut: ['0.0.0.0/0'] } }, 'network/denyOut is not supported'],
+      [{ templateID: 'base', mcp: {} }, 'mcp is not supported'],
+    ] as const) {
+      const message = expect.stringContaining(text);
+      expect(await control('POST', '/v2/sandboxes', body)).toMatchObject({ status: 400, body: { code: 400, message } });
+    }
+    for (const path of [
+      '/v2/sandboxes?limit=0',
+      '/v2/sandboxes?nextToken=x',
+      '/v2/sandboxes?metadata=%25',
+      '/v2/sandboxes?state=odd',
+    ])
+      expect(await control('GET', path)).toMatchObject({ status: 400, body: { code: 400 } });
+    for (const path of ['/v3/templates', '/sandboxes/nope', '/sandboxes/NOPE-1', '/volumes'])
+      expect(await control('GET', path)).toMatchObject({ status: 404, body: { code: 404 } });
+
+    const { body } = await control('POST', `/v2/sandboxes/${id}/connect`, {});
+    const token = { 'x-access-token': body.envdAccessToken as string };
+    const post = async (
+      path: string,
+      sent: string | Uint8Array<ArrayBuffer>,
+      port = 49_983,
+      type = 'application/json',
+    ) => {
+      const response = await inside(path, { ...token, 'content-type': type }, port, { method: 'POST', body: sent });
+      return [response.status, await response.text()];
+    };
+    expect(await post('/execute', '{', 49_999)).toEqual([400, expect.stringContaining('not valid JSON')]);
+    const both = JSON.stringify({ code: '1', context_id: 'a', language: 'python' });
+    expect(await post('/execute', both, 49_999)).toEqual([400, expect.stringContaining('Only one of context_id')]);
+    expect(await post('/filesystem.Filesystem/Stat', '{"path":"nope"}')).toEqual([
+      404,
+      expect.stringContaining('"not_found"'),
+    ]);
+    expect(await post('/filesystem.Filesystem/Stat', '{"path":1}')).toEqual([
+      400,
+      expect.stringContaining('"invalid_argument"'),
+    ]);
+    expect(await post('/files?path=x', 'a', 49_983, 'multipart/form-data')).toEqual([
+      400,
+      expect.stringContaining('"code":400'),
+    ]);
+    // A stream that fails has the status 200, and its only message is the error.
+    const stream = 'application/connect+json';
+    for (const sent of ['', '{}', Uint8Array.from([0, 0, 0, 0, 2, 123, 125]), Uint8Array.from([1, 255, 255, 255, 255])])
+      expect(await post('/process.Process/Start', sent, 49_983, stream)).toEqual([
+        200,
+        expect.stringContaining('"invalid_argument"'),
+      ]);
+  });
+});
+
+describe.each(anyDriver)('without the E2B dialect, on the %s driver', (driver) => {
+  test('its paths are not there', async () => {
+    const gateway = await startGateway(driver);
+    try {
+      for (const path of ['/sandboxes', '/v2/sandboxes', '/execute', '/files']) {
+        const headers = { 'x-api-key': toE2bKey(gateway.key), 'e2b-sandbox-id': 'a', 'e2b-sandbox-port': '49983' };
+        const response = await fetch(`${gateway.url}${path}`, { headers });
+        expect([response.status, response.headers.get('content-type')]).toEqual([404, 'application/problem+json']);
+      }
+    } finally {
+      await gateway.dispose();
+    }
+  });
+});

@@ -1,0 +1,332 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { anyDriver, mainDriver, type RunningGateway, startGateway } from '../api/harness.ts';
+import { clientsOf, installClients } from './e2b-clients.ts';
+
+beforeAll(installClients);
+
+describe.each(anyDriver)('the E2B dialect on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let id: string;
+  const { js, py, control } = clientsOf(() => ({ gateway, sandbox: id }));
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'e2b' });
+    const { body } = await control('POST', '/v2/sandboxes', { templateID: 'base', envVars: { FOO: 'bar' } });
+    id = body.sandboxID as string;
+  });
+  afterAll(() => gateway?.dispose());
+
+  test('code runs with its state, and returns results, output, errors and figures with their data', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const lines = [];
+      await sandbox.runCode('x = 41');
+      const printed = await sandbox.runCode('import sys; print("hi"); print("e", file=sys.stderr); x + 1',
+        { onStdout: ({ line }) => lines.push(line) });
+      const failed = await sandbox.runCode('1/0');
+      const text = await sandbox.runCode('"quoted"');
+      const plot = await sandbox.runCode(\`import matplotlib.pyplot as plt
+plt.plot([1, 2], [3, 4], label='l'); plt.xlabel('T (s)'); plt.title('t'); plt.show()
+plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
+      const asked = await sandbox.runCode('input()');
+      return { lines, text: printed.text, logs: printed.logs, count: printed.executionCount, failed: failed.error,
+        quoted: text.text, png: plot.results[0].png.slice(0, 5), charts: plot.results.map(({ chart }) => chart),
+        asked: asked.error.name };
+    `);
+    expect(seen).toMatchObject({
+      lines: ['hi\n'],
+      text: '42',
+      logs: { stdout: ['hi\n'], stderr: ['e\n'] },
+      count: 2,
+      failed: { name: 'ZeroDivisionError', value: 'division by zero', traceback: expect.stringContaining('line 1\n') },
+      quoted: 'quoted',
+      png: 'iVBOR',
+      charts: [
+        {
+          type: 'line',
+          title: 't',
+          x_unit: 's',
+          elements: [
+            {
+              label: 'l',
+              points: [
+                [1, 3],
+                [2, 4],
+              ],
+            },
+          ],
+        },
+        {
+          type: 'bar',
+          elements: [
+            { label: 'a', value: 3 },
+            { label: 'b', value: 3 },
+          ],
+        },
+      ],
+      asked: 'StdinNotImplementedError',
+    });
+    expect((seen.failed as { traceback: string }).traceback).not.toContain('\u001b');
+  });
+
+  test('contexts keep their variables apart, and code ends when its client has waited long enough', async () => {
+    const seen = await js(`
+      const context = await sandbox.createCodeContext({ cwd: '/home/user' });
+      const before = (await sandbox.listCodeContexts()).some((one) => one.id === context.id);
+      await sandbox.runCode('mine = 5', { context });
+      const value = (await sandbox.runCode('mine', { context })).text;
+      const elsewhere = (await sandbox.runCode('mine')).error.name;
+      const late = await failure(sandbox.runCode('import time; time.sleep(60)', { context, timeoutMs: 700 }));
+      const kept = (await sandbox.runCode('mine', { context })).text;
+      await sandbox.restartCodeContext(context);
+      const restarted = (await sandbox.runCode('mine', { context })).error.name;
+      await sandbox.removeCodeContext(context);
+      const gone = await failure(sandbox.runCode('1', { context }));
+      return [context.language, context.cwd, before, value, elsewhere, late, kept, restarted, gone];
+    `);
+    expect(seen).toEqual([
+      'python',
+      '/home/user',
+      true,
+      '5',
+      'NameError',
+      'TimeoutError',
+      '5',
+      'NameError',
+      'NotFoundError',
+    ]);
+  });
+
+  test('files are written and read in every form, and listed, renamed and removed', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const { files } = sandbox;
+      const written = await files.write('a/b.txt', 'hällo');
+      const several = await files.write([{ path: 'c.txt', data: '1' }, { path: '/home/user/d/e.txt', data: '2' }]);
+      await files.write('z.txt', 'zipped', { gzip: true });
+      await files.write('empty', '');
+      return {
+        written, several: several.map(({ path }) => path), zipped: await files.read('z.txt'), empty: await files.read('empty'),
+        read: await files.read('/mnt/data/a/b.txt'), same: (await sandbox.commands.run('cat /home/user/a/b.txt')).stdout,
+        missing: await failure(files.read('nope')), outside: await failure(files.read('/etc/passwd')),
+        folder: await failure(files.read('a')), made: [await files.makeDir('m/n'), await files.makeDir('m/n')],
+        listed: (await files.list('.', { depth: 2 })).filter(({ path }) => /[ad]\\//.test(path.slice(11))).map(({ path, type, size }) => [path, type, size]),
+        moved: (await files.rename('c.txt', 'm/c2.txt')).path, info: (await files.getInfo('m/c2.txt')).size,
+        exists: [await files.exists('m'), await files.exists('nope')],
+        removed: [await files.remove('m'), await files.exists('m')],
+      };
+    `);
+    expect(seen).toMatchObject({
+      written: { path: '/home/user/a/b.txt', name: 'b.txt', type: 'file' },
+      several: ['/home/user/c.txt', '/home/user/d/e.txt'],
+      zipped: 'zipped',
+      empty: '',
+      read: 'hällo',
+      same: 'hällo',
+      missing: 'FileNotFoundError',
+      outside: 'FileNotFoundError',
+      folder: 'InvalidArgumentError',
+      made: [true, false],
+      listed: [
+        ['/home/user/a/b.txt', 'file', 6],
+        ['/home/user/d/e.txt', 'file', 1],
+      ],
+      moved: '/home/user/m/c2.txt',
+      info: 1,
+      exists: [true, false],
+      removed: [null, false],
+    });
+  });
+
+  test('changes below a folder are reported as they happen', async () => {
+    const seen = await js<unknown>(`
+      const { files } = sandbox;
+      await files.makeDir('watched/sub');
+      const [flat, deep] = [[], []];
+      const watches = [
+        await files.watchDir('watched', ({ name, type }) => flat.push(type + ' ' + name)),
+        await files.watchDir('/home/user/watched', ({ name, type }) => deep.push(type + ' ' + name), { recursive: true }),
+      ];
+      const reported = async (events, wanted) => {
+        const until = Date.now() + 20_000;
+        while (!events.includes(wanted) && Date.now() < until) await new Promise((done) => setTimeout(done, 20));
+      };
+      await files.write('watched/sub/c', '1');
+      await reported(deep, 'write sub/c');
+      await files.write('watched/a', '1');
+      await reported(flat, 'write a');
+      await files.rename('watched/a', 'watched/b');
+      await reported(flat, 'create b');
+      await files.remove('watched/b');
+      await reported(flat, 'remove b');
+      await reported(deep, 'remove b');
+      for (const watch of watches) await watch.stop();
+      const missing = await failure(files.watchDir('nope', () => {}));
+      return { flat: [...new Set(flat)], deep, missing };
+    `);
+    expect(seen).toMatchObject({
+      flat: ['create a', 'write a', 'rename a', 'create b', 'remove b'],
+      deep: expect.arrayContaining(['create sub/c', 'write sub/c', 'remove b']),
+      missing: 'FileNotFoundError',
+    });
+  });
+
+  test('commands run in the foreground and in the background, with input, signals and time limits', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const { commands } = sandbox;
+      const done = await commands.run('echo $FOO $BAR; echo e >&2; pwd', { envs: { BAR: "it's" }, cwd: '/tmp' });
+      const failed = await commands.run('exit 3').catch(({ exitCode }) => exitCode);
+      const reader = await commands.run('while read l; do echo got $l; done', { background: true, stdin: true });
+      const listed = (await commands.list()).find(({ pid }) => pid === reader.pid);
+      await commands.sendStdin(reader.pid, 'one\\n');
+      await commands.closeStdin(reader.pid);
+      const read = await reader.wait();
+      const sleeper = await commands.run('sleep 60', { background: true });
+      const killed = [await sleeper.kill(), await sleeper.wait().catch(({ exitCode }) => exitCode), await sleeper.kill()];
+      const first = await commands.run('read l; echo $l', { background: true, stdin: true });
+      await first.disconnect();
+      const again = await commands.connect(first.pid);
+      await again.sendStdin('late\\n');
+      return { done, failed, args: listed.args, read: read.stdout, killed, again: (await again.wait()).stdout,
+        unknown: await failure(commands.connect(999999)), late: await failure(commands.run('sleep 60', { timeoutMs: 500 })) };
+    `);
+    expect(seen).toMatchObject({
+      done: { exitCode: 0, stdout: "bar it's\n/tmp\n", stderr: 'e\n' },
+      failed: 3,
+      args: ['-l', '-c', 'while read l; do echo got $l; done'],
+      read: 'got one\n',
+      killed: [true, -1, false],
+      again: 'late\n',
+      unknown: 'NotFoundError',
+      late: 'TimeoutError',
+    });
+  });
+
+  test('sandboxes are listed by state and metadata, in either order and in pages', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const metadata = { 'a key=': 'ü & ö', run: 'list' };
+      const [one, two] = [await Sandbox.create({ metadata }), await Sandbox.create({ metadata: { run: 'list' } })];
+      const ids = async (query, more = {}) => {
+        const found = [];
+        const pages = Sandbox.list({ query, ...more });
+        while (pages.hasNext) found.push((await pages.nextItems()).map(({ sandboxId }) => [one, two].findIndex((each) => each.sandboxId === sandboxId)));
+        return found;
+      };
+      const both = { run: 'list' };
+      await two.pause();
+      const seen = {
+        metadata: await ids({ metadata }), pages: await ids({ metadata: both }, { limit: 1, order: 'asc' }),
+        newest: await ids({ metadata: both }), paused: await ids({ metadata: both, state: ['paused'] }),
+        running: await ids({ metadata: both, state: ['running'] }), again: await two.pause(), isRunning: await two.isRunning(),
+      };
+      const back = await Sandbox.connect(two.sandboxId);
+      seen.back = await back.isRunning();
+      await Promise.all([one.kill(), two.kill()]);
+      return seen;
+    `);
+    expect(seen).toEqual({
+      metadata: [[0]],
+      pages: [[0], [1]],
+      newest: [[1, 0]],
+      paused: [[1]],
+      running: [[0]],
+      again: false,
+      isRunning: false,
+      back: true,
+    });
+  });
+
+  test('a timeout sets the end of a sandbox, connecting only moves it later, and metrics show its use', async () => {
+    const seen = await js<{ lasts: number[]; kept: string; metrics: { memTotal: number }[] }>(`
+      const left = async () => ((await sandbox.getInfo()).endAt - Date.now()) / 60_000;
+      const lasts = [];
+      await sandbox.setTimeout(3_600_000); lasts.push(await left());
+      await Sandbox.connect(id, { timeoutMs: 60_000 }); lasts.push(await left());
+      await sandbox.setTimeout(600_000); lasts.push(await left());
+      await Sandbox.connect(id, { timeoutMs: 1_200_000 }); lasts.push(await left());
+      return { lasts: lasts.map(Math.round), metrics: await sandbox.getMetrics() };
+    `);
+    expect(seen.lasts).toEqual([60, 60, 10, 20]);
+    expect(seen.metrics).toMatchObject([{ memTotal: 320 * 2 ** 20, cpuCount: 1 }]);
+  });
+
+  test('a sandbox that has ended is gone for every call, and its end severs what runs in it', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const mine = await Sandbox.create();
+      const code = failure(mine.runCode('import time; print(1); time.sleep(60)', { onStdout: () => mine.kill() }));
+      const seen = { running: await mine.isRunning(), code: await code, after: await mine.isRunning(), again: await mine.kill(),
+        run: await failure(mine.runCode('1')), command: await failure(mine.commands.run('ls')), info: await failure(mine.getInfo()),
+        timeout: await failure(mine.setTimeout(1000)) };
+      const other = await Sandbox.create();
+      const command = failure((await other.commands.run('sleep 60', { background: true })).wait());
+      await other.kill();
+      return { ...seen, killed: await command };
+    `);
+    expect(seen).toEqual({
+      running: true,
+      code: 'TimeoutError',
+      after: false,
+      again: false,
+      run: 'TimeoutError',
+      command: 'SandboxNotFoundError',
+      info: 'SandboxNotFoundError',
+      timeout: 'SandboxNotFoundError',
+      killed: 'TimeoutError',
+    });
+  });
+
+  test('the Python clients work too, synchronous and asynchronous', async () => {
+    const seen = await py<unknown>(`
+sandbox = Sandbox.connect(os.environ['SANDBOX'])
+sandbox.run_code('p = 20')
+lines = []
+done = sandbox.run_code('print("hi")\\np + 1', on_stdout=lambda message: lines.append(message.line))
+context = sandbox.create_code_context()
+sync = [done.text, lines, sandbox.run_code('1/0').error.name, sandbox.run_code('2', context=context).text,
+  failure(lambda: sandbox.remove_code_context('nope')), failure(lambda: sandbox.run_code('import time; time.sleep(60)', timeout=1)),
+  sandbox.files.write('py.txt', 'text').path, sandbox.files.read('py.txt'), failure(lambda: sandbox.files.read('nope')),
+  [each.path for each in sandbox.files.write_files([{'path': 'py/1', 'data': '1'}, {'path': 'py/2', 'data': b'2'}])],
+  sorted(each.name for each in sandbox.files.list('py')), sandbox.commands.run('echo $FOO').stdout,
+  failure(lambda: sandbox.commands.run('exit 2')), failure(lambda: sandbox.commands.run('sleep 60', timeout=0.5)), sandbox.is_running()]
+async def main():
+    mine = await AsyncSandbox.create(timeout=120)
+    first = [(await mine.run_code('6 * 7')).text, await mine.files.exists('py.txt'), (await mine.commands.run('echo hi')).stdout]
+    handle = await mine.commands.run('read l; echo $l', background=True, stdin=True)
+    await mine.commands.send_stdin(handle.pid, 'in\\n')
+    first.append((await handle.wait()).stdout)
+    changed = asyncio.Event()
+    watch = await mine.files.watch_dir('.', lambda event: changed.set())
+    await mine.files.write('new', '')
+    await asyncio.wait_for(changed.wait(), 20)
+    await watch.stop()
+    return [*first, await mine.kill(), await mine.is_running()]
+show([sync, asyncio.run(main())])
+`);
+    expect(seen).toEqual([
+      [
+        ...['21', ['hi\n'], 'ZeroDivisionError', '2', 'NotFoundException', 'TimeoutException'],
+        ...['/home/user/py.txt', 'text', 'FileNotFoundException', ['/home/user/py/1', '/home/user/py/2'], ['1', '2']],
+        ...['bar\n', 'CommandExitException', 'TimeoutException', true],
+      ],
+      ['42', false, 'hi\n', 'in\n', true, false],
+    ]);
+  });
+});
+
+describe.each(mainDriver)('the E2B dialect in production, on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'e2b' });
+  });
+  afterAll(() => gateway?.dispose());
+
+  test('a sandbox runs code and commands, exchanges files, pauses, resumes and ends', async () => {
+    const { js } = clientsOf(() => ({ gateway, sandbox: '' }));
+    const seen = await js(`
+      const mine = await Sandbox.create({ timeoutMs: 120_000 });
+      await mine.files.write('data.txt', 'kept');
+      const seen = [(await mine.runCode('x = 41\\nx + 1')).text, (await mine.commands.run('cat data.txt')).stdout];
+      seen.push(await mine.pause(), await mine.isRunning());
+      const back = await Sandbox.connect(mine.sandboxId);
+      return [...seen, await back.files.read('data.txt'), (await back.runCode('x')).text, await back.kill(), await back.isRunning()];
+    `);
+    expect(seen).toEqual(['42', 'kept', true, false, 'kept', '41', true, false]);
+  });
+});

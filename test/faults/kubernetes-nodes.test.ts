@@ -1,0 +1,146 @@
+import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import type { V1Pod } from '@kubernetes/client-node';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Box, Problem } from '#contract';
+import { eventually, type RunningGateway, startGateways, streamOf } from '../api/harness.ts';
+import { type BoxNamespace, createBoxNamespace } from '../kubernetes/namespace.ts';
+import { podOfBox } from '../kubernetes/pod-of-box.ts';
+import { createPatiently } from './create-patiently.ts';
+import { startRunning, ticking } from './running.ts';
+
+const execute = promisify(execFile);
+/** A cluster of this machine, whose processes are named in `run/NAME.pid`; `up FOLDER NODES` starts those that are missing. */
+const folder = process.env.CODEBOX_TEST_CLUSTER_TO_BREAK ?? '';
+const program = `${process.env.CODEBOX_TEST_CLUSTER}/cluster`;
+/** The control plane takes up to a minute to notice a silent node, and boxes are restored after that. */
+const noticeMs = 180_000;
+
+describe('a cluster whose parts fail', { timeout: 480_000 }, () => {
+  let namespace: BoxNamespace;
+  let gateway: RunningGateway;
+  /** Two boxes on the same node, one of them with a checkpoint of its files. */
+  let plain: Box;
+  let kept: Box;
+  let node: string;
+
+  beforeAll(async () => {
+    namespace = await createBoxNamespace('nodes');
+    const env = { ...namespace.env, CODEBOX_SWEEP_SECONDS: '1', CODEBOX_CHECKPOINT_SECONDS: '1' };
+    gateway = (await startGateways('kubernetes', 2, env))[0] as RunningGateway;
+  });
+  afterAll(async () => {
+    await gateway?.dispose();
+    await namespace?.[Symbol.asyncDispose]();
+  });
+
+  const pidOf = async (name: string) => Number(await readFile(`${folder}/run/${name}.pid`, 'utf8'));
+  const bringBack = () => execute(program, ['up', folder, '2'], { timeout: 120_000 });
+  const kubectl = (...args: string[]) => execute('kubectl', [`--kubeconfig=${folder}/kubeconfig`, ...args]);
+  const call = (box: Box, code: string) => gateway.post<Problem>(`/v1/boxes/${box.id}/executions`, { code });
+  const read = async ({ id }: Box) => (await gateway.get<Box>(`/v1/boxes/${id}`)).body;
+  const create = (body: Record<string, unknown>) => createPatiently(gateway, { limits: { memoryMb: 320 }, ...body });
+  const listPods = async (): Promise<V1Pod[]> =>
+    (await namespace.admin.listNamespacedPod({ namespace: namespace.name })).items;
+  const nodeOf = async (box: Box) =>
+    (await podOfBox(namespace.admin, namespace.name, gateway.client, box)).spec?.nodeName ?? '';
+
+  beforeEach(async () => {
+    const keep = { onIdle: 'hibernate' };
+    // Pods are spread over the nodes, so that one of three is beside the first.
+    const boxes = await Promise.all([create({}), create(keep), create(keep), create(keep)]);
+    const nodes = await Promise.all(boxes.map(nodeOf));
+    const beside = nodes.indexOf(nodes[0] ?? '', 1);
+    [plain, kept, node] = [boxes[0], boxes[beside], nodes[0]] as [Box, Box, string];
+    await gateway.run(plain.id, 'x = 41');
+    await gateway.run(kept.id, 'open("kept.txt", "w").write("kept")');
+    for (const box of boxes) if (box !== plain && box !== kept) await gateway.client.boxes.delete(box.id);
+    await sleep(10_000);
+  });
+  afterEach(() => Promise.all([plain, kept].map(({ id }) => gateway.call(`/v1/boxes/${id}`, { method: 'DELETE' }))));
+
+  const expectRestored = async () => {
+    expect((await gateway.run(kept.id, 'open("kept.txt").read()')).text).toBe("'kept'");
+    expect((await read(kept)).state).toBe('ready');
+    expect(await nodeOf(kept)).not.toBe(node);
+  };
+
+  test('serves the boxes of a node whose kubelet is silent', async () => {
+    const { stdout } = await execute('pgrep', ['-f', `kubelet .*--hostname-override ${node} `]);
+    const kubelet = Number(stdout);
+    process.kill(kubelet, 'SIGSTOP');
+    try {
+      await eventually(async () => {
+        expect((await gateway.run(plain.id, 'x + 1')).text).toBe('42');
+        const { status } = await namespace.admin.readNode({ name: node });
+        return status?.conditions?.some(({ type, status }) => type === 'Ready' && status !== 'True');
+      }, noticeMs);
+      expect((await gateway.run(plain.id, 'x + 1')).text).toBe('42');
+    } finally {
+      process.kill(kubelet, 'SIGCONT');
+    }
+    expect((await gateway.run(plain.id, 'x + 1')).text).toBe('42');
+  });
+
+  test('refuses to use boxes on a node without power, and gives them up when the cluster gives up the node', async () => {
+    process.kill(await pidOf(node), 'SIGKILL');
+    const refused = await eventually(async () => {
+      const response = await call(plain, 'x');
+      expect(response.status).toBe(503);
+      expect(response.headers.get('retry-after')).toBe('5');
+      return response.body.reason === 'node_silent' && response.body;
+    }, noticeMs);
+    expect(refused.code).toBe('unavailable');
+    expect([(await read(plain)).state, (await read(kept)).state]).toEqual(['ready', 'ready']);
+    await kubectl('taint', 'nodes', node, 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute');
+    await eventually(async () => (await read(plain)).state === 'lost', noticeMs);
+    expect((await read(plain)).cause?.code).toBe('node_lost');
+    await expectRestored();
+    await bringBack();
+    await kubectl('taint', 'nodes', node, 'node.kubernetes.io/out-of-service-');
+  });
+
+  test('loses the boxes of a node that is drained, or restores them elsewhere', async () => {
+    await kubectl('drain', node, '--force', '--ignore-daemonsets', '--delete-emptydir-data', '--timeout=60s');
+    await eventually(async () => (await read(plain)).state === 'lost', noticeMs);
+    expect((await read(plain)).cause?.code).toBe('evicted');
+    await expectRestored();
+    await kubectl('uncordon', node);
+  });
+
+  test('serves its boxes while its API server is away for a minute', async () => {
+    const running = await startRunning(gateway, plain.id, ticking(250));
+    process.kill(await pidOf('kube-apiserver'), 'SIGKILL');
+    const refused = await gateway.post<Problem>('/v1/boxes', { limits: { memoryMb: 330 } });
+    expect([refused.status, refused.body.code]).toEqual([503, 'unavailable']);
+    const printed = streamOf(await running.ended, 'stdout');
+    expect(printed).toBe(Array.from({ length: 250 }, (_, line) => `${line}\n`).join(''));
+    await sleep(10_000);
+    await bringBack();
+    const made = await create({ limits: { memoryMb: 330 } });
+    expect((await gateway.run(made.id, '1 + 1')).text).toBe('2');
+    expect((await gateway.run(plain.id, 'x')).text).toBe('41');
+    await gateway.client.boxes.delete(made.id);
+  });
+
+  test('creates every box once while etcd is slow', async () => {
+    const etcd = await pidOf('etcd');
+    let isOver = false;
+    const stutter = (async () => {
+      for (; !isOver; await sleep(300)) {
+        process.kill(etcd, 'SIGSTOP');
+        await sleep(1500);
+        process.kill(etcd, 'SIGCONT');
+      }
+    })();
+    const boxes = await Promise.all(Array.from({ length: 3 }, () => create({ limits: { memoryMb: 330 } })));
+    isOver = true;
+    await stutter;
+    for (const { id } of boxes) expect((await gateway.run(id, '1 + 1')).text).toBe('2');
+    const { body } = await gateway.get<{ items: Box[] }>('/v1/boxes?state=ready&limit=100');
+    await eventually(async () => (await listPods()).length === body.items.length, noticeMs);
+    for (const { id } of boxes) await gateway.client.boxes.delete(id);
+  });
+});

@@ -1,0 +1,79 @@
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer, type IncomingMessage } from 'node:http';
+import { request } from 'node:https';
+import { KubeConfig } from '@kubernetes/client-node';
+
+/** A request to the API server. The path includes the query. */
+interface ApiRequest {
+  method: string;
+  path: string;
+}
+
+/** What the proxy does with a request: it refuses it with this status, does not respond, or loses the response after the server has acted. */
+export type Fault = number | 'silence' | 'lost response' | undefined;
+
+/** Stands between a gateway and an API server, and fails as API servers do. */
+export interface ApiProxy extends AsyncDisposable {
+  /** The path of a kubeconfig for the API server behind the proxy. */
+  kubeconfig: string;
+  /** Decides about each request; none fails by default. */
+  faultOf: (request: ApiRequest) => Fault;
+  /** Changes the path of each request; it is kept by default. */
+  rewrite: (path: string) => string;
+  /** Cuts all connections, those of watches too; new ones work. */
+  cut(): void;
+}
+
+/** Opens a proxy to the cluster of a kubeconfig, and writes its own beside that. */
+export const openApiProxy = async (kubeconfig: string): Promise<ApiProxy> => {
+  const config = new KubeConfig();
+  config.loadFromFile(kubeconfig);
+  const cluster = config.getCurrentCluster();
+  if (!cluster) throw new Error('the kubeconfig names no cluster');
+  const ca = Buffer.from(cluster.caData ?? '', 'base64');
+
+  const server = createServer((near, response) => {
+    const { method = '', url = '', headers } = near;
+    const fault = proxy.faultOf({ method, path: url });
+    if (fault === 'silence') return;
+    if (typeof fault === 'number') {
+      near.resume();
+      response.writeHead(fault, { 'content-type': 'application/json', 'retry-after': '1' });
+      response.end(JSON.stringify({ kind: 'Status', status: 'Failure', code: fault }));
+      return;
+    }
+    const { host } = new URL(cluster.server);
+    const sent = { method, ca, headers: { ...headers, host } };
+    const far = request(`${cluster.server}${proxy.rewrite(url)}`, sent, (answer: IncomingMessage) => {
+      if (fault === 'lost response') return near.destroy();
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      response.flushHeaders();
+      answer.pipe(response);
+    });
+    far.once('error', () => near.destroy());
+    response.once('close', () => far.destroy());
+    near.pipe(far);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+
+  const account = new KubeConfig();
+  const through = { ...cluster, server: `http://127.0.0.1:${port}`, skipTLSVerify: true };
+  account.loadFromClusterAndUser(through, config.getCurrentUser() ?? { name: 'nobody' });
+  const path = `${kubeconfig}-proxied`;
+  await writeFile(path, account.exportConfig(), { mode: 0o600 });
+  const proxy: ApiProxy = {
+    kubeconfig: path,
+    faultOf: () => undefined,
+    rewrite: (path) => path,
+    cut: () => server.closeAllConnections(),
+    async [Symbol.asyncDispose]() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+  return proxy;
+};

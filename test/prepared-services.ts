@@ -1,0 +1,88 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { Readable } from 'node:stream';
+import { pathToFileURL } from 'node:url';
+import type { Plugin } from 'vite';
+import nodeFlags from '../scripts/node-flags.json' with { type: 'json' };
+import { projectFolder } from '../scripts/project.ts';
+
+type Service = 'gateway' | 'agent';
+
+/** Passes the folder to the processes that run test files. */
+const variable = 'CODEBOX_TEST_SERVICES';
+/** Bundles find packages from here. */
+const parent = join(projectFolder, '.codebox/test-cache');
+/** Large packages, which services import only if they are used. `pg` and `ssh2` can do without the last two. */
+const unbundled = [
+  '@aws-sdk/client-s3',
+  '@azure/identity',
+  '@azure/storage-blob',
+  '@kubernetes/client-node',
+  'cpu-features',
+  'pg-native',
+];
+
+const mainOf = (service: Service, root = projectFolder): string => join(root, 'services', service, 'main.ts');
+
+/** Sources read files beside them, which stay where they are. */
+const placesOfSources: Plugin = {
+  name: 'places-of-sources',
+  enforce: 'pre',
+  transform: (code, id) =>
+    id.startsWith(join(projectFolder, 'services/'))
+      ? code
+          .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(id).href))
+          .replaceAll('import.meta.dirname', JSON.stringify(dirname(id)))
+      : null,
+};
+
+/**
+ * Before all files: bundles the services. Tests start them hundreds of times, and half of the CPU time of a start is the loading of
+ * a thousand modules. The tests of `npm start`, of systemd and of the service image run the sources, as users do.
+ */
+export const setup = async (): Promise<void> => {
+  // The bundler is large, and only this process needs it.
+  const { build } = await import('vite');
+  await mkdir(parent, { recursive: true });
+  const outDir = await mkdtemp(join(parent, 'services-'));
+  process.env[variable] = outDir;
+  await build({
+    configFile: false,
+    root: projectFolder,
+    logLevel: 'error',
+    plugins: [placesOfSources],
+    define: { __dirname: 'import.meta.dirname' },
+    ssr: { noExternal: true, external: unbundled },
+    build: { ssr: true, outDir, rolldownOptions: { input: { gateway: mainOf('gateway'), agent: mainOf('agent') } } },
+  });
+};
+
+/** After all files: removes the bundles. */
+export const teardown = async (): Promise<void> => {
+  const folder = process.env[variable];
+  if (folder) await rm(folder, { recursive: true, force: true });
+};
+
+const sourceOf = (service: Service, root: string) => ({ args: [...nodeFlags, mainOf(service, root)], env: {} });
+
+/** Bundles need no module hooks, and their compiled code is removed with them. */
+const bundleOf = (service: Service, folder: string) => ({
+  args: [...nodeFlags.filter((flag) => !flag.startsWith('--import=')), join(folder, `${service}.js`)],
+  env: { NODE_COMPILE_CACHE: join(folder, 'compiled') },
+});
+
+/** Starts a service from its bundle; without one, as in a benchmark, or in a copy of the project below `root`, from its sources. */
+export const startService = (
+  service: Service,
+  env: Record<string, string>,
+  root = projectFolder,
+): ChildProcessByStdio<null, Readable, Readable> => {
+  const folder = root === projectFolder ? process.env[variable] : undefined;
+  const program = folder ? bundleOf(service, folder) : sourceOf(service, root);
+  return spawn(process.execPath, program.args, {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...program.env, ...env },
+  });
+};
