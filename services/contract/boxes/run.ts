@@ -45,6 +45,15 @@ export const runCodeQuerySchema = z.strictObject({
 
 export type CreateRun = z.infer<typeof createRunSchema>;
 
+const runFileSchema = z
+  .object({
+    path: z.string(),
+    change: z.enum(['created', 'modified']),
+    sizeBytes: z.int(),
+    base64: z.string().nullable().meta({ description: 'Null for a file over 4 MiB, or beyond 16 MiB in total.' }),
+  })
+  .meta({ id: 'RunFile' });
+
 export const runSchema = z
   .object({
     status: z.enum(runStatuses),
@@ -56,16 +65,7 @@ export const runSchema = z
     stderr: z.string(),
     outputs: z.array(z.union([executionEventSchema, commandEventSchema])),
     durationMs: z.number(),
-    files: z
-      .array(
-        z.object({
-          path: z.string(),
-          change: z.enum(['created', 'modified']),
-          sizeBytes: z.int(),
-          base64: z.string().nullable().meta({ description: 'Null for a file over 4 MiB, or beyond 16 MiB in total.' }),
-        }),
-      )
-      .meta({ description: 'Files that the run created or changed.' }),
+    files: z.array(runFileSchema).meta({ description: 'Files that the run created or changed.' }),
   })
   .meta({ id: 'Run' });
 

@@ -28,19 +28,21 @@ export const searchQuerySchema = pageQuerySchema
 
 export type SearchQuery = z.infer<typeof searchQuerySchema>;
 
+const searchMatchSchema = z
+  .object({
+    path: z.string().max(16_384),
+    encodedPath: encodedPathSchema.optional(),
+    type: z.enum(['file', 'directory', 'symlink', 'other']).optional(),
+    line: z.int().min(1).optional(),
+    column: z.int().min(1).optional().meta({ description: 'The position of the first match, in bytes, from 1.' }),
+    text: z.string().max(2000).optional().meta({ description: 'The line, cut to 400 bytes.' }),
+  })
+  .meta({ id: 'SearchMatch' });
+
 /** Matches in the order of their paths: an entry, or a line that contains a match. */
 export const searchPageSchema = z
   .object({
-    items: z.array(
-      z.object({
-        path: z.string().max(16_384),
-        encodedPath: encodedPathSchema.optional(),
-        type: z.enum(['file', 'directory', 'symlink', 'other']).optional(),
-        line: z.int().min(1).optional(),
-        column: z.int().min(1).optional().meta({ description: 'The position of the first match, in bytes, from 1.' }),
-        text: z.string().max(2000).optional().meta({ description: 'The line, cut to 400 bytes.' }),
-      }),
-    ),
+    items: z.array(searchMatchSchema),
     nextCursor: z.string().max(16_384).nullable().meta({
       description: 'Set as well when the search ran out of time: a page may be short or empty without being the last.',
     }),

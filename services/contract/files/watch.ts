@@ -35,20 +35,24 @@ export const watchEventSchema = z
         mode: z.enum(['inotify', 'polling']),
         complete: z.boolean().meta({ description: 'False when there are more folders than can be watched.' }),
       })
-      .meta({ description: 'The first event: all following changes happened after this version.' }),
-    z.object({ version, type: z.enum(['create', 'write']), path, entry: fileEntrySchema.optional() }),
-    z.object({ version, type: z.literal('remove'), path }),
+      .meta({ id: 'WatchReady', description: 'The first event: all following changes happened after this version.' }),
     z
-      .object({ version, type: z.literal('rename'), path, from: path, entry: fileEntrySchema.optional() })
-      .meta({ description: 'A folder moves with its contents; an earlier entry at `path` is replaced.' }),
+      .object({ version, type: z.enum(['create', 'write']), path, entry: fileEntrySchema.optional() })
+      .meta({ id: 'WatchWrite' }),
+    z.object({ version, type: z.literal('remove'), path }).meta({ id: 'WatchRemove' }),
+    z.object({ version, type: z.literal('rename'), path, from: path, entry: fileEntrySchema.optional() }).meta({
+      id: 'WatchRename',
+      description: 'A folder moves with its contents; an earlier entry at `path` is replaced.',
+    }),
     z.object({ version, type: z.literal('reset'), reason: z.enum(['forgotten', 'slow', 'limit', 'lost']) }).meta({
+      id: 'WatchReset',
       description:
         'Changes are missing: list the folder anew. Either the changes after `after` are no longer known; or the reader was too slow, and the stream ends; ' +
         'or there are more folders than can be watched; or a scan failed.',
     }),
     z
       .object({ version, type: z.literal('end'), cause: causeSchema })
-      .meta({ description: 'The last event: the box has ended.' }),
+      .meta({ id: 'WatchEnd', description: 'The last event: the box has ended.' }),
   ])
   .meta({ id: 'WatchEvent' });
 

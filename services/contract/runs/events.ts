@@ -64,7 +64,10 @@ const stdoutEvent = z.object({ seq, type: z.literal('stdout'), text: z.string() 
 const stderrEvent = z.object({ seq, type: z.literal('stderr'), text: z.string() });
 const truncatedEvent = z
   .object({ seq, type: z.literal('truncated'), droppedBytes: amount, droppedEvents: amount })
-  .meta({ description: 'Output was dropped at this point because the run printed more than is kept.' });
+  .meta({
+    id: 'OutputTruncated',
+    description: 'Output was dropped at this point because the run printed more than is kept.',
+  });
 
 const origin = foreignText(200).optional().meta({
   description:
@@ -109,37 +112,49 @@ export type RunError = z.infer<typeof runErrorSchema>;
 /** One event of an execution. `seq` counts from 1 without gaps; the last event is the only `done`. */
 export const executionEventSchema = z
   .discriminatedUnion('type', [
-    z.object({
-      seq,
-      type: z.literal('started'),
-      context: contextIdSchema,
-      language: languageNameSchema,
-      executionCount: amount.nullable().optional(),
-    }),
-    stdoutEvent.extend({ origin }),
-    stderrEvent.extend({ origin }),
+    z
+      .object({
+        seq,
+        type: z.literal('started'),
+        context: contextIdSchema,
+        language: languageNameSchema,
+        executionCount: amount.nullable().optional(),
+      })
+      .meta({ id: 'ExecutionStarted' }),
+    stdoutEvent.extend({ origin }).meta({ id: 'ExecutionStdout' }),
+    stderrEvent.extend({ origin }).meta({ id: 'ExecutionStderr' }),
     truncatedEvent,
-    z.object({ seq, type: z.literal('result'), mime, main: z.literal(true) }),
-    z.object({ seq, type: z.literal('display'), mime, displayId: z.string().max(maxField).optional(), origin }),
-    z.object({ seq, type: z.literal('display_update'), mime, displayId: z.string().max(maxField), origin }),
-    z.object({ seq, type: z.literal('clear'), wait: z.boolean(), origin }),
-    z.object({ seq, type: z.literal('input_request'), prompt: z.string().max(maxText), password: z.boolean() }),
-    z.object({
-      seq,
-      type: z.literal('error'),
-      name: z.string().max(maxField),
-      value: z.string().max(maxField),
-      traceback: z.array(z.string().max(maxText)).max(maxFrames),
-      hint: packageHintSchema.optional(),
-    }),
-    z.object({
-      seq,
-      type: z.literal('install'),
-      manager: packageManagerSchema,
-      packages: installedPackagesSchema,
-      exitCode: exitCode.nullable(),
-      text: z.string().max(maxText),
-    }),
+    z.object({ seq, type: z.literal('result'), mime, main: z.literal(true) }).meta({ id: 'ExecutionResult' }),
+    z
+      .object({ seq, type: z.literal('display'), mime, displayId: z.string().max(maxField).optional(), origin })
+      .meta({ id: 'ExecutionDisplay' }),
+    z
+      .object({ seq, type: z.literal('display_update'), mime, displayId: z.string().max(maxField), origin })
+      .meta({ id: 'ExecutionDisplayUpdate' }),
+    z.object({ seq, type: z.literal('clear'), wait: z.boolean(), origin }).meta({ id: 'ExecutionClear' }),
+    z
+      .object({ seq, type: z.literal('input_request'), prompt: z.string().max(maxText), password: z.boolean() })
+      .meta({ id: 'ExecutionInputRequest' }),
+    z
+      .object({
+        seq,
+        type: z.literal('error'),
+        name: z.string().max(maxField),
+        value: z.string().max(maxField),
+        traceback: z.array(z.string().max(maxText)).max(maxFrames),
+        hint: packageHintSchema.optional(),
+      })
+      .meta({ id: 'ExecutionError' }),
+    z
+      .object({
+        seq,
+        type: z.literal('install'),
+        manager: packageManagerSchema,
+        packages: installedPackagesSchema,
+        exitCode: exitCode.nullable(),
+        text: z.string().max(maxText),
+      })
+      .meta({ id: 'ExecutionInstall' }),
     executionDoneSchema,
   ])
   .meta({ id: 'ExecutionEvent' });
@@ -162,9 +177,9 @@ export type CommandDone = z.infer<typeof commandDoneSchema>;
 /** One event of a command; events are numbered as those of executions are. */
 export const commandEventSchema = z
   .discriminatedUnion('type', [
-    z.object({ seq, type: z.literal('started'), pid: amount }),
-    stdoutEvent,
-    stderrEvent,
+    z.object({ seq, type: z.literal('started'), pid: amount }).meta({ id: 'CommandStarted' }),
+    stdoutEvent.meta({ id: 'CommandStdout' }),
+    stderrEvent.meta({ id: 'CommandStderr' }),
     truncatedEvent,
     commandDoneSchema,
   ])
