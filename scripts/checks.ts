@@ -15,8 +15,11 @@ export const runChecks = async (signal: AbortSignal, venv?: string): Promise<Tot
   if (venv !== undefined) {
     const folders = ['images/box/server', 'services', 'test'];
     const ruff = ['--config', 'images/box/server/pyproject.toml', ...folders];
-    const mypy = ['--config-file', 'images/box/server/pyproject.toml', '--cache-dir', `${venv}/mypy-cache`, ...folders];
-    checks.push([`${venv}/bin/mypy`, ...mypy]);
+    const mypy = ['--config-file', 'images/box/server/pyproject.toml', '--cache-dir', `${venv}/mypy-cache`];
+    checks.push([`${venv}/bin/mypy`, ...mypy, ...folders, 'clients/python/codebox_client']);
+    // With the settings of its own pyproject.toml.
+    checks.push([`${venv}/bin/ruff`, 'check', 'clients/python']);
+    checks.push([`${venv}/bin/ruff`, 'format', '--check', 'clients/python']);
     checks.push([`${venv}/bin/ruff`, 'check', ...ruff]);
     checks.push([`${venv}/bin/ruff`, 'format', '--check', ...ruff]);
   }

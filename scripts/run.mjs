@@ -11,7 +11,7 @@ const project = dirname(dirname(fileURLToPath(import.meta.url)));
 const modules = join(project, 'node_modules');
 const stamp = join(modules, '.codebox-lock');
 const pinnedNode = join(modules, 'node', 'bin', 'node');
-const tasks = ['start', 'test', 'check', 'bench', 'scale', 'openapi', 'features', 'migration', 'admin', 'mcp'];
+const tasks = ['start', 'test', 'check', 'bench', 'scale', 'openapi', 'clients', 'features', 'migration', 'admin'];
 
 const fail = (text) => {
   process.stderr.write(`${text}\n`);

@@ -176,7 +176,7 @@ const importsOf = {
     endpoints: ['bodies', 'faults'],
     server: ['endpoints', 'problems'],
   },
-  'services/gateway/dialects': { codeboxapi: [], e2b: [], mcp: [] },
+  'services/gateway/dialects': { codeboxapi: [], e2b: [] },
   'services/gateway/dialects/e2b': { control: [], envd: [], interpreter: [] },
   'services/gateway/http/routes': { admin: [], boxes: [], files: ['boxes'], runs: ['boxes'] },
   'services/gateway/boxes': {
@@ -223,9 +223,9 @@ test.each(Object.entries(importsOf))(
 
 test('no source file is longer than 400 lines', async () => {
   const long: string[] = [];
-  for (const root of ['services', 'scripts', 'test', 'images/box/server']) {
+  for (const root of ['services', 'scripts', 'test', 'images/box/server', 'clients']) {
     for (const entry of await readdir(join(project, root), { recursive: true })) {
-      if (!/\.(ts|tsx|py|mjs)$/.test(entry)) continue;
+      if (!/\.(ts|tsx|py|mjs)$/.test(entry) || entry === 'python/codebox_client/models.py') continue;
       const lines = (await readFile(join(project, root, entry), 'utf8')).split('\n').length;
       if (lines > 401) long.push(`${root}/${entry}: ${lines}`);
     }

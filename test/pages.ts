@@ -5,7 +5,9 @@ export const project = resolve(import.meta.dirname, '..');
 
 /** Every page of the documentation, by its path in the project, in order. */
 export const pages = (
-  await Array.fromAsync(glob(['*.md', 'docs/**/*.md', 'deploy/**/*.md', 'examples/**/*.md'], { cwd: project }))
+  await Array.fromAsync(
+    glob(['*.md', 'docs/**/*.md', 'deploy/**/*.md', 'examples/**/*.md', 'clients/**/*.md'], { cwd: project }),
+  )
 ).sort();
 
 /** A fenced block of a page. */

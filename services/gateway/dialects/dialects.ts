@@ -3,23 +3,18 @@ import { codeboxapi } from './codeboxapi/codeboxapi.ts';
 import { createE2b, type E2bOptions } from './e2b/e2b.ts';
 
 /** The settings of the gateway that dialects use. */
-export interface DialectOptions extends E2bOptions {
-  /** Hosts whose pages may call the dialect `mcp`. */
-  mcpOrigins: readonly string[];
-}
+export type DialectOptions = E2bOptions;
 
 /** The dialects that `CODEBOX_DIALECTS` can name. The clients of one product may need several surfaces. */
 const dialects = {
   codeboxapi: () => codeboxapi,
   e2b: createE2b,
-  // Loaded on demand, for the library that it uses.
-  mcp: async ({ seal, mcpOrigins: origins }) => (await import('./mcp/mcp.ts')).createMcp({ seal, origins }),
-} satisfies Record<string, (options: DialectOptions) => readonly Dialect[] | Promise<readonly Dialect[]>>;
+} satisfies Record<string, (options: DialectOptions) => readonly Dialect[]>;
 
 export type DialectName = keyof typeof dialects;
 
 export const dialectNames = Object.keys(dialects) as DialectName[];
 
-/** Resolves with what is served for these names. */
-export const dialectsOf = async (names: readonly DialectName[], options: DialectOptions): Promise<Dialect[]> =>
-  (await Promise.all(names.map((name) => dialects[name](options)))).flat();
+/** Returns what is served for these names. */
+export const dialectsOf = (names: readonly DialectName[], options: DialectOptions): Dialect[] =>
+  names.flatMap((name) => dialects[name](options));

@@ -1,0 +1,1 @@
+# Generated from _async/__init__.py by generate.py.

@@ -1,0 +1,124 @@
+"""What calls take by name, in addition to their main arguments. Left out, the gateway's default applies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict
+
+from pydantic.alias_generators import to_camel
+
+
+class Retryable(TypedDict, total=False):
+    """``idempotency_key``: makes the call safe to repeat by another process too. Default: a new key for each call."""
+
+    idempotency_key: str
+
+
+class Limits(TypedDict, total=False):
+    """What a box may use."""
+
+    cpus: float
+    memory_mb: int
+    disk_mb: int
+    pids: int
+    cpu_seconds: float
+
+
+class InlineFile(TypedDict, total=False):
+    """A file of a new box or run: its ``path``, and either ``text``, ``base64`` or ``url``."""
+
+    path: str
+    text: str
+    base64: str
+    url: str
+
+
+Network = Literal["none", "internet"]
+OnIdle = Literal["delete", "pause", "hibernate"]
+
+
+class BoxOptions(Retryable, total=False):
+    """How a box is created. With ``reuse``, the living box of ``user`` is returned when there is one."""
+
+    template: str
+    user: str
+    reuse: bool
+    env: Mapping[str, str]
+    metadata: Mapping[str, str]
+    limits: Limits
+    network: Network
+    idle_seconds: int
+    max_lifetime_seconds: int
+    on_idle: OnIdle
+    files: Sequence[InlineFile]
+    packages: Sequence[str]
+
+
+class BoxChanges(TypedDict, total=False):
+    """What can be changed about a box."""
+
+    metadata: Mapping[str, str]
+    idle_seconds: int
+    max_lifetime_seconds: int
+    on_idle: OnIdle
+
+
+class ExecutionOptions(Retryable, total=False):
+    """How code runs: in the default context of ``language``, or in ``context``."""
+
+    language: str
+    context: str
+    timeout_seconds: float
+    cpu_seconds: float
+    env: Mapping[str, str]
+    auto_install: bool
+
+
+class CommandOptions(Retryable, total=False):
+    """How a command runs. ``stdin`` is written and closed; ``open_stdin`` keeps stdin open for ``input``."""
+
+    cwd: str
+    env: Mapping[str, str]
+    timeout_seconds: float
+    cpu_seconds: float
+    stdin: str
+    open_stdin: bool
+
+
+class InstallOptions(Retryable, total=False):
+    """How packages are installed."""
+
+    manager: Literal["pip", "npm"]
+    timeout_seconds: float
+
+
+class ContextOptions(Retryable, total=False):
+    """How a kernel is started."""
+
+    language: str
+    cwd: str
+    env: Mapping[str, str]
+
+
+class RunOptions(Retryable, total=False):
+    """How code runs once in a fresh box. With ``files``, ``stdin`` or ``args`` it runs as a program."""
+
+    language: str
+    files: Sequence[InlineFile]
+    stdin: str
+    args: Sequence[str]
+    env: Mapping[str, str]
+    timeout_seconds: float
+    cpu_seconds: float
+    limits: Limits
+    template: str
+    network: Network
+    packages: Sequence[str]
+
+
+def to_json(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON of options: keys in camelCase, without what belongs to the request. Keys of data stay as they are."""
+    body = {to_camel(name): value for name, value in options.items() if name != "idempotency_key" and value is not None}
+    if "limits" in body:
+        body["limits"] = {to_camel(name): value for name, value in body["limits"].items()}
+    return body

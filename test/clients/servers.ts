@@ -1,0 +1,48 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+
+const serve = async (handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>) => {
+  const server = createServer((request, response) => void handle(request, response));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  return {
+    url: `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+};
+
+/** A server by which a program makes the test do something, such as `POST /cut`, and waits until it is done. */
+export const openControl = (actions: Record<string, () => unknown>) =>
+  serve(async (request, response) => {
+    await actions[request.url?.slice(1) ?? '']?.();
+    response.end();
+  });
+
+const limits = { cpus: 1, memoryMb: 512, diskMb: 512, pids: 64 };
+const template = { language: 'python', languages: null, limits, maxLimits: limits, network: 'none' };
+const times = { idleSeconds: 60, maxLifetimeSeconds: 60, warm: 0 };
+const result = { status: 'ok', exitCode: null, text: '42', error: null, stdout: '', stderr: '' };
+
+/** A server that defers what gateways defer, has pages of one item, and is a proxy without a gateway for one box. */
+export const openDeferring = async () => {
+  const asked: { call: string; key: string | undefined }[] = [];
+  const server = await serve((request, response) => {
+    const call = `${request.method} ${request.url}`;
+    const isFirst = !asked.some((earlier) => earlier.call === call);
+    asked.push({ call, key: request.headers['idempotency-key']?.toString() });
+    const reply = (status: number, body: unknown, headers = {}) =>
+      response.writeHead(status, headers).end(JSON.stringify(body));
+    if (call === 'GET /v1/boxes/proxy') return void response.writeHead(502).end('<h1>Bad Gateway</h1>');
+    if (request.method === 'POST' && isFirst) return void reply(503, '', { 'retry-after': '1' });
+    if (call === 'POST /v1/run') return void reply(200, { ...result, outputs: [], durationMs: 1, files: [] });
+    const isLast = call.includes('cursor=next');
+    const item = { name: isLast ? 'second' : 'first', ...template, ...times };
+    reply(200, { items: [item], nextCursor: isLast ? null : 'next' });
+  });
+  return { ...server, asked };
+};
