@@ -38,7 +38,9 @@ export const behind = (cursor: string | undefined, createdAt: PgColumn, id: PgCo
 export const toPage = <T extends Sortable>(rows: T[], limit: number): Page<T> => {
   const items = rows.slice(0, limit);
   const last = items.at(-1);
-  const nextCursor =
-    rows.length > limit && last ? Buffer.from(`${last.createdAt.getTime()} ${last.id}`).toString('base64url') : null;
-  return { items, nextCursor };
+  return { items, nextCursor: rows.length > limit && last ? cursorAfter(last) : null };
 };
+
+/** The cursor of the page that begins after a row. */
+export const cursorAfter = ({ createdAt, id }: Sortable): string =>
+  Buffer.from(`${createdAt.getTime()} ${id}`).toString('base64url');

@@ -1097,6 +1097,10 @@ ExecutionEvent = TypeAliasType(
 
 class Run(WithOutputs):
     cause: Cause | None = None
+    cpu_ms: float | None
+    """
+    CPU time of the run; null if the box does not report it.
+    """
     duration_ms: float
     error: RunError | None
     exit_code: int | None
@@ -1125,6 +1129,10 @@ class Run(WithOutputs):
         | CommandStderr
         | CommandDone
     ]
+    signal: str | None
+    """
+    The signal that ended a program, such as SIGSEGV; null for code in a kernel.
+    """
     status: Literal["ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
     stderr: str
     stdout: str

@@ -1,6 +1,9 @@
 import type { Dialect } from '../http/app.ts';
 import { codeboxapi } from './codeboxapi/codeboxapi.ts';
 import { createE2b, type E2bOptions } from './e2b/e2b.ts';
+import { librechat } from './librechat/librechat.ts';
+import { openai } from './openai/openai.ts';
+import { piston } from './piston/piston.ts';
 
 /** The settings of the gateway that dialects use. */
 export type DialectOptions = E2bOptions;
@@ -9,6 +12,9 @@ export type DialectOptions = E2bOptions;
 const dialects = {
   codeboxapi: () => codeboxapi,
   e2b: createE2b,
+  librechat: () => librechat,
+  openai: () => openai,
+  piston: () => piston,
 } satisfies Record<string, (options: DialectOptions) => readonly Dialect[]>;
 
 export type DialectName = keyof typeof dialects;

@@ -2,12 +2,13 @@ import { z } from 'zod';
 import type { AnswerEvent } from '#contract';
 import { streamAs } from '../../../http/bodies/stream.ts';
 import { longJson } from '../../../json/json-bounds.ts';
+import { openAiErrorResponse, toOpenAiError } from '../../../openai/openai-error.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
 import { originOf, ownerFor } from '../asker.ts';
 import type { Turn, Turns } from '../turns.ts';
 import { type Chunk, createCompletionChunks, toCompletion } from './completion-chunks.ts';
 import { chatCompletionRequestSchema, readMessages } from './completion-request.ts';
-import { answerError, openAiErrorResponse, toOpenAiError } from './openai-error.ts';
+import { answerError } from './openai-error.ts';
 import { stoppingError } from './stopping.ts';
 
 const tag = 'OpenAI';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
 import { checkInput } from '../../../http/endpoints/endpoint.ts';
+import { toOpenAiError } from '../../../openai/openai-error.ts';
 import { chatCompletionRequestSchema, readMessages } from './completion-request.ts';
-import { toOpenAiError } from './openai-error.ts';
 
 const read = (messages: unknown[], more: Record<string, unknown> = {}) =>
   readMessages(checkInput(chatCompletionRequestSchema, { messages, ...more }, '').messages);

@@ -2,12 +2,13 @@ import { z } from 'zod';
 import { type Chat, CodeBoxError, decodePath, type FileEntry, queryInteger, urlPathSchema } from '#contract';
 import { readMultipart } from '../../../http/bodies/multipart.ts';
 import { openUpload } from '../../../http/bodies/uploads.ts';
+import { containerFileId, fromContainerFileId } from '../../../openai/container-file-id.ts';
 import type { Chats } from '../../chats/chats.ts';
 import type { Files } from '../../chats/files/files.ts';
 import type { Owner } from '../../chats/owner.ts';
 import { readRange, sendFile } from '../../http/downloads.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
-import { containerFileId, containerId, fromContainerFileId, fromContainerId } from './ids.ts';
+import { containerId, fromContainerId } from './ids.ts';
 
 const tag = 'OpenAI';
 const params = z.object({ container: z.string().max(64) });

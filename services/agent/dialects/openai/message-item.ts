@@ -4,8 +4,8 @@ import type {
   ResponseStreamEvent,
 } from 'openai/resources/responses/responses';
 import type { Attachment } from '#contract';
+import { containerFileId } from '../../../openai/container-file-id.ts';
 import { linksTo } from '../links.ts';
-import { containerFileId } from './ids.ts';
 
 /** The position of an item in a response, and the counter of its events. */
 export interface ItemPlace {

@@ -1,7 +1,8 @@
 import type { ResponseStreamEvent } from 'openai/resources/responses/responses';
 import { expect, test } from 'vitest';
 import type { AnswerEvent, Attachment } from '#contract';
-import { containerFileId, containerId, fromContainerId, fromResponseId, responseId } from './ids.ts';
+import { containerFileId } from '../../../openai/container-file-id.ts';
+import { containerId, fromContainerId, fromResponseId, responseId } from './ids.ts';
 import { createResponseEvents } from './response-events.ts';
 
 const chat = `chat-${'a'.repeat(26)}`;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { CodeBoxError } from '#contract';
 import { checkInput } from '../../../http/endpoints/endpoint.ts';
-import { toOpenAiError } from './openai-error.ts';
+import { toOpenAiError } from '../../../openai/openai-error.ts';
 import { readInput, responseRequestSchema } from './response-request.ts';
 
 const read = (body: Record<string, unknown>) => readInput(checkInput(responseRequestSchema, body, ''));

@@ -1,4 +1,5 @@
 import { CodeBoxError, type UpdateBox } from '#contract';
+import { cursorAfter } from '../../../postgres/page.ts';
 import type { BoxConnection, BoxConnections } from '../../box-server/connections.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { BoxFilter } from '../../store/box/box-list.ts';
@@ -123,7 +124,11 @@ export const createDirectory = ({ driver, boxes, connections }: DirectoryOptions
       return { instance: instance.id, server: connections.to(instance.id, instance.address) };
     },
 
-    list: (tenantId: string, filter: BoxFilter) => boxes.list(tenantId, filter),
+    /** Returns a page of the boxes of a tenant: at `cursor`, or behind the box `after`. */
+    async list(tenantId: string, { after, ...filter }: BoxFilter & { after?: string | undefined }) {
+      const cursor = after === undefined ? filter.cursor : cursorAfter(await find({ tenant: tenantId, box: after }));
+      return await boxes.list(tenantId, { ...filter, cursor });
+    },
 
     async update(ref: BoxRef, change: UpdateBox): Promise<BoxRow> {
       requireOnIdle(driver.capabilities, change.onIdle);

@@ -173,12 +173,14 @@ const toRun = (events: RunEvent[], files: Run['files']): Run => {
     status: done.status,
     ...(done.cause && { cause: done.cause }),
     exitCode: 'exitCode' in done ? done.exitCode : null,
+    signal: 'signal' in done ? done.signal : null,
     text: typeof text === 'string' ? text : null,
     error: toRunError(events),
     stdout: streamText(events, 'stdout'),
     stderr: streamText(events, 'stderr'),
     outputs: events.filter((event) => event.type !== 'started' && event.type !== 'done'),
     durationMs: done.durationMs,
+    cpuMs: done.cpuMs ?? null,
     files,
   };
 };

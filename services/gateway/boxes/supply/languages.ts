@@ -14,6 +14,10 @@ const aliases = new Map([
   ['shell', 'bash'],
 ]);
 
+/** Returns the other names of a language. */
+export const aliasesOf = (language: string): string[] =>
+  [...aliases].flatMap(([alias, name]) => (name === language ? [alias] : []));
+
 /** Returns the language that a request names, by its own name or an alias; undefined when it is not among `languages`. */
 export const findLanguage = (languages: readonly string[], requested: string): string | undefined =>
   [requested, aliases.get(requested)].find((name) => name !== undefined && languages.includes(name));

@@ -4,7 +4,7 @@ import { largeJson } from '../../../json/json-bounds.ts';
 import { idOfNumber, numberOf } from '../../../postgres/id.ts';
 import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
-import { receiveFile, respondWithFile } from './files.ts';
+import { receiveFiles, respondWithFile } from '../files.ts';
 import { toOutput } from './outputs.ts';
 import { createRuns } from './runs.ts';
 
@@ -91,7 +91,7 @@ export const addV1Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void
   addRaw(
     { ...described, method: 'post', path: '/api/v1/codebox/{box}/upload', summary: 'Upload a file', params },
     async ({ c, tenant, params: { box } }) => {
-      const name = await receiveFile(c, files, { tenant, box });
+      const [{ path: name } = { path: '' }] = await receiveFiles(c, files, { tenant, box });
       return c.json({ status: `${name} uploaded successfully` });
     },
   );

@@ -8,8 +8,8 @@ import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
 import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
 import { type Env, noteBox } from '../../http/env.ts';
+import { receiveFiles, respondWithFile } from '../files.ts';
 import { type Chunk, chunksOf, toTags } from './chunks.ts';
-import { receiveFile, respondWithFile } from './files.ts';
 import type { RunEvent } from './outputs.ts';
 import { createRuns } from './runs.ts';
 
@@ -111,7 +111,7 @@ export const addV2Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void
       summary: 'Upload a file, whose name is its path',
     },
     async ({ c, tenant }) => {
-      await receiveFile(c, files, await open(c, tenant));
+      await receiveFiles(c, files, await open(c, tenant));
       return c.json(null);
     },
   );

@@ -16,17 +16,19 @@ export const runTexts: OperationTexts = {
   'POST /v1/run': {
     description:
       'With `code` alone, the code runs in a kernel, and the response has its results and figures. With `files`, `stdin` or `args` it ' +
-      'runs as a program, and the response has its `exitCode`. Files that the code writes are returned in base64.',
+      'runs as a program, and the response has its `exitCode` or `signal`. Files that the code writes are returned in base64.',
     request: { language: 'python', code: 'print("hello")\n6 * 7', timeoutSeconds: 10 },
     response: {
       status: 'ok',
       exitCode: null,
+      signal: null,
       text: '42',
       error: null,
       stdout: 'hello\n',
       stderr: '',
       outputs,
       durationMs: 12.5,
+      cpuMs: 10.4,
       files: [{ path: 'plot.png', change: 'created', sizeBytes: 3, base64: 'cG5n' }],
     },
   },

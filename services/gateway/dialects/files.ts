@@ -1,24 +1,24 @@
 import type { Context } from 'hono';
-import { CodeBoxError } from '#contract';
-import { readMultipart } from '../../../http/bodies/multipart.ts';
-import { openUpload } from '../../../http/bodies/uploads.ts';
-import type { BoxRef } from '../../boxes/box-ref.ts';
-import type { Files } from '../../boxes/reach/files.ts';
-import { sendFile } from '../../http/downloads.ts';
-import type { Env } from '../../http/env.ts';
+import { CodeBoxError, type FileEntry } from '#contract';
+import { readMultipart } from '../../http/bodies/multipart.ts';
+import { openUpload } from '../../http/bodies/uploads.ts';
+import type { BoxRef } from '../boxes/box-ref.ts';
+import type { Files } from '../boxes/reach/files.ts';
+import { sendFile } from '../http/downloads.ts';
+import type { Env } from '../http/env.ts';
 
-/** Writes the file of a form to the path that is its name. Returns the path. */
-export const receiveFile = async (c: Context<Env>, files: Files, ref: BoxRef): Promise<string> => {
+/** Writes the files of a form to the paths that are their names. Returns their entries. */
+export const receiveFiles = async (c: Context<Env>, files: Files, ref: BoxRef): Promise<FileEntry[]> => {
   using upload = openUpload(c);
   const { body, signal } = upload;
-  let written = '';
+  const written: FileEntry[] = [];
   const type = c.req.header('content-type') ?? '';
   await readMultipart(
     body,
     type,
     async (path, content) => {
-      await files.put(ref, path, content, { signal });
-      written = path;
+      const { entry } = await files.put(ref, path, content, { signal });
+      written.push(entry);
     },
     signal,
   );

@@ -1,0 +1,106 @@
+import { createHash, randomBytes } from 'node:crypto';
+import type { Context } from 'hono';
+import { CodeBoxError, decodePath, type FileEntry, maxFolderDepth } from '#contract';
+import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
+import type { Continuity } from '../../boxes/creation/creation.ts';
+import type { RouteParts } from '../../http/app.ts';
+import { type Env, noteBox } from '../../http/env.ts';
+
+/** LibreChat accepts no other ids of sessions and files. */
+const idLength = 21;
+const idPattern = /^[\w-]{21}$/;
+/** A session ends its box after this long without use; its files are kept for the lifetime of the box. */
+const idleSeconds = 300;
+const lifetimeSeconds = 86_400;
+/** How many files and folders of a session are considered: the first ones by path. */
+const maxEntries = 10_000;
+const pageSize = 1000;
+
+const shorten = (bytes: Buffer): string => bytes.toString('base64url').slice(0, idLength);
+
+/** The id of a file depends on its path alone. */
+export const fileId = (path: string): string => shorten(createHash('sha256').update(path).digest());
+
+export interface Session {
+  id: string;
+  ref: BoxRef;
+  continuity: Continuity;
+}
+
+export interface SessionFile {
+  id: string;
+  path: string;
+  entry: FileEntry;
+}
+
+/** The path of an entry with all bytes of its name. */
+const pathOf = ({ path, encodedPath }: FileEntry): string =>
+  encodedPath === undefined ? path : decodePath(encodedPath);
+
+/** Sessions are the reusable boxes of users that are named after them. */
+export const createSessions = ({
+  creation,
+  directory,
+  files,
+}: Pick<RouteParts, 'creation' | 'directory' | 'files'>) => {
+  const userOf = (id: string) => `librechat/${id}`;
+
+  /** Returns the session with this id, and creates it if there is none. */
+  const open = async (c: Context<Env>, tenant: string, id: string): Promise<Session> => {
+    const asked = { user: userOf(id), reuse: true, idleSeconds, maxLifetimeSeconds: lifetimeSeconds };
+    const { box, continuity } = await creation.create(tenant, { ...asked, onIdle: 'hibernate' });
+    noteBox(c, box.id);
+    return { id, ref: refOf(box), continuity };
+  };
+
+  /** Returns the box of a session; undefined if there is no such session. */
+  const lookUp = async (tenant: string, id: string): Promise<BoxRef | undefined> => {
+    if (!idPattern.test(id)) return undefined;
+    const { items } = await directory.list(tenant, { user: userOf(id), limit: 1 });
+    return items[0] && refOf(items[0]);
+  };
+
+  const find = async (c: Context<Env>, tenant: string, id: string): Promise<BoxRef> => {
+    const ref = await lookUp(tenant, id);
+    if (!ref) throw new CodeBoxError('not_found', 'There is no such session.');
+    noteBox(c, ref.box);
+    return ref;
+  };
+
+  /** Returns the first `maxEntries` files and folders of a session, without the folders. */
+  const list = async (ref: BoxRef): Promise<SessionFile[]> => {
+    const found: SessionFile[] = [];
+    let [cursor, seen]: [string | undefined, number] = [undefined, 0];
+    do {
+      const page = await files.list(ref, '', { depth: maxFolderDepth, limit: pageSize, cursor });
+      for (const entry of page.items) {
+        if (entry.type === 'file') found.push({ id: fileId(pathOf(entry)), path: pathOf(entry), entry });
+      }
+      seen += page.items.length;
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined && seen < maxEntries);
+    return found;
+  };
+
+  return {
+    open,
+    lookUp,
+    find,
+    list,
+
+    create: (c: Context<Env>, tenant: string): Promise<Session> => open(c, tenant, shorten(randomBytes(16))),
+
+    /** Returns the session of a hint: the same hint of a tenant always has the same one. */
+    openHinted: (c: Context<Env>, tenant: string, hint: string): Promise<Session> =>
+      open(c, tenant, shorten(createHash('sha256').update(`hint ${hint}`).digest())),
+
+    /** Returns a file of a session. Throws `not_found`. */
+    async findFile(ref: BoxRef, id: string): Promise<SessionFile> {
+      const file = (await list(ref)).find((one) => one.id === id);
+      if (!file) throw new CodeBoxError('not_found', 'There is no such file in the session.');
+      return file;
+    },
+  };
+};
+
+export type Sessions = ReturnType<typeof createSessions>;

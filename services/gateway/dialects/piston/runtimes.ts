@@ -1,0 +1,75 @@
+import { CodeBoxError } from '#contract';
+import { aliasesOf, findLanguage } from '../../boxes/supply/languages.ts';
+import { type Program, programOf } from '../../boxes/supply/templates.ts';
+import type { RouteParts } from '../../http/app.ts';
+
+export interface Runtime {
+  language: string;
+  version: string;
+  aliases: string[];
+}
+
+/** How long the versions are kept; an operator may replace the image meanwhile. */
+const keepMs = 600_000;
+const probeSeconds = 30;
+/** Prints each name of a language, and what its program calls its version. */
+const probe = 'while [ $# -gt 1 ]; do echo "$1 $("$2" --version 2>&1 | head -n 1)"; shift 2; done';
+const probedLine = /^(\S+) .*?(\d+)\.(\d+)(?:\.(\d+))?/;
+
+/**
+ * The languages of the default template that run as programs. Their versions are what the programs themselves report: the first request
+ * of all runs them in a box of its caller.
+ */
+export const createRuntimes = ({ catalog, run }: Pick<RouteParts, 'catalog' | 'run'>) => {
+  let kept: { runtimes: Promise<Runtime[]>; until: number } | undefined;
+
+  const read = async (tenant: string): Promise<Runtime[]> => {
+    const { programs } = catalog.choose();
+    const args = Object.entries(programs).flatMap(([language, { argv }]) => [language, argv[0] ?? '']);
+    const { stdout } = await run(tenant, { language: 'bash', code: probe, args, timeoutSeconds: probeSeconds });
+    return stdout.split('\n').flatMap((line) => {
+      const [, language, major, minor, patch = '0'] = probedLine.exec(line) ?? [];
+      if (language === undefined) return [];
+      return [{ language, version: `${major}.${minor}.${patch}`, aliases: aliasesOf(language) }];
+    });
+  };
+
+  const list = (tenant: string): Promise<Runtime[]> => {
+    const now = performance.now();
+    if (kept && kept.until > now) return kept.runtimes;
+    const runtimes = read(tenant);
+    const mine = { runtimes, until: now + keepMs };
+    kept = mine;
+    // The next request tries again, as whoever caused this failure may be its caller.
+    runtimes.catch(() => {
+      if (kept === mine) kept = undefined;
+    });
+    return runtimes;
+  };
+
+  return {
+    list,
+
+    /** Returns the runtime of a language in a version that a selector such as `3.x` matches. Throws `invalid_request`. */
+    async find(tenant: string, language: string, version: string): Promise<Runtime> {
+      const all = await list(tenant);
+      const name = findLanguage(
+        all.map((runtime) => runtime.language),
+        language,
+      );
+      const found = all.find((runtime) => runtime.language === name);
+      if (found && isMatch(found.version, version)) return found;
+      throw new CodeBoxError('invalid_request', `${language}-${version} runtime is unknown`);
+    },
+
+    programOf: (language: string): Program => programOf(catalog.choose(), language),
+  };
+};
+
+/** Whether a version has the numbers of a selector: `*`, `3`, `3.x`, `3.12.1`, `^3.1` for its major or `~3.1` for its minor version. */
+const isMatch = (version: string, selector: string): boolean => {
+  const [, range = '', text = ''] = /^([~^]?)v?(.*)$/.exec(selector) ?? [];
+  const given = text.split('.').slice(0, range === '^' ? 1 : range === '~' ? 2 : 3);
+  const own = version.split('.');
+  return given.every((part, index) => /^[*xX]$/.test(part) || part === own[index]);
+};

@@ -1,0 +1,185 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { anyDriver, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
+import { rawRequest } from '../api/servers.ts';
+import { readPage } from '../pages.ts';
+import { npmClients, runJavaScript } from './clients.ts';
+
+const version = '@librechat/agents@3.9.2';
+/** Of a range among its dependencies, later versions do not load beside the others. */
+const pinned = '@opentelemetry/exporter-trace-otlp-http@0.220.0';
+let folder = '';
+beforeAll(async () => {
+  folder = await npmClients(version, pinned);
+}, 600_000);
+
+/** Defines `run`, which calls the code tool as LibreChat's agents do, and resolves with its text and its artifact. */
+const prelude = `
+const tool = createCodeExecutionTool({ baseUrl: process.env.URL, authHeaders: { 'X-API-Key': process.env.KEY } });
+const run = async (args, _injected_files) => {
+  const call = { type: 'tool_call', id: 'call', name: tool.name, args, _injected_files };
+  const { content, artifact } = await tool.invoke(call);
+  return { content, artifact };
+};
+const failure = (promise) => promise.then(() => 'done', ({ message }) => message);
+`;
+const isId = expect.stringMatching(/^[\w-]{21}$/);
+
+interface Upload {
+  storage_session_id: string;
+  files: { fileId: string; filename: string }[];
+}
+
+describe.each(drivers)('the LibreChat dialect on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'librechat' });
+  });
+  afterAll(() => gateway?.dispose());
+
+  const js = <T>(body: string) =>
+    runJavaScript<T>(folder, "import { createCodeExecutionTool } from '@librechat/agents';", prelude + body, {
+      URL: `${gateway.url}/librechat`,
+      KEY: gateway.key,
+    });
+  const upload = async (path: string, files: Record<string, string>): Promise<Upload> => {
+    const form = new FormData();
+    form.append('kind', 'user');
+    form.append('id', 'ada');
+    for (const [name, text] of Object.entries(files)) form.append('file', new Blob([text]), name);
+    return (await (await gateway.call(`/librechat/${path}`, { method: 'POST', body: form })).json()) as Upload;
+  };
+
+  test('an uploaded file is an input of the code tool, whose outputs are downloaded and used again', async () => {
+    const given = await upload('upload', { 'in.csv': 'a,b\n1,2\n' });
+    expect(given).toEqual({
+      message: 'success',
+      storage_session_id: isId,
+      session_id: given.storage_session_id,
+      files: [{ fileId: isId, filename: 'in.csv' }],
+    });
+    const [file] = given.files;
+    const seen = await js<
+      Record<string, { content: string; artifact: { session_id: string; files: { id: string }[] } }>
+    >(`
+      const input = { id: '${file?.fileId}', storage_session_id: '${given.storage_session_id}', name: 'in.csv', kind: 'user', resource_id: 'ada' };
+      const first = await run({ lang: 'py', code: "import sys; x = open('/mnt/data/in.csv').read(); print(len(x), sys.argv[1:]); open('é.txt', 'w').write(x * 2)", args: ['a b'] }, [input]);
+      const output = first.artifact.files.find(({ name }) => name === 'é.txt');
+      const again = { ...output, kind: 'user', resource_id: 'ada', name: 'again.txt' };
+      const second = await run({ lang: 'bash', code: 'wc -c < again.txt; exit 3' }, [again]);
+      return { first, second };
+    `);
+    expect(seen.first).toMatchObject({
+      content: expect.stringContaining("stdout:\n8 ['a b']"),
+      artifact: {
+        session_id: isId,
+        files: [
+          { id: isId, name: 'é.txt', storage_session_id: seen.first?.artifact.session_id },
+          { id: file?.fileId, name: 'in.csv', storage_session_id: given.storage_session_id, inherited: true },
+        ],
+      },
+    });
+    expect(seen.second?.content).toContain('stdout:\n16');
+    const [output] = seen.first?.artifact.files ?? [];
+    const place = `${seen.first?.artifact.session_id}/${output?.id}`;
+    const download = await gateway.call(`/librechat/download/${place}?kind=user&id=ada`);
+    expect([download.headers.get('content-type'), download.headers.get('content-disposition')]).toEqual([
+      'text/plain; charset=utf-8',
+      "attachment; filename*=UTF-8''%C3%A9.txt",
+    ]);
+    expect(await download.text()).toBe('a,b\n1,2\n'.repeat(2));
+  });
+
+  if (!anyDriver.includes(driver)) return;
+
+  test('each execution is a new process, in the warm session of its hint, in every language', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const stateful = createCodeExecutionTool({ baseUrl: process.env.URL, authHeaders: { 'X-API-Key': process.env.KEY },
+        statefulSessions: true, runtimeSessionHint: 'chat 1', executionProfile: 'stateful' });
+      const warm = async (lang, code) => {
+        const { content, artifact } = await stateful.invoke({ type: 'tool_call', id: 'call', name: tool.name, args: { lang, code } });
+        return [content, artifact.runtime_status];
+      };
+      return {
+        first: await warm('py', "x = 1; open('kept', 'w').write('k')"),
+        second: await warm('py', "print('x' in globals(), open('kept').read())"),
+        js: await warm('js', 'console.log(6 * 7, require("fs").readFileSync("kept", "utf8"))'),
+        ts: await warm('ts', 'const x: number = 42; console.log(x)'),
+        late: (await run({ lang: 'bash', code: 'echo before; kill -9 $$' })).content,
+        unknown: await failure(run({ lang: 'rs', code: '' })),
+      };
+    `);
+    expect(seen).toEqual({
+      first: [expect.stringContaining('stdout: Empty'), 'new'],
+      second: [expect.stringContaining('stdout:\nFalse k'), 'reused'],
+      js: [expect.stringContaining('stdout:\n42 k'), 'reused'],
+      ts: [expect.stringContaining('stdout:\n42'), 'reused'],
+      late: expect.stringContaining('stdout:\nbefore'),
+      unknown: expect.stringContaining('The code execution request was rejected'),
+    });
+  });
+
+  test('files of a session are listed in every form, described and deleted, by its tenant only', async () => {
+    const { storage_session_id: session, files } = await upload('upload/batch', { 'a.csv': 'x', 'sub/b.png': 'yy' });
+    expect(files.map(({ filename }) => filename)).toEqual(['a.csv', 'sub/b.png']);
+    const id = files[1]?.fileId;
+    const list = async (detail: string) =>
+      (await gateway.get<unknown[]>(`/librechat/files/${session}?detail=${detail}&kind=user&id=ada`)).body;
+    const name = `${session}/${id}.png`;
+    const lastModified = expect.stringMatching(/^\d{4}-/);
+    expect((await list('simple'))[1]).toBe(name);
+    expect((await list('summary'))[1]).toEqual({ name, lastModified });
+    expect((await list('full'))[1]).toMatchObject({
+      name,
+      size: 2,
+      metadata: { 'original-filename': 'sub/b.png' },
+      contentType: 'image/png',
+    });
+    expect((await list('normalized'))[1]).toMatchObject({ id, name: 'sub/b.png', storage_session_id: session });
+    const object = `/librechat/sessions/${session}/objects/${id}`;
+    expect((await gateway.get(object)).body).toMatchObject({ name, originalFilename: 'sub/b.png', size: 2 });
+    const other = { headers: { 'x-api-key': await gateway.addTenant(), authorization: '' } };
+    for (const path of [object, `/librechat/files/${session}`, `/librechat/download/${session}/${id}`])
+      expect((await fetch(gateway.url + path, { headers: { 'x-api-key': other.headers['x-api-key'] } })).status).toBe(
+        404,
+      );
+    expect((await gateway.call(`/librechat/files/${session}/${id}`, { method: 'DELETE' })).status).toBe(200);
+    expect((await gateway.get(object)).status).toBe(404);
+  });
+
+  test("bad input gets an error in LibreChat's format", async () => {
+    const call = async (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) => {
+      const sent = typeof body === 'string' ? body : JSON.stringify(body);
+      const { response, text } = await rawRequest(gateway, `/librechat/${path}`, { method, headers }, sent);
+      return [response.statusCode, JSON.parse(text)];
+    };
+    const none = 'a'.repeat(21);
+    const ask = { lang: 'py', code: '1' };
+    const input = { id: none, storage_session_id: none, name: 'a' };
+    const cases: [unknown, number, string][] = [
+      [await call('POST', 'exec', '{'), 400, 'invalid_request'],
+      [await call('POST', 'exec', {}), 400, 'invalid_request'],
+      [await call('POST', 'exec', { ...ask, lang: 'toString' }), 400, 'invalid_request'],
+      [await call('POST', 'exec', { ...ask, code: 'é'.repeat(65_536) }), 400, 'invalid_request'],
+      [await call('POST', 'exec', { ...ask, timeout: -1 }), 400, 'invalid_request'],
+      [await call('POST', 'exec', ask, { 'x-codeapi-expected-profile': 'other' }), 400, 'invalid_request'],
+      [await call('POST', 'exec', { ...ask, files: [input] }), 404, 'not_found'],
+      [await call('POST', 'exec', { ...ask, files: [{ ...input, name: '../a' }] }), 400, 'invalid_request'],
+      [await call('POST', 'upload', '{}'), 400, 'invalid_request'],
+      [await call('GET', `files/${none}`), 404, 'not_found'],
+      [await call('GET', 'files/none'), 404, 'not_found'],
+      [await call('GET', `download/${none}/${none}`), 404, 'not_found'],
+      [await call('GET', `files/${none}?detail=x`), 400, 'invalid_request'],
+      [await call('GET', 'exec'), 405, 'method_not_allowed'],
+      [await call('POST', 'exec/programmatic', {}), 404, 'not_found'],
+      [await call('POST', 'exec', ask, { authorization: 'Bearer cbx_none' }), 401, 'unauthorized'],
+    ];
+    for (const [index, [actual, status, error]] of cases.entries())
+      expect([index, actual]).toEqual([index, [status, { error, message: expect.any(String) }]]);
+    expect((await fetch(`${gateway.url}/librechat/health`)).status).toBe(200);
+  });
+});
+
+test('the page of the dialect lists the tested version', async () => {
+  const [, name, number] = /^(.+)@(.+)$/.exec(version) ?? [];
+  expect(await readPage('docs/dialects/librechat.md')).toContain(`\`${name}\` ${number}`);
+});
