@@ -117,12 +117,20 @@ export const addExecRoute = (
       const session = await openSession(c, tenant, body);
       await copyInputs(c, tenant, session, body.files);
       const leave = new AbortController();
-      c.env?.outgoing?.once('close', () => leave.abort());
       const ask = { argv: commandLine(body.code, body.args), timeoutSeconds: body.timeout };
       const { id: command, events } = await commands.start(session.ref, ask, leave.signal);
-      leave.signal.addEventListener('abort', () => commands.kill(session.ref, command).catch(() => {}));
+      // Nobody could read the output later.
+      const abandon = () => {
+        leave.abort();
+        commands.kill(session.ref, command).catch((err: unknown) => c.get('log').debug({ err }, 'a run had ended'));
+      };
+      c.env?.outgoing?.once('close', abandon);
       const all: CommandEvent[] = [];
-      for await (const event of events ?? []) all.push(event);
+      try {
+        for await (const event of events ?? []) all.push(event);
+      } finally {
+        c.env?.outgoing?.off('close', abandon);
+      }
       const done = all.at(-1);
       if (done?.type !== 'done') throw new CodeBoxError('unavailable', 'The run ended without its last event.');
       return c.json(toResult(session, body, all, done));

@@ -1,7 +1,7 @@
 import type { ErrorCode } from '#contract';
 import { givenKey } from '../../../http/endpoints/given-key.ts';
 import { problemKinds } from '../../../http/problems/kinds.ts';
-import { setRetryAfter } from '../../../http/problems/problem.ts';
+import { setRetryAfter, toProblem } from '../../../http/problems/problem.ts';
 import type { Dialect } from '../../http/app.ts';
 import type { Surface } from '../../http/surface.ts';
 import { addExecRoute } from './exec.ts';
@@ -26,10 +26,10 @@ const surface: Surface = {
   respond(c, error) {
     setRetryAfter(c, error);
     const status = error.code === 'gone' ? 404 : problemKinds[error.code].status;
-    const after = Number(c.res.headers.get('retry-after'));
+    const { retryAfterSeconds } = toProblem(error, '');
     const message = [error.message, ...error.errors.map(({ pointer, detail }) => `${pointer} ${detail}`)].join(' ');
-    const body = { error: words[error.code] ?? error.code, message, ...(after > 0 && { retry_after_seconds: after }) };
-    return c.json(body, status);
+    const after = retryAfterSeconds !== undefined && { retry_after_seconds: retryAfterSeconds };
+    return c.json({ error: words[error.code] ?? error.code, message, ...after }, status);
   },
 };
 

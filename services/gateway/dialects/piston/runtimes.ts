@@ -34,17 +34,19 @@ export const createRuntimes = ({ catalog, run }: Pick<RouteParts, 'catalog' | 'r
     });
   };
 
-  const list = (tenant: string): Promise<Runtime[]> => {
-    const now = performance.now();
-    if (kept && kept.until > now) return kept.runtimes;
-    const runtimes = read(tenant);
-    const mine = { runtimes, until: now + keepMs };
+  const list = async (tenant: string): Promise<Runtime[]> => {
+    const found = kept && kept.until > performance.now() ? kept : undefined;
+    // The failure of another caller, who may have reached a quota, is no reason to fail.
+    const runtimes = await found?.runtimes.catch(() => undefined);
+    if (runtimes) return runtimes;
+    const mine = { runtimes: read(tenant), until: performance.now() + keepMs };
     kept = mine;
-    // The next request tries again, as whoever caused this failure may be its caller.
-    runtimes.catch(() => {
+    try {
+      return await mine.runtimes;
+    } catch (error) {
       if (kept === mine) kept = undefined;
-    });
-    return runtimes;
+      throw error;
+    }
   };
 
   return {
