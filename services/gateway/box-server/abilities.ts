@@ -8,6 +8,7 @@ const healthMs = 5000;
 /** Optional abilities of box servers: a gateway uses them only where they are listed. Every box server has all others. */
 const abilities = {
   checkpoint: 'save its files',
+  jupyter: 'serve Jupyter clients',
   packages: 'install packages',
   ports: 'be reached at its ports',
   search: 'search its files',

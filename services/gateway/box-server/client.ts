@@ -12,7 +12,6 @@ import {
   type FileOperation,
   fileEntrySchema,
   languageNameSchema,
-  type PackageManager,
   type PackageQuery,
   type PageQuery,
   packagePageSchema,
@@ -36,6 +35,7 @@ import {
   responseDeadlineMs,
   translate,
 } from './protocol/response.ts';
+import type { CodeRequest, CommandRequest, InstallRequest } from './run-requests.ts';
 import { type Endpoint, tokenHeader } from './transport/endpoint.ts';
 import { connectToBox } from './transport/socket.ts';
 import { attachTerminal, type ScreenSize } from './transport/terminal-socket.ts';
@@ -49,39 +49,12 @@ const maxStreams = 512;
 /** How much of an unwanted body is read before its connection is closed. */
 const leftoverBytes = 1024;
 
-export interface CodeRequest {
-  code: string;
-  language?: string;
-  context?: string;
-  timeoutMs: number;
-  cpuLimitMs?: number;
-  env?: Environment;
-  autoInstall?: boolean;
-}
-
-export interface CommandRequest {
-  command?: string;
-  argv?: string[];
-  cwd?: string;
-  env?: Environment;
-  timeoutMs?: number;
-  cpuLimitMs?: number;
-  stdin?: string;
-  openStdin: boolean;
-}
-
-export interface InstallRequest {
-  manager: PackageManager;
-  packages: string[];
-  timeoutMs: number;
-  cpuLimitMs?: number;
-}
-
 const variablesSchema = z.object({
   items: z.array(variableSchema).max(1000),
   nextCursor: z.string().max(1024).nullable(),
 });
 const contextsSchema = z.object({ items: z.array(contextSchema).max(1000) });
+const headerText = z.string().max(200);
 const executionSchema = z.object({
   id: z.string(),
   context: contextIdSchema.nullable(),
@@ -91,6 +64,7 @@ const executionSchema = z.object({
   executionCount: z.int().nullable(),
   queuedMs: z.number().nullable(),
   done: executionDoneSchema.nullable(),
+  message: z.object({ id: headerText, session: headerText, username: headerText }).nullish(),
 });
 const executionsSchema = z.object({ items: z.array(executionSchema).max(10_000) });
 const commandSchema = z.object({
@@ -302,6 +276,9 @@ export const createBoxServerClient = (
     readExecution: (id: string) => read(executionSchema, `executions/${id}`),
     /** Lists running and queued executions, the oldest first. */
     unfinishedExecutions: async (signal: AbortSignal) => (await read(executionsSchema, 'executions', signal)).items,
+    /** Lists the latest executions of a Jupyter client, the oldest first: unfinished ones, and those that ended within the hour. */
+    sessionExecutions: async (session: string) =>
+      (await read(executionsSchema, `executions?${new URLSearchParams({ session })}`)).items,
     readCommand: (id: string) => read(commandSchema, `commands/${id}`),
     /** Lists running commands and those that the box still remembers. */
     commands: async (signal?: AbortSignal) => (await read(commandsSchema, 'commands', signal)).items,

@@ -57,6 +57,11 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
       };
       const offered: Partial<BoxServerClient> = {
         health,
+        execute: async (id, body, leave) => {
+          if (body.message) await need('jupyter');
+          return await client.execute(id, body, leave);
+        },
+        sessionExecutions: only('jupyter', client.sessionExecutions),
         install: only('packages', client.install),
         packages: only('packages', client.packages),
         checkpoint: only('checkpoint', client.checkpoint),

@@ -10,6 +10,7 @@ import { createFinalResults } from '../boxes/life/final-results.ts';
 import { createRecorder } from '../boxes/life/recorder.ts';
 import { createFileWatch } from '../boxes/reach/file-watch.ts';
 import { createFiles } from '../boxes/reach/files.ts';
+import { createJupyter } from '../boxes/reach/jupyter.ts';
 import { createPortSessions } from '../boxes/reach/port-sessions.ts';
 import { createPorts } from '../boxes/reach/ports.ts';
 import { createStats } from '../boxes/reach/stats.ts';
@@ -126,6 +127,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     packages: createPackages({ access, commands, budget }),
     ports: createPorts({ access, activity, responseMs: config.portResponseMs }),
     portSessions: createPortSessions(store.portSessions),
+    jupyter: createJupyter({ access, activity }),
     stats: createStats({ usage, directory }),
     run: createRun({ creation, endings, catalog, executions, commands, files, background }),
   };

@@ -1,6 +1,7 @@
 import type { Dialect } from '../http/app.ts';
 import { codeboxapi } from './codeboxapi/codeboxapi.ts';
 import { createE2b, type E2bOptions } from './e2b/e2b.ts';
+import { jupyter } from './jupyter/jupyter.ts';
 import { librechat } from './librechat/librechat.ts';
 import { openai } from './openai/openai.ts';
 import { piston } from './piston/piston.ts';
@@ -12,6 +13,7 @@ export type DialectOptions = E2bOptions;
 const dialects = {
   codeboxapi: () => codeboxapi,
   e2b: createE2b,
+  jupyter: () => [jupyter],
   librechat: () => librechat,
   openai: () => openai,
   piston: () => piston,

@@ -8,6 +8,7 @@ import type { Directory } from '../boxes/life/directory.ts';
 import type { Endings } from '../boxes/life/endings.ts';
 import type { FileWatch } from '../boxes/reach/file-watch.ts';
 import type { Files } from '../boxes/reach/files.ts';
+import type { Jupyter } from '../boxes/reach/jupyter.ts';
 import type { PortSessions } from '../boxes/reach/port-sessions.ts';
 import type { Ports } from '../boxes/reach/ports.ts';
 import type { Stats } from '../boxes/reach/stats.ts';
@@ -78,6 +79,7 @@ export interface RouteParts {
   commands: Commands;
   files: Files;
   fileWatch: FileWatch;
+  jupyter: Jupyter;
   packages: Packages;
   run: RunOnce;
   terminals: Terminals;

@@ -21,14 +21,20 @@ export const expectHandshake = <E extends HttpEnv>(c: Context<E>): void => {
     throw new CodeBoxError('invalid_request', 'This is not a WebSocket handshake.', { errors: faults });
 };
 
+export interface PeerLimits {
+  /** A longer message ends the connection with 1009. */
+  maxMessageBytes: number;
+  /** The subprotocol to select, which the client has offered; by default the first one that it offers. */
+  protocol?: string | undefined;
+}
+
 /**
  * Completes the handshake, after `expectHandshake`. `serve` receives the client before this returns; throws when the
- * client has left meanwhile. A message longer than `maxMessageBytes` ends the connection with 1009. Nothing is
- * compressed.
+ * client has left meanwhile. Nothing is compressed.
  */
 export const acceptPeer = <E extends HttpEnv>(
   c: Context<E>,
-  maxMessageBytes: number,
+  { maxMessageBytes, protocol }: PeerLimits,
   serve: (peer: Peer) => void,
 ): Response => {
   const { upgrade, incoming } = c.env ?? {};
@@ -39,6 +45,7 @@ export const acceptPeer = <E extends HttpEnv>(
     clientTracking: false,
     perMessageDeflate: false,
     maxPayload: maxMessageBytes,
+    ...(protocol !== undefined && { handleProtocols: () => protocol }),
   });
   let isServed = false;
   server.handleUpgrade(incoming, socket, head, (ws) => {

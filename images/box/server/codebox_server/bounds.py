@@ -63,6 +63,11 @@ SOCKET_BUFFER_BYTES = 32 * MIB
 NICE = 10
 
 QUEUE_WAITING = 16
+# How many executions a Jupyter client that connects again may find, and for how long after their end.
+CLIENT_RUNS = 50
+CLIENT_SECONDS = 3600.0
+# The length of an id, a session or a name in the header of a Jupyter message.
+HEADER_CHARACTERS = 200
 # Executions of a context whose threads and tasks are recognised by their output: the latest ones, and those still
 # writing.
 ORIGINS_KNOWN = 1000

@@ -25,7 +25,7 @@ def test_health_names_the_api_the_abilities_and_the_languages(box: Box) -> None:
         "status": "ok",
         "instance": INSTANCE,
         "api": 1,
-        "abilities": ["checkpoint", "packages", "ports", "search", "stop", "terminals", "watch"],
+        "abilities": ["checkpoint", "jupyter", "packages", "ports", "search", "stop", "terminals", "watch"],
         "languages": ["python", "javascript", "typescript", "bash"],
     }
 

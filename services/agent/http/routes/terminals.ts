@@ -43,7 +43,7 @@ export const addTerminalRoutes = ({ add }: Endpoints, terminals: Terminals, stop
         throw new CodeBoxError('forbidden', 'Another site sent this request.');
       const gateway = await terminals.connect(params.chat, query);
       try {
-        return acceptPeer(c, maxMessageBytes, (client) => {
+        return acceptPeer(c, { maxMessageBytes }, (client) => {
           const box = createPeer(gateway);
           box.receive((data, isBinary) => client.send(isBinary ? data : data.toString()));
           client.receive((data, isBinary) => box.send(isBinary ? data : data.toString()));

@@ -4,6 +4,8 @@ import type { Access } from '../life/access.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
 import type { Catalog } from '../supply/catalog.ts';
 
+const interruptMs = 10_000;
+
 export interface ContextsOptions {
   access: Pick<Access, 'use'>;
   catalog: Pick<Catalog, 'languageIn'>;
@@ -25,6 +27,8 @@ export const createContexts = ({ access, catalog, budget }: ContextsOptions) => 
 
   return {
     list,
+    /** Lists the languages of a box. */
+    languages: async (ref: BoxRef): Promise<readonly string[]> => (await access.use(ref)).server.languages(),
     async create(ref: BoxRef, ask: CreateContext): Promise<Context> {
       const { server, ...used } = await access.use(ref);
       await budget.ofRun(used, undefined);
@@ -42,6 +46,15 @@ export const createContexts = ({ access, catalog, budget }: ContextsOptions) => 
       const { server, ...used } = await access.use(ref);
       await budget.ofRun(used, undefined);
       return await server.restartContext(id);
+    },
+    /** Interrupts what a context runs: the run, or whatever else its kernel does. */
+    async interrupt(ref: BoxRef, id: string): Promise<void> {
+      await find(ref, id);
+      const { server } = await access.use(ref);
+      const unfinished = await server.unfinishedExecutions(AbortSignal.timeout(interruptMs));
+      const running = unfinished.find((run) => run.context === id && run.state === 'running');
+      if (running) await server.interrupt(running.id);
+      else await server.jupyter.interrupt(id);
     },
     /** Lists the variables of a context without running code. Throws `conflict` while a run is active or waits. */
     async variables(ref: BoxRef, id: string, query: PageQuery): Promise<Page<Variable>> {

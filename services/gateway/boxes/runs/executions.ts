@@ -11,8 +11,9 @@ import {
 } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
-import type { CodeRequest } from '../../box-server/client.ts';
+import type { BoxExecution } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
+import type { ClientMessage, CodeRequest } from '../../box-server/run-requests.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
 import type { Store } from '../../store/store.ts';
 import { type BoxRef, boxOf } from '../box-ref.ts';
@@ -38,6 +39,11 @@ export interface ExecutionsOptions {
   budget: CpuBudget;
   following: Following;
   quotas: Pick<TenantQuotas, 'limitsExecutions'>;
+}
+
+/** A request to run code; `message` if it comes from a Jupyter client. */
+export interface ExecutionAsk extends CreateExecution {
+  message?: ClientMessage;
 }
 
 interface Delivery {
@@ -168,7 +174,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
      */
     async start(
       ref: BoxRef,
-      ask: CreateExecution,
+      ask: ExecutionAsk,
       leave?: AbortSignal,
       onAccepted?: (row: ExecutionRow) => Promise<void>,
     ): Promise<{ row: ExecutionRow; events?: AsyncGenerator<ExecutionEvent> }> {
@@ -230,6 +236,11 @@ export const createExecutions = (options: ExecutionsOptions) => {
       }
     },
 
+    /** Lists the latest executions of a Jupyter client that its box knows, the oldest first. */
+    async ofSession(ref: BoxRef, session: string): Promise<BoxExecution[]> {
+      return await (await access.use(ref)).server.sessionExecutions(session);
+    },
+
     /** Stops an execution; its context keeps its variables if possible. Throws `conflict` when it has ended. */
     async interrupt(ref: BoxRef, id: string): Promise<void> {
       await find(ref, id);
@@ -247,7 +258,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
 export type Executions = ReturnType<typeof createExecutions>;
 
 const toRequest = (
-  { code, context, timeoutSeconds, env, autoInstall }: CreateExecution,
+  { code, context, timeoutSeconds, env, autoInstall, message }: ExecutionAsk,
   language: string | null,
   cpuLimitMs: number | undefined,
 ): CodeRequest => ({
@@ -258,6 +269,7 @@ const toRequest = (
   ...(cpuLimitMs !== undefined && { cpuLimitMs }),
   ...(env && { env }),
   ...(autoInstall && { autoInstall }),
+  ...(message && { message }),
 });
 
 /** Stops code that runs although its record could not be written: its caller got an error. */

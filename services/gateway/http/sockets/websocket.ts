@@ -1,12 +1,10 @@
 import type { Context } from 'hono';
-import { acceptPeer, expectHandshake } from '../../../http/server/handshake.ts';
+import { acceptPeer, expectHandshake, type PeerLimits } from '../../../http/server/handshake.ts';
 import type { Peer } from '../../../websockets/peer.ts';
 import type { OpenSockets } from '../admission/open-sockets.ts';
 import type { Env } from '../env.ts';
 
-export interface AcceptOptions {
-  /** A longer message closes the connection with 1009. */
-  maxMessageBytes: number;
+export interface AcceptOptions extends PeerLimits {
   /** Throws `gone` when the connection has lost its purpose. Called periodically, together with the check of the key. */
   check?: () => Promise<unknown>;
 }
@@ -27,8 +25,8 @@ export const createWebSockets = (openSockets: OpenSockets) => {
     countMessage: (c: Context<Env>): Promise<void> => openSockets.countMessage(c),
 
     /** Completes the handshake; call `expect` first. `serve` is called with the client before this returns. */
-    accept: (c: Context<Env>, { maxMessageBytes, check }: AcceptOptions, serve: (peer: Peer) => void): Response =>
-      acceptPeer(c, maxMessageBytes, (peer) => {
+    accept: (c: Context<Env>, { check, ...limits }: AcceptOptions, serve: (peer: Peer) => void): Response =>
+      acceptPeer(c, limits, (peer) => {
         openSockets.keep(c, peer, check);
         serve(peer);
       }),

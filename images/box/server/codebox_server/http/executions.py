@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from codebox_server.bounds import CPU_LIMIT_MS_MAX, INPUT_BYTES, TIMEOUT_MS_MAX
+from typing import Any
+
+from codebox_server.bounds import CPU_LIMIT_MS_MAX, HEADER_CHARACTERS, INPUT_BYTES, TIMEOUT_MS_MAX
 from codebox_server.errors import BoxError
 from codebox_server.http.base import (
     BoxHandler,
@@ -14,15 +16,19 @@ from codebox_server.http.base import (
     optional_text,
     text_field,
 )
+from codebox_server.jupyter.message import ClientMessage
 from codebox_server.runs.execution import ExecutionRequest
 
 
 class ExecutionsHandler(BoxHandler):
-    """The list of executions that have not ended."""
+    """The list of executions that have not ended, or of one Jupyter client."""
 
     async def get(self) -> None:
-        """Send `{items:[…]}`, oldest first."""
-        self.send_json({"items": [execution.to_json() for execution in self.box.executions.unfinished()]})
+        """Send `{items:[…]}`, oldest first; with `session` those of a Jupyter client, recently ended ones too."""
+        session = self.get_query_argument("session", None)
+        executions = self.box.executions
+        found = executions.unfinished() if session is None else executions.of_session(session)
+        self.send_json({"items": [execution.to_json() for execution in found]})
 
 
 class ExecutionHandler(BoxHandler):
@@ -30,7 +36,9 @@ class ExecutionHandler(BoxHandler):
 
     async def put(self, execution_id: str) -> None:
         """Run code and stream its events from the first one."""
-        fields = self.body_fields({"code", "language", "context", "timeoutMs", "cpuLimitMs", "env", "autoInstall"})
+        fields = self.body_fields(
+            {"code", "language", "context", "timeoutMs", "cpuLimitMs", "env", "autoInstall", "message"}
+        )
         context_id = optional_text(fields, "context")
         language = self._language(text_field(fields, "language", "python"), context_id)
         env = env_field(fields)
@@ -44,6 +52,7 @@ class ExecutionHandler(BoxHandler):
             cpu_limit_ms=optional_number(fields, "cpuLimitMs", 1, CPU_LIMIT_MS_MAX),
             env=env,
             auto_install=flag_field(fields, "autoInstall"),
+            message=_message_field(fields),
         )
         execution = await self.box.executions.start(request, context_id)
         await self.send_events(execution.journal, 0)
@@ -64,6 +73,21 @@ class ExecutionHandler(BoxHandler):
     async def get(self, execution_id: str) -> None:
         """Send the current state of the execution."""
         self.send_json(self.box.executions.get(execution_id).to_json())
+
+
+def _message_field(fields: dict[str, Any]) -> ClientMessage | None:
+    """Return `{id, session, username, storeHistory, allowStdin}`, which is optional."""
+    value = fields.get("message")
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise BoxError("invalid_request", "message has to be an object", "/message")
+    names = ("id", "session", "username")
+    texts = [text_field(value, name) for name in names]
+    if not texts[0] or any(len(text) > HEADER_CHARACTERS for text in texts):
+        raise BoxError("invalid_request", f"a field of message has at most {HEADER_CHARACTERS} characters", "/message")
+    number, session, username = texts
+    return ClientMessage(number, session, username, flag_field(value, "storeHistory"), flag_field(value, "allowStdin"))
 
 
 class ExecutionEventsHandler(BoxHandler):

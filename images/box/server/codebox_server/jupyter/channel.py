@@ -13,7 +13,7 @@ from jupyter_client.manager import KernelManager
 from jupyter_client.session import Session
 
 from codebox_server.bounds import DRAIN_MESSAGES, KERNEL_MESSAGE_BYTES
-from codebox_server.jupyter.message import Message, parse
+from codebox_server.jupyter.message import ClientMessage, Message, parse
 
 _RECONNECT_MS = 5
 _RECEIVE_QUEUE = 32
@@ -68,18 +68,21 @@ class KernelChannel:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._welcome), _WELCOME_SECONDS)
 
-    def execute(self, code: str, env: dict[str, str]) -> str:
-        """Send an execute request; return its message id, which its outputs carry."""
+    def execute(self, code: str, env: dict[str, str], message: ClientMessage | None = None) -> str:
+        """Send an execute request; return its message id, which its outputs carry. It has the header of `message`."""
         content = {
             "code": code,
             "silent": False,
-            "store_history": True,
+            "store_history": message is None or message.store_history,
             "user_expressions": {},
-            "allow_stdin": True,
+            "allow_stdin": message is None or message.allow_stdin,
             # An error must not abort requests that other clients of this kernel have queued.
             "stop_on_error": False,
         }
-        request = self._session.msg("execute_request", content, metadata={"codebox": {"env": env}})
+        header = self._session.msg_header("execute_request")
+        if message is not None:
+            header |= {"msg_id": message.id, "session": message.session, "username": message.username}
+        request = self._session.msg("execute_request", content, header=header, metadata={"codebox": {"env": env}})
         self._send("shell", request)
         return str(request["header"]["msg_id"])
 

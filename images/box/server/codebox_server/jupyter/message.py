@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 _DELIMITER = b"<IDS|MSG>"
 # NaN and Infinity are not JSON; a reader of our events could not parse them. There is one decoder, as creating it costs
 # more than decoding most messages.
 _decoder = json.JSONDecoder(parse_constant=lambda _: None)
+
+
+@dataclass(frozen=True)
+class ClientMessage:
+    """The `execute_request` of a Jupyter client that a run stands for, the parent of the messages of the kernel."""
+
+    id: str
+    session: str
+    username: str
+    store_history: bool = True
+    allow_stdin: bool = True
+
+    def to_json(self) -> dict[str, str]:
+        """Return the parts of its header."""
+        return {"id": self.id, "session": self.session, "username": self.username}
 
 
 class Message(NamedTuple):

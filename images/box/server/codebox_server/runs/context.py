@@ -209,7 +209,7 @@ class Context:
         execution.state = "running"
         execution.started_at = time.monotonic()
         request = execution.request
-        execution.message_id = self._kernel.execute(request.code, request.env)
+        execution.message_id = self._kernel.execute(request.code, request.env, request.message)
         clock = asyncio.get_running_loop().call_later(request.timeout_ms / 1000, self.stop, execution, "timeout")
         cpu_clock = CpuClock(
             request.cpu_limit_ms,

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from codebox_server.jupyter.message import Message
+from codebox_server.jupyter.message import ClientMessage, Message
 from codebox_server.packages.missing_package import HAS_RUN, MissingPackage
 from codebox_server.runs.journal import Journal
 from codebox_server.runs.output import Output
@@ -32,6 +32,7 @@ class ExecutionRequest:
     auto_install: bool = False
     # CPU time of everything that it starts; None means no limit.
     cpu_limit_ms: int | None = None
+    message: ClientMessage | None = None
 
 
 @dataclass
@@ -58,6 +59,7 @@ class Execution:
     reply: dict[str, Any] | None = None
     reply_metadata: dict[str, Any] = field(default_factory=dict)
     done: dict[str, Any] | None = None
+    ended_at: float = 0.0
     # An error that is held back because the missing package may be installed, and whether that was tried.
     missing: MissingPackage | None = None
     repaired: bool = False
@@ -95,6 +97,7 @@ class Execution:
             **(measured or _NOT_MEASURED),
         }
         self.state = "done"
+        self.ended_at = now
         self.waiting_for_input = False
         self.output.finish(done)
         self.done = {"seq": self.journal.last_seq, "type": "done", **done}
@@ -112,4 +115,5 @@ class Execution:
             "queuedMs": round((self.started_at - self.queued_at) * 1000, 3) if self.started_at else None,
             "waitingForInput": self.waiting_for_input,
             "done": self.done,
+            "message": self.request.message.to_json() if self.request.message else None,
         }

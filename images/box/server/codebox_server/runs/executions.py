@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from typing import Any
 
-from codebox_server.bounds import RECEIVED_IDS, REFUSED_IDS
+from codebox_server.bounds import CLIENT_RUNS, CLIENT_SECONDS, RECEIVED_IDS, REFUSED_IDS
 from codebox_server.errors import BoxError
 from codebox_server.runs.context import Context
 from codebox_server.runs.contexts import Contexts
@@ -70,6 +71,13 @@ class Executions:
     def unfinished(self) -> list[Execution]:
         """Return every execution that runs or waits, oldest first."""
         return [run for run in self._journals.values() if isinstance(run, Execution) and run.state != "done"]
+
+    def of_session(self, session: str) -> list[Execution]:
+        """Return the latest executions of a Jupyter client, oldest first: unfinished, or ended within an hour."""
+        since = time.monotonic() - CLIENT_SECONDS
+        runs = [run for run in self._journals.values() if isinstance(run, Execution)]
+        mine = [run for run in runs if run.request.message is not None and run.request.message.session == session]
+        return [run for run in mine if run.state != "done" or run.ended_at > since][-CLIENT_RUNS:]
 
     def get(self, execution_id: str) -> Execution:
         """Return an execution by id. Raises not_found, also when it has been dropped."""

@@ -12,7 +12,7 @@ from codebox_server.bounds import EXIT_AFTER_SECONDS, KERNEL_WAITS
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.channel import KernelChannel
 from codebox_server.jupyter.managers import BoxMappingKernelManager
-from codebox_server.jupyter.message import Message
+from codebox_server.jupyter.message import ClientMessage, Message
 from codebox_server.kernels.environment import Changes, difference
 from codebox_server.kernels.final_output import FinalOutput
 from codebox_server.runs.idle_cpu import IdleCpu
@@ -190,10 +190,10 @@ class LiveKernel:
         # Cancelled when the channel is closed.
         return None if exchange.cancelled() else exchange.result()
 
-    def execute(self, code: str, env: dict[str, str]) -> str:
+    def execute(self, code: str, env: dict[str, str], message: ClientMessage | None = None) -> str:
         """Send a request; return the message id that its outputs carry."""
         assert self._channel is not None
-        self._last_request = self._channel.execute(code, env)
+        self._last_request = self._channel.execute(code, env, message)
         return self._last_request
 
     def reply_input(self, text: str) -> None:

@@ -1,0 +1,40 @@
+import type { Environment, PackageManager } from '#contract';
+
+/** A request to run code; times in milliseconds. */
+export interface CodeRequest {
+  code: string;
+  language?: string;
+  context?: string;
+  timeoutMs: number;
+  cpuLimitMs?: number;
+  env?: Environment;
+  autoInstall?: boolean;
+  message?: ClientMessage;
+}
+
+/** The `execute_request` of a Jupyter client that a run stands for: the kernel's messages refer to it as their parent. */
+export interface ClientMessage {
+  id: string;
+  session: string;
+  username: string;
+  storeHistory: boolean;
+  allowStdin: boolean;
+}
+
+export interface CommandRequest {
+  command?: string;
+  argv?: string[];
+  cwd?: string;
+  env?: Environment;
+  timeoutMs?: number;
+  cpuLimitMs?: number;
+  stdin?: string;
+  openStdin: boolean;
+}
+
+export interface InstallRequest {
+  manager: PackageManager;
+  packages: string[];
+  timeoutMs: number;
+  cpuLimitMs?: number;
+}

@@ -1,0 +1,56 @@
+import { closeCodes, type Peer } from '../../../websockets/peer.ts';
+import { binaryProtocol, type ClientMessage, decodeKernel, encode, type ServerMessage } from './messages.ts';
+
+export interface RelayOptions {
+  /** Opens the channels of the kernel. */
+  open: () => Promise<Peer>;
+  send: (message: ServerMessage) => Promise<void> | undefined;
+  /** Called when the kernel has closed its channels. */
+  onLost: () => void;
+  /** Aborted when the client has left. */
+  closed: AbortSignal;
+}
+
+/** Threads of a request may write long after its reply. */
+const maxParents = 1000;
+
+/**
+ * Passes messages of a client other than code to the kernel in the box, and returns what the kernel sends in response. Messages of comms
+ * (widgets) are passed on whatever they respond to.
+ */
+export const createRelay = ({ open, send, onLost, closed }: RelayOptions) => {
+  const parents = new Set<string>();
+  let box: Promise<Peer> | undefined;
+
+  const connect = async (): Promise<Peer> => {
+    const peer = await open();
+    peer.receive((data, isBinary) => {
+      const frame = isBinary ? decodeKernel(data) : undefined;
+      if (!frame) return undefined;
+      const isOfComm = frame.channel === 'iopub' && frame.type.startsWith('comm_');
+      if (!isOfComm && (frame.parentId === undefined || !parents.has(frame.parentId))) return undefined;
+      const message = frame.read();
+      return message && send(message);
+    });
+    const leave = () => peer.close(closeCodes.normal, '');
+    if (closed.aborted) leave();
+    closed.addEventListener('abort', leave, { once: true });
+    peer.closed.addEventListener('abort', () => (closed.aborted ? undefined : onLost()), { once: true });
+    return peer;
+  };
+
+  return {
+    /** Sends a message to the kernel. Throws `unavailable`, and `not_found` when the kernel is gone. */
+    async forward(message: ClientMessage): Promise<void> {
+      parents.add(message.header.msg_id);
+      const [oldest] = parents;
+      if (parents.size > maxParents && oldest !== undefined) parents.delete(oldest);
+      box ??= connect();
+      const peer = await box.catch((error: unknown) => {
+        box = undefined;
+        throw error;
+      });
+      await peer.send(encode(message, binaryProtocol));
+    },
+  };
+};

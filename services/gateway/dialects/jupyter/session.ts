@@ -1,0 +1,237 @@
+import type { Logger } from 'pino';
+import { CodeBoxError, type ExecutionEvent } from '#contract';
+import { asCodeBoxError } from '../../../http/problems/problem.ts';
+import type { Peer } from '../../../websockets/peer.ts';
+import type { BoxRef } from '../../boxes/box-ref.ts';
+import type { Contexts } from '../../boxes/runs/contexts.ts';
+import type { Executions } from '../../boxes/runs/executions.ts';
+import type { Header, ServerMessage } from './messages.ts';
+import { toMessage } from './messages.ts';
+import { type CellRequest, createTranslation, type Translation } from './outputs.ts';
+
+/** A kernel of a box, and one client of it: its messages name this session. */
+export interface SessionPlace {
+  ref: BoxRef;
+  kernel: string;
+  session: string;
+}
+
+export interface SessionParts {
+  executions: Executions;
+  contexts: Contexts;
+  /** Aborted when the gateway begins to stop. */
+  stopping: AbortSignal;
+}
+
+export interface Cell extends CellRequest {
+  storesHistory: boolean;
+  allowsInput: boolean;
+  stopsOnError: boolean;
+}
+
+/** A cell whose last message has not been sent yet. */
+interface PendingCell {
+  request: Pick<Cell, 'header' | 'stopsOnError'>;
+  translation: Translation;
+  execution?: string;
+  /** The last event that was sent. */
+  seq: number;
+  /** Whether its events are sent as they come; otherwise they are read again once the client is back. */
+  isLive: boolean;
+  isAborted?: boolean;
+  /** The messages of a cell that has not run. */
+  unsent?: ServerMessage[];
+}
+
+/** Where messages go: the WebSocket of the client. */
+export interface Sink {
+  peer: Pick<Peer, 'closed' | 'close'>;
+  send: (message: ServerMessage) => Promise<void> | undefined;
+}
+
+const timeoutSeconds = 3600;
+const maxWaiting = 500;
+const maxWaitingCharacters = 16 * 1024 * 1024;
+const maxOrigins = 200;
+
+/**
+ * The cells of one client of a kernel. They run one after the other, whether the client is connected or not. A client that connects again
+ * gets the messages that it has missed; those of a gateway that failed are read from the box, from the first one.
+ */
+export const createSession = ({ ref, kernel, session }: SessionPlace, parts: SessionParts) => {
+  const { executions, contexts, stopping } = parts;
+  const pending = new Map<string, PendingCell>();
+  const origins = new Map<string, Header>();
+  let sink: Sink | undefined;
+  let last: Promise<unknown> = Promise.resolve();
+  let [waiting, waitingCharacters] = [0, 0];
+  let asking: string | undefined;
+
+  const isConnected = () => sink !== undefined && !sink.peer.closed.aborted;
+
+  const send = async (messages: readonly ServerMessage[], to = sink): Promise<void> => {
+    for (const message of messages) await to?.send(message);
+  };
+
+  const noteOrigin = (execution: string, header: Header) => {
+    origins.set(execution, header);
+    const oldest = origins.size > maxOrigins ? origins.keys().next().value : undefined;
+    if (oldest !== undefined) origins.delete(oldest);
+  };
+
+  const note = (execution: string, event: ExecutionEvent) => {
+    if (event.type === 'input_request') asking = execution;
+    else if (event.type === 'done' && asking === execution) asking = undefined;
+  };
+
+  /** Sends an event to a connected client, and forgets the cell after its last one. */
+  const deliver = async (cell: PendingCell, execution: string, event: ExecutionEvent): Promise<void> => {
+    cell.isLive &&= isConnected();
+    if (!cell.isLive) return;
+    await send(cell.translation.of(execution, event));
+    cell.isLive = isConnected();
+    if (!cell.isLive) return;
+    cell.seq = event.seq;
+    if (event.type === 'done') pending.delete(cell.request.header.msg_id);
+  };
+
+  /** A kernel that has died is replaced at once, as a Jupyter server does, because clients ask it about itself before they go on. */
+  const renew = (): Promise<{ execution_state: string }> =>
+    contexts.restart(ref, kernel).then(
+      () => ({ execution_state: 'restarting' }),
+      () => ({ execution_state: 'dead' }),
+    );
+
+  const abortOthers = () => {
+    for (const cell of pending.values()) if (cell.execution === undefined) cell.isAborted = true;
+  };
+
+  /** Sends the messages of a cell that has not run, at the latest when the client is back. */
+  const finish = async (cell: PendingCell, messages: ServerMessage[], to = sink): Promise<void> => {
+    cell.unsent = messages;
+    await send(messages, to);
+    if (to && !to.peer.closed.aborted) pending.delete(cell.request.header.msg_id);
+  };
+
+  const follow = async (cell: PendingCell, { header, code, storesHistory, allowsInput }: Cell): Promise<void> => {
+    const message = {
+      id: header.msg_id,
+      session,
+      username: header.username,
+      storeHistory: storesHistory,
+      allowStdin: allowsInput,
+    };
+    const { row, events } = await executions.start(ref, { code, context: kernel, timeoutSeconds, message });
+    cell.execution = row.id;
+    noteOrigin(row.id, header);
+    for await (const event of events ?? []) {
+      note(row.id, event);
+      const isEnd = event.type === 'done';
+      const isDead = isEnd && event.stateLost && event.status !== 'lost';
+      const state = isDead ? await renew() : undefined;
+      if (isDead || (isEnd && event.status !== 'ok' && cell.request.stopsOnError)) abortOthers();
+      await deliver(cell, row.id, event);
+      if (state) await send([toMessage(undefined, { channel: 'iopub', type: 'status', content: state })]);
+    }
+  };
+
+  const run = async (cell: PendingCell, ask: Cell): Promise<void> => {
+    if (cell.isAborted) return await finish(cell, cell.translation.aborted());
+    try {
+      await follow(cell, ask);
+    } catch (thrown) {
+      // Another gateway goes on with it.
+      if (stopping.aborted) return;
+      abortOthers();
+      await finish(cell, cell.translation.failed(asCodeBoxError(thrown)));
+    }
+  };
+
+  /** Sends what a client has missed of a cell, and follows it to its end. */
+  const resume = async (cell: PendingCell, execution: string, to: Sink): Promise<void> => {
+    for await (const event of executions.events(ref, execution, cell.seq, to.peer.closed)) {
+      note(execution, event);
+      await send(cell.translation.of(execution, event), to);
+      if (to.peer.closed.aborted) return;
+      cell.seq = event.seq;
+      if (event.type === 'done') pending.delete(cell.request.header.msg_id);
+    }
+  };
+
+  /** Finds the cells that another gateway has started for this client. */
+  const adopt = async (): Promise<PendingCell[]> => {
+    const found = (await executions.ofSession(ref, session)).filter(({ context }) => context === kernel);
+    return found.flatMap(({ id: execution, message }) => {
+      if (!message || pending.has(message.id) || origins.has(execution)) return [];
+      const header: Header = { msg_id: message.id, msg_type: 'execute_request', session, username: message.username };
+      noteOrigin(execution, header);
+      const request = { header, stopsOnError: false };
+      const translation = createTranslation({ header, code: '', isSilent: false }, origins);
+      const cell = { request, translation, execution, seq: 0, isLive: false };
+      pending.set(message.id, cell);
+      return [cell];
+    });
+  };
+
+  const catchUp = async (to: Sink, isNew: boolean): Promise<void> => {
+    if (isNew) for (const cell of await adopt()) await send(cell.translation.cleared(), to);
+    for (const cell of [...pending.values()]) {
+      if (to.peer.closed.aborted) return;
+      if (cell.unsent) await finish(cell, cell.unsent, to);
+      else if (cell.execution === undefined) cell.isLive = true;
+      else if (!cell.isLive) await resume(cell, cell.execution, to);
+    }
+  };
+
+  return {
+    /** Whether nothing is left to be sent or run. */
+    isIdle: () => pending.size === 0 && !isConnected(),
+    isConnected,
+
+    /** Connects the client, in place of an earlier connection of it. `isNew` if this gateway does not know its cells. */
+    connect(to: Sink, isNew: boolean, log: Logger): void {
+      sink?.peer.close(1000, 'The session has connected again.');
+      sink = to;
+      catchUp(to, isNew).catch((err: unknown) => {
+        if (!to.peer.closed.aborted) log.warn({ err }, 'a Jupyter client could not get what it has missed');
+      });
+    },
+
+    /** Runs a cell after the ones before it. */
+    submit(ask: Cell): void {
+      const { header, code } = ask;
+      // A client that sends a cell again does not mean to run it twice.
+      if (pending.has(header.msg_id)) return;
+      const cell: PendingCell = { request: ask, translation: createTranslation(ask, origins), seq: 0, isLive: true };
+      if (waiting >= maxWaiting || waitingCharacters + code.length > maxWaitingCharacters) {
+        void send(
+          cell.translation.failed(new CodeBoxError('too_many_requests', 'Too many cells wait in this session.')),
+        );
+        return;
+      }
+      waiting += 1;
+      waitingCharacters += code.length;
+      pending.set(header.msg_id, cell);
+      last = last
+        .then(() => run(cell, ask))
+        .catch(() => {})
+        .finally(() => {
+          waiting -= 1;
+          waitingCharacters -= code.length;
+        });
+    },
+
+    /** Answers `input()`; returns false when no cell waits for that. */
+    async input(text: string): Promise<boolean> {
+      if (asking === undefined) return false;
+      const execution = asking;
+      asking = undefined;
+      await executions.input(ref, execution, text);
+      return true;
+    },
+
+    send,
+  };
+};
+
+export type Session = ReturnType<typeof createSession>;

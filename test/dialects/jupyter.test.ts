@@ -1,0 +1,377 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createClient } from '#contract';
+import { anyDriver, drivers, eventually, type RunningGateway, startGateway, startGateways } from '../api/harness.ts';
+import { connect, type TestSocket } from '../api/websocket.ts';
+import { readPage } from '../pages.ts';
+import { runPython } from './clients.ts';
+import {
+  installPython,
+  type Lab,
+  openLab,
+  resultOf,
+  runCell,
+  startStock,
+  textOf,
+  versions,
+} from './jupyter-clients.ts';
+
+const plot = 'import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()';
+const untilGo = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.05)\n';
+/** What Open WebUI sends and reads in its Jupyter mode. */
+const openWebUi = `
+import asyncio, json, os, uuid, urllib.request, websockets
+base, token = os.environ["BASE"], os.environ["TOKEN"]
+def call(method, path):
+    with urllib.request.urlopen(urllib.request.Request(f"{base}{path}?token={token}", method=method)) as response:
+        return json.loads(response.read() or b"null")
+async def run(code):
+    kernel = call("POST", "/api/kernels")["id"]
+    url = base.replace("http", "ws") + f"/api/kernels/{kernel}/channels?token={token}"
+    out = {"stdout": "", "stderr": "", "result": [], "kernel": kernel}
+    async with websockets.connect(url) as ws:
+        mine = str(uuid.uuid4())
+        await ws.send(json.dumps({
+            "header": {"msg_id": mine, "msg_type": "execute_request", "username": "user", "session": str(uuid.uuid4()), "date": "", "version": "5.3"},
+            "parent_header": {}, "metadata": {}, "channel": "shell",
+            "content": {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True}}))
+        while True:
+            message = json.loads(await asyncio.wait_for(ws.recv(), 60))
+            if message.get("parent_header", {}).get("msg_id") != mine: continue
+            kind, content = message.get("msg_type"), message.get("content", {})
+            if kind == "stream": out[content["name"]] += content["text"]
+            elif kind in ("execute_result", "display_data"): out["result"].append(sorted(content["data"]))
+            elif kind == "error": out["stderr"] += "\\n".join(content["traceback"])
+            elif kind == "status" and content["execution_state"] == "idle": break
+    call("DELETE", f"/api/kernels/{kernel}")
+    return out
+`;
+
+let python = '';
+beforeAll(async () => {
+  python = await installPython();
+}, 600_000);
+
+describe.each(drivers)('the Jupyter dialect on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let lab: Lab;
+  const place = (name: string, key = gateway.key) => ({ url: `${gateway.url}/jupyter/${name}`, token: key });
+  beforeAll(async () => {
+    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'jupyter' });
+    lab = openLab(place('ada@example.com'));
+  });
+  afterAll(async () => {
+    lab?.dispose();
+    await gateway?.dispose();
+  });
+
+  test('a notebook keeps state, streams, plots, reports errors, completes, and can be interrupted and restarted', async () => {
+    const kernel = await lab.start();
+    expect((await kernel.info).language_info.name).toBe('python');
+    await runCell(kernel, 'x = 41');
+    const result = await runCell(kernel, 'import sys; print("hi"); print("e", file=sys.stderr); x + 1');
+    expect([textOf(result), resultOf(result), result.reply]).toEqual([
+      expect.stringMatching(/hi\n/),
+      '42',
+      expect.objectContaining({ status: 'ok', execution_count: 2 }),
+    ]);
+    expect(result.outputs.map(({ type }) => type)).toEqual(
+      expect.arrayContaining(['status', 'execute_input', 'stream', 'execute_result']),
+    );
+    const { outputs } = await runCell(kernel, plot);
+    const shown = outputs.find(({ type }) => type === 'display_data');
+    expect(shown?.content.data).toMatchObject({ 'image/png': expect.stringMatching(/^iVBOR/) });
+    const failed = await runCell(kernel, '1 / 0');
+    expect(failed.reply).toMatchObject({ status: 'error', ename: 'ZeroDivisionError', evalue: 'division by zero' });
+    const { content } = await kernel.requestComplete({ code: 'sys.versi', cursor_pos: 9 });
+    expect(content).toMatchObject({ status: 'ok', matches: expect.arrayContaining(['.version']) });
+    const endless = runCell(kernel, 'print("at it")\nwhile True: pass');
+    await eventually(async () => kernel.status === 'busy');
+    await kernel.interrupt();
+    expect((await endless).reply).toMatchObject({ status: 'error', ename: 'KeyboardInterrupt' });
+    expect(resultOf(await runCell(kernel, 'x'))).toBe('41');
+    await kernel.restart();
+    expect((await runCell(kernel, 'x')).reply).toMatchObject({ status: 'error', ename: 'NameError' });
+    await kernel.shutdown();
+  });
+
+  if (!anyDriver.includes(driver)) return;
+
+  test('a notebook gets the same messages as from a stock Jupyter Server', async () => {
+    const cells = [
+      'print(1, end=""); 2',
+      'from IPython.display import display, HTML, clear_output\nh = display(HTML("<b>1</b>"), display_id="d")',
+      'clear_output(wait=True)\nh.update(HTML("<b>2</b>"))',
+      'import sys; print("e", file=sys.stderr)',
+      'None.x',
+      'name = input("who? ")\nname',
+      'def f(): yield 1\nlist(f())',
+      '%time 1',
+    ];
+    const record = async (of: Lab) => {
+      const kernel = await of.start();
+      const seen = [];
+      for (const code of cells) {
+        const { outputs, reply } = await runCell(kernel, code, { answer: 'ada' });
+        const shown = outputs.map(({ type, content: { traceback, ...content } }) => [type, content]);
+        const { traceback, engine_info, ...rest } = reply;
+        seen.push(code.startsWith('%time') ? [shown.length] : [shown, rest]);
+      }
+      await kernel.shutdown();
+      return seen;
+    };
+    const stock = await startStock(python);
+    const stockLab = openLab(stock);
+    try {
+      expect(await record(lab)).toEqual(await record(stockLab));
+    } finally {
+      stockLab.dispose();
+      await stock.dispose();
+    }
+  });
+  test('after an error the cells that wait are aborted, and silent code shows and counts nothing', async () => {
+    const kernel = await lab.start();
+    const [first, second] = await Promise.all([
+      runCell(kernel, '1 / 0', { stop_on_error: true }),
+      runCell(kernel, 'ran = True'),
+    ]);
+    expect([first.reply.status, second.reply.status]).toEqual(['error', 'aborted']);
+    const quiet = await runCell(kernel, 'print("ran" in globals()); 5', { silent: true });
+    expect([textOf(quiet), resultOf(quiet)]).toEqual(['False\n', undefined]);
+    expect((await runCell(kernel, '1')).reply.execution_count).toBe(2);
+    const asked = await runCell(kernel, 'input()');
+    expect(asked.reply).toMatchObject({ ename: 'StdinNotImplementedError' });
+    await kernel.shutdown();
+  });
+
+  test('messages of widgets pass in both directions, with their buffers', async () => {
+    const kernel = await lab.start();
+    kernel.registerCommTarget('from-box', (comm, message) => {
+      comm.send({ got: message.content.data, bytes: message.buffers?.map((buffer) => buffer.byteLength) } as never);
+    });
+    await runCell(
+      kernel,
+      `import comm
+got = []
+c = comm.create_comm(target_name="from-box", data={"n": 1}, buffers=[b"abc"])
+c.on_msg(lambda message: got.append(message["content"]["data"]))`,
+    );
+    const said = await eventually(async () => {
+      const text = resultOf(await runCell(kernel, 'got'));
+      return text !== '[]' && text;
+    });
+    expect(said).toBe("[{'got': {'n': 1}, 'bytes': [3]}]");
+    await kernel.shutdown();
+  });
+
+  test('files, notebooks and sessions are listed, written, read, renamed and removed', async () => {
+    const { contents, sessions } = lab;
+    await contents.save('a b.txt', { type: 'file', format: 'text', content: 'hällo' });
+    expect((await contents.get('a b.txt')).content).toBe('hällo');
+    const notebook = await contents.newUntitled({ type: 'notebook' });
+    expect(notebook.path).toBe('Untitled.ipynb');
+    await contents.createCheckpoint(notebook.path);
+    expect(await contents.listCheckpoints(notebook.path)).toHaveLength(1);
+    await contents.rename(notebook.path, 'report.ipynb');
+    const names = (await contents.get('')).content.map(({ name }: { name: string }) => name);
+    expect(names).toEqual(expect.arrayContaining(['a b.txt', 'report.ipynb']));
+    const download = await fetch(`${await contents.getDownloadUrl('a b.txt')}?token=${gateway.key}`);
+    expect(await download.text()).toBe('hällo');
+    const session = await sessions.start('report.ipynb');
+    expect(await sessions.list()).toMatchObject([{ id: session.id, path: 'report.ipynb' }]);
+    expect((await sessions.start('report.ipynb')).kernel?.id).toBe(session.kernel?.id);
+    await sessions.end(session.id);
+    await contents.delete('report.ipynb');
+    await expect(contents.get('report.ipynb')).rejects.toThrow(/report.ipynb/);
+    expect((await lab.specs()).default).toBe('python');
+  });
+
+  test('terminals are started, used and ended', async () => {
+    const terminal = await lab.terminals.startNew();
+    let text = '';
+    terminal.messageReceived.connect((_, { type, content }) => {
+      if (type === 'stdout') text += content?.[0];
+    });
+    terminal.send({ type: 'set_size', content: [33, 111] });
+    terminal.send({ type: 'stdin', content: ['stty size; echo h\u00e4\r'] });
+    await eventually(async () => /33 111\s+hä/.test(text));
+    await lab.terminals.refreshRunning();
+    expect([...lab.terminals.running()].map(({ name }) => name)).toEqual([terminal.name]);
+    await terminal.shutdown();
+    await lab.terminals.refreshRunning();
+    expect([...lab.terminals.running()]).toEqual([]);
+  });
+
+  test('a Python client runs code, and Open WebUI gets a fresh box for each run', async () => {
+    const { url, token } = place('ada@example.com');
+    const seen = await runPython<unknown>(
+      python,
+      `
+import os
+from jupyter_kernel_client import JupyterKernelClient
+with JupyterKernelClient(server_url=os.environ["BASE"], token=os.environ["TOKEN"]) as kernel:
+    replies = [kernel.execute(code) for code in ("print('hi'); 6 * 7", "1 / 0")]
+show([[reply["status"], [output["output_type"] for output in reply["outputs"]]] for reply in replies])
+`,
+      { BASE: url, TOKEN: token },
+    );
+    expect(seen).toEqual([
+      ['ok', ['stream', 'execute_result']],
+      ['error', ['error']],
+    ]);
+    const runs = await runPython<{ kernel: string; stdout: string }[]>(
+      python,
+      `${openWebUi}\nasync def main(): return [await run("n = globals().get('n', 0) + 1; print(n)"), await run(${JSON.stringify(plot)}), await run("1 / 0")]\nshow(asyncio.run(main()))`,
+      { BASE: place('new').url, TOKEN: token },
+    );
+    expect(runs).toMatchObject([
+      { stdout: '1\n', stderr: '', result: [] },
+      { result: [expect.arrayContaining(['image/png'])] },
+      { stderr: expect.stringContaining('ZeroDivisionError') },
+    ]);
+    const states = await Promise.all(runs.map(({ kernel }) => gateway.get<{ state: string }>(`/v1/boxes/${kernel}`)));
+    expect(new Set(states.map(({ body }) => body.state))).toEqual(new Set(['deleted']));
+  });
+
+  test('a client that connects again gets what it has missed, once', async () => {
+    const kernel = await lab.start();
+    const model = `/jupyter/ada@example.com/api/kernels/${kernel.id}`;
+    const path = `${model}/channels?session_id=mine&token=${gateway.key}`;
+    const first = await connect(gateway, path);
+    first.sendJson(executeRequest('one', `print("a", flush=True)\n${untilGo}print("b")`));
+    await first.json(isStream);
+    first.ws.close();
+    await first.closed;
+    await lab.contents.save('go', { type: 'file', format: 'text', content: '' });
+    await eventually(async () => (await gateway.get<Model>(model)).body.execution_state === 'idle');
+    const second = await connect(gateway, path);
+    await second.json(isReply);
+    expect(briefOf(second)).toEqual(['b\n', 'execute_reply']);
+    second.ws.close();
+    await lab.contents.delete('go');
+    await kernel.shutdown();
+  });
+
+  test('bad input and missing rights get errors in the format of Jupyter', async () => {
+    const base = '/jupyter/ada@example.com/api';
+    const call = async (method: string, path: string, body?: string, headers: Record<string, string> = {}) => {
+      const response = await gateway.call(path, { method, headers, ...(body !== undefined && { body }) });
+      const text = await response.text();
+      return [response.status, text === '' ? undefined : JSON.parse(text)];
+    };
+    const shape = { message: expect.any(String) };
+    const cases: [unknown, number][] = [
+      [await call('POST', `${base}/kernels`, '{'), 400],
+      [await call('POST', `${base}/kernels`, '{"name": "cobol"}'), 400],
+      [await call('GET', `${base}/kernels/none`), 404],
+      [await call('GET', `${base}/kernels/none/channels`), 426],
+      [await call('GET', `${base}/contents/none`), 404],
+      [await call('PUT', `${base}/contents/x.txt`, '{'), 400],
+      [await call('GET', `${base}/sessions/none`), 404],
+      [await call('GET', '/jupyter/new/api/contents'), 404],
+      [await call('GET', '/jupyter/box-aaaaaaaaaaaaaaaaaaaaaaaaaa/api/kernels'), 404],
+      [await call('GET', `/jupyter/${'n'.repeat(300)}/api/kernels`), 400],
+      [await call('GET', `${base}/nothing`), 404],
+      [await call('DELETE', `${base}/kernels`), 405],
+      [await call('GET', `${base}/kernels`, undefined, { authorization: 'Basic YTpi' }), 401],
+    ];
+    for (const [index, [actual, status]] of cases.entries())
+      expect([index, actual]).toEqual([index, [status, expect.objectContaining(shape)]]);
+    for (const authorization of [`token ${gateway.key}`, `Bearer ${gateway.key}`])
+      expect((await call('GET', `${base}/me`, undefined, { authorization }))[0]).toBe(200);
+    const kernel = await lab.start();
+    const other = await gateway.addTenant();
+    const theirs = { authorization: `token ${other}` };
+    const [box] = (await gateway.get<{ items: { id: string }[] }>('/v1/boxes')).body.items;
+    expect((await call('GET', `/jupyter/${box?.id}/api/kernels`, undefined, theirs))[0]).toBe(404);
+    expect(await call('GET', `${base}/kernels`, undefined, theirs)).toEqual([200, []]);
+    expect((await call('GET', `${base}/kernels/${kernel.id}`, undefined, theirs))[0]).toBe(404);
+    const { boxes } = createClient({ url: gateway.url, key: other });
+    for await (const { id, user } of boxes.list()) {
+      expect(user).toBe('jupyter/ada@example.com');
+      await boxes.delete(id);
+    }
+    await kernel.shutdown();
+  });
+
+  test('code counts as executions with their causes, and a dead kernel is replaced', async () => {
+    const kernel = await lab.start();
+    await kernel.info;
+    const { reply } = await runCell(kernel, 'import os; os.kill(os.getpid(), 9)');
+    expect(reply).toMatchObject({ status: 'error', ename: 'DeadKernelError' });
+    await eventually(async () => kernel.connectionStatus === 'connected' && kernel.status === 'idle');
+    expect(resultOf(await runCell(kernel, '1 + 1'))).toBe('2');
+    const { items } = (
+      await gateway.get<{ items: { id: string; user?: string }[] }>('/v1/boxes?user=jupyter/ada@example.com')
+    ).body;
+    const path = `/v1/boxes/${items[0]?.id}/executions?limit=2`;
+    const statuses = await eventually(async () => {
+      const { body } = await gateway.get<{ items: { status: string }[] }>(path);
+      return body.items[0]?.status !== 'running' && body.items;
+    });
+    expect(statuses).toMatchObject([
+      { status: 'ok', context: kernel.id },
+      { status: 'killed', stateLost: true },
+    ]);
+    await kernel.shutdown();
+  });
+});
+
+interface Model {
+  id: string;
+  execution_state: string;
+}
+
+/** A request to run code. */
+const executeRequest = (id: string, code: string) => ({
+  channel: 'shell',
+  header: { msg_id: id, msg_type: 'execute_request', session: 'mine', username: 'u', date: '', version: '5.3' },
+  parent_header: {},
+  metadata: {},
+  content: { code, allow_stdin: false },
+});
+const isStream = ({ msg_type }: Record<string, unknown>) => msg_type === 'stream';
+const isReply = ({ msg_type }: Record<string, unknown>) => msg_type === 'execute_reply';
+
+/** The texts and types of messages up to the reply; all belong to the first cell. */
+const briefOf = ({ messages }: TestSocket): string[] =>
+  messages.flatMap((message) => {
+    if (!('json' in message)) return ['bytes'];
+    const { parent_header, msg_type, content } = message.json as Record<string, Record<string, string>>;
+    expect(parent_header?.msg_id).toBe('one');
+    const isIdle = content?.execution_state === 'idle';
+    return isIdle ? [] : [String(isStream(message.json) ? content?.text : msg_type)];
+  });
+
+describe.each(anyDriver)('two gateways with the Jupyter dialect on the %s driver', (driver) => {
+  let [doomed, other]: RunningGateway[] = [];
+  beforeAll(async () => {
+    const env = { CODEBOX_DIALECTS: 'jupyter', CODEBOX_SWEEP_SECONDS: '0.5' };
+    [other, doomed] = (await startGateways(driver, 2, env)) as [RunningGateway, RunningGateway];
+  });
+  afterAll(() => other?.dispose());
+
+  test('a cell goes on at another gateway when its own is killed', async () => {
+    if (!doomed || !other) throw new Error('no gateways');
+    const { body: kernel } = await doomed.post<{ id: string }>('/jupyter/bob/api/kernels', {});
+    const path = `/jupyter/bob/api/kernels/${kernel.id}/channels?session_id=mine&token=${doomed.key}`;
+    const first = await connect(doomed, path);
+    first.sendJson(executeRequest('one', `print("a", flush=True)\n${untilGo}print("b")`));
+    await first.json(isStream);
+    await doomed.kill('SIGKILL');
+    const second = await connect(other, path);
+    await second.json(isStream);
+    const go = { method: 'PUT', body: '{"type": "file", "format": "text", "content": ""}' };
+    await other.call('/jupyter/bob/api/contents/go', go);
+    await second.json(isReply);
+    expect(briefOf(second)).toEqual(['clear_output', 'status', 'execute_input', 'a\n', 'b\n', 'execute_reply']);
+    second.sendJson(executeRequest('two', '6 * 7'));
+    const result = await second.json(({ msg_type }) => msg_type === 'execute_result');
+    expect(result).toMatchObject({ parent_header: { msg_id: 'two' }, content: { data: { 'text/plain': '42' } } });
+    second.ws.close();
+  });
+});
+
+test('the page of the dialect lists the tested versions', async () => {
+  const page = await readPage('docs/dialects/jupyter.md');
+  for (const version of Object.values(versions)) expect(page).toContain(version);
+});
