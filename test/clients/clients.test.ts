@@ -10,7 +10,7 @@ import { downloadWheels } from '../api/wheels.ts';
 import { runJavaScript, runPython } from '../dialects/clients.ts';
 import { project, readBlocks } from '../pages.ts';
 import { type InstalledClients, installClients } from './installed.ts';
-import { beginning, deferred, interrupted, lost, type Program, refused, talk, tour } from './programs.ts';
+import { beginning, deferred, interrupted, lost, others, type Program, refused, talk, tour } from './programs.ts';
 import { openControl, openDeferring } from './servers.ts';
 
 const run = promisify(execFile);
@@ -167,6 +167,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
   test.each(languages)('%s: a box keeps variables, and returns plots, errors, files and packages', async (language) => {
     expect(await perform(language, tour, env)).toEqual({
       text: '42',
+      doubled: '82',
       png: 'iVBOR',
       error: 'ZeroDivisionError',
       late: 'timeout',
@@ -191,6 +192,32 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
       printed: expect.stringContaining('Hello Ada\n'),
       end: ['interrupted', false],
       idle: ['conflict', 'not_waiting'],
+    });
+  });
+
+  test('the Python client has the other calls of a box and of a tenant too', async () => {
+    expect(await runPython(clients.python, beginning.py + others, env)).toEqual({
+      found: [['a/one.txt', 2]],
+      packed: ['three.txt', 'two.txt'],
+      unpacked: ['three.txt', 'two.txt'],
+      names: ['kept'],
+      ran: 1,
+      killed: 'killed',
+      listed: [true],
+      hasPip: true,
+      idle: 100,
+      kept: 'ready',
+      memory: true,
+      ticket: 'tkt_',
+      state: 'hibernated',
+      info: 'hibernated',
+      again: 'ready',
+      same: true,
+      once: '42\n',
+      templates: ['python'],
+      tenant: true,
+      usage: true,
+      url: true,
     });
   });
 

@@ -34,6 +34,8 @@ const plot = await box.run('import matplotlib.pyplot as plt; _ = plt.plot([1, 4,
 const picture = plot.outputs.find(({ type }) => type === 'display')?.mime['image/png'];
 const { error } = await box.run('1/0');
 const late = await box.run('while True: pass', { timeoutSeconds: 1 });
+const started = await box.start('x * 2');
+const doubled = (await box.executions.wait(started.id)).text;
 const context = await box.contexts.create({ language: 'python' });
 const apart = await box.run('x', { context: context.id });
 const command = await box.commands.run('cat; exit 3', { stdin: 'in' });
@@ -57,7 +59,7 @@ const sorted = (await box.commands.wait(sort.id)).stdout;
 const file = await box.files.readText('a folder/ü.txt');
 await box.delete();
 return {
-  text, file, bytes, files, boxes, state, sorted,
+  text, doubled, file, bytes, files, boxes, state, sorted,
   png: picture?.slice(0, 5), error: error.name, late: late.status, apart: apart.error.name,
   command: [command.exitCode, command.stdout], installed: installed.map(({ name }) => name),
   ended: (await refusal(box.run('1'))).code,
@@ -70,6 +72,8 @@ with codebox.boxes.create(user="ada", metadata={"of": "tour"}) as box:
     plot = box.run("import matplotlib.pyplot as plt; _ = plt.plot([1, 4, 9])")
     error = box.run("1/0").error
     late = box.run("while True: pass", timeout_seconds=1)
+    started = box.start("x * 2")
+    doubled = box.executions.wait(started.id).text
     context = box.contexts.create(language="python")
     apart = box.run("x", context=context.id)
     command = box.commands.run("cat; exit 3", stdin="in")
@@ -91,7 +95,7 @@ with codebox.boxes.create(user="ada", metadata={"of": "tour"}) as box:
     sorted = box.commands.wait(sort.id).stdout
     file = box.files.read_text("a folder/ü.txt")
 show({
-    "text": text, "file": file, "bytes": size, "files": files, "boxes": boxes, "state": state, "sorted": sorted,
+    "text": text, "doubled": doubled, "file": file, "bytes": size, "files": files, "boxes": boxes, "state": state, "sorted": sorted,
     "png": base64.b64encode(plot.png).decode()[:5], "error": error.name, "late": late.status,
     "apart": apart.error.name, "command": [command.exit_code, command.stdout],
     "installed": [package.name for package in installed], "ended": refusal(lambda: box.run("1")).code,
@@ -116,18 +120,26 @@ for await (const event of endless) {
 const idle = await refusal(box.executions.input(greeting.id, 'too late'));
 return { printed, end, idle: [idle.code, idle.reason] };`,
   py: `
-with codebox.boxes.create() as box:
-    printed = ""
-    greeting = box.stream("print('Hello', input('Who? '))")
-    for event in greeting:
-        if event.type == "input_request": greeting.input("Ada")
-        if event.type == "stdout": printed += event.text
-    with box.stream("kept = 1\\nwhile True: pass") as endless:
-        for event in endless:
-            if event.type == "started": endless.interrupt()
-            if event.type == "done": end = [event.status, event.state_lost]
-    idle = refusal(lambda: box.executions.input(greeting.id, "too late"))
-show({"printed": printed, "end": end, "idle": [idle.code, idle.reason]})`,
+async def pieces():
+    for _ in range(3): yield b"piece "
+async def main():
+    async with AsyncCodeBox() as codebox, await codebox.boxes.create() as box:
+        printed = ""
+        greeting = box.stream("print('Hello', input('Who? '))")
+        async for event in greeting:
+            if event.type == "input_request": await greeting.input("Ada")
+            if event.type == "stdout": printed += event.text
+        async with box.stream("kept = 1\\nwhile True: pass") as endless:
+            async for event in endless:
+                if event.type == "started": await endless.interrupt()
+                if event.type == "done": end = [event.status, event.state_lost]
+        try: await box.executions.input(greeting.id, "too late")
+        except CodeBoxError as error: idle = error
+        await box.files.write("streamed", pieces())
+        async with box.files.open("streamed") as content:
+            assert b"".join([piece async for piece in content]) == b"piece piece piece "
+    show({"printed": printed, "end": end, "idle": [idle.code, idle.reason]})
+asyncio.run(main())`,
 };
 
 const counting = 'import time\\nfor i in range(20):\\n  print(i)\\n  time.sleep(0.05)';
@@ -230,3 +242,42 @@ once = refusal(lambda: Executions(codebox._transport, "box-a").interrupt("exe-a"
 proxy = refusal(lambda: codebox.boxes.get("proxy"))
 show({"text": text, "names": names, "once": [once.code, once.retry_after_seconds], "proxy": [proxy.code, proxy.status]})`,
 };
+
+/** The other calls of the Python client; those of the TypeScript client are in test/api/client.test.ts. */
+export const others = `
+import zipfile
+with codebox.boxes.create(user="ada") as box, tempfile.TemporaryDirectory() as folder:
+    box.files.write("a/one.txt", "first\\nneedle\\n")
+    found = [(match.path, match.line) for match in box.files.search(content="needle")]
+    box.files.move("a/one.txt", "b/two.txt")
+    box.files.copy("b/two.txt", "b/three.txt")
+    archive = pathlib.Path(folder, "b.zip")
+    box.files.download_folder("b", archive)
+    packed = sorted(pathlib.PurePath(name).name for name in zipfile.ZipFile(archive).namelist() if name.endswith("txt"))
+    box.files.write("b.zip", archive)
+    box.files.extract("b.zip", to="c")
+    unpacked = sorted(entry.name for entry in box.files.list("c", recursive=True) if entry.type == "file")
+    box.files.delete("b.zip")
+    for change in box.files.watch("b"):
+        if change.type == "ready": box.files.write("b/new", "1")
+        elif change.type in ("create", "write") and change.path == "b/new": break
+    box.run("kept = 1")
+    [context] = [context for context in box.contexts.list() if context.default]
+    names = [variable.name for variable in box.contexts.variables(context.id)]
+    ran = len(list(box.executions.list()))
+    box.contexts.restart(context.id)
+    with box.commands.stream(["sleep", "1000"]) as sleeping:
+        box.commands.kill(sleeping.id)
+        last = [event for event in sleeping][-1]
+    listed = [command.id == sleeping.id for command in box.commands.list()]
+    has_pip = "pip" in [package.name for package in box.packages.list()]
+    show({
+        "found": found, "packed": packed, "unpacked": unpacked, "names": names, "ran": ran, "killed": last.status,
+        "listed": listed, "hasPip": has_pip, "idle": box.update(idle_seconds=100).idle_seconds,
+        "kept": box.keepalive().state, "memory": box.stats().memory.used_bytes > 0,
+        "ticket": box.ticket().ticket[:4], "state": box.hibernate().state, "info": box.info.state,
+        "again": box.resume().state, "same": codebox.boxes.create(user="ada", reuse=True).id == box.id,
+        "once": codebox.run("print(6 * 7)").stdout, "templates": [template.name for template in codebox.templates()],
+        "tenant": codebox.caller().tenant != "", "usage": len(list(codebox.usage())) > 0,
+        "url": box.url(80, "x").endswith(f"/v1/boxes/{box.id}/ports/80/x"),
+    })`;
