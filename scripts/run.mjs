@@ -11,7 +11,19 @@ const project = dirname(dirname(fileURLToPath(import.meta.url)));
 const modules = join(project, 'node_modules');
 const stamp = join(modules, '.codebox-lock');
 const pinnedNode = join(modules, 'node', 'bin', 'node');
-const tasks = ['start', 'test', 'check', 'bench', 'scale', 'openapi', 'clients', 'features', 'migration', 'admin'];
+const tasks = [
+  'start',
+  'test',
+  'check',
+  'bench',
+  'scale',
+  'openapi',
+  'clients',
+  'features',
+  'migration',
+  'admin',
+  'mcp',
+];
 
 const fail = (text) => {
   process.stderr.write(`${text}\n`);

@@ -90,6 +90,14 @@ const environmentSchema = z.object({
     .default('localhost'),
   CODEBOX_PORTS_ANSWER_SECONDS: z.coerce.number().min(0.1).max(3600).default(60),
   CODEBOX_DIALECTS: z.string().default('').transform(readDialects),
+  CODEBOX_MCP_ORIGINS: z
+    .string()
+    .default('')
+    .transform((text) => listOf(text.toLowerCase()))
+    .refine(
+      (hosts) => hosts.every((host) => /^[a-z0-9.-]+$/.test(host)),
+      'must be host names such as chat.example.com',
+    ),
   CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   CODEBOX_PIP_INDEX_URL: webAddress.optional(),
   CODEBOX_NPM_REGISTRY: webAddress.optional(),
@@ -149,6 +157,8 @@ export interface Config {
   portResponseMs: number;
   /** The dialects that are served beside `/v1`. */
   dialects: readonly DialectName[];
+  /** Hosts whose pages may call the dialect `mcp`. */
+  mcpOrigins: readonly string[];
   logLevel: string;
   /** The package sources of boxes; the path of the wheels folder is absolute. */
   packages: { pipIndexUrl: string | undefined; npmRegistry: string | undefined; wheelsDir: string | undefined };
@@ -212,6 +222,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     portsDomain: values.CODEBOX_PORTS_DOMAIN,
     portResponseMs: values.CODEBOX_PORTS_ANSWER_SECONDS * 1000,
     dialects: values.CODEBOX_DIALECTS,
+    mcpOrigins: values.CODEBOX_MCP_ORIGINS,
     logLevel: values.CODEBOX_LOG_LEVEL,
     packages: {
       pipIndexUrl: values.CODEBOX_PIP_INDEX_URL,

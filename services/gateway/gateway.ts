@@ -55,8 +55,9 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const options = { activity, lagMs: 2 * beatMs + beatLateMs, stopping: stopping.signal };
   const boxes = await openBoxes(platform, options);
   const reaper = openUpkeep(platform, boxes, options);
-  const { portsDomain } = config;
-  const dialects = overrides.dialects ?? dialectsOf(config.dialects, { portsDomain, seal: platform.seal });
+  const { portsDomain, mcpOrigins } = config;
+  const dialectOptions = { portsDomain, mcpOrigins, seal: platform.seal };
+  const dialects = overrides.dialects ?? (await dialectsOf(config.dialects, dialectOptions));
   const app = openHttp(platform, boxes, { ...options, leaving: leaving.signal, dialects });
 
   const owned = stack.move();

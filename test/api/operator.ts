@@ -25,8 +25,8 @@ export const endTenants = async (gateway: RunningGateway): Promise<void> => {
   await store.close();
 };
 
-/** Starts a second gateway on the same database and host, without an admin key. */
-export const startSecond = async (first: RunningGateway, driver: string) => {
+/** Starts a second gateway on the same database and host, without an admin key unless `env` has one. */
+export const startSecond = async (first: RunningGateway, driver: string, env: Record<string, string> = {}) => {
   const gateway = await createGateway(
     readConfig({
       CODEBOX_DATA_DIR: first.dataDir,
@@ -35,6 +35,7 @@ export const startSecond = async (first: RunningGateway, driver: string) => {
       CODEBOX_PORT: '0',
       CODEBOX_WARM_BOXES: '0',
       DATABASE_URL: await databaseUrl(first.dataDir),
+      ...env,
     }),
   );
   const url = `http://127.0.0.1:${await gateway.start()}`;

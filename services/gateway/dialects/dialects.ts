@@ -7,7 +7,10 @@ import { openai } from './openai/openai.ts';
 import { piston } from './piston/piston.ts';
 
 /** The settings of the gateway that dialects use. */
-export type DialectOptions = E2bOptions;
+export interface DialectOptions extends E2bOptions {
+  /** Hosts whose pages may call the dialect `mcp`. */
+  mcpOrigins: readonly string[];
+}
 
 /** The dialects that `CODEBOX_DIALECTS` can name. The clients of one product may need several surfaces. */
 const dialects = {
@@ -15,14 +18,16 @@ const dialects = {
   e2b: createE2b,
   jupyter: () => [jupyter],
   librechat: () => librechat,
+  // Loaded on demand, for the library that it uses.
+  mcp: async ({ seal, mcpOrigins: origins }) => (await import('./mcp/mcp.ts')).createMcp({ seal, origins }),
   openai: () => openai,
   piston: () => piston,
-} satisfies Record<string, (options: DialectOptions) => readonly Dialect[]>;
+} satisfies Record<string, (options: DialectOptions) => readonly Dialect[] | Promise<readonly Dialect[]>>;
 
 export type DialectName = keyof typeof dialects;
 
 export const dialectNames = Object.keys(dialects) as DialectName[];
 
-/** Returns what is served for these names. */
-export const dialectsOf = (names: readonly DialectName[], options: DialectOptions): Dialect[] =>
-  names.flatMap((name) => dialects[name](options));
+/** Resolves with what is served for these names. */
+export const dialectsOf = async (names: readonly DialectName[], options: DialectOptions): Promise<Dialect[]> =>
+  (await Promise.all(names.map((name) => dialects[name](options)))).flat();

@@ -1,0 +1,191 @@
+import {
+  classifyInboundRequest,
+  createMcpHandler,
+  type McpServer,
+  SUPPORTED_PROTOCOL_VERSIONS,
+  WebStandardStreamableHTTPServerTransport,
+} from '@modelcontextprotocol/server';
+import type { Context } from 'hono';
+import { z } from 'zod';
+import { CodeBoxError } from '#contract';
+import { givenKey, keyMistake } from '../../../http/endpoints/given-key.ts';
+import { problemKinds } from '../../../http/problems/kinds.ts';
+import { setRetryAfter } from '../../../http/problems/problem.ts';
+import { largeJson } from '../../../json/json-bounds.ts';
+import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
+import type { Dialect, RouteParts } from '../../http/app.ts';
+import type { Endpoints } from '../../http/endpoint.ts';
+import { type Env, noteBox } from '../../http/env.ts';
+import type { Surface } from '../../http/surface.ts';
+import type { Seal } from '../../seal.ts';
+import { createCancellations } from './cancellations.ts';
+import { checkOrigin } from './origin.ts';
+import { createServer, messageOf } from './server.ts';
+import { createSessions } from './sessions.ts';
+import type { Call } from './tool.ts';
+
+export interface McpOptions {
+  seal: Seal;
+  /** Hosts whose pages may call, besides those of this machine. */
+  origins: readonly string[];
+}
+
+const path = '/mcp';
+const described = { path, tag: 'MCP', responses: {} };
+/** Methods that use the box. */
+const usesBox = ['tools/call', 'resources/read'];
+const userSchema = z.string().regex(/^[\x21-\x7e](?:[\x20-\x7e]{0,254}[\x21-\x7e])?$/);
+
+/** The codes of JSON-RPC; the others are those of the official SDK. */
+const codeOf = ({ code, cause }: CodeBoxError): number => {
+  if (code === 'invalid_request') return cause instanceof SyntaxError ? -32_700 : -32_600;
+  if (code === 'internal') return -32_603;
+  return code === 'not_found' ? -32_001 : -32_000;
+};
+
+/** The Model Context Protocol over Streamable HTTP. */
+export const createMcp = (options: McpOptions): readonly Dialect[] => {
+  const surface: Surface = {
+    claims: { prefix: path },
+    credentialOf(c) {
+      checkOrigin(c, options.origins);
+      const key = givenKey(c);
+      return key === undefined ? undefined : { key };
+    },
+    needed: (c) => `A valid API key is needed: Authorization: Bearer cbx_…${keyMistake(c)}`,
+    respond(c, error) {
+      setRetryAfter(c, error);
+      if (error.code === 'unauthorized') c.header('WWW-Authenticate', 'Bearer realm="codebox"');
+      const body = { jsonrpc: '2.0', error: { code: codeOf(error), message: messageOf(error) }, id: null };
+      return c.json(body, problemKinds[error.code].status);
+    },
+  };
+  return [{ surface, addRoutes: (endpoints, parts) => addRoutes(endpoints, parts, options) }];
+};
+
+const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions): void => {
+  const sessions = createSessions(seal, parts);
+  const cancellations = createCancellations(parts);
+
+  /** The user whose reusable box the request is for: that of its header, else that of its session. */
+  const readUser = (c: Context<Env>) => {
+    const session = c.req.header('mcp-session-id');
+    const ofSession = session === undefined ? undefined : sessions.userOf(c.get('tenant'), session);
+    const given = c.req.header('x-codebox-user');
+    if (given === undefined) return { ofSession, user: ofSession };
+    if (!userSchema.safeParse(given).success)
+      throw new CodeBoxError('invalid_request', 'X-CodeBox-User must be 1 to 256 printable characters of ASCII.');
+    return { ofSession, user: given };
+  };
+
+  const open = async (c: Context<Env>, user: string | undefined): Promise<BoxRef> => {
+    if (user === undefined) throw noUser();
+    const template = c.req.header('x-codebox-template');
+    const ask = { user, reuse: true, ...(template !== undefined && { template }) };
+    const { box } = await parts.creation.create(c.get('tenant'), ask);
+    noteBox(c, box.id);
+    return refOf(box);
+  };
+
+  const cancel = async (tenant: string, session: string, user: string, request: unknown): Promise<void> => {
+    if (cancellations.cancel(session, request)) return;
+    const ref = await sessions.boxOf(tenant, user);
+    if (ref) await cancellations.stopOnly(ref);
+  };
+
+  add(
+    { ...described, method: 'post', scope: 'any', summary: 'Send a message', body: z.unknown(), bounds: largeJson },
+    async ({ c, tenant, body }) => {
+      const message = messageSchema.safeParse(body).data ?? {};
+      const { ofSession, user } = readUser(c);
+      if (Array.isArray(body)) throw new CodeBoxError('invalid_request', 'Batches are not supported.');
+      const kind = kindOf(c, body);
+      const isModern = kind === 'modern';
+      if (isModern && user === undefined) return noSessions(c, message.id);
+      const needsBox = usesBox.includes(message.method ?? '');
+      if (needsBox && user === undefined) throw noUser();
+      if (needsBox && ofSession !== undefined) await sessions.checkLiving(tenant, ofSession);
+      if (ofSession !== undefined && message.method === 'notifications/cancelled')
+        await cancel(tenant, ofSession, user ?? ofSession, message.params?.requestId);
+
+      const scopes = c.get('scopes');
+      const call: Call = {
+        mayUse: (scope) => scopes === null || scopes.includes(scope),
+        open: () => open(c, user),
+        // A client of the older protocol that loses its connection has not canceled its call.
+        cancelable: isModern ? undefined : () => cancellations.register(ofSession, message.id),
+        log: c.get('log'),
+      };
+      // A stream reports progress, and has keep-alives. A file may be longer than the event of a stream that clients accept.
+      const mode = message.method === 'tools/call' ? 'sse' : 'auto';
+      const make = () => createServer(call, parts);
+      const isLegacy = kind === 'legacy';
+      const response = await (isLegacy ? serveLegacy : serveModern)(make, toRequest(c), body, mode);
+      const headers = new Headers(response.headers);
+      if (isLegacy && message.method === 'initialize') headers.set('Mcp-Session-Id', sessions.begin(tenant));
+      if (headers.get('content-type') === 'text/event-stream') c.set('isStream', true);
+      return new Response(response.body, { status: response.status, headers });
+    },
+  );
+
+  add(
+    { ...described, method: 'delete', scope: 'run', summary: 'End a session, and delete its box' },
+    async ({ c, tenant }) => {
+      const { ofSession } = readUser(c);
+      if (ofSession === undefined) throw new CodeBoxError('invalid_request', 'The request has no Mcp-Session-Id.');
+      await sessions.checkLiving(tenant, ofSession);
+      await sessions.end(tenant, ofSession);
+      return c.body(null, 204);
+    },
+  );
+};
+
+type Serve = (make: () => McpServer, request: Request, parsedBody: unknown, mode: 'sse' | 'auto') => Promise<Response>;
+
+/** Serves one message of the protocol up to 2025-11-25. What it started continues when the client leaves. */
+const serveLegacy: Serve = async (make, request, parsedBody, mode) => {
+  const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: mode === 'auto' });
+  await make().connect(transport);
+  return await transport.handleRequest(request, { parsedBody });
+};
+
+/** Serves one message of the protocol since 2026-07-28, which is canceled when the client leaves. */
+const serveModern: Serve = (make, request, parsedBody, responseMode) =>
+  createMcpHandler(make, { legacy: 'reject', maxSubscriptions: 0, responseMode }).fetch(request, { parsedBody });
+
+const noUser = () => new CodeBoxError('invalid_request', 'The request has neither Mcp-Session-Id nor X-CodeBox-User.');
+
+/** The request without its body, which is read already. Its signal fires when the connection ends. */
+const toRequest = (c: Context<Env>): Request => {
+  const left = new AbortController();
+  c.env?.outgoing?.once('close', () => left.abort());
+  return new Request(c.req.url, { method: 'POST', headers: c.req.raw.headers, signal: left.signal });
+};
+
+const messageSchema = z.looseObject({
+  id: z.union([z.string(), z.number()]).optional(),
+  method: z.string().optional(),
+  params: z.looseObject({ requestId: z.unknown().optional() }).optional(),
+});
+
+/** Whether a message is of the protocol since 2026-07-28, which has no sessions. */
+const kindOf = (c: Context<Env>, body: unknown) => {
+  const [version, method, name] = ['mcp-protocol-version', 'mcp-method', 'mcp-name'].map((field) =>
+    c.req.header(field),
+  );
+  return classifyInboundRequest({
+    httpMethod: 'POST',
+    body,
+    ...(version !== undefined && { protocolVersionHeader: version }),
+    ...(method !== undefined && { mcpMethodHeader: method }),
+    ...(name !== undefined && { mcpNameHeader: name }),
+  }).kind;
+};
+
+/** Directs clients of both protocols to the one with sessions. */
+const noSessions = (c: Context<Env>, id: string | number | undefined): Response => {
+  const message = 'This protocol version has no sessions: name the user of the box in X-CodeBox-User.';
+  const requested = c.req.header('mcp-protocol-version') ?? '';
+  const error = { code: -32_022, message, data: { supported: SUPPORTED_PROTOCOL_VERSIONS, requested } };
+  return c.json({ jsonrpc: '2.0', error, id: id ?? null }, 400);
+};
