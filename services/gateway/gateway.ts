@@ -56,7 +56,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const boxes = await openBoxes(platform, options);
   const reaper = openUpkeep(platform, boxes, options);
   const { portsDomain, mcpOrigins } = config;
-  const dialectOptions = { portsDomain, mcpOrigins, seal: platform.seal };
+  const dialectOptions = { portsDomain, mcpOrigins, seal: platform.seal, findMakers: store.keys.callersOfBoxes };
   const dialects = overrides.dialects ?? (await dialectsOf(config.dialects, dialectOptions));
   const app = openHttp(platform, boxes, { ...options, leaving: leaving.signal, dialects });
 

@@ -13,7 +13,7 @@ const sandbox = id ? await Sandbox.connect(id) : undefined;
 const failure = (promise) => promise.then(() => 'no error', (error) => error.constructor.name);
 `;
 const pythonImports = `
-import os, asyncio
+import os, asyncio, httpx
 from e2b_code_interpreter import Sandbox, AsyncSandbox
 def failure(call):
     try: return call() and 'no error'

@@ -199,6 +199,72 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
     });
   });
 
+  test('a terminal takes input, is resized, followed again and ended, and ends at its deadline', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const { pty, commands } = sandbox;
+      const [bytes, text] = [(line) => new TextEncoder().encode(line), new TextDecoder()];
+      let output = '';
+      const onData = (data) => { output += text.decode(data); };
+      const reported = async (wanted) => {
+        const until = Date.now() + 20_000;
+        while (!output.includes(wanted) && Date.now() < until) await new Promise((done) => setTimeout(done, 20));
+        return output.includes(wanted);
+      };
+      const size = { cols: 100, rows: 30 };
+      const terminal = await pty.create({ ...size, onData, envs: { MINE: 'own' }, cwd: '/tmp', timeoutMs: 0 });
+      const { pid } = terminal;
+      await pty.sendInput(pid, bytes('echo "$MINE-$PWD-$(stty size)"\n'));
+      const first = await reported('own-/tmp-30 100');
+      await pty.resize(pid, { cols: 60, rows: 20 });
+      await pty.sendInput(pid, bytes('stty size\n'));
+      const resized = await reported('20 60');
+      const listed = (await commands.list()).find((one) => one.pid === pid)?.args;
+      await terminal.disconnect();
+      output = '';
+      const again = await pty.connect(pid, { onData });
+      await pty.sendInput(pid, bytes('echo again-$((1+1)); exit 3\n'));
+      const exit = await again.wait().catch(({ exitCode }) => exitCode);
+      const isOld = output.includes('own-');
+      const unknown = [await pty.kill(pid), await failure(pty.sendInput(pid, bytes('x')))];
+      const other = await pty.create({ ...size, onData, timeoutMs: 0 });
+      const killed = [await pty.kill(other.pid), await other.wait().then(() => 'exited', () => 'ended')];
+      const late = await failure((await pty.create({ ...size, onData, timeoutMs: 500 })).wait());
+      return { first, resized, listed, again: output.includes('again-2'), isOld, exit, unknown, killed, late };
+    `);
+    expect(seen).toEqual({
+      ...{ first: true, resized: true, listed: ['-i', '-l'], again: true, isOld: false, exit: 3 },
+      ...{ unknown: [false, 'NotFoundError'], killed: [true, 'ended'], late: 'TimeoutError' },
+    });
+  });
+
+  test('signed URLs read and write one file until they expire, from pages of any origin', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      await sandbox.files.write('ü +&.txt', 'signed');
+      const read = async (url) => { const response = await fetch(url); return [response.status, await response.text()]; };
+      const url = await sandbox.downloadUrl('ü +&.txt');
+      const form = new FormData();
+      form.append('file', new Blob(['sent']), 'any name');
+      const upload = await sandbox.uploadUrl('up/loaded', { useSignatureExpiration: 60 });
+      const sent = await fetch(upload, { method: 'POST', body: form });
+      const changed = (name, value) => { const other = new URL(url); other.searchParams.set(name, value); return other; };
+      const refused = [];
+      for (const other of [changed('path', 'up/loaded'), changed('signature', 'v1_x'), changed('username', 'root'), changed('signature_expiration', '99999999999'), upload])
+        refused.push((await read(other))[0]);
+      refused.push((await fetch(url, { method: 'POST', body: form })).status);
+      const brief = await sandbox.downloadUrl('up/loaded', { useSignatureExpiration: -10 });
+      const headers = { Origin: 'https://page.example', 'Access-Control-Request-Method': 'POST' };
+      const asked = await fetch(upload, { method: 'OPTIONS', headers });
+      return { read: await read(url), again: await read(url), sent: sent.status, kept: await sandbox.files.read('up/loaded'), refused,
+        late: await read(brief), origin: [asked.status, asked.headers.get('access-control-allow-origin'), sent.headers.get('access-control-allow-origin')] };
+    `);
+    expect(seen).toEqual({
+      ...{ read: [200, 'signed'], again: [200, 'signed'], sent: 200, kept: 'sent' },
+      refused: [401, 401, 401, 401, 401, 401],
+      late: [401, expect.stringContaining('expired')],
+      origin: [204, '*', '*'],
+    });
+  });
+
   test('sandboxes are listed by state and metadata, in either order and in pages', async () => {
     const seen = await js<Record<string, unknown>>(`
       const metadata = { 'a key=': 'ü & ö', run: 'list' };
@@ -285,6 +351,13 @@ sync = [done.text, lines, sandbox.run_code('1/0').error.name, sandbox.run_code('
   [each.path for each in sandbox.files.write_files([{'path': 'py/1', 'data': '1'}, {'path': 'py/2', 'data': b'2'}])],
   sorted(each.name for each in sandbox.files.list('py')), sandbox.commands.run('echo $FOO').stdout,
   failure(lambda: sandbox.commands.run('exit 2')), failure(lambda: sandbox.commands.run('sleep 60', timeout=0.5)), sandbox.is_running()]
+watch = sandbox.files.watch_dir('py')
+changes = [len(watch.get_new_events())]
+for change in [lambda: sandbox.files.write('py/3', '3'), lambda: sandbox.files.remove('py/3')]:
+    change()
+    changes.append([f'{event.type.value} {event.name}' for event in watch.get_new_events()])
+watch.stop()
+sync += [changes, failure(lambda: sandbox.files.watch_dir('nope')), httpx.get(sandbox.download_url('py.txt', use_signature_expiration=60)).text]
 async def main():
     mine = await AsyncSandbox.create(timeout=120)
     first = [(await mine.run_code('6 * 7')).text, await mine.files.exists('py.txt'), (await mine.commands.run('echo hi')).stdout]
@@ -304,6 +377,7 @@ show([sync, asyncio.run(main())])
         ...['21', ['hi\n'], 'ZeroDivisionError', '2', 'NotFoundException', 'TimeoutException'],
         ...['/home/user/py.txt', 'text', 'FileNotFoundException', ['/home/user/py/1', '/home/user/py/2'], ['1', '2']],
         ...['bar\n', 'CommandExitException', 'TimeoutException', true],
+        ...[[0, ['create 3', 'write 3'], ['remove 3']], 'FileNotFoundException', 'text'],
       ],
       ['42', false, 'hi\n', 'in\n', true, false],
     ]);

@@ -17,6 +17,7 @@ export const terminalSchema = z
       description:
         'The folder where it was started, relative to /mnt/data; "" is /mnt/data itself, and a folder outside of it is absolute.',
     }),
+    pid: z.int().min(1).meta({ description: 'The process id of its shell inside the box.' }),
     cols: dimension,
     rows: dimension,
     clients: z.int().min(0).meta({ description: 'How many clients are attached now.' }),

@@ -7,8 +7,10 @@ const healthMs = 5000;
 
 /** Optional abilities of box servers: a gateway uses them only where they are listed. Every box server has all others. */
 const abilities = {
+  changes: 'list the changes of its files',
   checkpoint: 'save its files',
   jupyter: 'serve Jupyter clients',
+  keys: 'take input for terminals outside of their connections',
   packages: 'install packages',
   ports: 'be reached at its ports',
   search: 'search its files',

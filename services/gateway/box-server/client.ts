@@ -315,6 +315,9 @@ export const createBoxServerClient = (
     /** Streams changes of files until the caller leaves. */
     watch: async (search: string, leave: AbortSignal) => open(`files:watch${search}`, { signal: leave }),
 
+    /** Streams the changes of files so far, then ends. */
+    changes: async (search: string, signal: AbortSignal) => open(`files:watch${search}&follow=false`, { signal }),
+
     /** Performs one file operation; `isNew` is true when an entry was created. The caller sets the deadline. */
     operateOnFiles: async (operation: FileOperation, signal: AbortSignal) => {
       const options = { method: 'POST', ...asJson(operation), headersTimeout: 0, signal } as const;
@@ -333,7 +336,10 @@ export const createBoxServerClient = (
     },
 
     terminals: async () => (await read(terminalsSchema, 'terminals')).items,
-    startTerminal: (id: string, body: ScreenSize & { cwd?: string }) => call(`terminals/${id}`, 'PUT', body),
+    startTerminal: async (id: string, body: ScreenSize & { cwd?: string; env?: Environment }) =>
+      parseResponse(boxTerminalSchema, await call(`terminals/${id}`, 'PUT', body)),
+    /** Resizes a terminal, or writes to it. Throws `too_many_requests` for input that nothing reads. */
+    changeTerminal: (id: string, change: ScreenSize | { base64: string }) => call(`terminals/${id}`, 'PATCH', change),
     endTerminal: (id: string) => call(`terminals/${id}`, 'DELETE'),
     attachTerminal: (id: string, size?: ScreenSize) => attachTerminal(endpoint, id, size),
 

@@ -68,10 +68,12 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
         restore: only('checkpoint', client.restore),
         search: only('search', client.search),
         watch: only('watch', client.watch),
+        changes: only('changes', client.changes),
         stop: only('stop', client.stop),
         terminals: only('terminals', client.terminals),
         startTerminal: only('terminals', client.startTerminal),
         attachTerminal: only('terminals', client.attachTerminal),
+        changeTerminal: only('keys', client.changeTerminal),
       };
       const connection = {
         ...client,

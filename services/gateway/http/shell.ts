@@ -81,6 +81,7 @@ export const createShell = (options: ShellOptions) => {
   };
   app.use(admin.exceptOnAdminPort(options.servePorts(claimOf)));
   app.use(admin.separate);
+  app.use((c, next) => surfaceOf(c)?.surface.crossOrigin?.(c, next) ?? next());
   app.use(refuseDotSegments());
   app.use(onSurfaces(openSockets.watchStream));
   app.use(onSurfaces(refuseBeforeLeaving(options)));

@@ -138,6 +138,21 @@ def test_a_reader_that_reconnects_misses_nothing(watched: Box) -> None:
         one.close()
 
 
+def test_changes_are_listed_without_following_them(watched: Box) -> None:
+    def listed(**query: str | int) -> list[dict[str, Any]]:
+        response = watched.http.get("/codebox/files:watch", params={"follow": "false", **query})
+        return [json.loads(line) for line in response.text.splitlines()]
+
+    [ready] = listed()
+    watched.http.put(FILES + "listed/a", content=b"1")
+    watched.http.put(FILES + "elsewhere", content=b"1")
+    last, *changes = listed(after=ready["version"], path="listed")
+    assert (last["type"], last["version"]) == ("ready", ready["version"] + 3)
+    assert [(change["type"], change["path"]) for change in changes] == [("create", "listed"), ("create", "listed/a")]
+    assert [event["type"] for event in listed(after=last["version"])] == ["ready"]
+    assert [event["type"] for event in listed(after=last["version"] + 1)] == ["ready", "reset"]
+
+
 def test_only_changes_below_the_requested_path_are_reported(watched: Box) -> None:
     shell(watched, "mkdir -p p/q r")
     deep, flat, file = Watch(watched, path="p"), Watch(watched, path="p", recursive="false"), Watch(watched, path="r")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import socket
@@ -279,3 +280,19 @@ def test_a_bad_request_is_refused_with_its_pointer(box: Box, fields: dict[str, A
 def test_the_socket_of_an_unknown_terminal_is_404(box: Box) -> None:
     response = box.http.get("/codebox/terminals/none/socket", headers={"Upgrade": "websocket", "Connection": "Upgrade"})
     assert (response.status_code, response.json()["code"]) == (404, "not_found")
+
+
+def test_requests_type_into_a_terminal_and_resize_it(box: Box) -> None:
+    terminal_id = f"term-{uuid.uuid4()}"
+    url = f"/codebox/terminals/{terminal_id}"
+    made = box.http.put(url, json={"cols": 80, "rows": 24, "env": {"MINE": "own", "CODEBOX_TERMINAL": "x"}})
+    assert made.status_code == 201
+    client = Client(box, terminal_id)
+    assert box.http.patch(url, json={"cols": 60, "rows": 20}).status_code == 204
+    keys = base64.b64encode(b'echo "$MINE-$(stty size)"\r').decode()
+    assert box.http.patch(url, json={"base64": keys}).status_code == 204
+    client.until("own-20 60")
+    for refused in ({"cols": 60}, {"base64": "?"}, {"keys": ""}):
+        assert box.http.patch(url, json=refused).status_code == 400
+    assert box.http.delete(url).status_code == 204
+    assert box.http.patch(url, json={"base64": keys}).status_code == 404

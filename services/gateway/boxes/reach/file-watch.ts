@@ -10,6 +10,12 @@ const retryDelaysMs = [50, 200, 500, 1000, 2000, 4000];
 /** Each connection is bounded in bytes. This bounds how many in a row a box may break off without sending a change. */
 const maxFruitless = retryDelaysMs.length;
 
+/** How long a box may take to list changes. */
+const changesMs = 20_000;
+
+/** A change of one file. */
+export type FileChange = Extract<WatchEvent, { path: string }>;
+
 export interface FileWatchOptions {
   access: Pick<Access, 'use'>;
   endings: Pick<Endings, 'causeOfLoss'>;
@@ -62,6 +68,28 @@ export const createFileWatch = ({ access, endings, activity }: FileWatchOptions)
   }
 
   return {
+    /**
+     * Returns the version of the files now, and their changes since `after`; without it, none. The changes are undefined when they are no
+     * longer known.
+     */
+    async changes(ref: BoxRef, query: WatchQuery): Promise<{ version: number; changes: FileChange[] | undefined }> {
+      const { server } = await access.use(ref);
+      const [changes, release]: [FileChange[], () => void] = [[], activity.hold(ref.box)];
+      let version: number | undefined;
+      try {
+        for await (const value of await server.changes(toSearch(query), AbortSignal.timeout(changesMs))) {
+          const event = readEvent(value, version);
+          if (event.type === 'reset') return { version: event.version, changes: undefined };
+          if ('path' in event) changes.push(event);
+          else version = event.version;
+        }
+      } finally {
+        release();
+      }
+      if (version === undefined) throw brokenProtocol('The box sent no version of its files.');
+      return { version, changes };
+    },
+
     /** Begins a watch; throws the box's refusal, if any. Events follow until the box is gone or `signal` fires. */
     async open(ref: BoxRef, query: WatchQuery, signal: AbortSignal): Promise<AsyncGenerator<WatchEvent>> {
       const { server } = await access.use(ref);

@@ -1,4 +1,11 @@
-import { type Cause, CodeBoxError, type Terminal, type TerminalQuery, terminalIdSchema } from '#contract';
+import {
+  type Cause,
+  CodeBoxError,
+  type Environment,
+  type Terminal,
+  type TerminalQuery,
+  terminalIdSchema,
+} from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import { closeCodes, type Peer } from '../../../websockets/peer.ts';
 import type { BoxTerminal } from '../../box-server/client.ts';
@@ -18,9 +25,14 @@ export interface TerminalsOptions {
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
 }
 
+/** Which terminal a caller attaches to; a new one can have variables of its own. */
+export type TerminalRequest = Omit<TerminalQuery, 'ticket'> & { env?: Environment | undefined };
+
 /** One client's connection to a terminal. The box is in use while it is open. */
 export interface AttachedTerminal {
   id: string;
+  /** The process id of a shell that was started for this client. */
+  pid: number | undefined;
   peer: Peer;
   /** Leaves the terminal, and ends one that was started for this client, because its client never got the id. */
   abandon: () => Promise<void>;
@@ -38,11 +50,11 @@ export const createTerminals = ({ access, endings, activity, quotas }: Terminals
     return server;
   };
 
-  const start = async (server: BoxConnection, size: ScreenSize, cwd: string | undefined) => {
+  const start = async (server: BoxConnection, size: ScreenSize, { cwd, env }: TerminalRequest) => {
     const id = newId('term');
-    await server.startTerminal(id, { ...size, ...(cwd !== undefined && { cwd }) });
+    const { pid } = await server.startTerminal(id, { ...size, ...(cwd !== undefined && { cwd }), ...(env && { env }) });
     try {
-      return { id, peer: await server.attachTerminal(id) };
+      return { id, pid, peer: await server.attachTerminal(id) };
     } catch (error) {
       // No client knows its id.
       await server.endTerminal(id).catch(() => {});
@@ -61,21 +73,31 @@ export const createTerminals = ({ access, endings, activity, quotas }: Terminals
       await (await useOne(ref, id)).endTerminal(id);
     },
 
+    /** Types into a terminal. Throws `not_found`, or `too_many_requests` when nothing reads its input. */
+    async write(ref: BoxRef, id: string, keys: Uint8Array): Promise<void> {
+      await (await useOne(ref, id)).changeTerminal(id, { base64: Buffer.from(keys).toString('base64') });
+    },
+
+    async resize(ref: BoxRef, id: string, size: ScreenSize): Promise<void> {
+      await (await useOne(ref, id)).changeTerminal(id, size);
+    },
+
     /** Starts a terminal, or attaches to a running one. Throws `not_found`, `too_many_requests` for a box with too many, or `quota_exceeded`. */
-    async attach(ref: BoxRef, ask: TerminalQuery): Promise<AttachedTerminal> {
-      const { terminal, cols, rows, cwd } = ask;
+    async attach(ref: BoxRef, ask: TerminalRequest): Promise<AttachedTerminal> {
+      const { terminal, cols, rows } = ask;
       const size = cols === undefined || rows === undefined ? undefined : { cols, rows };
       const isNew = terminal === undefined;
       const server = isNew ? (await access.use(ref)).server : await useOne(ref, terminal);
       // Without CPU time left, running shells go on but no new one starts.
       if (isNew) await quotas.cpuLeftMs(ref.tenant);
-      const { id, peer } = isNew
-        ? await start(server, size ?? defaultSize, cwd)
-        : { id: terminal, peer: await server.attachTerminal(terminal, size) };
+      const { id, pid, peer } = isNew
+        ? await start(server, size ?? defaultSize, ask)
+        : { id: terminal, pid: undefined, peer: await server.attachTerminal(terminal, size) };
       const release = activity.hold(ref.box);
       peer.closed.addEventListener('abort', release, { once: true });
       return {
         id,
+        pid,
         peer,
         abandon: async () => {
           peer.close(closeCodes.normal, '');
@@ -89,10 +111,11 @@ export const createTerminals = ({ access, endings, activity, quotas }: Terminals
 
 export type Terminals = ReturnType<typeof createTerminals>;
 
-const toTerminal = (box: string, { id, cwd, cols, rows, clients, createdAt }: BoxTerminal): Terminal => ({
+const toTerminal = (box: string, { id, cwd, pid, cols, rows, clients, createdAt }: BoxTerminal): Terminal => ({
   id,
   box,
   cwd: shownFolder(cwd),
+  pid,
   cols,
   rows,
   clients,

@@ -1,4 +1,6 @@
+import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
+import { cors } from 'hono/cors';
 import { CodeBoxError } from '#contract';
 import { problemKinds } from '../../../http/problems/kinds.ts';
 import { setRetryAfter } from '../../../http/problems/problem.ts';
@@ -6,14 +8,16 @@ import type { BoxRef } from '../../boxes/box-ref.ts';
 import type { RouteParts } from '../../http/app.ts';
 import { type Env, noteBox } from '../../http/env.ts';
 import type { Surface } from '../../http/surface.ts';
-import { type Address, ownPorts, readAddress, toBoxId } from './address.ts';
+import { type Address, ownPorts, readAddress, toBoxId, toSandboxId } from './address.ts';
 import { isPaused, pausesItself } from './control/sandbox.ts';
 import { failedCall, isRpc } from './envd/connect.ts';
 import { messageOf, respondWith } from './errors.ts';
+import { readSigned, type Signatures } from './signatures.ts';
 import type { Tokens } from './tokens.ts';
 
 export interface DataOptions {
   tokens: Tokens;
+  signatures: Signatures;
   /** The domain below which the ports of sandboxes have hosts. */
   domain: string;
 }
@@ -22,10 +26,22 @@ export interface DataOptions {
  * What is inside a sandbox: the daemon for files and processes, the code interpreter, and the servers of its programs. Requests name the
  * sandbox and the port by their headers or their host. The key is not sent there, but a token that was made for it.
  */
-export const createDataSurface = ({ tokens, domain }: DataOptions): Surface => ({
-  claims: { request: (incoming) => readAddress(incoming, domain) !== undefined },
+export const createDataSurface = ({ tokens, signatures, domain }: DataOptions): Surface => ({
+  claims: { request: (incoming) => addressIn(incoming, domain) !== undefined },
+  // Pages of any origin use sandboxes, for which they need a token or a signed URL.
+  crossOrigin: cors({ origin: '*', exposeHeaders: ['*'] }),
   credentialOf(c) {
     const { sandbox, port } = addressOf(c, domain);
+    const incoming = c.env?.incoming;
+    const signed = incoming && port === ownPorts.envd ? readSigned(incoming) : undefined;
+    if (signed && incoming)
+      return {
+        find: async () => {
+          const maker = await signatures.find(signed, sandbox);
+          if (maker) named.set(incoming, toSandboxId(maker.box));
+          return maker;
+        },
+      };
     // Clients send this token to every port except that of the daemon, where it must not grant everything.
     const traffic = port === ownPorts.envd ? undefined : c.req.header('e2b-traffic-access-token');
     const maker =
@@ -47,7 +63,7 @@ export const createDataSurface = ({ tokens, domain }: DataOptions): Surface => (
     return c.text(messageOf(error), status);
   },
   readTarget(incoming) {
-    const { sandbox, port } = readAddress(incoming, domain) ?? { sandbox: '', port: 0 };
+    const { sandbox, port } = addressIn(incoming, domain) ?? { sandbox: '', port: 0 };
     const isOwn = port === ownPorts.envd || port === ownPorts.interpreter;
     const box = toBoxId(sandbox);
     if (isOwn || port === 0 || box === undefined) return undefined;
@@ -55,8 +71,15 @@ export const createDataSurface = ({ tokens, domain }: DataOptions): Surface => (
   },
 });
 
+/** The sandboxes of requests that name them by a signature only. */
+const named = new WeakMap<IncomingMessage, string>();
+
+const addressIn = (incoming: IncomingMessage, domain: string): Address | undefined =>
+  readAddress(incoming, domain) ??
+  (readSigned(incoming) && { sandbox: named.get(incoming) ?? '', port: ownPorts.envd });
+
 const addressOf = (c: Context<Env>, domain: string): Address =>
-  (c.env?.incoming && readAddress(c.env.incoming, domain)) ?? { sandbox: '', port: 0 };
+  (c.env?.incoming && addressIn(c.env.incoming, domain)) ?? { sandbox: '', port: 0 };
 
 /** Finds the running sandbox that a request names. Throws `gone` for one that does not run. */
 export const createRunning = (directory: Pick<RouteParts['directory'], 'find' | 'cached'>, domain: string) => {

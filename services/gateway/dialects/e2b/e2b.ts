@@ -8,21 +8,24 @@ import { addFileRoutes } from './envd/files.ts';
 import { addFilesystemRoutes } from './envd/filesystem.ts';
 import { addProcessRoutes } from './envd/process.ts';
 import { addWatchRoute } from './envd/watch.ts';
+import { addWatcherRoutes } from './envd/watchers.ts';
 import { addInterpreterRoutes } from './interpreter/interpreter.ts';
+import { createSignatures, type SignaturesOptions } from './signatures.ts';
 import { createTokens } from './tokens.ts';
 
-export interface E2bOptions {
+export interface E2bOptions extends Pick<SignaturesOptions, 'findMakers'> {
   seal: Seal;
   /** The domain below which the ports of sandboxes have hosts. */
   portsDomain: string;
 }
 
 /** E2B's API: the control plane, and what is inside sandboxes, which comes first because it claims requests by their headers. */
-export const createE2b = ({ seal, portsDomain: domain }: E2bOptions): Dialect[] => {
+export const createE2b = ({ seal, findMakers, portsDomain: domain }: E2bOptions): Dialect[] => {
   const tokens = createTokens(seal);
+  const signatures = createSignatures({ tokens, findMakers });
   return [
     {
-      surface: createDataSurface({ tokens, domain }),
+      surface: createDataSurface({ tokens, signatures, domain }),
       addRoutes(endpoints, parts) {
         const running = createRunning(parts.directory, domain);
         endpoints.add(
@@ -35,6 +38,7 @@ export const createE2b = ({ seal, portsDomain: domain }: E2bOptions): Dialect[] 
         addFileRoutes(endpoints, parts, running);
         addFilesystemRoutes(endpoints, parts, running);
         addWatchRoute(endpoints, parts, running);
+        addWatcherRoutes(endpoints, parts, running);
         addProcessRoutes(endpoints, parts, running);
         addInterpreterRoutes(endpoints, parts, running);
       },

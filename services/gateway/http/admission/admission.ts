@@ -30,6 +30,8 @@ export type Credential =
   | { ticket: string; box: string }
   /** The caller behind a token that was already verified; it is accepted while that caller's key is valid. */
   | { maker: Caller }
+  /** A credential whose caller has to be searched. Those that none is found for count as wrong keys of their address. */
+  | { find: () => Promise<Caller | undefined> }
   | { operatorKey: string };
 
 /** How requests of one surface present their credentials. */
@@ -149,6 +151,12 @@ export const createAdmission = (options: AdmissionOptions) => {
     needed: string,
   ): Promise<KnownCaller> => {
     if (given && 'ticket' in given) return await byTicket(c, await redeemTicket(given.ticket, given.box));
+    if (given && 'find' in given) {
+      refuseBlocked(c);
+      const maker = await given.find();
+      if (!maker) failures.note(addressOf(c));
+      return await byMaker(c, maker, noKey(needed));
+    }
     if (given && 'maker' in given) return await byMaker(c, given.maker, noKey(needed));
     return await byKey(c, given?.key, { needed });
   };

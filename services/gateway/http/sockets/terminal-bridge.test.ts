@@ -42,7 +42,13 @@ describe('a hostile box behind a terminal', () => {
       'term-x',
     );
     const [[box], [accepted]] = (await Promise.all([hasBox, hasClient])) as [[WebSocket], [WebSocket]];
-    const attached = { id: 'term-x', peer, abandon: async () => {}, causeOfLoss: async () => undefined };
+    const attached = {
+      id: 'term-x',
+      pid: undefined,
+      peer,
+      abandon: async () => {},
+      causeOfLoss: async () => undefined,
+    };
     bridgeTerminal(createPeer(accepted), attached, (error) => broken.push(error));
     if (client.readyState !== WebSocket.OPEN) await once(client, 'open');
     return { client, box };

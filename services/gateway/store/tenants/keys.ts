@@ -1,7 +1,7 @@
-import { and, eq, getTableColumns, gt, isNull, ne, or, sql } from 'drizzle-orm';
+import { and, desc, eq, getTableColumns, gt, isNull, ne, or, sql } from 'drizzle-orm';
 import type { KeyScope, Quotas } from '#contract';
 import type { Database } from '../database.ts';
-import { apiKeys, deployments, quotas, tenants } from '../schema.ts';
+import { apiKeys, boxes, deployments, quotas, tenants } from '../schema.ts';
 import { recordChange } from './audit.ts';
 
 /** The caller of a request: a tenant, by one of its keys. */
@@ -22,6 +22,9 @@ export interface ValidKey {
   quotas: Quotas | null;
 }
 
+const maxCallers = 2000;
+const isValid = and(isNull(apiKeys.revokedAt), or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, sql`now()`)));
+
 /** Tenants, their API keys, and the name of this deployment. */
 export const createKeyStore = (db: Database) => {
   const selectKey = db
@@ -36,14 +39,7 @@ export const createKeyStore = (db: Database) => {
     .from(apiKeys)
     .innerJoin(tenants, eq(tenants.id, apiKeys.tenantId))
     .leftJoin(quotas, eq(quotas.tenantId, apiKeys.tenantId))
-    .where(
-      and(
-        eq(apiKeys.id, sql.placeholder('id')),
-        ne(tenants.state, 'deleted'),
-        isNull(apiKeys.revokedAt),
-        or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, sql`now()`)),
-      ),
-    )
+    .where(and(eq(apiKeys.id, sql.placeholder('id')), ne(tenants.state, 'deleted'), isValid))
     .prepare('api_key');
 
   return {
@@ -51,6 +47,19 @@ export const createKeyStore = (db: Database) => {
       const [row] = await selectKey.execute({ id });
       return row;
     },
+
+    /**
+     * Returns living boxes, or only `box`, each with the valid keys of its tenant: at most `maxCallers`, the boxes that were used last and
+     * the newest keys first.
+     */
+    callersOfBoxes: async (box: string | undefined): Promise<(Caller & { box: string })[]> =>
+      await db
+        .select({ box: boxes.id, tenantId: apiKeys.tenantId, keyId: apiKeys.id })
+        .from(boxes)
+        .innerJoin(apiKeys, eq(apiKeys.tenantId, boxes.tenantId))
+        .where(and(isNull(boxes.endedAt), isValid, box === undefined ? undefined : eq(boxes.id, box)))
+        .orderBy(desc(boxes.lastActiveAt), desc(apiKeys.createdAt))
+        .limit(maxCallers),
 
     async addTenant(id: string, name: string): Promise<void> {
       await db.insert(tenants).values({ id, name });

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import json
 import logging
 import re
@@ -189,6 +191,14 @@ def flag_field(fields: dict[str, Any], name: str) -> bool:
 def optional_number(fields: dict[str, Any], name: str, low: int, high: int) -> int | None:
     """Return an integer within its limits that may be absent or null."""
     return None if fields.get(name) is None else number_field(fields, name, low, high)
+
+
+def base64_field(fields: dict[str, Any], name: str) -> bytes:
+    """Return the bytes of a base64 string, none when missing."""
+    try:
+        return base64.b64decode(text_field(fields, name, ""), validate=True)
+    except (binascii.Error, ValueError):
+        raise BoxError("invalid_request", "not base64", f"/{name}") from None
 
 
 def env_field(fields: dict[str, Any], name: str = "env") -> dict[str, str]:

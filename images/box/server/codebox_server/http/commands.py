@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
 
 from codebox_server.bounds import CPU_LIMIT_MS_MAX, INPUT_BYTES, STDIN_BACKLOG_BYTES, TIMEOUT_MS_MAX
 from codebox_server.errors import BoxError
 from codebox_server.http.base import (
     BoxHandler,
+    base64_field,
     check_id,
     env_field,
     flag_field,
@@ -111,8 +110,5 @@ def _stdin(fields: dict[str, Any]) -> bytes:
 
 def _input(fields: dict[str, Any]) -> bytes:
     if fields.get("base64") is not None:
-        try:
-            return base64.b64decode(text_field(fields, "base64"), validate=True)
-        except (binascii.Error, ValueError):
-            raise BoxError("invalid_request", "not base64", "/base64") from None
+        return base64_field(fields, "base64")
     return text_field(fields, "text", "").encode("utf-8", "replace")

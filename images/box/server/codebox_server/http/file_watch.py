@@ -20,18 +20,20 @@ class FileWatchHandler(BoxHandler):
     _task: asyncio.Task[Any] | None = None
 
     async def get(self) -> None:
-        """Stream changes below `path` after version `after`, or from now on."""
+        """Stream changes below `path` after version `after`, or from now on; with `follow=false` only those so far."""
         path = self.get_query_argument("path", "")
-        recursive = self.get_query_argument("recursive", "true")
-        if recursive not in ("true", "false"):
-            raise BoxError("invalid_request", "recursive has to be true or false", "/query/recursive")
+        recursive = self._flag("recursive")
+        follow = self._flag("follow")
         after = self.after() if self.get_query_argument("after", None) is not None else None
         if not os.path.lexists(self._resolve(path)):
             raise BoxError("not_found", "no such file or folder", "/query/path")
         watcher = self.box.files.watcher
         await watcher.enter()
         try:
-            await self._send(path, recursive == "true", after)
+            if follow:
+                await self._send(path, recursive, after)
+            else:
+                self._send_known(path, recursive, after)
         finally:
             watcher.leave()
 
@@ -58,11 +60,28 @@ class FileWatchHandler(BoxHandler):
             return
         self.finish()
 
+    def _send_known(self, path: str, recursive: bool, after: int | None) -> None:
+        watcher = self.box.files.watcher
+        version = watcher.changes.version
+        self.set_header("Content-Type", "application/x-ndjson")
+        self.write(encode({"version": version, "type": "ready", "mode": watcher.mode, "complete": watcher.complete}))
+        if after is not None and not watcher.changes.knows(after):
+            self.write(encode({"version": version, "type": "reset", "reason": "forgotten"}))
+        elif after is not None:
+            self.write(watcher.changes.known(after, path, recursive))
+        self.finish()
+
     async def _follow(self, position: int, path: str, recursive: bool) -> None:
         await self.flush()
         async for batch in self.box.files.watcher.changes.read(position, path, recursive):
             self.write(batch)
             await self.flush()
+
+    def _flag(self, name: str) -> bool:
+        value = self.get_query_argument(name, "true")
+        if value not in ("true", "false"):
+            raise BoxError("invalid_request", f"{name} has to be true or false", f"/query/{name}")
+        return value == "true"
 
     def _resolve(self, path: str) -> str:
         try:

@@ -16,7 +16,7 @@ from codebox_server.bounds import (
     TRANSFER_STALL_SECONDS,
 )
 from codebox_server.errors import BoxError
-from codebox_server.http.base import BoxHandler, check_id, number_field, optional_text
+from codebox_server.http.base import BoxHandler, base64_field, check_id, env_field, number_field, optional_text
 from codebox_server.terminals.terminal import Reader, Terminal, TerminalRequest
 
 _log = logging.getLogger(__name__)
@@ -34,19 +34,31 @@ class TerminalHandler(BoxHandler):
     """One terminal."""
 
     async def put(self, terminal_id: str) -> None:
-        """Start a shell from `{cols, rows, cwd?}`; 201."""
-        fields = self.body_fields({"cols", "rows", "cwd"})
+        """Start a shell from `{cols, rows, cwd?, env?}`; 201."""
+        fields = self.body_fields({"cols", "rows", "cwd", "env"})
         request = TerminalRequest(
             id=check_id(terminal_id),
             cwd=self.box.commands.folder(optional_text(fields, "cwd")),
             cols=number_field(fields, "cols", 1, TERMINAL_SIDE_MAX),
             rows=number_field(fields, "rows", 1, TERMINAL_SIDE_MAX),
+            env=env_field(fields),
         )
 
         async def start() -> Terminal:
             return self.box.terminals.start(request)
 
         self.send_json((await self.box.crowd.making_room(start)).to_json(), 201)
+
+    async def patch(self, terminal_id: str) -> None:
+        """Resize the screen to `{cols, rows}`, or type `{base64}`; 204. Raises too_many_requests for unread input."""
+        terminal = self.box.terminals.get(terminal_id)
+        fields = self.body_fields({"cols", "rows", "base64"})
+        if "cols" in fields or "rows" in fields:
+            _resize(terminal, fields)
+        keys = base64_field(fields, "base64")
+        if keys and (dropped := await _type(terminal, keys)):
+            raise BoxError("too_many_requests", _unread(dropped))
+        self.send_nothing()
 
     async def get(self, terminal_id: str) -> None:
         """Send the current state of the terminal."""
@@ -79,7 +91,7 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
     def open(self, *args: str, **kwargs: str) -> None:
         """Send the end of the earlier output, then what follows."""
         if self.size:
-            self._resize(self.size)
+            _resize(self.terminal, self.size)
         self.reader, replayed = self.terminal.attach()
         self.sending = asyncio.ensure_future(self._send(replayed))
 
@@ -88,12 +100,8 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
         if isinstance(message, str):
             self._control(message)
             return
-        try:
-            await asyncio.wait_for(self.terminal.write(message), TERMINAL_INPUT_SECONDS)
-        except TimeoutError:
-            dropped = self.terminal.drop_input()
-            detail = f"nothing in the terminal reads its input: {dropped} bytes were dropped"
-            await self._send_control({"type": "error", "code": "too_many_requests", "detail": detail})
+        if dropped := await _type(self.terminal, message):
+            await self._send_control({"type": "error", "code": "too_many_requests", "detail": _unread(dropped)})
 
     def on_close(self) -> None:
         """Detach; the terminal continues without this client."""
@@ -105,11 +113,7 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
         fields: Any = json.loads(message)
         if fields.get("type") != "resize":
             raise BoxError("invalid_request", "unknown type", "/type")
-        self._resize(fields)
-
-    def _resize(self, fields: dict[str, Any]) -> None:
-        cols = number_field(fields, "cols", 1, TERMINAL_SIDE_MAX)
-        self.terminal.resize(cols, number_field(fields, "rows", 1, TERMINAL_SIDE_MAX))
+        _resize(self.terminal, fields)
 
     def _side(self, name: str) -> int:
         value = self.get_query_argument(name)
@@ -140,3 +144,21 @@ class TerminalSocketHandler(BoxHandler, websocket.WebSocketHandler):
     async def _send_control(self, message: dict[str, Any]) -> None:
         with contextlib.suppress(websocket.WebSocketClosedError):
             await self.write_message(json.dumps(message))
+
+
+def _resize(terminal: Terminal, fields: dict[str, Any]) -> None:
+    cols = number_field(fields, "cols", 1, TERMINAL_SIDE_MAX)
+    terminal.resize(cols, number_field(fields, "rows", 1, TERMINAL_SIDE_MAX))
+
+
+async def _type(terminal: Terminal, keys: bytes) -> int:
+    """Write to a terminal. Return how many bytes of input were dropped because nothing reads them."""
+    try:
+        await asyncio.wait_for(terminal.write(keys), TERMINAL_INPUT_SECONDS)
+    except TimeoutError:
+        return terminal.drop_input()
+    return 0
+
+
+def _unread(dropped: int) -> str:
+    return f"nothing in the terminal reads its input: {dropped} bytes were dropped"

@@ -8,7 +8,7 @@ import subprocess
 import termios
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,13 @@ _SHELL_FILE = str(Path(__file__).with_name("shell.bash"))
 
 @dataclass(frozen=True)
 class TerminalRequest:
-    """The terminal to start: a shell in the folder `cwd` on a screen of this size."""
+    """The terminal to start: a shell in the folder `cwd` with the variables `env` on a screen of this size."""
 
     id: str
     cwd: str
     cols: int
     rows: int
+    env: dict[str, str] = field(default_factory=dict)
 
 
 class Reader:
@@ -73,13 +74,13 @@ class Terminal:
         self._fd, slave = os.openpty()
         os.set_blocking(self._fd, False)
         termios.tcsetwinsize(slave, (self.rows, self.cols))
-        names = {"TERM": "xterm-256color", "COLORTERM": "truecolor", MARK: request.id}
+        names = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         try:
             # setsid makes it the terminal of a session: our own code must not run between fork and exec.
             process = subprocess.Popen(
                 ["setsid", "-c", "bash", "--rcfile", _SHELL_FILE, "-i"],
                 cwd=request.cwd,
-                env={**env, **names},
+                env={**env, **names, **request.env, MARK: request.id},
                 stdin=slave,
                 stdout=slave,
                 stderr=slave,

@@ -7,6 +7,7 @@ import type { Endpoints, RawInput } from '../../../http/endpoint.ts';
 import type { Running } from '../data.ts';
 import { toBoxPath } from '../paths.ts';
 import { messages, readMessage } from './connect.ts';
+import { createPtys, sizeSchema, toEnd } from './pty.ts';
 import { createUnaryCalls } from './unary.ts';
 
 const described = { tag: 'Process', responses: {} };
@@ -22,7 +23,7 @@ const startSchema = z.object({
     cwd: z.string().max(4096).nullish(),
   }),
   stdin: z.boolean().default(true),
-  pty: z.undefined({ error: 'is not supported' }).nullish(),
+  pty: sizeSchema.nullish(),
 });
 type Start = z.output<typeof startSchema>['process'];
 
@@ -31,6 +32,14 @@ const toCommand = ({ cmd, args }: Start) => {
   const [first, second, line, ...more] = args;
   const isLine = cmd === '/bin/bash' && first === '-l' && second === '-c' && more.length === 0 && line !== undefined;
   return isLine && line !== '' ? { command: line } : { argv: [cmd, ...args] };
+};
+
+/** What E2B's clients start in a terminal. */
+const shell = ['/bin/bash', '-i', '-l'];
+
+const requireShell = ({ cmd, args }: Start): void => {
+  if ([cmd, ...args].join(' ') === shell.join(' ')) return;
+  throw new CodeBoxError('invalid_request', `A terminal runs ${shell.join(' ')}: start other programs there.`);
 };
 
 /** Clients mean a folder of the box by an absolute path outside the home folder. */
@@ -51,27 +60,17 @@ const toEvent = (event: CommandEvent): object | undefined => {
     return {
       data: { stderr: Buffer.from(`[${event.droppedBytes} bytes of output were dropped]\n`).toString('base64') },
     };
-  const { exitCode, signal, cause } = event;
-  if (exitCode !== null)
-    return {
-      end: {
-        exitCode,
-        exited: true,
-        status: `exit status ${exitCode}`,
-        ...(exitCode !== 0 && { error: `exit status ${exitCode}` }),
-      },
-    };
-  const status = `signal: ${signal ?? 'killed'}`;
-  return { end: { exitCode: -1, exited: false, status, error: cause?.detail ?? status } };
+  return { end: toEnd(event, event.cause?.detail) };
 };
 
 /** The calls on processes of E2B's daemon. */
 export const addProcessRoutes = (
   endpoints: Endpoints,
-  { commands, stopping }: Pick<RouteParts, 'commands' | 'stopping'>,
+  { commands, terminals, stopping }: Pick<RouteParts, 'commands' | 'terminals' | 'stopping'>,
   running: Running,
 ): void => {
   const { addRaw } = endpoints;
+  const ptys = createPtys(terminals);
 
   /** Throws when the sandbox has ended, so that clients do not take that for the end of the process. */
   async function* toMessages(c: RawInput<unknown>['c'], events: AsyncIterable<CommandEvent>): AsyncGenerator<object> {
@@ -84,16 +83,19 @@ export const addProcessRoutes = (
     }
   }
 
-  const stream = (c: RawInput<unknown>['c'], events: AsyncGenerator<CommandEvent>, leave: AbortController) => {
+  const stream = (c: RawInput<unknown>['c'], events: AsyncGenerator<object>, leave: AbortController) => {
     const onError = (err: unknown) => c.get('log').debug({ err }, 'a stream broke');
     const keepalive = messages.encode({ event: { keepalive: {} } });
-    return streamAs(c, { ...messages, ping: keepalive }, { events: toMessages(c, events), leave, stopping, onError });
+    return streamAs(c, { ...messages, ping: keepalive }, { events, leave, stopping, onError });
   };
 
-  /** Finds a running process. Throws `not_found`. */
+  /** Finds a running process that has no terminal. */
+  const findOrNone = async (ref: BoxRef, pid: number): Promise<CommandSummary | undefined> =>
+    (await commands.list(ref)).find((one) => one.pid === pid && one.status === 'running');
+
   const find = async (ref: BoxRef, pid: number): Promise<CommandSummary> => {
-    const found = (await commands.list(ref)).find((one) => one.pid === pid && one.status === 'running');
-    if (!found) throw new CodeBoxError('not_found', `There is no process with the pid ${pid}.`);
+    const found = await findOrNone(ref, pid);
+    if (!found) throw new CodeBoxError('not_found', `There is no process with the pid ${pid} that has stdin.`);
     return found;
   };
 
@@ -102,19 +104,23 @@ export const addProcessRoutes = (
   addRaw(
     { ...described, method: 'post', path: '/process.Process/Start', scope: 'run', summary: 'Start a process' },
     async ({ c }) => {
-      const { process, stdin } = await readMessage(c, startSchema);
+      const { process, stdin, pty } = await readMessage(c, startSchema);
       const ref = await running.of(c);
       const leave = new AbortController();
-      const ask = {
-        ...toCommand(process),
+      const timeoutSeconds = timeoutOf(c.req.header('connect-timeout-ms'));
+      const place = {
         ...(process.envs && { env: process.envs }),
         ...(process.cwd && { cwd: toFolder(process.cwd) }),
-        openStdin: stdin,
-        timeoutSeconds: timeoutOf(c.req.header('connect-timeout-ms')),
       };
+      if (pty) {
+        requireShell(process);
+        const ask = { ...place, size: pty.size, timeoutMs: timeoutSeconds * 1000 };
+        return stream(c, await ptys.start(ref, ask, leave.signal), leave);
+      }
+      const ask = { ...toCommand(process), ...place, openStdin: stdin, timeoutSeconds };
       const { events } = await commands.start(ref, ask, leave.signal);
       if (!events) throw new Error('a process that is followed has no events');
-      return stream(c, events, leave);
+      return stream(c, toMessages(c, events), leave);
     },
   );
 
@@ -123,27 +129,45 @@ export const addProcessRoutes = (
     async ({ c }) => {
       const { process } = await readMessage(c, selector);
       const ref = await running.of(c);
-      const { id, lastSeq } = await find(ref, process.pid);
+      const { pid } = process;
+      const found = await findOrNone(ref, pid);
       const leave = new AbortController();
-      return stream(c, after(process.pid, commands.events(ref, id, lastSeq, leave.signal)), leave);
+      if (!found) return stream(c, await ptys.connect(ref, pid, leave.signal), leave);
+      const events = after(pid, commands.events(ref, found.id, found.lastSeq, leave.signal));
+      return stream(c, toMessages(c, events), leave);
     },
   );
 
   addCall('List', 'List the running processes', z.object({}), async (ref) => {
-    const found = (await commands.list(ref)).filter((one) => one.status === 'running' && one.pid !== null);
+    const [found, shells] = await Promise.all([commands.list(ref), ptys.list(ref)]);
+    const alive = found.filter((one) => one.status === 'running' && one.pid !== null);
+    const processes = alive.map(({ pid, command, argv, cwd }) => {
+      const [cmd, ...args] = argv ?? ['/bin/bash', '-l', '-c', command ?? ''];
+      return { pid, config: { cmd, args, envs: {}, cwd } };
+    });
+    const [cmd, ...args] = shell;
     return {
-      processes: found.map(({ pid, command, argv, cwd }) => {
-        const [cmd, ...args] = argv ?? ['/bin/bash', '-l', '-c', command ?? ''];
-        return { pid, config: { cmd, args, envs: {}, cwd } };
-      }),
+      processes: [...processes, ...shells.map(({ pid, cwd }) => ({ pid, config: { cmd, args, envs: {}, cwd } }))],
     };
   });
 
-  const inputSchema = selector.extend({ input: z.object({ stdin: z.base64().max(1_398_104) }) });
-  addCall('SendInput', 'Write to stdin', inputSchema, async (ref, { process, input }) => {
-    await commands.input(ref, (await find(ref, process.pid)).id, { base64: input.stdin });
+  const bytes = z.base64().max(1_398_104);
+  const inputSchema = selector.extend({ input: z.union([z.object({ stdin: bytes }), z.object({ pty: bytes })]) });
+  addCall('SendInput', 'Write to a process', inputSchema, async (ref, { process: { pid }, input }) => {
+    if ('pty' in input) await ptys.write(ref, pid, Buffer.from(input.pty, 'base64'));
+    else await commands.input(ref, (await find(ref, pid)).id, { base64: input.stdin });
     return {};
   });
+
+  addCall(
+    'Update',
+    'Resize a terminal',
+    selector.extend({ pty: sizeSchema }),
+    async (ref, { process: { pid }, pty }) => {
+      await ptys.resize(ref, pid, pty.size);
+      return {};
+    },
+  );
 
   addCall('CloseStdin', 'Close stdin', selector, async (ref, { process }) => {
     await commands.input(ref, (await find(ref, process.pid)).id, { eof: true });
@@ -151,8 +175,10 @@ export const addProcessRoutes = (
   });
 
   const signalSchema = selector.extend({ signal: z.enum(['SIGNAL_SIGTERM', 'SIGNAL_SIGKILL']) });
-  addCall('SendSignal', 'End a process', signalSchema, async (ref, { process }) => {
-    await commands.kill(ref, (await find(ref, process.pid)).id);
+  addCall('SendSignal', 'End a process', signalSchema, async (ref, { process: { pid } }) => {
+    const found = await findOrNone(ref, pid);
+    if (found) await commands.kill(ref, found.id);
+    else await ptys.end(ref, pid);
     return {};
   });
 };

@@ -1,13 +1,14 @@
 import { z } from 'zod';
 import { CodeBoxError, type WatchEvent } from '#contract';
 import { streamAs } from '../../../../http/bodies/stream.ts';
+import type { FileChange } from '../../../boxes/reach/file-watch.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
 import type { Running } from '../data.ts';
 import { toBoxPath } from '../paths.ts';
 import { messages, readMessage } from './connect.ts';
 
-const watchSchema = z.object({
+export const watchSchema = z.object({
   path: z.string().max(4096).transform(toBoxPath),
   recursive: z.boolean().default(false),
   includeEntry: z.literal(false, { error: 'is not supported' }).nullish(),
@@ -25,7 +26,7 @@ const types = {
  * Converts a change to events, with names relative to the watched folder. A rename is one of the old name and a new file. A new file with
  * content was written too, which boxes report as one change.
  */
-const toEvents = (event: Extract<WatchEvent, { path: string }>, folder: string): object[] => {
+export const toEvents = (event: FileChange, folder: string) => {
   const of = (type: keyof typeof types, path = event.path) => ({
     filesystem: { name: folder === '' ? path : path.slice(folder.length + 1), type: types[type] },
   });

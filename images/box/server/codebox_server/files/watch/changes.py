@@ -80,6 +80,14 @@ class Changes:
             except TimeoutError:
                 yield b"\n"
 
+    def known(self, after: int, path: str, recursive: bool) -> bytes:
+        """Return the lines for changes below `path` after a version that is still known."""
+        lines: list[bytes] = []
+        while after < self.version:
+            after, batch = self._batch(after, path, recursive)
+            lines.append(batch)
+        return b"".join(lines)
+
     def _batch(self, position: int, path: str, recursive: bool) -> tuple[int, bytes]:
         batch: list[bytes] = []
         size = 0
