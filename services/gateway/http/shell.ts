@@ -8,6 +8,7 @@ import type { Directory } from '../boxes/life/directory.ts';
 import { createAdminPort } from './admission/admin-port.ts';
 import type { Admission } from './admission/admission.ts';
 import type { OpenSockets } from './admission/open-sockets.ts';
+import { permitOrigins } from './cross-origin.ts';
 import { withCauseOfEnd } from './ended-box.ts';
 import { createEndpoints, type Endpoints } from './endpoint.ts';
 import type { Env } from './env.ts';
@@ -81,7 +82,7 @@ export const createShell = (options: ShellOptions) => {
   };
   app.use(admin.exceptOnAdminPort(options.servePorts(claimOf)));
   app.use(admin.separate);
-  app.use((c, next) => surfaceOf(c)?.surface.crossOrigin?.(c, next) ?? next());
+  app.use((c, next) => (surfaceOf(c)?.surface.isForPages ? permitOrigins(c, next) : next()));
   app.use(refuseDotSegments());
   app.use(onSurfaces(openSockets.watchStream));
   app.use(onSurfaces(refuseBeforeLeaving(options)));

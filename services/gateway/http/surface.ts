@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import type { Context, MiddlewareHandler } from 'hono';
+import type { Context } from 'hono';
 import type { CodeBoxError } from '#contract';
 import type { Admits } from './admission/admission.ts';
 import type { Env } from './env.ts';
@@ -14,8 +14,8 @@ export interface Surface extends Admits {
   claims: { prefix: string } | { request: (incoming: IncomingMessage) => boolean };
   /** Renders an error in the format of this surface. */
   respond: (c: Context<Env>, error: CodeBoxError) => Response;
-  /** Permits pages of other origins to use the routes of the surface; without it, browsers do not let them. */
-  crossOrigin?: MiddlewareHandler<Env>;
+  /** Whether pages of any origin may use the routes of the surface, with a credential as everybody. */
+  isForPages?: boolean;
   /** Maps the text at `{box}` in one of its paths to a box id; returns undefined for text that names no box. */
   toBox?: (text: string) => string | undefined;
   /**

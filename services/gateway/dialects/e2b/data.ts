@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
-import { cors } from 'hono/cors';
 import { CodeBoxError } from '#contract';
 import { problemKinds } from '../../../http/problems/kinds.ts';
 import { setRetryAfter } from '../../../http/problems/problem.ts';
@@ -28,8 +27,7 @@ export interface DataOptions {
  */
 export const createDataSurface = ({ tokens, signatures, domain }: DataOptions): Surface => ({
   claims: { request: (incoming) => addressIn(incoming, domain) !== undefined },
-  // Pages of any origin use sandboxes, for which they need a token or a signed URL.
-  crossOrigin: cors({ origin: '*', exposeHeaders: ['*'] }),
+  isForPages: true,
   credentialOf(c) {
     const { sandbox, port } = addressOf(c, domain);
     const incoming = c.env?.incoming;
