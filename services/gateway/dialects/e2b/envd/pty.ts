@@ -63,8 +63,6 @@ export const createPtys = (terminals: RouteParts['terminals']) => {
   };
 };
 
-export type Ptys = ReturnType<typeof createPtys>;
-
 interface Following {
   leave: AbortSignal;
   deadline?: AbortSignal;
