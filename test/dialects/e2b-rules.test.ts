@@ -57,6 +57,34 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
     await expect.poll(statuses, { timeout: 10_000 }).toEqual([401, 401, 401, 401, 401, 401]);
   });
 
+  test('signed URLs read and write one file until they expire, from pages of any origin', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      await sandbox.files.write('ü +&.txt', 'signed');
+      const read = async (url) => { const response = await fetch(url); return [response.status, await response.text()]; };
+      const url = await sandbox.downloadUrl('ü +&.txt');
+      const form = new FormData();
+      form.append('file', new Blob(['sent']), 'any name');
+      const upload = await sandbox.uploadUrl('up/loaded', { useSignatureExpiration: 60 });
+      const sent = await fetch(upload, { method: 'POST', body: form });
+      const changed = (name, value) => { const other = new URL(url); other.searchParams.set(name, value); return other; };
+      const refused = [];
+      for (const other of [changed('path', 'up/loaded'), changed('signature', 'v1_x'), changed('username', 'root'), changed('signature_expiration', '99999999999'), upload])
+        refused.push((await read(other))[0]);
+      refused.push((await fetch(url, { method: 'POST', body: form })).status);
+      const brief = await sandbox.downloadUrl('up/loaded', { useSignatureExpiration: -10 });
+      const headers = { Origin: 'https://page.example', 'Access-Control-Request-Method': 'POST' };
+      const asked = await fetch(upload, { method: 'OPTIONS', headers });
+      return { read: await read(url), again: await read(url), sent: sent.status, kept: await sandbox.files.read('up/loaded'), refused,
+        late: await read(brief), origin: [asked.status, asked.headers.get('access-control-allow-origin'), sent.headers.get('access-control-allow-origin')] };
+    `);
+    expect(seen).toEqual({
+      ...{ read: [200, 'signed'], again: [200, 'signed'], sent: 200, kept: 'sent' },
+      refused: [401, 401, 401, 401, 401, 401],
+      late: [401, expect.stringContaining('expired')],
+      origin: [204, '*', '*'],
+    });
+  });
+
   test('servers of a sandbox are reached by header and by host, and a port without one is a 502', async () => {
     const { body } = await control('POST', `/v2/sandboxes/${id}/connect`, {});
     const token = { 'e2b-traffic-access-token': body.trafficAccessToken as string };

@@ -221,9 +221,8 @@ export const createBoxServerClient = (
      * The caller sets the deadline: it may take some seconds.
      */
     warm: async (languages: readonly string[], signal: AbortSignal): Promise<void> => {
-      await readBounded(
-        (await request(streams, 'warm', { method: 'POST', ...asJson({ languages }), headersTimeout: 0, signal })).body,
-      );
+      const options = { method: 'POST', ...asJson({ languages }), headersTimeout: 0, signal } as const;
+      await readBounded((await request(streams, 'warm', options)).body);
     },
 
     /**
@@ -312,10 +311,8 @@ export const createBoxServerClient = (
     search: async (search: string, leave: AbortSignal) =>
       parseResponse(searchPageSchema, await call(`files:search${search}`, 'GET', undefined, leave)),
 
-    /** Streams changes of files until the caller leaves. */
+    /** Streams changes of files until the caller leaves; `changes` streams those so far, then ends. */
     watch: async (search: string, leave: AbortSignal) => open(`files:watch${search}`, { signal: leave }),
-
-    /** Streams the changes of files so far, then ends. */
     changes: async (search: string, signal: AbortSignal) => open(`files:watch${search}&follow=false`, { signal }),
 
     /** Performs one file operation; `isNew` is true when an entry was created. The caller sets the deadline. */

@@ -126,6 +126,7 @@ export const boxTexts: OperationTexts = {
       cwd: '/mnt/data',
       cols: 100,
       rows: 30,
+      pid: 214,
       clients: 1,
       createdAt: at,
     }),
