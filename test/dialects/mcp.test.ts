@@ -128,6 +128,34 @@ asyncio.run(main())
     expect(shown).toEqual([expected('21'), expected('21'), expected('41')]);
   });
 
+  test('large results are cut to what the Python client accepts, and its leaving cancels a call', async () => {
+    const picture = 'PIL.Image.fromarray(numpy.random.default_rng(0).integers(0, 255, (1000, 1000, 3), numpy.uint8))';
+    const shown = await py<unknown[]>(`
+import anyio
+async def main():
+    async with connect(X_CodeBox_User="eve") as client:
+        run = lambda code, **more: client.call_tool("run_code", {"code": code, "timeoutSeconds": 600}, **more)
+        large = await run("import numpy, PIL.Image; print('é' * 5_000_000); display(${picture})")
+        await client.call_tool("run_command", {"command": "head -c 3000000 /dev/zero > large.bin"})
+        blob = (await client.read_resource("file:///mnt/data/large.bin")).contents[0].blob
+        asked = await run("input()")
+        with anyio.CancelScope() as scope:
+            async def leave(*report): scope.cancel()
+            await run(${JSON.stringify(endless('left'))}, progress_callback=leave)
+        left = await run("import os; os.path.exists('left')")
+        show([large.structured_content["truncated"], large.content[0].text[-400:], len(blob), asked.content[0].text,
+            left.structured_content["text"]])
+asyncio.run(main())
+`);
+    expect(shown).toEqual([
+      true,
+      expect.stringMatching(/é\n.*1 pictures were too large: save them to files to read them\.$/s),
+      4_000_000,
+      expect.stringContaining('input() is not supported'),
+      'True',
+    ]);
+  });
+
   test('the inspector and the bridge for stdio work', async () => {
     const call = ['--method', 'tools/call', '--tool-name', 'run_code', '--tool-arg', 'code=6 * 7'];
     for (const over of ['http', 'stdio'] as const) {
@@ -146,6 +174,7 @@ asyncio.run(main())
       await client.close();
       return shown;
     `);
+    expect(await js('return failure(open({ stdio: true }))', 'cbx_wrong')).toContain('A valid API key is needed');
     expect(shown).toEqual([expect.stringContaining('enough'), '20', 'True']);
   });
 

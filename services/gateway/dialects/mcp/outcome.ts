@@ -112,6 +112,7 @@ export const createOutcome = (kind: 'code' | 'command') => {
       else if (event.type === 'stderr') stderr.add(event.text);
       else if (event.type === 'truncated') isTruncated = true;
       else if (event.type === 'done') done = event;
+      else if (event.type === 'input_request') hint = 'input() is not supported: nobody can answer it.';
       else if (event.type === 'error') {
         const traceback = stripVTControlCharacters(event.traceback.join('\n')).slice(-maxTail).toWellFormed();
         error ??= { name: event.name, value: event.value.slice(0, maxTail).toWellFormed(), traceback };
