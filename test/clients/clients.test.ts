@@ -241,7 +241,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
 
   test.each(languages)('%s: a creation and a run whose responses are lost happen once', async (language) => {
     const seen = await perform(language, lost, { ...env, CODEBOX_URL: link.url });
-    expect(seen).toEqual({ boxes: 1, ran: 'once ' });
+    expect(seen).toEqual({ boxes: 1, ran: 'once twice ', streamed: 'streamed 6\n' });
   });
 
   test.each(languages)(

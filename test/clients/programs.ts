@@ -174,25 +174,32 @@ async def main():
 asyncio.run(main())`,
 });
 
-/** Loses the responses to a creation and to a run. */
+/** Loses the responses to a creation, to a run, and to a run that is streamed. */
 export const lost: Program = {
   ts: `
 await ask('lose');
 const box = await codebox.boxes.create({ metadata: { of: 'lost' } });
 await ask('lose');
 await box.run('open("ran", "a").write("once ")');
+await ask('lose');
+let streamed = '';
+for await (const event of await box.stream('print("streamed", open("ran", "a").write("twice "))'))
+  if (event.type === 'stdout') streamed += event.text;
 const boxes = (await Array.fromAsync(codebox.boxes.list({ metadata: 'of=lost' }))).length;
 const ran = await box.files.readText('ran');
 await box.delete();
-return { boxes, ran };`,
+return { boxes, ran, streamed };`,
   py: `
 ask("lose")
 with codebox.boxes.create(metadata={"of": "lost"}) as box:
     ask("lose")
     box.run("open('ran', 'a').write('once ')")
+    ask("lose")
+    events = box.stream("print('streamed', open('ran', 'a').write('twice '))")
+    streamed = "".join(event.text for event in events if event.type == "stdout")
     boxes = len(list(codebox.boxes.list(metadata="of=lost")))
     ran = box.files.read_text("ran")
-show({"boxes": boxes, "ran": ran})`,
+show({"boxes": boxes, "ran": ran, "streamed": streamed})`,
 };
 
 export const refused: Program = {
