@@ -198,6 +198,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
   test('the Python client has the other calls of a box and of a tenant too', async () => {
     expect(await runPython(clients.python, beginning.py + others, env)).toEqual({
       found: [['a/one.txt', 2]],
+      left: true,
       packed: ['three.txt', 'two.txt'],
       unpacked: ['three.txt', 'two.txt'],
       names: ['kept'],

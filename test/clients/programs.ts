@@ -273,13 +273,17 @@ with codebox.boxes.create(user="ada") as box, tempfile.TemporaryDirectory() as f
     names = [variable.name for variable in box.contexts.variables(context.id)]
     ran = len(list(box.executions.list()))
     box.contexts.restart(context.id)
+    endless = box.stream("while True: pass")
+    for _ in endless: break
+    left = endless._response is None
+    box.executions.interrupt(endless.id)
     with box.commands.stream(["sleep", "1000"]) as sleeping:
         box.commands.kill(sleeping.id)
         last = [event for event in sleeping][-1]
     listed = [command.id == sleeping.id for command in box.commands.list()]
     has_pip = "pip" in [package.name for package in box.packages.list()]
     show({
-        "found": found, "packed": packed, "unpacked": unpacked, "names": names, "ran": ran, "killed": last.status,
+        "found": found, "left": left, "packed": packed, "unpacked": unpacked, "names": names, "ran": ran, "killed": last.status,
         "listed": listed, "hasPip": has_pip, "idle": box.update(idle_seconds=100).idle_seconds,
         "kept": box.keepalive().state, "memory": box.stats().memory.used_bytes > 0,
         "ticket": box.ticket().ticket[:4], "state": box.hibernate().state, "info": box.info.state,

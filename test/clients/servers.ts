@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { Run, Template } from '#contract';
 
 const serve = async (handle: (request: IncomingMessage, response: ServerResponse) => void | Promise<void>) => {
   const server = createServer((request, response) => void handle(request, response));
@@ -24,9 +25,15 @@ export const openControl = (actions: Record<string, () => unknown>) =>
   });
 
 const limits = { cpus: 1, memoryMb: 512, diskMb: 512, pids: 64 };
-const template = { language: 'python', languages: null, limits, maxLimits: limits, network: 'none' };
-const times = { idleSeconds: 60, maxLifetimeSeconds: 60, warm: 0 };
-const result = { status: 'ok', exitCode: null, text: '42', error: null, stdout: '', stderr: '' };
+const templateOf = (name: string): Template => ({
+  name,
+  ...{ language: 'python', languages: null, limits, maxLimits: limits, network: 'none' },
+  ...{ idleSeconds: 60, maxLifetimeSeconds: 60, warm: 0 },
+});
+const done: Run = {
+  ...{ status: 'ok', exitCode: null, signal: null, text: '42', error: null, stdout: '', stderr: '' },
+  ...{ outputs: [], durationMs: 1, cpuMs: null, files: [] },
+};
 
 /** A server that defers what gateways defer, has pages of one item, and is a proxy without a gateway for one box. */
 export const openDeferring = async () => {
@@ -39,10 +46,9 @@ export const openDeferring = async () => {
       response.writeHead(status, headers).end(JSON.stringify(body));
     if (call === 'GET /v1/boxes/proxy') return void response.writeHead(502).end('<h1>Bad Gateway</h1>');
     if (request.method === 'POST' && isFirst) return void reply(503, '', { 'retry-after': '1' });
-    if (call === 'POST /v1/run') return void reply(200, { ...result, outputs: [], durationMs: 1, files: [] });
+    if (call === 'POST /v1/run') return void reply(200, done);
     const isLast = call.includes('cursor=next');
-    const item = { name: isLast ? 'second' : 'first', ...template, ...times };
-    reply(200, { items: [item], nextCursor: isLast ? null : 'next' });
+    reply(200, { items: [templateOf(isLast ? 'second' : 'first')], nextCursor: isLast ? null : 'next' });
   });
   return { ...server, asked };
 };

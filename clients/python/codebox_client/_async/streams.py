@@ -25,7 +25,7 @@ _CLOSING = b'{"type":"closing",'
 
 class AsyncEventStream(Generic[E]):
     """
-    The events of a stream, each once, up to the last one; it can be read once.
+    The events of a stream, each once, up to the last one.
 
     A stream that is cut is resumed after the last event; after half a minute without a new event it raises
     ``unavailable``. Leaving it closes the connection, but ends nothing in the box.
@@ -48,7 +48,7 @@ class AsyncEventStream(Generic[E]):
         self._id = run_id
         self._after = after
         self._response: httpx.Response | None = None
-        self._events: AsyncGenerator[E] = self._read()
+        self._is_closed = False
 
     @property
     def id(self) -> str:
@@ -66,7 +66,7 @@ class AsyncEventStream(Generic[E]):
 
     async def close(self) -> None:
         """Closes the connection; what runs in the box continues."""
-        await self._events.aclose()
+        self._is_closed = True
         if self._response is not None:
             await self._response.aclose()
 
@@ -79,16 +79,11 @@ class AsyncEventStream(Generic[E]):
     ) -> None:
         await self.close()
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> E:
-        return await self._events.__anext__()
-
-    async def _read(self) -> AsyncGenerator[E]:
+    # Only the loop holds the generator, so that leaving the loop closes the connection.
+    async def __aiter__(self) -> AsyncGenerator[E]:
         counting, seen, failures = self._counting, self._after, 0
         await self.open()
-        while True:
+        while not self._is_closed:
             try:
                 if self._response is None:
                     self._response = await self._transport.open(self._reopen(self._id, seen))

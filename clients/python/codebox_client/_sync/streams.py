@@ -26,7 +26,7 @@ _CLOSING = b'{"type":"closing",'
 
 class EventStream(Generic[E]):
     """
-    The events of a stream, each once, up to the last one; it can be read once.
+    The events of a stream, each once, up to the last one.
 
     A stream that is cut is resumed after the last event; after half a minute without a new event it raises
     ``unavailable``. Leaving it closes the connection, but ends nothing in the box.
@@ -49,7 +49,7 @@ class EventStream(Generic[E]):
         self._id = run_id
         self._after = after
         self._response: httpx.Response | None = None
-        self._events: Generator[E] = self._read()
+        self._is_closed = False
 
     @property
     def id(self) -> str:
@@ -67,7 +67,7 @@ class EventStream(Generic[E]):
 
     def close(self) -> None:
         """Closes the connection; what runs in the box continues."""
-        self._events.close()
+        self._is_closed = True
         if self._response is not None:
             self._response.close()
 
@@ -80,16 +80,11 @@ class EventStream(Generic[E]):
     ) -> None:
         self.close()
 
-    def __iter__(self) -> Self:
-        return self
-
-    def __next__(self) -> E:
-        return self._events.__next__()
-
-    def _read(self) -> Generator[E]:
+    # Only the loop holds the generator, so that leaving the loop closes the connection.
+    def __iter__(self) -> Generator[E]:
         counting, seen, failures = self._counting, self._after, 0
         self.open()
-        while True:
+        while not self._is_closed:
             try:
                 if self._response is None:
                     self._response = self._transport.open(self._reopen(self._id, seen))
