@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { anyDriver, collect, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
-import { adminKey, makeTenant, startSecond } from '../api/operator.ts';
+import { createClient } from '#contract';
+import { anyDriver, collect, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { adminKey, startSecond } from '../api/operator.ts';
 import { readPage } from '../pages.ts';
 import { clientsOf, installClients, versions } from './mcp-clients.ts';
 
@@ -216,14 +217,26 @@ asyncio.run(main())
     expect(await send(ping, other)).toMatchObject(error(404, -32_001));
     expect(await send('', other, 'DELETE')).toMatchObject(error(404, -32_001));
 
-    const { admin, tenant } = await makeTenant(gateway);
-    const { key } = await admin.keys.create({ tenant: tenant.id, name: 'files', scopes: ['files'] });
-    const onlyFiles = { authorization: `Bearer ${key}`, 'x-codebox-user': 'ada' };
+    const { admin } = createClient({ url: gateway.url, key: adminKey });
+    const { tenant } = (await gateway.get<{ tenant: string }>('/v1/caller')).body;
+    const { key } = await admin.keys.create({ tenant, name: 'files', scopes: ['files'] });
+    const onlyFiles = { authorization: `Bearer ${key}`, 'x-codebox-user': 'kim', 'mcp-session-id': session };
     expect((await send({ ...ping, method: 'tools/list' }, onlyFiles)).body.match(/"name":"\w+"/g)).toEqual(
       ['list_files', 'read_file', 'write_file', 'delete_file'].map((name) => `"name":"${name}"`),
     );
     expect(await send(tool, onlyFiles)).toMatchObject(error(200, -32_602));
     expect(await send('', onlyFiles, 'DELETE')).toMatchObject(error(403, -32_000));
+    const use = (name: string, args: object) => ({ ...tool, params: { name, arguments: args } });
+    const waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.05)";
+    const waiting = send(use('run_code', { code: waits }), { 'x-codebox-user': 'kim' });
+    await eventually(async () => {
+      const [box] = await collect(gateway.client.boxes.list({ user: 'kim' }));
+      return box && (await collect(gateway.client.executions.list(box.id))).some(({ status }) => status === 'running');
+    });
+    const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'of another client' } };
+    expect(await send(cancelled, onlyFiles)).toMatchObject({ status: 202 });
+    expect((await send(use('write_file', { path: 'go', text: '' }), onlyFiles)).body).toContain('"created":true');
+    expect((await waiting).body).toContain('"status":"ok"');
 
     const unknown = { ...tool, params: { name: 'nope', arguments: {} } };
     expect(await send(unknown, { 'mcp-session-id': session })).toMatchObject(error(200, -32_602));

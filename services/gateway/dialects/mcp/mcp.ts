@@ -7,7 +7,7 @@ import {
 } from '@modelcontextprotocol/server';
 import type { Context } from 'hono';
 import { z } from 'zod';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, type KeyScope } from '#contract';
 import { givenKey, keyMistake } from '../../../http/endpoints/given-key.ts';
 import { problemKinds } from '../../../http/problems/kinds.ts';
 import { setRetryAfter } from '../../../http/problems/problem.ts';
@@ -105,12 +105,13 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
       const needsBox = usesBox.includes(message.method ?? '');
       if (needsBox && user === undefined) throw noUser();
       if (needsBox && ofSession !== undefined) await sessions.checkLiving(tenant, ofSession);
-      if (ofSession !== undefined && message.method === 'notifications/cancelled')
+      const scopes = c.get('scopes');
+      const mayUse = (scope: KeyScope) => scopes === null || scopes.includes(scope);
+      if (ofSession !== undefined && message.method === 'notifications/cancelled' && mayUse('run'))
         await cancel(tenant, ofSession, user ?? ofSession, message.params?.requestId);
 
-      const scopes = c.get('scopes');
       const call: Call = {
-        mayUse: (scope) => scopes === null || scopes.includes(scope),
+        mayUse,
         open: () => open(c, user),
         // A client of the older protocol that loses its connection has not canceled its call.
         cancelable: isModern ? undefined : () => cancellations.register(ofSession, message.id),
