@@ -176,7 +176,15 @@ const importsOf = {
     endpoints: ['bodies', 'faults'],
     server: ['endpoints', 'problems'],
   },
-  'services/gateway/dialects': { codeboxapi: [], e2b: [], librechat: [], mcp: [], openai: [], piston: [] },
+  'services/gateway/dialects': {
+    codeboxapi: [],
+    e2b: [],
+    librechat: [],
+    mcp: [],
+    openai: [],
+    openterminal: [],
+    piston: [],
+  },
   'services/gateway/dialects/e2b': { control: [], envd: [], interpreter: [] },
   'services/gateway/http/routes': { admin: [], boxes: [], files: ['boxes'], runs: ['boxes'] },
   'services/gateway/boxes': {

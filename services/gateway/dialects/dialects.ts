@@ -4,6 +4,7 @@ import { createE2b, type E2bOptions } from './e2b/e2b.ts';
 import { jupyter } from './jupyter/jupyter.ts';
 import { librechat } from './librechat/librechat.ts';
 import { openai } from './openai/openai.ts';
+import { openterminal } from './openterminal/openterminal.ts';
 import { piston } from './piston/piston.ts';
 
 /** The settings of the gateway that dialects use. */
@@ -21,6 +22,7 @@ const dialects = {
   // Loaded on demand, for the library that it uses.
   mcp: async ({ seal, mcpOrigins: origins }) => (await import('./mcp/mcp.ts')).createMcp({ seal, origins }),
   openai: () => openai,
+  openterminal: () => openterminal,
   piston: () => piston,
 } satisfies Record<string, (options: DialectOptions) => readonly Dialect[] | Promise<readonly Dialect[]>>;
 

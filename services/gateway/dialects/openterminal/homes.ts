@@ -1,0 +1,42 @@
+import { posix } from 'node:path';
+import type { Context } from 'hono';
+import { CodeBoxError, plainText, urlPathSchema } from '#contract';
+import { checkInput } from '../../../http/endpoints/endpoint.ts';
+import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
+import { workingFolder } from '../../boxes/life/working-folder.ts';
+import type { RouteParts } from '../../http/app.ts';
+import { type Env, noteBox } from '../../http/env.ts';
+
+const userSchema = plainText().min(1).max(240);
+/** A box hibernates after this long without use. */
+const idleSeconds = 900;
+
+/** The boxes of the users of Open WebUI. */
+export const createHomes = (creation: RouteParts['creation']) => ({
+  /** Returns the box of the user whom the request names. Throws `invalid_request` when it names none. */
+  async of(c: Context<Env>, tenant: string): Promise<BoxRef> {
+    const user = checkInput(userSchema, c.req.header('x-user-id'), '/headers/X-User-Id');
+    const asked = { user: `openterminal/${user}`, reuse: true, onIdle: 'hibernate', idleSeconds } as const;
+    const { box } = await creation.create(tenant, asked);
+    noteBox(c, box.id);
+    return refOf(box);
+  },
+});
+
+export type Homes = ReturnType<typeof createHomes>;
+
+/** Returns the absolute path that a caller names; relative ones begin at the working folder. */
+export const toAbsolute = (path: string): string =>
+  posix.resolve(workingFolder, path.replace(/^~(?=\/|$)/, workingFolder));
+
+/**
+ * Converts a path to one relative to the working folder, which is ''. Throws `not_found` for one elsewhere, since files of a box are only
+ * reached there, and `invalid_request` for text that is no path.
+ */
+export const toBoxPath = (path: string): string => {
+  const whole = toAbsolute(path);
+  if (whole === workingFolder) return '';
+  if (!whole.startsWith(`${workingFolder}/`))
+    throw new CodeBoxError('not_found', `The path ${path} lies outside ${workingFolder}, where the files are.`);
+  return checkInput(urlPathSchema, whole.slice(workingFolder.length + 1), '/path');
+};
