@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createClient } from '#contract';
 import { anyDriver, drivers, eventually, type RunningGateway, startGateway, startGateways } from '../api/harness.ts';
+import { adminKey, makeTenant } from '../api/operator.ts';
 import { connect, type TestSocket } from '../api/websocket.ts';
 import { readPage } from '../pages.ts';
 import { runPython } from './clients.ts';
@@ -56,7 +56,7 @@ describe.each(drivers)('the Jupyter dialect on the %s driver', (driver) => {
   let lab: Lab;
   const place = (name: string, key = gateway.key) => ({ url: `${gateway.url}/jupyter/${name}`, token: key });
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'jupyter' });
+    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'jupyter', CODEBOX_ADMIN_KEY: adminKey });
     lab = openLab(place('ada@example.com'));
   });
   afterAll(async () => {
@@ -220,13 +220,12 @@ show([[reply["status"], [output["output_type"] for output in reply["outputs"]]] 
     ]);
     const runs = await runPython<{ kernel: string; stdout: string }[]>(
       python,
-      `${openWebUi}\nasync def main(): return [await run("n = globals().get('n', 0) + 1; print(n)"), await run(${JSON.stringify(plot)}), await run("1 / 0")]\nshow(asyncio.run(main()))`,
+      `${openWebUi}\nasync def main(): return [await run("n = 1; " + ${JSON.stringify(plot)}), await run("print('n' in globals()); 1 / 0")]\nshow(asyncio.run(main()))`,
       { BASE: place('new').url, TOKEN: token },
     );
     expect(runs).toMatchObject([
-      { stdout: '1\n', stderr: '', result: [] },
-      { result: [expect.arrayContaining(['image/png'])] },
-      { stderr: expect.stringContaining('ZeroDivisionError') },
+      { stdout: '', stderr: '', result: [expect.arrayContaining(['image/png'])] },
+      { stdout: 'False\n', stderr: expect.stringContaining('ZeroDivisionError') },
     ]);
     const states = await Promise.all(runs.map(({ kernel }) => gateway.get<{ state: string }>(`/v1/boxes/${kernel}`)));
     expect(new Set(states.map(({ body }) => body.state))).toEqual(new Set(['deleted']));
@@ -247,11 +246,19 @@ show([[reply["status"], [output["output_type"] for output in reply["outputs"]]] 
     await second.json(isReply);
     expect(briefOf(second)).toEqual(['b\n', 'execute_reply']);
     second.ws.close();
+    await second.closed;
+    const third = await connect(gateway, path);
+    third.sendJson(executeRequest('two', '6 * 7'));
+    await third.json(isReply);
+    expect(new Set(third.messages.map((message) => 'json' in message && parentOf(message.json)))).toEqual(
+      new Set(['two']),
+    );
+    third.ws.close();
     await lab.contents.delete('go');
     await kernel.shutdown();
   });
 
-  test('bad input and missing rights get errors in the format of Jupyter', async () => {
+  test('bad input, missing rights and quotas get errors in the format of Jupyter', async () => {
     const base = '/jupyter/ada@example.com/api';
     const call = async (method: string, path: string, body?: string, headers: Record<string, string> = {}) => {
       const response = await gateway.call(path, { method, headers, ...(body !== undefined && { body }) });
@@ -279,17 +286,21 @@ show([[reply["status"], [output["output_type"] for output in reply["outputs"]]] 
     for (const authorization of [`token ${gateway.key}`, `Bearer ${gateway.key}`])
       expect((await call('GET', `${base}/me`, undefined, { authorization }))[0]).toBe(200);
     const kernel = await lab.start();
-    const other = await gateway.addTenant();
-    const theirs = { authorization: `token ${other}` };
+    const { key, client, admin, tenant } = await makeTenant(gateway, { concurrentExecutions: 0 });
+    const theirs = { authorization: `token ${key}` };
     const [box] = (await gateway.get<{ items: { id: string }[] }>('/v1/boxes')).body.items;
     expect((await call('GET', `/jupyter/${box?.id}/api/kernels`, undefined, theirs))[0]).toBe(404);
     expect(await call('GET', `${base}/kernels`, undefined, theirs)).toEqual([200, []]);
     expect((await call('GET', `${base}/kernels/${kernel.id}`, undefined, theirs))[0]).toBe(404);
-    const { boxes } = createClient({ url: gateway.url, key: other });
-    for await (const { id, user } of boxes.list()) {
+    const another = openLab(place('ada@example.com', key));
+    const { reply } = await runCell(await another.start(), '1');
+    expect(reply).toMatchObject({ status: 'error', ename: 'quota_exceeded' });
+    another.dispose();
+    for await (const { id, user } of client.boxes.list()) {
       expect(user).toBe('jupyter/ada@example.com');
-      await boxes.delete(id);
+      await client.boxes.delete(id);
     }
+    await admin.tenants.delete(tenant.id);
     await kernel.shutdown();
   });
 
@@ -332,12 +343,14 @@ const executeRequest = (id: string, code: string) => ({
 const isStream = ({ msg_type }: Record<string, unknown>) => msg_type === 'stream';
 const isReply = ({ msg_type }: Record<string, unknown>) => msg_type === 'execute_reply';
 
+const parentOf = ({ parent_header }: Record<string, unknown>) => (parent_header as { msg_id?: string }).msg_id;
+
 /** The texts and types of messages up to the reply; all belong to the first cell. */
 const briefOf = ({ messages }: TestSocket): string[] =>
   messages.flatMap((message) => {
     if (!('json' in message)) return ['bytes'];
-    const { parent_header, msg_type, content } = message.json as Record<string, Record<string, string>>;
-    expect(parent_header?.msg_id).toBe('one');
+    const { msg_type, content } = message.json as Record<string, Record<string, string>>;
+    expect(parentOf(message.json)).toBe('one');
     const isIdle = content?.execution_state === 'idle';
     return isIdle ? [] : [String(isStream(message.json) ? content?.text : msg_type)];
   });

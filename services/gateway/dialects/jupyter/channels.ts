@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { codeSchema } from '#contract';
 import { checkInput } from '../../../http/endpoints/endpoint.ts';
@@ -128,8 +127,8 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
         return webSockets.accept(c, { maxMessageBytes, check, protocol }, (peer) => {
           peer.closed.addEventListener('abort', release, { once: true });
           const send = (message: ServerMessage) => peer.send(encode(message, protocol));
-          const id = query.session_id || randomUUID();
-          const session = sessions.connect({ ref, kernel: kernel.id, session: id }, { peer, send }, log);
+          const named = { ref, kernel: kernel.id, session: query.session_id || undefined };
+          const session = sessions.connect(named, { peer, send }, log);
           const handle = serve({ peer, session, place, send, count: () => webSockets.countMessage(c) });
           peer.receive((data, isBinary) => {
             const message = decodeClient(data, isBinary, protocol ?? '');

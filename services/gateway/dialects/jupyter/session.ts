@@ -184,8 +184,6 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
   };
 
   return {
-    /** Whether nothing is left to be sent or run. */
-    isIdle: () => pending.size === 0 && !isConnected(),
     isConnected,
 
     /** Connects the client, in place of an earlier connection of it. `isNew` if this gateway does not know its cells. */

@@ -1,14 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { createSession, type Session, type SessionParts, type SessionPlace, type Sink } from './session.ts';
 
-/** How long the cells of a client that has left are remembered, and of how many such clients. */
+/** How long it is remembered what a client that has left was sent, and of how many such clients. */
 const keptMs = 3_600_000;
 const maxLeft = 1000;
+
+type SessionName = Omit<SessionPlace, 'session'> & { session: string | undefined };
 
 /** The clients of kernels at this gateway, by the sessions that their connections name. */
 export const createSessions = (parts: SessionParts) => {
   const sessions = new Map<string, Session>();
-  /** Clients that have left before all of their messages were sent, the first ones first. */
+  /** Clients that have left, the first ones first. */
   const left = new Map<string, NodeJS.Timeout>();
 
   const forget = (key: string) => {
@@ -20,7 +23,6 @@ export const createSessions = (parts: SessionParts) => {
   const leave = (key: string) => {
     const session = sessions.get(key);
     if (!session || session.isConnected()) return;
-    if (session.isIdle()) return forget(key);
     clearTimeout(left.get(key));
     left.set(key, setTimeout(() => forget(key), keptMs).unref());
     const [oldest] = left.keys();
@@ -28,11 +30,16 @@ export const createSessions = (parts: SessionParts) => {
   };
 
   return {
-    /** Connects a client to its session. */
-    connect(place: SessionPlace, sink: Sink, log: Logger): Session {
-      const key = [place.ref.tenant, place.ref.box, place.kernel, place.session].join('/');
+    /** Connects a client to its session; one that does not name its session gets a new one. */
+    connect({ session: name, ...place }: SessionName, sink: Sink, log: Logger): Session {
+      if (name === undefined) {
+        const session = createSession({ ...place, session: randomUUID() }, parts);
+        session.connect(sink, false, log);
+        return session;
+      }
+      const key = [place.ref.tenant, place.ref.box, place.kernel, name].join('/');
       const known = sessions.get(key);
-      const session = known ?? createSession(place, parts);
+      const session = known ?? createSession({ ...place, session: name }, parts);
       sessions.set(key, session);
       clearTimeout(left.get(key));
       left.delete(key);
