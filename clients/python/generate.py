@@ -122,7 +122,10 @@ def check_options(document: Path) -> None:
 
     schemas = yaml.safe_load(document.read_text())["components"]["schemas"]
     for name, (kind, arguments) in TAKEN.items():
-        fields = {to_camel(field) for field in getattr(options, kind).__annotations__} - {"idempotencyKey"}
+        fields = {to_camel(field) for field in getattr(options, kind).__annotations__} - {
+            "idempotencyKey",
+            "deadlineSeconds",
+        }
         if fields ^ set(schemas[name]["properties"]) != arguments:
             raise ValueError(f"{kind} differs from {name}: {sorted(fields ^ set(schemas[name]['properties']))}")
 

@@ -199,6 +199,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
     expect(await runPython(clients.python, beginning.py + others, env)).toEqual({
       found: [['a/one.txt', 2]],
       left: true,
+      late: ['timeout', null],
       packed: ['three.txt', 'two.txt'],
       unpacked: ['three.txt', 'two.txt'],
       names: ['kept'],

@@ -273,6 +273,9 @@ with codebox.boxes.create(user="ada") as box, tempfile.TemporaryDirectory() as f
     names = [variable.name for variable in box.contexts.variables(context.id)]
     ran = len(list(box.executions.list()))
     box.contexts.restart(context.id)
+    late = refusal(lambda: box.run("import time; time.sleep(60)", deadline_seconds=0.5))
+    [sleeping] = [execution for execution in box.executions.list() if execution.status == "running"]
+    box.executions.interrupt(sleeping.id)
     endless = box.stream("while True: pass")
     for _ in endless: break
     left = endless._response is None
@@ -283,7 +286,7 @@ with codebox.boxes.create(user="ada") as box, tempfile.TemporaryDirectory() as f
     listed = [command.id == sleeping.id for command in box.commands.list()]
     has_pip = "pip" in [package.name for package in box.packages.list()]
     show({
-        "found": found, "left": left, "packed": packed, "unpacked": unpacked, "names": names, "ran": ran, "killed": last.status,
+        "found": found, "left": left, "late": [late.code, late.status], "packed": packed, "unpacked": unpacked, "names": names, "ran": ran, "killed": last.status,
         "listed": listed, "hasPip": has_pip, "idle": box.update(idle_seconds=100).idle_seconds,
         "kept": box.keepalive().state, "memory": box.stats().memory.used_bytes > 0,
         "ticket": box.ticket().ticket[:4], "state": box.hibernate().state, "info": box.info.state,

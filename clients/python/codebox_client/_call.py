@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from .errors import CodeBoxError
+from .options import to_json
 
 USUAL_SECONDS = 60.0
 TRANSFER_SECONDS = 3600.0
@@ -45,10 +46,22 @@ class Call:
     seconds: float = USUAL_SECONDS
 
 
-def creating(path: str, body: Mapping[str, Any], key: str | None, **more: Any) -> Call:
+def creating(
+    path: str,
+    arguments: Mapping[str, Any],
+    options: Mapping[str, Any],
+    *,
+    headers: Mapping[str, str] | None = None,
+    seconds: float = USUAL_SECONDS,
+) -> Call:
     """A call that creates or runs something: its key makes it safe to repeat."""
-    headers = {**more.pop("headers", {}), "idempotency-key": key or str(uuid.uuid4())}
-    return Call("POST", path, json=body, headers=headers, **more)
+    return Call(
+        "POST",
+        path,
+        json={**arguments, **to_json(options)},
+        headers={**(headers or {}), "idempotency-key": options.get("idempotency_key") or str(uuid.uuid4())},
+        seconds=options.get("deadline_seconds") or seconds,
+    )
 
 
 class Attempts:

@@ -8,10 +8,16 @@ from typing import Any, Literal, TypedDict
 from pydantic.alias_generators import to_camel
 
 
-class Retryable(TypedDict, total=False):
-    """``idempotency_key``: makes the call safe to repeat by another process too. Default: a new key for each call."""
+class CallOptions(TypedDict, total=False):
+    """
+    How a call is made.
+
+    ``idempotency_key`` makes it safe to repeat by another process too; by default each call has a new key. After
+    ``deadline_seconds`` without a response it raises ``timeout``; what it has started continues.
+    """
 
     idempotency_key: str
+    deadline_seconds: float
 
 
 class Limits(TypedDict, total=False):
@@ -37,7 +43,7 @@ Network = Literal["none", "internet"]
 OnIdle = Literal["delete", "pause", "hibernate"]
 
 
-class BoxOptions(Retryable, total=False):
+class BoxOptions(CallOptions, total=False):
     """How a box is created. With ``reuse``, the living box of ``user`` is returned when there is one."""
 
     template: str
@@ -63,7 +69,7 @@ class BoxChanges(TypedDict, total=False):
     on_idle: OnIdle
 
 
-class ExecutionOptions(Retryable, total=False):
+class ExecutionOptions(CallOptions, total=False):
     """How code runs: in the default context of ``language``, or in ``context``."""
 
     language: str
@@ -74,7 +80,7 @@ class ExecutionOptions(Retryable, total=False):
     auto_install: bool
 
 
-class CommandOptions(Retryable, total=False):
+class CommandOptions(CallOptions, total=False):
     """How a command runs. ``stdin`` is written and closed; ``open_stdin`` keeps stdin open for ``input``."""
 
     cwd: str
@@ -85,14 +91,14 @@ class CommandOptions(Retryable, total=False):
     open_stdin: bool
 
 
-class InstallOptions(Retryable, total=False):
+class InstallOptions(CallOptions, total=False):
     """How packages are installed."""
 
     manager: Literal["pip", "npm"]
     timeout_seconds: float
 
 
-class ContextOptions(Retryable, total=False):
+class ContextOptions(CallOptions, total=False):
     """How a kernel is started."""
 
     language: str
@@ -100,7 +106,7 @@ class ContextOptions(Retryable, total=False):
     env: Mapping[str, str]
 
 
-class RunOptions(Retryable, total=False):
+class RunOptions(CallOptions, total=False):
     """How code runs once in a fresh box. With ``files``, ``stdin`` or ``args`` it runs as a program."""
 
     language: str
@@ -118,7 +124,8 @@ class RunOptions(Retryable, total=False):
 
 def to_json(options: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of options: keys in camelCase, without what belongs to the request. Keys of data stay as they are."""
-    body = {to_camel(name): value for name, value in options.items() if name != "idempotency_key" and value is not None}
+    given = {name: value for name, value in options.items() if name not in CallOptions.__annotations__}
+    body = {to_camel(name): value for name, value in given.items() if value is not None}
     if "limits" in body:
         body["limits"] = {to_camel(name): value for name, value in body["limits"].items()}
     return body

@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from .. import models
 from .._call import Call, creating, path_of
-from ..options import BoxOptions, RunOptions, to_json
+from ..options import BoxOptions, RunOptions
 from .box import AsyncBox
 from .transport import AsyncTransport
 
@@ -35,7 +35,7 @@ class AsyncBoxes:
     async def create(self, **options: Unpack[BoxOptions]) -> AsyncBox:
         """Creates a box, or returns the user's own box with ``reuse``."""
         seconds = _CREATE_SECONDS + (_INSTALL_SECONDS if options.get("packages") else 0)
-        call = creating(path_of("boxes"), to_json(options), options.get("idempotency_key"), seconds=seconds)
+        call = creating(path_of("boxes"), {}, options, seconds=seconds)
         return AsyncBox(self._transport, await self._transport.json(models.Box, call))
 
     async def get(self, box: str) -> AsyncBox:
@@ -78,12 +78,8 @@ class AsyncCodeBox:
 
     async def run(self, code: str, **options: Unpack[RunOptions]) -> models.Run:
         """Runs code once in a fresh box that is deleted afterwards."""
-        call = creating(
-            path_of("run"),
-            {"code": code, **to_json(options)},
-            options.get("idempotency_key"),
-            seconds=_RUN_SECONDS + options.get("timeout_seconds", 60.0),
-        )
+        seconds = _RUN_SECONDS + options.get("timeout_seconds", 60.0)
+        call = creating(path_of("run"), {"code": code}, options, seconds=seconds)
         return await self._transport.json(models.Run, call)
 
     def templates(self) -> AsyncIterator[models.Template]:

@@ -22,7 +22,7 @@ from ..models import (
     ExecutionSummary,
     Package,
 )
-from ..options import CommandOptions, ExecutionOptions, InstallOptions, to_json
+from ..options import CommandOptions, ExecutionOptions, InstallOptions
 from .streams import AsyncEventStream
 from .transport import AsyncTransport
 
@@ -68,17 +68,14 @@ class _AsyncRuns(Generic[S, W, E]):
 
     async def _run(self, body: Mapping[str, Any], options: Mapping[str, Any]) -> W:
         seconds = _QUEUE_SECONDS + (options.get("timeout_seconds") or self._kind.timeout_seconds)
-        call = creating(self._path, {**body, **to_json(options)}, options.get("idempotency_key"), seconds=seconds)
-        return await self._transport.json(self._kind.whole, call)
+        return await self._transport.json(self._kind.whole, creating(self._path, body, options, seconds=seconds))
 
     async def _start(self, body: Mapping[str, Any], options: Mapping[str, Any]) -> S:
-        whole = {**body, **to_json(options), "detach": True}
-        return await self._transport.json(
-            self._kind.summary, creating(self._path, whole, options.get("idempotency_key"))
-        )
+        call = creating(self._path, {**body, "detach": True}, options)
+        return await self._transport.json(self._kind.summary, call)
 
     def _streaming(self, body: Mapping[str, Any], options: Mapping[str, Any]) -> Call:
-        return creating(self._path, {**body, **to_json(options)}, options.get("idempotency_key"), headers=_LINES)
+        return creating(self._path, body, options, headers=_LINES)
 
     def _of(self, run_id: str) -> str:
         return path_of("boxes", self._box, self._kind.name, run_id)

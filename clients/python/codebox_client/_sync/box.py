@@ -29,8 +29,7 @@ class Contexts:
 
     def create(self, **options: Unpack[ContextOptions]) -> models.Context:
         """Starts another kernel."""
-        call = creating(self._path, to_json(options), options.get("idempotency_key"))
-        return self._transport.json(models.Context, call)
+        return self._transport.json(models.Context, creating(self._path, {}, options))
 
     def restart(self, context: str) -> models.Context:
         """Starts a fresh kernel under the same id; the variables are lost."""

@@ -13,7 +13,7 @@ from typing_extensions import Unpack
 
 from .. import models
 from .._call import Call, creating, path_of
-from ..options import BoxOptions, RunOptions, to_json
+from ..options import BoxOptions, RunOptions
 from .box import Box
 from .transport import Transport
 
@@ -36,7 +36,7 @@ class Boxes:
     def create(self, **options: Unpack[BoxOptions]) -> Box:
         """Creates a box, or returns the user's own box with ``reuse``."""
         seconds = _CREATE_SECONDS + (_INSTALL_SECONDS if options.get("packages") else 0)
-        call = creating(path_of("boxes"), to_json(options), options.get("idempotency_key"), seconds=seconds)
+        call = creating(path_of("boxes"), {}, options, seconds=seconds)
         return Box(self._transport, self._transport.json(models.Box, call))
 
     def get(self, box: str) -> Box:
@@ -79,12 +79,8 @@ class CodeBox:
 
     def run(self, code: str, **options: Unpack[RunOptions]) -> models.Run:
         """Runs code once in a fresh box that is deleted afterwards."""
-        call = creating(
-            path_of("run"),
-            {"code": code, **to_json(options)},
-            options.get("idempotency_key"),
-            seconds=_RUN_SECONDS + options.get("timeout_seconds", 60.0),
-        )
+        seconds = _RUN_SECONDS + options.get("timeout_seconds", 60.0)
+        call = creating(path_of("run"), {"code": code}, options, seconds=seconds)
         return self._transport.json(models.Run, call)
 
     def templates(self) -> Iterator[models.Template]:

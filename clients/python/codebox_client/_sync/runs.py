@@ -23,7 +23,7 @@ from ..models import (
     ExecutionSummary,
     Package,
 )
-from ..options import CommandOptions, ExecutionOptions, InstallOptions, to_json
+from ..options import CommandOptions, ExecutionOptions, InstallOptions
 from .streams import EventStream
 from .transport import Transport
 
@@ -69,15 +69,14 @@ class _Runs(Generic[S, W, E]):
 
     def _run(self, body: Mapping[str, Any], options: Mapping[str, Any]) -> W:
         seconds = _QUEUE_SECONDS + (options.get("timeout_seconds") or self._kind.timeout_seconds)
-        call = creating(self._path, {**body, **to_json(options)}, options.get("idempotency_key"), seconds=seconds)
-        return self._transport.json(self._kind.whole, call)
+        return self._transport.json(self._kind.whole, creating(self._path, body, options, seconds=seconds))
 
     def _start(self, body: Mapping[str, Any], options: Mapping[str, Any]) -> S:
-        whole = {**body, **to_json(options), "detach": True}
-        return self._transport.json(self._kind.summary, creating(self._path, whole, options.get("idempotency_key")))
+        call = creating(self._path, {**body, "detach": True}, options)
+        return self._transport.json(self._kind.summary, call)
 
     def _streaming(self, body: Mapping[str, Any], options: Mapping[str, Any]) -> Call:
-        return creating(self._path, {**body, **to_json(options)}, options.get("idempotency_key"), headers=_LINES)
+        return creating(self._path, body, options, headers=_LINES)
 
     def _of(self, run_id: str) -> str:
         return path_of("boxes", self._box, self._kind.name, run_id)
