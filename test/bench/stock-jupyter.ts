@@ -35,23 +35,26 @@ export const startStockJupyter = async (image: string): Promise<StockJupyter> =>
   const url = `http://127.0.0.1:${port}`;
   await until('the stock Jupyter Server', () => responds(`${url}/api?token=${token}`), { withinMs: startMs });
   const pid = Number(await mustRun(['docker', 'inspect', '--format', '{{.State.Pid}}', name]));
-  const serverSettings = ServerConnection.makeSettings({ baseUrl: `${url}/`, wsUrl: `ws://127.0.0.1:${port}/`, token });
+  const { startKernel } = stack.use(openKernels(url, token));
+  return { url, token, pid, startKernel, ...owned(stack) };
+};
+
+/** Kernels of a Jupyter Server, used with Jupyter's own client. Disposing it ends them. */
+export const openKernels = (url: string, token: string): Pick<StockJupyter, 'startKernel'> & AsyncDisposable => {
+  const wsUrl = `${url.replace('http', 'ws')}/`;
+  const serverSettings = ServerConnection.makeSettings({ baseUrl: `${url}/`, wsUrl, token });
   const kernels = new KernelManager({ serverSettings });
-  stack.defer(async () => {
-    await kernels.shutdownAll();
-    kernels.dispose();
-  });
   return {
-    url,
-    token,
-    pid,
     async startKernel() {
       const kernel = await kernels.startNew({ name: 'python3' });
       await kernel.info;
       await kernel.requestExecute({ code: 'pass' }).done;
       return kernel;
     },
-    ...owned(stack),
+    async [Symbol.asyncDispose]() {
+      await kernels.shutdownAll();
+      kernels.dispose();
+    },
   };
 };
 

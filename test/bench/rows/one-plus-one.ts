@@ -2,17 +2,15 @@ import { connectToBoxServer } from '../box-socket.ts';
 import type { BenchClient } from '../client.ts';
 import { connectDirectly } from '../direct-kernel.ts';
 import type { GatewayProcess } from '../gateway-process.ts';
+import { type Contender, inTurns, timed } from '../in-turns.ts';
 import { atMost, measure, type Row, ratio } from '../report.ts';
 import { runInKernel, type StockJupyter } from '../stock-jupyter.ts';
-
-type Contender = (rounds: number) => Promise<number[]>;
 
 const gatewayName = 'gateway, JSON';
 const directName = 'ZeroMQ straight to the same kernel';
 const stockKernelName = 'ZeroMQ straight to a stock ipykernel';
 const stockName = 'stock Jupyter Server, WebSocket over TCP';
 const limit = 2;
-const block = 20;
 
 export interface OnePlusOneOptions {
   gateway: GatewayProcess;
@@ -68,30 +66,4 @@ const streamOnce = async (client: BenchClient, box: string): Promise<boolean> =>
     if (event.type === 'result') isRight = JSON.stringify(event.mime) === '{"text/plain":"2"}';
   }
   return isRight;
-};
-
-const timed =
-  (once: () => Promise<boolean>): Contender =>
-  async (rounds) => {
-    const samples: number[] = [];
-    for (let i = 0; i < rounds; i++) {
-      const startedAt = performance.now();
-      const isRight = await once();
-      samples.push(performance.now() - startedAt);
-      if (!isRight) throw new Error('1+1 did not result in 2');
-    }
-    return samples;
-  };
-
-const inTurns = async (
-  contenders: Record<string, Contender>,
-  rounds: number,
-  warmUp: number,
-): Promise<Record<string, number[]>> => {
-  for (const run of Object.values(contenders)) await run(warmUp);
-  const all = Object.entries(contenders).map(([name, run]) => ({ name, run, samples: [] as number[] }));
-  for (let done = 0; done < rounds; done += block) {
-    for (const { run, samples } of all) samples.push(...(await run(block)));
-  }
-  return Object.fromEntries(all.map(({ name, samples }) => [name, samples]));
 };
