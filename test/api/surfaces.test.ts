@@ -114,8 +114,12 @@ describe.each(anyDriver)('a second surface beside /v1, on the %s driver', (drive
   });
 
   test('the paths of a dialect that is not switched on do not exist', async () => {
-    const { status, text } = await call('/api/v2/codebox/session/exec', { method: 'POST' });
-    expect([status, JSON.parse(text)]).toMatchObject([404, { code: 'not_found' }]);
+    const native = { authorization: `Bearer ${key}` };
+    const others = ['/api/v2/execute', '/v1/containers', '/librechat/exec', '/openterminal/execute'];
+    for (const path of ['/api/v2/codebox/session/exec', ...others]) {
+      const { status, text } = await call(path, { method: 'POST', headers: native });
+      expect([path, status, JSON.parse(text)]).toMatchObject([path, 404, { code: 'not_found' }]);
+    }
   });
 
   test('a surface uses its own ids in paths, and box ids in the log', async () => {
