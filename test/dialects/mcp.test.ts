@@ -2,10 +2,16 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createClient } from '#contract';
 import { anyDriver, collect, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { adminKey, startSecond } from '../api/operator.ts';
+import { downloadWheels } from '../api/wheels.ts';
 import { readPage } from '../pages.ts';
 import { clientsOf, installClients, versions } from './mcp-clients.ts';
 
-beforeAll(installClients, 600_000);
+let wheels: Awaited<ReturnType<typeof downloadWheels>>;
+beforeAll(async () => {
+  await installClients();
+  wheels = await downloadWheels('cowsay');
+}, 600_000);
+afterAll(() => wheels?.[Symbol.asyncDispose]());
 
 const plot = 'import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.savefig("sub/plot ä.png"); plt.show()';
 /** Runs until it is interrupted, and leaves a file then. */
@@ -17,7 +23,8 @@ describe.each(drivers)('the MCP dialect on the %s driver', (driver) => {
   let gateway: RunningGateway;
   const { js, py, inspect } = clientsOf(() => gateway);
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'mcp', CODEBOX_ADMIN_KEY: adminKey });
+    const settings = { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_WHEELS_DIR: wheels.folder };
+    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'mcp', ...settings });
   });
   afterAll(() => gateway?.dispose());
 
@@ -38,9 +45,11 @@ describe.each(drivers)('the MCP dialect on the %s driver', (driver) => {
       const written = await call('write_file', { path: '/mnt/data/sub/á.bin', base64: bytes });
       const binary = await call('read_file', { path: 'sub/á.bin' });
       await call('write_file', { path: 'note.txt', text: '' });
+      const installed = await call('install_packages', { packages: ['cowsay'] });
       const listed = await call('list_files', { depth: 2 });
       const result = {
         version: client.getServerVersion().name, session: transport.sessionId, content, structuredContent, seen, failed, bash,
+        installed: [installed.structuredContent.status, (await run('import cowsay')).status],
         types: picture.content.map(({ type }) => type), link,
         isPng: [blob, picture.content[1].data].map((data) => data.startsWith('iVBOR')),
         written: written.structuredContent,
@@ -68,6 +77,7 @@ describe.each(drivers)('the MCP dialect on the %s driver', (driver) => {
       failed: { isError: true, structuredContent: { status: 'error', error: { name: 'ZeroDivisionError' } } },
       bash: { isError: true, structuredContent: { status: 'error', exitCode: 3, stdout: 'in' } },
       written: { path: 'sub/á.bin', sizeBytes: 256, created: true },
+      installed: ['ok', 'ok'],
       isSame: true,
       note: [text('')],
       shown: 'image/png',
@@ -164,7 +174,7 @@ asyncio.run(main())
       expect(tools.map(({ name }) => name)).toContain('run_code');
       expect(await inspect(over, ...call)).toMatchObject({ structuredContent: { text: '42' } });
     }
-    const shown = await js<unknown[]>(`
+    const { shown, box } = await js<{ shown: unknown[]; box: string }>(`
       const { client, call, run } = await open({ stdio: true });
       await run('x = 20');
       const controller = new AbortController();
@@ -172,9 +182,13 @@ asyncio.run(main())
         signal: controller.signal, onprogress: () => controller.abort('enough'),
       }));
       const shown = [await canceled, (await run('x')).text, (await run('import os; os.path.exists("there")')).text];
+      const listed = await fetch(new URL('/v1/boxes', url), { headers: { 'x-api-key': key } });
+      const [{ id: box }] = (await listed.json()).items;
       await client.close();
-      return shown;
+      return { shown, box };
     `);
+    // Its newest box was that of the bridge, which deletes it at the end.
+    await eventually(async () => (await gateway.client.boxes.read(box)).state === 'deleted');
     expect(await js('return failure(open({ stdio: true }))', 'cbx_wrong')).toContain('A valid API key is needed');
     expect(shown).toEqual([expect.stringContaining('enough'), '20', 'True']);
   });
