@@ -18,8 +18,12 @@ import { eventually } from '../api/harness.ts';
 import { freePort } from '../free-port.ts';
 import { pythonClients } from './clients.ts';
 
-export const versions = { services: '@jupyterlab/services 7.6.6', client: 'jupyter_kernel_client==1.0.2' };
-const pythonPackages = [versions.client, 'jupyter_server==2.21.1', 'ipykernel==7.4.0', 'websockets==17.4'];
+export const versions = {
+  services: '@jupyterlab/services 7.6.6',
+  client: 'jupyter_kernel_client==1.0.2',
+  server: 'jupyter_server==2.21.1',
+};
+const pythonPackages = [versions.client, versions.server, 'ipykernel==7.4.0', 'websockets==17.4'];
 
 export const installPython = (): Promise<string> => pythonClients(...pythonPackages);
 
