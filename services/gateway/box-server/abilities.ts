@@ -11,6 +11,7 @@ const abilities = {
   checkpoint: 'save its files',
   jupyter: 'serve Jupyter clients',
   keys: 'take input for terminals outside of their connections',
+  output: 'keep more of the output of a run',
   packages: 'install packages',
   ports: 'be reached at its ports',
   search: 'search its files',
@@ -59,10 +60,14 @@ export const createAbilities = (health: (signal: AbortSignal) => Promise<Health>
   };
   const readOnce = async (): Promise<Health> => known ?? (await read(AbortSignal.timeout(healthMs)));
 
+  const has = async (ability: Ability): Promise<boolean> => {
+    const { abilities: offered } = await readOnce();
+    return offered === undefined || offered.includes(ability);
+  };
+
   /** Throws `conflict` for an ability that the box server does not have. */
   const need = async (ability: Ability): Promise<void> => {
-    const { abilities: offered } = await readOnce();
-    if (offered === undefined || offered.includes(ability)) return;
+    if (await has(ability)) return;
     throw new CodeBoxError(
       'conflict',
       `This box cannot ${abilities[ability]}: the box server of its image does not support it.`,
@@ -72,6 +77,7 @@ export const createAbilities = (health: (signal: AbortSignal) => Promise<Health>
   return {
     health: read,
     need,
+    has,
     /** Returns the languages that the box runs, the built-in ones last. */
     languages: async (): Promise<readonly string[]> => (await readOnce()).languages,
     /** Wraps a call so that it needs the ability. */

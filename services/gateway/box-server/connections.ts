@@ -49,7 +49,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
       }
       const endpoint = endpointOf(instance, address);
       const client = createBoxServerClient(endpoint, onFailure);
-      const { health, languages, need, only } = createAbilities(client.health);
+      const { health, languages, need, has, only } = createAbilities(client.health);
       const tunnels = createTunnels(endpoint, () => need('ports'));
       const close = async () => {
         tunnels.close();
@@ -57,9 +57,10 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
       };
       const offered: Partial<BoxServerClient> = {
         health,
-        execute: async (id, body, leave) => {
+        execute: async (id, { outputBytes, ...body }, leave) => {
           if (body.message) await need('jupyter');
-          return await client.execute(id, body, leave);
+          const keepsMore = outputBytes !== undefined && (await has('output'));
+          return await client.execute(id, keepsMore ? { ...body, outputBytes } : body, leave);
         },
         sessionExecutions: only('jupyter', client.sessionExecutions),
         install: only('packages', client.install),

@@ -10,6 +10,8 @@ export interface CodeRequest {
   env?: Environment;
   autoInstall?: boolean;
   message?: ClientMessage;
+  /** How much text of its output the box keeps, beyond which only its beginning and end; by default 8 MiB. */
+  outputBytes?: number;
 }
 
 /** The `execute_request` of a Jupyter client that a run stands for: the kernel's messages refer to it as their parent. */

@@ -6,6 +6,8 @@ MIB = 1024 * KIB
 # Streams (stdout and stderr together) of one run. The first half is sent live, the second half is a ring buffer.
 STREAM_BYTES = 8 * MIB
 STREAM_EVENTS = 10_000
+# The most that a request may ask for instead. The limit on events grows with it.
+STREAM_BYTES_MAX = 56 * MIB
 # A run that writes this much is interrupted.
 FLOOD_BYTES = 10 * STREAM_BYTES
 FLOOD_EVENTS = 10 * STREAM_EVENTS

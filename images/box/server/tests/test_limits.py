@@ -38,6 +38,12 @@ def test_output_within_the_limit_is_complete(box: Box) -> None:
     assert max(len(event["text"]) for event in of(events, "stdout")) <= 16 * 1024
 
 
+def test_a_run_can_ask_for_more_output(box: Box) -> None:
+    events = box.run("print('line\\n' * 2_000_000)", outputBytes=20_000_000)
+    assert len(text(events)) == 10_000_001
+    assert not of(events, "truncated")
+
+
 def test_frequent_small_prints_become_few_events(box: Box) -> None:
     code = "import time\nfor i in range(10_000):\n  print(i)\n  if i % 10 == 0: time.sleep(0.001)"
     events = box.run(code)

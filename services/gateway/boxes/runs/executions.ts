@@ -41,9 +41,12 @@ export interface ExecutionsOptions {
   quotas: Pick<TenantQuotas, 'limitsExecutions'>;
 }
 
-/** A request to run code; `message` if it comes from a Jupyter client. */
+/** A request to run code. */
 export interface ExecutionAsk extends CreateExecution {
+  /** The message of a Jupyter client that asked for it. */
   message?: ClientMessage;
+  /** Whether a reader of its events gets up to 56 MiB of text, as clients of other servers expect. */
+  isLong?: boolean;
 }
 
 interface Delivery {
@@ -67,6 +70,8 @@ const lookMs = 2000;
 const endMs = 20_000;
 const pollMs = 250;
 const defaultTimeoutMs = 60_000;
+/** The most that a box server keeps of one run. */
+const longBytes = 56 * 1024 * 1024;
 
 /** Executions: code runs at most once. The box keeps its events, and PostgreSQL records its end. */
 export const createExecutions = (options: ExecutionsOptions) => {
@@ -258,7 +263,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
 export type Executions = ReturnType<typeof createExecutions>;
 
 const toRequest = (
-  { code, context, timeoutSeconds, env, autoInstall, message }: ExecutionAsk,
+  { code, context, timeoutSeconds, env, autoInstall, message, isLong }: ExecutionAsk,
   language: string | null,
   cpuLimitMs: number | undefined,
 ): CodeRequest => ({
@@ -270,6 +275,7 @@ const toRequest = (
   ...(env && { env }),
   ...(autoInstall && { autoInstall }),
   ...(message && { message }),
+  ...(isLong && { outputBytes: longBytes }),
 });
 
 /** Stops code that runs although its record could not be written: its caller got an error. */

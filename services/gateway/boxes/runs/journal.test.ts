@@ -3,9 +3,9 @@ import { createServer, type Server, type ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { CodeBoxError, type CommandEvent, commandEventSchema, hasCode } from '#contract';
+import { CodeBoxError, type CommandEvent, commandEventSchema, type ExecutionEvent, hasCode } from '#contract';
 import { type BoxServerClient, createBoxServerClient } from '../../box-server/client.ts';
-import { follow } from './journal.ts';
+import { follow, readUpTo } from './journal.ts';
 
 let folder: string;
 let server: Server;
@@ -97,4 +97,16 @@ test('a malformed response is a protocol error', async () => {
     const thrown = await client.readCommand('c-1').catch((error: unknown) => error);
     expect(hasCode(thrown, 'unavailable', 'protocol')).toBe(true);
   }
+});
+
+test('of a long text the beginning is collected, and the rest is counted', async () => {
+  const text = 'é'.repeat(1024 * 1024);
+  async function* events(): AsyncGenerator<ExecutionEvent> {
+    for (let seq = 1; seq <= 10; seq++) yield { type: 'stdout', seq, text };
+    yield { type: 'stderr', seq: 11, text: 'x' };
+    yield { type: 'clear', seq: 12, wait: false };
+  }
+  const found = await readUpTo(events(), 12);
+  expect(found.map(({ type }) => type)).toEqual([...Array(8).fill('stdout'), 'truncated', 'clear']);
+  expect(found[8]).toEqual({ type: 'truncated', seq: 9, droppedBytes: 4 * 1024 * 1024 + 1, droppedEvents: 3 });
 });

@@ -1,10 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
-import { type Cause, CodeBoxError, hasCode, isUnavailable } from '#contract';
+import { type Cause, CodeBoxError, type CommandEvent, type ExecutionEvent, hasCode, isUnavailable } from '#contract';
 import type { BoxServerClient } from '../../box-server/client.ts';
 import type { JournalPath } from '../../box-server/journals/shared-journals.ts';
 import { brokenProtocol } from '../../box-server/protocol/broken-protocol.ts';
 import { noEnd } from './run-clock.ts';
+
+type Truncated = Extract<ExecutionEvent, { type: 'truncated' }>;
 
 interface NumberedEvent {
   seq: number;
@@ -108,12 +110,30 @@ const causeOf = async (error: unknown, causeOfLoss: () => Promise<Cause | undefi
   throw error;
 };
 
-/** Collects the events up to the one with this number. */
-export const readUpTo = async <E extends NumberedEvent>(events: AsyncIterable<E>, lastSeq: number): Promise<E[]> => {
-  const found: E[] = [];
+/** How much text `readUpTo` collects: as much as most runs may have. */
+const maxTextLength = 8 * 1024 * 1024;
+
+/** Collects the events up to the one with this number. Of longer text the beginning is kept, and what follows it is one `truncated`. */
+export const readUpTo = async <E extends ExecutionEvent | CommandEvent>(
+  events: AsyncIterable<E>,
+  lastSeq: number,
+): Promise<(E | Truncated)[]> => {
+  const found: (E | Truncated)[] = [];
   if (lastSeq === 0) return found;
+  let room = maxTextLength;
+  let cut: Truncated | undefined;
   for await (const event of events) {
-    found.push(event);
+    const text = event.type === 'stdout' || event.type === 'stderr' ? event.text : '';
+    room -= text.length;
+    if (text === '' || room >= 0) found.push(event);
+    else {
+      if (!cut) {
+        cut = { type: 'truncated', seq: event.seq, droppedBytes: 0, droppedEvents: 0 };
+        found.push(cut);
+      }
+      cut.droppedBytes += Buffer.byteLength(text);
+      cut.droppedEvents += 1;
+    }
     if (event.seq >= lastSeq) break;
   }
   return found;

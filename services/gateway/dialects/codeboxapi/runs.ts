@@ -30,7 +30,7 @@ export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | '
   const { executions, commands, contexts, packages } = parts;
 
   const startCell = async (ref: BoxRef, code: string, timeoutSeconds: number, leave: AbortSignal): Promise<Events> => {
-    const { row, events } = await executions.start(ref, { code, language, timeoutSeconds }, leave);
+    const { row, events } = await executions.start(ref, { code, language, timeoutSeconds, isLong: true }, leave);
     const interrupt = () => executions.interrupt(ref, row.id).catch(ignoreRefusal);
     leave.addEventListener('abort', interrupt, { once: true });
     return withoutInput(events, interrupt);

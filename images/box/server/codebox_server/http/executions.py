@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from codebox_server.bounds import CPU_LIMIT_MS_MAX, HEADER_CHARACTERS, INPUT_BYTES, TIMEOUT_MS_MAX
+from codebox_server.bounds import (
+    CPU_LIMIT_MS_MAX,
+    HEADER_CHARACTERS,
+    INPUT_BYTES,
+    STREAM_BYTES,
+    STREAM_BYTES_MAX,
+    TIMEOUT_MS_MAX,
+)
 from codebox_server.errors import BoxError
 from codebox_server.http.base import (
     BoxHandler,
@@ -37,7 +44,7 @@ class ExecutionHandler(BoxHandler):
     async def put(self, execution_id: str) -> None:
         """Run code and stream its events from the first one."""
         fields = self.body_fields(
-            {"code", "language", "context", "timeoutMs", "cpuLimitMs", "env", "autoInstall", "message"}
+            {"code", "language", "context", "timeoutMs", "cpuLimitMs", "env", "autoInstall", "message", "outputBytes"}
         )
         context_id = optional_text(fields, "context")
         language = self._language(text_field(fields, "language", "python"), context_id)
@@ -53,6 +60,7 @@ class ExecutionHandler(BoxHandler):
             env=env,
             auto_install=flag_field(fields, "autoInstall"),
             message=_message_field(fields),
+            output_bytes=optional_number(fields, "outputBytes", 1, STREAM_BYTES_MAX) or STREAM_BYTES,
         )
         execution = await self.box.executions.start(request, context_id)
         await self.send_events(execution.journal, 0)

@@ -12,7 +12,19 @@ from codebox_server.http.base import BoxHandler, env_field, optional_text, text_
 # The version of the requests of gateways; it rises when a gateway of the version before would no longer be understood.
 API = 1
 # What another box server may lack: a gateway uses these only where they are listed.
-ABILITIES = ["changes", "checkpoint", "jupyter", "keys", "packages", "ports", "search", "stop", "terminals", "watch"]
+ABILITIES = [
+    "changes",
+    "checkpoint",
+    "jupyter",
+    "keys",
+    "output",
+    "packages",
+    "ports",
+    "search",
+    "stop",
+    "terminals",
+    "watch",
+]
 
 _FAULTS_OF_A_PATH = ("conflict", "not_found", "invalid_request")
 

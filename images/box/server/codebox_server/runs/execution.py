@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from codebox_server.bounds import STREAM_BYTES
 from codebox_server.jupyter.message import ClientMessage, Message
 from codebox_server.packages.missing_package import HAS_RUN, MissingPackage
 from codebox_server.runs.journal import Journal
@@ -33,6 +34,8 @@ class ExecutionRequest:
     # CPU time of everything that it starts; None means no limit.
     cpu_limit_ms: int | None = None
     message: ClientMessage | None = None
+    # How much of its streams is kept.
+    output_bytes: int = STREAM_BYTES
 
 
 @dataclass

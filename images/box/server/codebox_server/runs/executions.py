@@ -64,7 +64,7 @@ class Executions:
 
     def _create(self, request: ExecutionRequest, context: Context) -> Execution:
         journal = self._journals.create()
-        output = Output(journal, self._journals, lambda: context.stop(execution, "output_limit"))
+        output = Output(journal, self._journals, lambda: context.stop(execution, "output_limit"), request.output_bytes)
         execution = Execution(request, context.id, journal, output)
         return execution
 

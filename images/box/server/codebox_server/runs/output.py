@@ -24,9 +24,6 @@ from codebox_server.bounds import (
 )
 from codebox_server.runs.journal import Journal, Journals
 
-_HALF_BYTES = STREAM_BYTES // 2
-_HALF_EVENTS = STREAM_EVENTS // 2
-
 
 def text_bytes(text: str) -> int:
     """Return the length of a text in UTF-8."""
@@ -50,7 +47,8 @@ def marked(origin: str | None) -> dict[str, str]:
 class _Tail:
     """The last half of the streams: a ring of texts, with the rich events between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_bytes: int, most_events: int) -> None:
+        self._most_bytes, self._most_events = most_bytes, most_events
         self.entries: deque[tuple[str, dict[str, Any], int]] = deque()
         self.kept: list[tuple[str, dict[str, Any], int]] = []
         self.size = 0
@@ -68,7 +66,7 @@ class _Tail:
             self.entries.append((name, {"text": text, **mark}, size))
             self.streams += 1
         self.size += size
-        while self.size > _HALF_BYTES or self.streams > _HALF_EVENTS:
+        while self.size > self._most_bytes or self.streams > self._most_events:
             entry = self.entries.popleft()
             if entry[0] in ("stdout", "stderr"):
                 self.size -= entry[2]
@@ -84,9 +82,16 @@ class _Tail:
 
 
 class Output:
-    """Receives the output of one run and writes its events. `on_flood` is called once when it writes without end."""
+    """Receives the output of one run and writes its events. `on_flood` is called once when it writes without end.
 
-    def __init__(self, journal: Journal, store: Journals, on_flood: Callable[[], None]) -> None:
+    Of longer streams, `stream_bytes` are kept: the first half and the last one.
+    """
+
+    def __init__(
+        self, journal: Journal, store: Journals, on_flood: Callable[[], None], stream_bytes: int = STREAM_BYTES
+    ) -> None:
+        self._half_bytes = stream_bytes // 2
+        self._half_events = STREAM_EVENTS * max(stream_bytes, STREAM_BYTES) // STREAM_BYTES // 2
         self._journal = journal
         self._store = store
         self._on_flood = on_flood
@@ -237,9 +242,9 @@ class Output:
 
     def _emit_piece(self, name: str, text: str, size: int, mark: dict[str, str]) -> None:
         if self._tail is None and (
-            self._head_bytes + size > _HALF_BYTES or self._head_events >= _HALF_EVENTS or self._store.full
+            self._head_bytes + size > self._half_bytes or self._head_events >= self._half_events or self._store.full
         ):
-            self._tail = _Tail()
+            self._tail = _Tail(self._half_bytes, self._half_events)
         if self._tail is not None:
             self._tail.add_text(name, text, size, mark)
             return

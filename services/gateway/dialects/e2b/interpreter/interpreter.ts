@@ -57,9 +57,11 @@ export const addInterpreterRoutes = (
         ...(language && { language }),
         ...(env && { env }),
       };
-      const { row, events } = await executions.start(ref, ask, leave.signal).catch((error: unknown) => {
-        throw context && hasCode(error, 'not_found') ? noSuchContext(context) : error;
-      });
+      const { row, events } = await executions
+        .start(ref, { ...ask, isLong: true }, leave.signal)
+        .catch((error: unknown) => {
+          throw context && hasCode(error, 'not_found') ? noSuchContext(context) : error;
+        });
       const interrupt = () => executions.interrupt(ref, row.id);
       leave.signal.addEventListener('abort', () => {
         // A stopping gateway cuts the stream too, but the client has not left.
