@@ -59,15 +59,15 @@ export const runSchema = z
     status: z.enum(runStatuses),
     cause: causeSchema.optional(),
     exitCode: z.int().nullable().meta({ description: 'The exit code of a program; null for code in a kernel.' }),
-    signal: z
-      .string()
-      .nullable()
-      .meta({ description: 'The signal that ended a program, such as SIGSEGV; null for code in a kernel.' }),
     text: z.string().nullable(),
     error: runErrorSchema.nullable(),
     stdout: z.string(),
     stderr: z.string(),
     outputs: z.array(z.union([executionEventSchema, commandEventSchema])),
+    signal: z
+      .string()
+      .nullable()
+      .meta({ description: 'The signal that ended a program, such as SIGSEGV; null for code in a kernel.' }),
     durationMs: z.number(),
     cpuMs: z.number().nullable().meta({ description: 'CPU time of the run; null if the box does not report it.' }),
     files: z.array(runFileSchema).meta({ description: 'Files that the run created or changed.' }),

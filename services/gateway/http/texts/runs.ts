@@ -21,12 +21,12 @@ export const runTexts: OperationTexts = {
     response: {
       status: 'ok',
       exitCode: null,
-      signal: null,
       text: '42',
       error: null,
       stdout: 'hello\n',
       stderr: '',
       outputs,
+      signal: null,
       durationMs: 12.5,
       cpuMs: 10.4,
       files: [{ path: 'plot.png', change: 'created', sizeBytes: 3, base64: 'cG5n' }],
