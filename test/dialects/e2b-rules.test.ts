@@ -1,9 +1,12 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { projectFolder } from '../../scripts/project.ts';
 import { toE2bKey } from '../../services/gateway/dialects/e2b/key.ts';
 import { anyDriver, type RunningGateway, startGateway } from '../api/harness.ts';
 import { adminKey, endTenants, makeTenant } from '../api/operator.ts';
 import { rawRequest } from '../api/servers.ts';
-import { clientsOf, installClients } from './e2b-clients.ts';
+import { clientsOf, installCli, installClients, runOlderClients, testedPackages } from './e2b-clients.ts';
 
 beforeAll(installClients);
 
@@ -102,6 +105,33 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
     expect((await at({})).response.statusCode).toBe(401);
     const closed = await inside('/', token, 3001);
     expect([closed.status, await closed.json()]).toMatchObject([502, { sandboxId: id, port: 3001, code: 502 }]);
+  });
+
+  test('older clients create a sandbox, use its code, files and commands, and end it', async () => {
+    const seen = await runOlderClients(gateway);
+    const path = ['42', 'text', ['a.txt'], 'text', true, false];
+    expect(Object.values(seen)).toEqual([path, path, path, path]);
+  });
+
+  test("E2B's program for the command line lists, shows, uses, pauses, resumes and ends a sandbox", async () => {
+    const cli = await installCli(gateway);
+    const { body } = await control('POST', '/v2/sandboxes', { templateID: 'base', metadata: { by: 'cli' } });
+    const sandbox = body.sandboxID as string;
+    expect(await cli(['list'])).toMatch(new RegExp(`${sandbox}.*Running.*"by":"cli"`));
+    expect(await cli(['info', sandbox])).toContain('State: running');
+    expect(await cli(['exec', sandbox, 'echo', 'said'])).toBe('said\n');
+    expect(await cli(['connect', sandbox], 'echo made-$((1+1)); exit\n')).toContain('made-2');
+    expect(await cli(['metrics', sandbox])).toContain('/ 320');
+    expect(await cli(['pause', sandbox])).toContain('paused');
+    expect(await cli(['list', '--state', 'paused'])).toContain(sandbox);
+    expect(await cli(['resume', sandbox])).toContain('resumed');
+    expect(await cli(['kill', sandbox])).toContain('killed');
+  });
+
+  test('the documentation names exactly the clients that are tested', async () => {
+    console.log(`Tested E2B clients: ${testedPackages.join(', ')}`);
+    const text = await readFile(join(projectFolder, 'docs/dialects/e2b.md'), 'utf8');
+    expect([...text.matchAll(/`([^`\s]+(?:@|==)\d[\d.]*)`/g)].map(([, name]) => name)).toEqual(testedPackages);
   });
 
   test("bad input gets an error in E2B's format, and what is not supported is refused", async () => {
