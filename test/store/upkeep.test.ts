@@ -167,7 +167,9 @@ test('concurrent reuse requests that wait for one box share their polls', async 
   };
   const none = async () => {};
   const boxes = { ...store.boxes, find, findReusable };
-  const reuse = createReuse({ boxes, checkHere: () => {}, wake: none, end: none, readyMs: 60_000 });
+  const directory = { checkHere: () => {}, reach: () => Promise.reject(new Error('it is not ready')) as never };
+  const activity = { note: () => {} };
+  const reuse = createReuse({ boxes, directory, activity, wake: none, end: none, readyMs: 60_000 });
   const waiting = Promise.all(Array.from({ length: 100 }, () => reuse('one', 'ada')));
   await eventually(async () => arrived === 100);
   await store.boxes.markReady(plan.id, { id, address: 'unix:/none' }, { kind: 'cold', ms: 1, cpuMs: null });

@@ -24,7 +24,7 @@ import { createReuse } from './reuse.ts';
 export interface CreationOptions {
   driver: Pick<Driver, 'capabilities'>;
   boxes: Pick<BoxStore, 'find' | 'findReusable' | 'touch' | 'markReady'>;
-  directory: Pick<Directory, 'find' | 'checkHere'>;
+  directory: Pick<Directory, 'find' | 'checkHere' | 'reach'>;
   endings: Pick<Endings, 'end'>;
   activity: Activity;
   catalog: Pick<Catalog, 'choose'>;
@@ -74,7 +74,8 @@ export const createCreation = (options: CreationOptions) => {
 
   const reuse = createReuse({
     boxes,
-    checkHere: directory.checkHere,
+    directory,
+    activity,
     wake: options.wake,
     end: endings.end,
     readyMs: waitMs + givenUpMs(startMs) + initialPackagesMs,

@@ -2,14 +2,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type BoxCause, CodeBoxError, hasCode } from '#contract';
 import { type BoxRow, type BoxStore, expired } from '../../store/box/boxes.ts';
 import { type BoxRef, refOf } from '../box-ref.ts';
+import type { Activity } from '../life/activity.ts';
 import { goneError, isResting } from '../life/box-state.ts';
 import type { Directory } from '../life/directory.ts';
 import { createSingleFlight } from '../life/single-flight.ts';
 
 export interface ReuseOptions {
   boxes: Pick<BoxStore, 'find' | 'findReusable' | 'touch'>;
-  /** Throws `unavailable` for a box that lives at another site. */
-  checkHere: Directory['checkHere'];
+  directory: Pick<Directory, 'checkHere' | 'reach'>;
+  activity: Pick<Activity, 'note'>;
   /** Wakes a resting box; resolves once it is ready. */
   wake: (ref: BoxRef) => Promise<void>;
   end: (boxId: string, state: 'deleting' | 'failed', cause: BoxCause) => Promise<unknown>;
@@ -20,7 +21,7 @@ export interface ReuseOptions {
 const [firstPollMs, lastPollMs] = [50, 500];
 
 /** Reuses the box of a user. */
-export const createReuse = ({ boxes, checkHere, wake, end, readyMs }: ReuseOptions) => {
+export const createReuse = ({ boxes, directory, activity, wake, end, readyMs }: ReuseOptions) => {
   const becomingReady = createSingleFlight<BoxRow>();
 
   /** Waits for a box that another request creates. Throws `unavailable` when that request fails. */
@@ -28,7 +29,7 @@ export const createReuse = ({ boxes, checkHere, wake, end, readyMs }: ReuseOptio
     const deadline = performance.now() + readyMs;
     for (let pauseMs = firstPollMs; ; pauseMs = Math.min(pauseMs * 1.5, lastPollMs)) {
       const found = await boxes.find(ref.tenant, ref.box);
-      if (found) checkHere(found);
+      if (found) directory.checkHere(found);
       const row = found?.box;
       if (row?.state === 'ready') return row;
       // The row of a box that was refused for lack of room is removed.
@@ -51,6 +52,10 @@ export const createReuse = ({ boxes, checkHere, wake, end, readyMs }: ReuseOptio
     }
     const ref = refOf(found.box);
     try {
+      if (found.box.state === 'ready' && !found.isDue) {
+        activity.note(id);
+        return directory.reach(found).box;
+      }
       if (isResting(found.box)) await wake(ref);
       const box = await becomingReady(`${ref.tenant}/${ref.box}`, () => waitUntilReady(ref));
       return (await boxes.touch([id])).length > 0 ? box : undefined;

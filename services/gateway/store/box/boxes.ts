@@ -93,15 +93,27 @@ const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => $
 
 /** Boxes and their instances. Every change of a box's state is a compare-and-set that increases `version`. */
 export const createBoxStore = (db: Database) => {
+  const isCurrent = and(eq(instances.boxId, boxes.id), ne(instances.state, 'destroying'));
+  // Of two instances the running one is the box's: the other one may never become ready.
+  const runningFirst = sql`${instances.state} = 'running' desc`;
+  const isOfTenant = eq(boxes.tenantId, sql.placeholder('tenant'));
   const selectWithInstance = db
     .select({ box: boxes, instance: instances, isDue })
     .from(boxes)
-    .leftJoin(instances, and(eq(instances.boxId, boxes.id), ne(instances.state, 'destroying')))
-    .where(and(eq(boxes.id, sql.placeholder('box')), eq(boxes.tenantId, sql.placeholder('tenant'))))
-    // Of two instances the running one is the box's: the other one may never become ready.
-    .orderBy(sql`${instances.state} = 'running' desc`)
+    .leftJoin(instances, isCurrent)
+    .where(and(eq(boxes.id, sql.placeholder('box')), isOfTenant))
+    .orderBy(runningFirst)
     .limit(1)
     .prepare('box_with_instance');
+  const isExpired = sql<boolean>`${boxes.expiresAt} <= now() and ${boxes.state} <> 'creating'`;
+  const selectReusable = db
+    .select({ box: boxes, instance: instances, isDue, isExpired })
+    .from(boxes)
+    .leftJoin(instances, isCurrent)
+    .where(and(isOfTenant, eq(boxes.userId, sql.placeholder('user')), isLiving))
+    .orderBy(desc(boxes.createdAt), runningFirst)
+    .limit(1)
+    .prepare('reusable_box');
 
   const running = db
     .select({ one: sql`1` })
@@ -168,13 +180,8 @@ export const createBoxStore = (db: Database) => {
     },
 
     /** Finds the newest living box of a user; `isExpired` when it is past its maximum lifetime and about to be ended. */
-    async findReusable(tenantId: string, userId: string): Promise<{ box: BoxRow; isExpired: boolean } | undefined> {
-      const [row] = await db
-        .select({ box: boxes, isExpired: sql<boolean>`${boxes.expiresAt} <= now() and ${boxes.state} <> 'creating'` })
-        .from(boxes)
-        .where(and(eq(boxes.tenantId, tenantId), eq(boxes.userId, userId), isLiving))
-        .orderBy(desc(boxes.createdAt))
-        .limit(1);
+    async findReusable(tenantId: string, userId: string): Promise<(FoundBox & { isExpired: boolean }) | undefined> {
+      const [row] = await selectReusable.execute({ tenant: tenantId, user: userId });
       return row;
     },
 
