@@ -177,6 +177,9 @@ export const createCreation = (options: CreationOptions) => {
     /** Creates a box, or returns the user's reusable one. Calls `onAccepted` with the row of a new box before anything is started. */
     create,
 
+    /** Returns the reusable box of a user, ready and in use, and wakes it for that; undefined when there is none. */
+    reuse,
+
     /** Ends boxes whose creation failed without a response of the database: they belong to nobody. */
     async reclaim(): Promise<void> {
       for (const id of unconfirmed) {

@@ -13,6 +13,7 @@ import { problemKinds } from '../../../http/problems/kinds.ts';
 import { setRetryAfter } from '../../../http/problems/problem.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
 import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
+import type { BoxRow } from '../../boxes/life/directory.ts';
 import type { Dialect, RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
 import { type Env, noteBox } from '../../http/env.ts';
@@ -78,11 +79,11 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
     return { ofSession, user: given };
   };
 
-  const open = async (c: Context<Env>, user: string | undefined): Promise<BoxRef> => {
+  const open = async (c: Context<Env>, user: string | undefined, living: BoxRow | undefined): Promise<BoxRef> => {
     if (user === undefined) throw noUser();
     const template = c.req.header('x-codebox-template');
     const ask = { user, reuse: true, ...(template !== undefined && { template }) };
-    const { box } = await parts.creation.create(c.get('tenant'), ask);
+    const box = living ?? (await parts.creation.create(c.get('tenant'), ask)).box;
     noteBox(c, box.id);
     return refOf(box);
   };
@@ -104,7 +105,8 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
       if (isModern && user === undefined) return noSessions(c, message.id);
       const needsBox = usesBox.includes(message.method ?? '');
       if (needsBox && user === undefined) throw noUser();
-      if (needsBox && ofSession !== undefined) await sessions.checkLiving(tenant, ofSession);
+      const living = needsBox && user !== undefined ? await parts.creation.reuse(tenant, user) : undefined;
+      if (needsBox && ofSession !== undefined && !living) await sessions.checkLiving(tenant, ofSession);
       const scopes = c.get('scopes');
       const mayUse = (scope: KeyScope) => scopes === null || scopes.includes(scope);
       if (ofSession !== undefined && message.method === 'notifications/cancelled' && mayUse('run'))
@@ -112,7 +114,7 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
 
       const call: Call = {
         mayUse,
-        open: () => open(c, user),
+        open: () => open(c, user, living),
         // A client of the older protocol that loses its connection has not canceled its call.
         cancelable: isModern ? undefined : () => cancellations.register(ofSession, message.id),
         log: c.get('log'),
