@@ -23,7 +23,7 @@ export const testedPackages = [...npmPackages, ...pythonPackages, cliPackages].f
 
 /** What programs in JavaScript begin with: `sandbox` is connected to the sandbox of the tests, if there is one. */
 const imports = `
-import { Sandbox } from '@e2b/code-interpreter';
+import { Sandbox, Template } from '@e2b/code-interpreter';
 const id = process.env.SANDBOX;
 const sandbox = id ? await Sandbox.connect(id) : undefined;
 const failure = (promise) => promise.then(() => 'no error', (error) => error.constructor.name);

@@ -69,6 +69,9 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
       form.append('file', new Blob(['sent']), 'any name');
       const upload = await sandbox.uploadUrl('up/loaded', { useSignatureExpiration: 60 });
       const sent = await fetch(upload, { method: 'POST', body: form });
+      const plain = new FormData();
+      plain.append('file', 'a field');
+      await fetch(await sandbox.uploadUrl('field'), { method: 'POST', body: plain });
       const changed = (name, value) => { const other = new URL(url); other.searchParams.set(name, value); return other; };
       const refused = [];
       for (const other of [changed('path', 'up/loaded'), changed('signature', 'v1_x'), changed('username', 'root'), changed('signature_expiration', '99999999999'), upload])
@@ -77,11 +80,11 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
       const brief = await sandbox.downloadUrl('up/loaded', { useSignatureExpiration: -10 });
       const headers = { Origin: 'https://page.example', 'Access-Control-Request-Method': 'POST' };
       const asked = await fetch(upload, { method: 'OPTIONS', headers });
-      return { read: await read(url), again: await read(url), sent: sent.status, kept: await sandbox.files.read('up/loaded'), refused,
+      return { read: await read(url), again: await read(url), sent: sent.status, kept: await sandbox.files.read('up/loaded'), field: await sandbox.files.read('field'), refused,
         late: await read(brief), origin: [asked.status, asked.headers.get('access-control-allow-origin'), sent.headers.get('access-control-allow-origin')] };
     `);
     expect(seen).toEqual({
-      ...{ read: [200, 'signed'], again: [200, 'signed'], sent: 200, kept: 'sent' },
+      ...{ read: [200, 'signed'], again: [200, 'signed'], sent: 200, kept: 'sent', field: 'a field' },
       refused: [401, 401, 401, 401, 401, 401],
       late: [401, expect.stringContaining('expired')],
       origin: [204, '*', '*'],
@@ -152,7 +155,13 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
       '/v2/sandboxes?state=odd',
     ])
       expect(await control('GET', path)).toMatchObject({ status: 400, body: { code: 400 } });
-    for (const path of ['/v3/templates', '/sandboxes/nope', '/sandboxes/NOPE-1', '/volumes'])
+    expect((await control('PUT', `/sandboxes/${id}/network`, { allow_internet_access: false })).status).toBe(204);
+    for (const body of [{ allow_internet_access: true }, { allowOut: ['1.1.1.1'] }])
+      expect(await control('PUT', `/sandboxes/${id}/network`, body)).toMatchObject({
+        status: 400,
+        body: { code: 400 },
+      });
+    for (const path of ['/templates/aliases/nope', '/v3/templates', '/sandboxes/nope', '/sandboxes/NOPE-1', '/volumes'])
       expect(await control('GET', path)).toMatchObject({ status: 404, body: { code: 404 } });
 
     const { body } = await control('POST', `/v2/sandboxes/${id}/connect`, {});

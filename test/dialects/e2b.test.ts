@@ -272,24 +272,29 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
   });
 
   test('a timeout sets the end of a sandbox, connecting only moves it later, and metrics show its use', async () => {
-    const seen = await js<{ lasts: number[]; kept: string; metrics: { memTotal: number }[] }>(`
+    const seen = await js<{ lasts: number[]; metrics: { memTotal: number }[]; templates: boolean[] }>(`
       const left = async () => ((await sandbox.getInfo()).endAt - Date.now()) / 60_000;
       const lasts = [];
       await sandbox.setTimeout(3_600_000); lasts.push(await left());
       await Sandbox.connect(id, { timeoutMs: 60_000 }); lasts.push(await left());
       await sandbox.setTimeout(600_000); lasts.push(await left());
       await Sandbox.connect(id, { timeoutMs: 1_200_000 }); lasts.push(await left());
-      return { lasts: lasts.map(Math.round), metrics: await sandbox.getMetrics() };
+      await sandbox.updateNetwork({});
+      const templates = [await Template.exists('base'), await Template.exists('python'), await Template.exists('nope')];
+      return { lasts: lasts.map(Math.round), metrics: await sandbox.getMetrics(), templates };
     `);
     expect(seen.lasts).toEqual([60, 60, 10, 20]);
+    expect(seen.templates).toEqual([true, true, false]);
     expect(seen.metrics).toMatchObject([{ memTotal: 320 * 2 ** 20, cpuCount: 1 }]);
   });
 
   test('a sandbox that has ended is gone for every call, and its end severs what runs in it', async () => {
     const seen = await js<Record<string, unknown>>(`
       const mine = await Sandbox.create();
-      const code = failure(mine.runCode('import time; print(1); time.sleep(60)', { onStdout: () => mine.kill() }));
-      const seen = { running: await mine.isRunning(), code: await code, after: await mine.isRunning(), again: await mine.kill(),
+      let busy;
+      const end = async () => { const error = await mine.pause().catch(({ message }) => message); await mine.kill(); return error; };
+      const code = failure(mine.runCode('import time; print(1); time.sleep(60)', { onStdout: () => busy ??= end() }));
+      const seen = { running: await mine.isRunning(), code: await code, busy: await busy, after: await mine.isRunning(), again: await mine.kill(),
         run: await failure(mine.runCode('1')), command: await failure(mine.commands.run('ls')), info: await failure(mine.getInfo()),
         timeout: await failure(mine.setTimeout(1000)) };
       const other = await Sandbox.create();
@@ -300,6 +305,7 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
     expect(seen).toEqual({
       running: true,
       code: 'TimeoutError',
+      busy: expect.stringContaining('Code runs in the sandbox'),
       after: false,
       again: false,
       run: 'TimeoutError',

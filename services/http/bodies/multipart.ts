@@ -13,7 +13,8 @@ const maxParts = 2 * maxFiles;
 /**
  * Reads a multipart/form-data body; each file part is streamed to `write` with its filename as path, one after the
  * other. Throws `invalid_request` for a path that `pathSchema` refuses, too many parts or a body without files, and the
- * signal's reason; files written before stay. The body itself stays open, so that the response can still be sent.
+ * signal's reason; files written before stay. The body itself stays open, so that the response can still be sent. A part of the
+ * name `fileField` is a file even without a filename; its path is then ''.
  */
 export const readMultipart = async (
   body: Readable,
@@ -21,8 +22,9 @@ export const readMultipart = async (
   write: (path: string, content: Readable) => Promise<void>,
   signal: AbortSignal,
   pathSchema: z.ZodType<string> = newPathSchema,
+  fileField?: string,
 ): Promise<void> => {
-  const parser = openParser(contentType);
+  const parser = openParser(contentType, fileField);
   let written = 0;
   let queue = Promise.resolve();
   const failure = new AbortController();
@@ -70,11 +72,13 @@ const aborted = async (signal: AbortSignal): Promise<never> => {
   throw signal.reason;
 };
 
-const openParser = (contentType: string) => {
+const openParser = (contentType: string, fileField: string | undefined) => {
   try {
     return new Busboy({
       headers: { 'content-type': contentType },
       preservePath: true,
+      isPartAFile: (field, type, filename) =>
+        type === 'application/octet-stream' || filename !== undefined || (field !== undefined && field === fileField),
       limits: { files: maxFiles, parts: maxParts, fields: 0 },
     });
   } catch (cause) {

@@ -3,6 +3,7 @@ import type { Seal } from '../../seal.ts';
 import { controlSurface } from './control/control.ts';
 import { addMetricsRoute } from './control/metrics.ts';
 import { addSandboxRoutes } from './control/sandboxes.ts';
+import { addTemplateRoutes } from './control/templates.ts';
 import { createDataSurface, createRunning } from './data.ts';
 import { addFileRoutes } from './envd/files.ts';
 import { addFilesystemRoutes } from './envd/filesystem.ts';
@@ -48,6 +49,7 @@ export const createE2b = ({ seal, findMakers, portsDomain: domain }: E2bOptions)
       addRoutes(endpoints, parts) {
         addSandboxRoutes(endpoints, parts, { tokens, domain });
         addMetricsRoute(endpoints, parts);
+        addTemplateRoutes(endpoints, parts);
       },
     },
   ];

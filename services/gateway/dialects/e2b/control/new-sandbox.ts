@@ -1,15 +1,27 @@
 import { z } from 'zod';
-import { type CreateBox, createBoxSchema, maxLifetimeSeconds } from '#contract';
+import { type CreateBox, createBoxSchema, defaultTemplate, maxLifetimeSeconds } from '#contract';
 
 /** The longest timeout of a sandbox, and the longest idle time of a box: a sandbox must not end before its timeout. */
 const maxTimeoutSeconds = 86_400;
 /** Names of E2B's own templates, which stand for the default template. */
 const ownTemplates = new Set(['base', 'code-interpreter', 'code-interpreter-v1']);
 
+/** Returns the name of the template that E2B's clients call so. */
+export const toTemplate = (name: string): string => (ownTemplates.has(name) ? defaultTemplate : name);
+
 export const timeoutSchema = z.number().min(0).max(maxTimeoutSeconds).transform(Math.ceil);
 
 /** What has no counterpart here, and must not be ignored, because callers rely on its effect. */
 const unsupported = z.undefined({ error: 'is not supported' }).nullish();
+
+const egressSchema = z.object({
+  allowOut: unsupported,
+  denyOut: unsupported,
+  egressProxy: unsupported,
+  rules: unsupported,
+});
+
+export const networkSchema = egressSchema.extend({ allow_internet_access: z.boolean().nullish() });
 
 export const newSandboxSchema = z.object({
   templateID: z.string().min(1).max(64),
@@ -18,15 +30,7 @@ export const newSandboxSchema = z.object({
   envVars: createBoxSchema.shape.env.nullish(),
   autoPause: z.boolean().nullish(),
   allow_internet_access: z.boolean().nullish(),
-  network: z
-    .object({
-      allowOut: unsupported,
-      denyOut: unsupported,
-      egressProxy: unsupported,
-      rules: unsupported,
-      maskRequestHost: unsupported,
-    })
-    .nullish(),
+  network: egressSchema.extend({ maskRequestHost: unsupported }).nullish(),
   volumeMounts: z.array(z.unknown()).max(0, 'is not supported').nullish(),
   mcp: unsupported,
   iam: unsupported,
@@ -40,7 +44,7 @@ export const toCreateBox = (ask: z.output<typeof newSandboxSchema>, defaultSecon
   const { templateID, timeout = defaultSeconds, metadata, envVars } = ask;
   const seconds = Math.max(1, timeout);
   return {
-    ...(!ownTemplates.has(templateID) && { template: templateID }),
+    template: toTemplate(templateID),
     ...(metadata && { metadata }),
     ...(envVars && { env: envVars }),
     // Otherwise the network is that of the template, because its operator may permit none.

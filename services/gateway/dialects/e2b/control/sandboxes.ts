@@ -7,7 +7,7 @@ import type { Endpoints, Input } from '../../../http/endpoint.ts';
 import { toSandboxId } from '../address.ts';
 import type { Tokens } from '../tokens.ts';
 import { readMetadata } from './metadata-filter.ts';
-import { newSandboxSchema, timeoutSchema, toCreateBox } from './new-sandbox.ts';
+import { networkSchema, newSandboxSchema, timeoutSchema, toCreateBox } from './new-sandbox.ts';
 import { boxStates, envdVersion, isPaused, pausesItself, requireLiving, toListed } from './sandbox.ts';
 
 const described = { tag: 'Sandboxes', responses: {} };
@@ -40,7 +40,13 @@ type In<B = unknown> = Input<{ box: string }, unknown, B>;
 /** E2B's calls on sandboxes. */
 export const addSandboxRoutes = (
   { add }: Endpoints,
-  { creation, directory, endings, rest }: Pick<RouteParts, 'creation' | 'directory' | 'endings' | 'rest'>,
+  {
+    catalog,
+    creation,
+    directory,
+    endings,
+    rest,
+  }: Pick<RouteParts, 'catalog' | 'creation' | 'directory' | 'endings' | 'rest'>,
   { tokens, domain }: SandboxesOptions,
 ): void => {
   const find = async (ref: BoxRef): Promise<BoxRow> => requireLiving(await directory.find(ref));
@@ -214,6 +220,24 @@ export const addSandboxRoutes = (
   add(
     {
       ...described,
+      method: 'put',
+      path: '/sandboxes/{box}/network',
+      scope: 'boxes:write',
+      summary: 'Confirm the network of a sandbox, which is fixed when it is created',
+      params,
+      body: networkSchema,
+    },
+    async ({ c, tenant, params: { box }, body: { allow_internet_access: allows } }) => {
+      const row = await find({ tenant, box });
+      const wanted = allows ? 'internet' : allows === false ? 'none' : catalog.of(row)?.network;
+      if (wanted === row.network) return c.body(null, 204);
+      throw new CodeBoxError('invalid_request', 'The network of a sandbox is fixed when it is created.');
+    },
+  );
+
+  add(
+    {
+      ...described,
       method: 'post',
       path: '/sandboxes/{box}/pause',
       scope: 'boxes:write',
@@ -238,7 +262,9 @@ export const addSandboxRoutes = (
       if (!frozen) await rest.hibernate(ref);
     } catch (cause) {
       if (!hasCode(cause, 'conflict')) throw cause;
-      throw new CodeBoxError('unavailable', cause.message, { cause, retryAfterSeconds: 1 });
+      const isBusy: boolean = hasCode(cause, 'conflict', 'code_running');
+      const message = isBusy ? 'Code runs in the sandbox, which can be paused when that has ended.' : cause.message;
+      throw new CodeBoxError('unavailable', message, { cause, retryAfterSeconds: 1 });
     }
   };
 };

@@ -50,7 +50,8 @@ export const addFileRoutes = (
       const type = c.req.header('content-type') ?? '';
       if (/^multipart\/form-data/i.test(type)) {
         // The name of each part is its path, unless the query names that of a single file.
-        await readMultipart(upload.body, type, (name, body) => put(path ?? name, body), upload.signal, z.string());
+        const write = (name: string, body: Readable) => put(path ?? name, body);
+        await readMultipart(upload.body, type, write, upload.signal, z.string(), 'file');
       } else await put(path ?? '', decoded(upload.body, incoming.headers['content-encoding']));
       return c.json(written.map(toWritten));
     },

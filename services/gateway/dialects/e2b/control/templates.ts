@@ -1,0 +1,51 @@
+import { z } from 'zod';
+import { CodeBoxError } from '#contract';
+import type { Template } from '../../../boxes/supply/templates.ts';
+import type { RouteParts } from '../../../http/app.ts';
+import type { Endpoints } from '../../../http/endpoint.ts';
+import { toTemplate } from './new-sandbox.ts';
+import { envdVersion } from './sandbox.ts';
+
+/** Clients expect times and counts, which templates of a gateway do not have. */
+const unknownTime = new Date(0).toISOString();
+
+const toListed = ({ name, limits }: Template) => ({
+  templateID: name,
+  buildID: name,
+  buildStatus: 'ready',
+  names: [name],
+  aliases: [name],
+  public: true,
+  cpuCount: Math.ceil(limits.cpus),
+  memoryMB: limits.memoryMb,
+  diskSizeMB: limits.diskMb,
+  envdVersion,
+  createdAt: unknownTime,
+  updatedAt: unknownTime,
+  createdBy: null,
+  lastSpawnedAt: null,
+  spawnCount: 0,
+  buildCount: 1,
+});
+
+/** The templates of the gateway, which its clients can select but not build. */
+export const addTemplateRoutes = ({ add }: Endpoints, { catalog }: Pick<RouteParts, 'catalog'>): void => {
+  const described = { method: 'get', scope: 'boxes:read', tag: 'Templates', responses: {} } as const;
+  add({ ...described, path: '/templates', summary: 'List templates' }, async ({ c }) =>
+    c.json(catalog.list().map(toListed)),
+  );
+
+  add(
+    {
+      ...described,
+      path: '/templates/aliases/{alias}',
+      summary: 'Read whether there is a template',
+      params: z.object({ alias: z.string() }),
+    },
+    async ({ c, params: { alias } }) => {
+      const template = catalog.list().find(({ name }) => name === toTemplate(alias));
+      if (!template) throw new CodeBoxError('not_found', `There is no template ${alias}.`);
+      return c.json({ templateID: template.name, public: true });
+    },
+  );
+};
