@@ -121,6 +121,7 @@ const serve = async (
   let child: ChildProcess;
   let output = '';
   let key = '';
+  const otherKeys: string[] = [];
   const settings: Record<string, string> = { CODEBOX_WARM_BOXES: '0', CODEBOX_QUEUE_SECONDS: '0', ...env };
 
   const start = async () => {
@@ -205,6 +206,7 @@ const serve = async (
       await store.keys.addTenant(tenantId, 'another');
       await store.keys.add({ id, tenantId, hash, name: 'test' });
       await store.close();
+      otherKeys.push(key);
       return key;
     },
     output: () => output,
@@ -221,7 +223,8 @@ const serve = async (
         delete settings.CODEBOX_TEMPLATES;
       }
       if (child.exitCode !== null || child.signalCode !== null) await start();
-      for await (const box of client.boxes.list()) await client.boxes.delete(box.id);
+      for (const { boxes } of [client, ...otherKeys.map((key) => createClient({ url, key }))])
+        for await (const box of boxes.list()) await boxes.delete(box.id);
       await kill('SIGTERM');
       if (existsSync(dataDir)) await rm(dataDir, { recursive: true, force: true });
     },
