@@ -14,6 +14,7 @@ beforeAll(async () => {
 
 /** Defines `run`, which calls the code tool as LibreChat's agents do, and resolves with its text and its artifact. */
 const prelude = `
+const { createCodeExecutionTool, createProgrammaticToolCallingTool, createBashProgrammaticToolCallingTool } = agents;
 const tool = createCodeExecutionTool({ baseUrl: process.env.URL, authHeaders: { 'X-API-Key': process.env.KEY } });
 const run = async (args, _injected_files) => {
   const call = { type: 'tool_call', id: 'call', name: tool.name, args, _injected_files };
@@ -37,7 +38,7 @@ describe.each(drivers)('the LibreChat dialect on the %s driver', (driver) => {
   afterAll(() => gateway?.dispose());
 
   const js = <T>(body: string) =>
-    runJavaScript<T>(folder, "import { createCodeExecutionTool } from '@librechat/agents';", prelude + body, {
+    runJavaScript<T>(folder, "import * as agents from '@librechat/agents';", prelude + body, {
       URL: `${gateway.url}/librechat`,
       KEY: gateway.key,
     });
@@ -118,6 +119,63 @@ describe.each(drivers)('the LibreChat dialect on the %s driver', (driver) => {
     });
   });
 
+  test('code calls tools of the client, several at once, in Python and Bash', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const batches = [];
+      const double = { name: 'double-it', invoke: async ({ n }) => {
+        batches.push(n);
+        if (n < 0) throw new Error('too small');
+        return n > 100 ? '{"big": true}' : 2 * n;
+      } };
+      const call = async (create, code, more = {}) => {
+        const tool = create({ baseUrl: process.env.URL, authHeaders: { 'X-API-Key': process.env.KEY }, ...more });
+        const toolMap = new Map([[double.name, double]]);
+        const toolDefs = [{ name: double.name, description: 'Doubles', parameters: { type: 'object' } }];
+        const { content, artifact } = await tool.invoke({ type: 'tool_call', id: 'call', name: tool.name, args: { code }, toolMap, toolDefs });
+        return { content, files: artifact.files.map(({ name }) => name), status: artifact.runtime_status };
+      };
+      const python = (code, more) => call(createProgrammaticToolCallingTool, code, more);
+      return {
+        python: await python(\`
+print("before")
+a, b = await asyncio.gather(double_it(n=1), double_it(n=2))
+c = await double_it(n=a + b)
+print(a, b, c, (await double_it(n=101))["big"])
+try:
+    await double_it(n=-1)
+except RuntimeError as error:
+    print("caught", error)
+open("out.txt", "w").write("x")
+if c: return
+print("never")\`, { runtimeSessionHint: 'tools', executionProfile: 'stateful' }),
+        fault: await python('x = await double_it(n=3)\\n1 / 0'),
+        syntax: await python('double_it(('),
+        bash: await call(createBashProgrammaticToolCallingTool, \`
+x=$(double_it '{"n": 21}'); echo "got $x"
+{ double_it '{"n": 5}' > a; } & { double_it '{"n": 6}' > b; } & wait
+cat a b; double_it '{"n": -1}' || echo "status $?"; exit 3\`),
+        late: await failure(python('await double_it(n=1)\\nimport time\\ntime.sleep(60)', { runTimeoutMs: 1000 })),
+        batches: batches.slice(0, 2),
+      };
+    `);
+    expect(seen).toEqual({
+      python: {
+        content: expect.stringContaining('stdout:\nbefore\n2 4 12 True\ncaught too small\n'),
+        files: ['out.txt'],
+        status: 'new',
+      },
+      fault: { content: expect.stringMatching(/line 2, in __main__\n {4}1 \/ 0\n.*\nZeroDivisionError/), files: [] },
+      syntax: { content: expect.stringContaining('SyntaxError'), files: [] },
+      bash: {
+        content: expect.stringMatching(/stdout:\ngot 42\n10\n12\nstatus 1\n\nstderr:\ntoo small/),
+        files: ['a', 'b'],
+      },
+      late: expect.stringContaining('exceeded the time limit.\n\nStderr:\nThe code ran for more than 1 s'),
+      batches: [1, 2],
+    });
+    expect((seen.python as { content: string }).content).not.toContain('never');
+  });
+
   test('files of a session are listed in every form, described and deleted, by its tenant only', async () => {
     const { storage_session_id: session, files } = await upload('upload/batch', { 'a.csv': 'x', 'sub/b.png': 'yy' });
     expect(files.map(({ filename }) => filename)).toEqual(['a.csv', 'sub/b.png']);
@@ -170,7 +228,8 @@ describe.each(drivers)('the LibreChat dialect on the %s driver', (driver) => {
       [await call('GET', `download/${none}/${none}`), 404, 'not_found'],
       [await call('GET', `files/${none}?detail=x`), 400, 'invalid_request'],
       [await call('GET', 'exec'), 405, 'method_not_allowed'],
-      [await call('POST', 'exec/programmatic', {}), 404, 'not_found'],
+      [await call('POST', 'exec/programmatic', {}), 400, 'invalid_request'],
+      [await call('POST', 'exec/programmatic', { continuation_token: 'x', tool_results: [] }), 404, 'not_found'],
       [await call('POST', 'exec', ask, { authorization: 'Bearer cbx_none' }), 401, 'unauthorized'],
     ];
     for (const [index, [actual, status, error]] of cases.entries())

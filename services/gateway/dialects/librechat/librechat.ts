@@ -6,6 +6,8 @@ import type { Dialect } from '../../http/app.ts';
 import type { Surface } from '../../http/surface.ts';
 import { addExecRoute } from './exec.ts';
 import { addFileRoutes } from './files.ts';
+import { addProgrammaticRoute } from './programmatic.ts';
+import { createPlaces } from './runs.ts';
 import { createSessions } from './sessions.ts';
 import { addUploadRoutes } from './uploads.ts';
 
@@ -50,7 +52,9 @@ export const librechat: readonly Dialect[] = [
         },
         ({ c }) => c.json({ status: 'ok' }),
       );
-      addExecRoute(endpoints, parts, sessions);
+      const places = createPlaces(parts, sessions);
+      addExecRoute(endpoints, parts, places);
+      addProgrammaticRoute(endpoints, parts, places, sessions);
       addUploadRoutes(endpoints, parts, sessions);
       addFileRoutes(endpoints, parts, sessions);
     },
