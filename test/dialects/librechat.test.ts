@@ -47,7 +47,8 @@ describe.each(drivers)('the LibreChat dialect on the %s driver', (driver) => {
     form.append('kind', 'user');
     form.append('id', 'ada');
     for (const [name, text] of Object.entries(files)) form.append('file', new Blob([text]), name);
-    return (await (await gateway.call(`/librechat/${path}`, { method: 'POST', body: form })).json()) as Upload;
+    const sent = { method: 'POST', body: form, headers: { 'user-id': 'ada' } };
+    return (await (await gateway.call(`/librechat/${path}`, sent)).json()) as Upload;
   };
 
   test('an uploaded file is an input of the code tool, whose outputs are downloaded and used again', async () => {
@@ -67,7 +68,8 @@ describe.each(drivers)('the LibreChat dialect on the %s driver', (driver) => {
       const output = first.artifact.files.find(({ name }) => name === 'é.txt');
       const again = { ...output, kind: 'user', resource_id: 'ada', name: 'again.txt' };
       const second = await run({ lang: 'bash', code: 'wc -c < again.txt; exit 3' }, [again]);
-      return { first, second };
+      const made = (await run({ lang: 'bash', code: 'echo x > made' })).artifact;
+      return { first, second, made };
     `);
     expect(seen.first).toMatchObject({
       content: expect.stringContaining("stdout:\n8 ['a b']"),
@@ -80,6 +82,25 @@ describe.each(drivers)('the LibreChat dialect on the %s driver', (driver) => {
       },
     });
     expect(seen.second?.content).toContain('stdout:\n16');
+    const {
+      session_id,
+      files: [made],
+    } = seen.made as unknown as { session_id: string; files: { id: string }[] };
+    const input = { id: file?.fileId, storage_session_id: given.storage_session_id, name: 'in.csv', kind: 'user' };
+    const foreign = { lang: 'bash', code: 'cat in.csv', files: [{ ...input, resource_id: 'bob' }] };
+    expect((await gateway.post('/librechat/exec', foreign)).status).toBe(404);
+    // The first user whom LibreChat names owns what was made for nobody in particular.
+    for (const [session, id] of [
+      [session_id, made?.id],
+      [given.storage_session_id, file?.fileId],
+    ])
+      for (const [user, status] of [
+        ['ada', 200],
+        ['bob', 404],
+      ] as const) {
+        const path = `/librechat/download/${session}/${id}?kind=user&id=${user}`;
+        expect([user, (await gateway.call(path)).status]).toEqual([user, status]);
+      }
     const [output] = seen.first?.artifact.files ?? [];
     const place = `${seen.first?.artifact.session_id}/${output?.id}`;
     const download = await gateway.call(`/librechat/download/${place}?kind=user&id=ada`);
@@ -226,6 +247,7 @@ cat a b; double_it '{"n": -1}' || echo "status $?"; exit 3\`),
       [await call('GET', `files/${none}`), 404, 'not_found'],
       [await call('GET', 'files/none'), 404, 'not_found'],
       [await call('GET', `download/${none}/${none}`), 404, 'not_found'],
+      [await call('GET', `files/${none}?kind=user&id=%00`), 400, 'invalid_request'],
       [await call('GET', `files/${none}?detail=x`), 400, 'invalid_request'],
       [await call('GET', 'exec'), 405, 'method_not_allowed'],
       [await call('POST', 'exec/programmatic', {}), 400, 'invalid_request'],

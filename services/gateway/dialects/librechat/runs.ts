@@ -27,7 +27,7 @@ export const inputSchema = z.object({
   /** Its name in older versions. */
   session_id: id.optional(),
   kind: z.enum(['user', 'agent', 'skill']).optional(),
-  resource_id: z.string().max(256).optional(),
+  resource_id: plainText().max(256).optional(),
   version: z.number().optional(),
 });
 
@@ -48,6 +48,9 @@ type Input = z.output<typeof inputSchema>;
 type Run = z.output<typeof runSchema>;
 
 const sessionOf = ({ storage_session_id, session_id }: Input): string => storage_session_id ?? session_id ?? '';
+/** The user whom an input names. Without an owner of the file, LibreChat repeats the id of the file. */
+const userOf = ({ kind, resource_id, id }: Input): string | undefined =>
+  kind === 'user' && resource_id !== id ? resource_id || undefined : undefined;
 /** The path of an input in the working folder. */
 const pathOf = ({ name }: Input, index: number): string =>
   checkInput(newPathSchema, name.replace(/^\/mnt\/data\//, ''), `/files/${index}/name`);
@@ -56,11 +59,13 @@ const pathOf = ({ name }: Input, index: number): string =>
 export const createPlaces = ({ files }: Pick<RouteParts, 'files'>, sessions: Sessions) => {
   /** Returns where the code runs: in the session that it names or whose files it gets, unless those belong to others too. */
   const openSession = async (c: Context<Env>, tenant: string, body: Run): Promise<Session> => {
-    if (body.runtime_session_hint !== undefined) return await sessions.openHinted(c, tenant, body.runtime_session_hint);
     const own = body.files.find(({ kind }) => kind === undefined || kind === 'user');
+    const user = own && userOf(own);
+    const hint = body.runtime_session_hint;
+    if (hint !== undefined) return await sessions.openHinted(c, tenant, hint, user);
     for (const named of [body.session_id ?? '', own ? sessionOf(own) : ''])
-      if (await sessions.lookUp(tenant, named)) return await sessions.open(c, tenant, named);
-    return await sessions.create(c, tenant);
+      if (await sessions.lookUp(tenant, named, user)) return await sessions.open(c, tenant, named, user);
+    return await sessions.create(c, tenant, user);
   };
 
   /** Copies the inputs that are in other sessions. */
@@ -69,7 +74,7 @@ export const createPlaces = ({ files }: Pick<RouteParts, 'files'>, sessions: Ses
       const path = pathOf(input, index);
       const isOwn = sessionOf(input) === session.id;
       if (isOwn && input.id === fileId(path)) continue;
-      const from = isOwn ? session.ref : await sessions.find(c, tenant, sessionOf(input));
+      const from = isOwn ? session.ref : await sessions.find(c, tenant, sessionOf(input), userOf(input));
       const source = await sessions.findFile(from, input.id);
       const opened = await files.open(from, source.path);
       if (opened.kind === 'folder') throw new CodeBoxError('not_found', 'There is no such file in the session.');

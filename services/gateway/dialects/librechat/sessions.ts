@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Context } from 'hono';
-import { CodeBoxError, decodePath, type FileEntry, maxFolderDepth } from '#contract';
+import { CodeBoxError, decodePath, type FileEntry, maxFolderDepth, plainText } from '#contract';
+import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
 import type { Continuity } from '../../boxes/creation/creation.ts';
 import type { RouteParts } from '../../http/app.ts';
@@ -15,6 +16,10 @@ const lifetimeSeconds = 86_400;
 /** How many files and folders of a session are considered: the first ones by path. */
 const maxEntries = 10_000;
 const pageSize = 1000;
+
+/** The entry in the metadata of a box that names the user of LibreChat to whom its session belongs. */
+const ownerEntry = 'librechat.user';
+const userSchema = plainText().max(256).optional();
 
 const shorten = (bytes: Buffer): string => bytes.toString('base64url').slice(0, idLength);
 
@@ -37,6 +42,14 @@ export interface SessionFile {
 const pathOf = ({ path, encodedPath }: FileEntry): string =>
   encodedPath === undefined ? path : decodePath(encodedPath);
 
+/** Returns the user whom an upload names. */
+export const uploaderOf = (c: Context<Env>): string | undefined =>
+  checkInput(userSchema, c.req.header('user-id') || undefined, '/headers/User-Id');
+
+/** Returns the user whom a request names with `kind` and `id`, for whom it asks for files. */
+const askerOf = (c: Context<Env>): string | undefined =>
+  c.req.query('kind') === 'user' ? checkInput(userSchema, c.req.query('id') || undefined, '/query/id') : undefined;
+
 /** Sessions are the reusable boxes of users that are named after them. */
 export const createSessions = ({
   creation,
@@ -45,23 +58,34 @@ export const createSessions = ({
 }: Pick<RouteParts, 'creation' | 'directory' | 'files'>) => {
   const userOf = (id: string) => `librechat/${id}`;
 
-  /** Returns the session with this id, and creates it if there is none. */
-  const open = async (c: Context<Env>, tenant: string, id: string): Promise<Session> => {
+  /** Returns the session with this id, and creates it if there is none, for this user. */
+  const open = async (c: Context<Env>, tenant: string, id: string, user: string | undefined): Promise<Session> => {
     const asked = { user: userOf(id), reuse: true, idleSeconds, maxLifetimeSeconds: lifetimeSeconds };
-    const { box, continuity } = await creation.create(tenant, { ...asked, onIdle: 'hibernate' });
+    const metadata = user === undefined ? {} : { [ownerEntry]: user };
+    const { box, continuity } = await creation.create(tenant, { ...asked, metadata, onIdle: 'hibernate' });
     noteBox(c, box.id);
     return { id, ref: refOf(box), continuity };
   };
 
-  /** Returns the box of a session; undefined if there is no such session. */
-  const lookUp = async (tenant: string, id: string): Promise<BoxRef | undefined> => {
+  /**
+   * Returns the box of a session; undefined if there is no such session, or if it belongs to another user. It belongs to the first one
+   * whom LibreChat names for it.
+   */
+  const lookUp = async (tenant: string, id: string, user: string | undefined): Promise<BoxRef | undefined> => {
     if (!idPattern.test(id)) return undefined;
     const { items } = await directory.list(tenant, { user: userOf(id), limit: 1 });
-    return items[0] && refOf(items[0]);
+    const [box] = items;
+    const owner = box?.metadata[ownerEntry] ?? user;
+    if (!box || (user !== undefined && owner !== user)) return undefined;
+    const ref = refOf(box);
+    if (user !== undefined && box.metadata[ownerEntry] === undefined)
+      await directory.update(ref, { metadata: { ...box.metadata, [ownerEntry]: user } });
+    return ref;
   };
 
-  const find = async (c: Context<Env>, tenant: string, id: string): Promise<BoxRef> => {
-    const ref = await lookUp(tenant, id);
+  /** Returns the box of a session. Throws `not_found`, also if it belongs to another user. */
+  const find = async (c: Context<Env>, tenant: string, id: string, user = askerOf(c)): Promise<BoxRef> => {
+    const ref = await lookUp(tenant, id, user);
     if (!ref) throw new CodeBoxError('not_found', 'There is no such session.');
     noteBox(c, ref.box);
     return ref;
@@ -88,11 +112,12 @@ export const createSessions = ({
     find,
     list,
 
-    create: (c: Context<Env>, tenant: string): Promise<Session> => open(c, tenant, shorten(randomBytes(16))),
+    create: (c: Context<Env>, tenant: string, user: string | undefined): Promise<Session> =>
+      open(c, tenant, shorten(randomBytes(16)), user),
 
     /** Returns the session of a hint: the same hint of a tenant always has the same one. */
-    openHinted: (c: Context<Env>, tenant: string, hint: string): Promise<Session> =>
-      open(c, tenant, shorten(createHash('sha256').update(`hint ${hint}`).digest())),
+    openHinted: (c: Context<Env>, tenant: string, hint: string, user: string | undefined): Promise<Session> =>
+      open(c, tenant, shorten(createHash('sha256').update(`hint ${hint}`).digest()), user),
 
     /** Returns a file of a session. Throws `not_found`. */
     async findFile(ref: BoxRef, id: string): Promise<SessionFile> {

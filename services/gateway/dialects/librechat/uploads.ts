@@ -1,7 +1,7 @@
 import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
 import { receiveFiles } from '../files.ts';
-import { fileId, type Sessions } from './sessions.ts';
+import { fileId, type Sessions, uploaderOf } from './sessions.ts';
 
 const described = { method: 'post', scope: 'files', tag: 'LibreChat', responses: {} } as const;
 
@@ -16,7 +16,7 @@ export const addUploadRoutes = (
     ['/librechat/upload/batch', 'Upload files to a new session'],
   ] as const) {
     addRaw({ ...described, path, summary }, async ({ c, tenant }) => {
-      const { id, ref } = await sessions.create(c, tenant);
+      const { id, ref } = await sessions.create(c, tenant, uploaderOf(c));
       const written = await receiveFiles(c, files, ref).catch(async (error: unknown) => {
         await endings.delete(ref);
         throw error;
