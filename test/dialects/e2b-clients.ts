@@ -44,6 +44,9 @@ export const installClients = async (): Promise<void> => {
   [folder, python] = await Promise.all([npmClients(...npmPackages[0]), pythonClients(...pythonPackages[0])]);
 };
 
+/** Leaves at once, because threads of the asynchronous client may abort an interpreter that ends. */
+const pythonExit = '\nimport sys; sys.stdout.flush(); os._exit(0)\n';
+
 const environmentOf = ({ key, url }: RunningGateway) => ({
   E2B_API_KEY: toE2bKey(key),
   E2B_API_URL: url,
@@ -104,7 +107,7 @@ export const clientsOf = (place: () => { gateway: RunningGateway; sandbox: strin
   };
   return {
     js: <T>(body: string) => runJavaScript<T>(folder, imports, body, env()),
-    py: <T>(statements: string) => runPython<T>(python, pythonImports + statements, env()),
+    py: <T>(statements: string) => runPython<T>(python, pythonImports + statements + pythonExit, env()),
 
     control: async (method: string, path: string, body?: object, key = toE2bKey(place().gateway.key)) => {
       const init = { method, headers: { 'x-api-key': key }, ...(body && { body: JSON.stringify(body) }) };

@@ -192,11 +192,17 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
     ]);
     // A stream that fails has the status 200, and its only message is the error.
     const stream = 'application/connect+json';
-    for (const sent of ['', '{}', Uint8Array.from([0, 0, 0, 0, 2, 123, 125]), Uint8Array.from([1, 255, 255, 255, 255])])
-      expect(await post('/process.Process/Start', sent, 49_983, stream)).toEqual([
-        200,
-        expect.stringContaining('"invalid_argument"'),
-      ]);
+    for (const method of ['Start', 'StreamInput'])
+      for (const sent of [
+        '',
+        '{}',
+        Uint8Array.from([0, 0, 0, 0, 2, 123, 125]),
+        Uint8Array.from([1, 255, 255, 255, 255]),
+      ])
+        expect(await post(`/process.Process/${method}`, sent, 49_983, stream)).toEqual([
+          200,
+          expect.stringContaining('"invalid_argument"'),
+        ]);
   });
 });
 

@@ -108,7 +108,7 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
         missing: await failure(files.read('nope')), outside: await failure(files.read('/etc/passwd')),
         folder: await failure(files.read('a')), made: [await files.makeDir('m/n'), await files.makeDir('m/n')],
         listed: (await files.list('.', { depth: 2 })).filter(({ path }) => /[ad]\\//.test(path.slice(11))).map(({ path, type, size }) => [path, type, size]),
-        moved: (await files.rename('c.txt', 'm/c2.txt')).path, info: (await files.getInfo('m/c2.txt')).size,
+        moved: (await files.rename('c.txt', 'm/c2.txt')).path, info: (await files.getInfo('m/c2.txt')).size, changed: (await files.getInfo('m')).modifiedTime,
         exists: [await files.exists('m'), await files.exists('nope')],
         removed: [await files.remove('m'), await files.exists('m')],
       };
@@ -130,6 +130,7 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
       ],
       moved: '/home/user/m/c2.txt',
       info: 1,
+      changed: expect.stringMatching(/^20\d\d-/),
       exists: [true, false],
       removed: [null, false],
     });
@@ -335,12 +336,19 @@ for change in [lambda: sandbox.files.write('py/3', '3'), lambda: sandbox.files.r
     change()
     changes.append([f'{event.type.value} {event.name}' for event in watch.get_new_events()])
 watch.stop()
+handle = sandbox.commands.run('read a; read b; echo $b $a', background=True, stdin=True)
+sandbox.commands.stream_input(handle.pid, ['one\\n', b'two\\n'])
+sync += [handle.wait().stdout, failure(lambda: sandbox.commands.stream_input(999999, ['lost']))]
 sync += [changes, failure(lambda: sandbox.files.watch_dir('nope')), httpx.get(sandbox.download_url('py.txt', use_signature_expiration=60)).text]
 async def main():
     mine = await AsyncSandbox.create(timeout=120)
     first = [(await mine.run_code('6 * 7')).text, await mine.files.exists('py.txt'), (await mine.commands.run('echo hi')).stdout]
     handle = await mine.commands.run('read l; echo $l', background=True, stdin=True)
     await mine.commands.send_stdin(handle.pid, 'in\\n')
+    first.append((await handle.wait()).stdout)
+    handle = await mine.commands.run('read a; read b; echo $b $a', background=True, stdin=True)
+    async with mine.commands.stream_input(handle.pid) as stream:
+        for line in ['one\\n', b'two\\n']: await stream.send(line)
     first.append((await handle.wait()).stdout)
     changed = asyncio.Event()
     watch = await mine.files.watch_dir('.', lambda event: changed.set())
@@ -355,9 +363,10 @@ show([sync, asyncio.run(main())])
         ...['21', ['hi\n'], 'ZeroDivisionError', '2', 'NotFoundException', 'TimeoutException'],
         ...['/home/user/py.txt', 'text', 'FileNotFoundException', ['/home/user/py/1', '/home/user/py/2'], ['1', '2']],
         ...['bar\n', 'CommandExitException', 'TimeoutException', true],
+        ...['two one\n', 'NotFoundException'],
         ...[[0, ['create 3', 'write 3'], ['remove 3']], 'FileNotFoundException', 'text'],
       ],
-      ['42', false, 'hi\n', 'in\n', true, false],
+      ['42', false, 'hi\n', 'in\n', 'two one\n', true, false],
     ]);
   });
 });

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import threading
+from email.utils import parsedate_to_datetime
 
 import pytest
 from box import HEAD, Box, eventually
@@ -108,6 +109,7 @@ def test_a_folder_is_listed_in_pages(box: Box) -> None:
     os.symlink("/nowhere", box.data / "d" / "link")
     first = box.http.get(FILES + "d", params={"limit": 2})
     assert first.headers["x-codebox-type"] == "directory"
+    assert parsedate_to_datetime(first.headers["last-modified"]).timestamp() == int((box.data / "d").stat().st_mtime)
     assert [item["path"] for item in first.json()["items"]] == ["d/a", "d/b"]
     rest = box.http.get(FILES + "d", params={"limit": 10, "cursor": first.json()["nextCursor"]}).json()
     kinds = [(item["name"], item["type"]) for item in rest["items"]]

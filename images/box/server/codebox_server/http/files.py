@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import stat
+from email.utils import formatdate
 
 from tornado.web import stream_request_body
 
@@ -156,6 +157,7 @@ class FilesHandler(BoxHandler):
         limit = self.number_argument("limit", LIST_LIMIT, LIST_LIMIT_MAX)
         depth = self.number_argument("depth", 1, LIST_DEPTH_MAX)
         self.set_header("X-Codebox-Type", "directory")
+        self.set_header("Last-Modified", formatdate(os.stat(target).st_mtime, usegmt=True))
         cursor = self.get_query_argument("cursor", None)
         self.send_json(await asyncio.to_thread(list_folder, target, path, limit, cursor, depth))
 

@@ -5,7 +5,7 @@ import { readBytes } from '../../../../http/bodies/body.ts';
 import type { StreamWire } from '../../../../http/bodies/stream.ts';
 import { checkInput } from '../../../../http/endpoints/endpoint.ts';
 import { asCodeBoxError, setRetryAfter } from '../../../../http/problems/problem.ts';
-import { jsonExcess, smallJson } from '../../../../json/json-bounds.ts';
+import { type JsonBounds, jsonExcess, smallJson } from '../../../../json/json-bounds.ts';
 import type { Env } from '../../../http/env.ts';
 import { messageOf } from '../errors.ts';
 
@@ -17,6 +17,8 @@ import { messageOf } from '../errors.ts';
 const streamType = 'application/connect+json';
 const endFlag = 2;
 const headBytes = 5;
+/** A message of a client's stream, which may have an input of 1 MiB in base64. */
+const streamedJson: JsonBounds = { ...smallJson, bytes: 1_400_000 };
 
 const codes: Record<ErrorCode, readonly [code: string, status: number]> = {
   invalid_request: ['invalid_argument', 400],
@@ -60,8 +62,31 @@ export const readMessage = async <S extends z.ZodType>(c: Context<Env>, schema: 
   const bytes = Buffer.from(await readBytes(c, smallJson.bytes));
   const length = bytes.length < headBytes ? undefined : bytes.readUInt32BE(1);
   if (length !== bytes.length - headBytes || bytes[0] !== 0) throw invalid('is not one uncompressed message');
-  const json = bytes.subarray(headBytes);
-  const excess = jsonExcess(json, smallJson);
+  return readJson(bytes.subarray(headBytes), schema, smallJson);
+};
+
+/** Reads the messages of a client's stream as they arrive. */
+export async function* readMessages<S extends z.ZodType>(
+  body: AsyncIterable<Uint8Array>,
+  schema: S,
+): AsyncGenerator<z.output<S>> {
+  let bytes = Buffer.alloc(0);
+  for await (const chunk of body) {
+    bytes = Buffer.concat([bytes, chunk]);
+    while (bytes.length >= headBytes) {
+      const end = headBytes + bytes.readUInt32BE(1);
+      if (bytes[0] !== 0) throw invalid('is compressed');
+      if (end > streamedJson.bytes) throw invalid(`is over ${streamedJson.bytes} bytes`);
+      if (bytes.length < end) break;
+      yield readJson(bytes.subarray(headBytes, end), schema, streamedJson);
+      bytes = bytes.subarray(end);
+    }
+  }
+  if (bytes.length > 0) throw invalid('is not whole');
+}
+
+const readJson = <S extends z.ZodType>(json: Buffer, schema: S, bounds: JsonBounds): z.output<S> => {
+  const excess = jsonExcess(json, bounds);
   if (excess !== undefined) throw invalid(excess);
   return checkInput(schema, parse(json.toString()), '');
 };
@@ -86,6 +111,10 @@ const envelope = (flags: number, message: object): Uint8Array<ArrayBuffer> => {
   bytes.set(json, headBytes);
   return bytes;
 };
+
+/** The response to a client's stream: one message without fields. */
+export const acknowledge = (c: Context<Env>): Response =>
+  c.body(Buffer.concat([envelope(0, {}), envelope(endFlag, {})]), 200, { 'Content-Type': streamType });
 
 /** The framing of a stream of messages. */
 export const messages: StreamWire<object> = {

@@ -1,12 +1,14 @@
 import { z } from 'zod';
 import { CodeBoxError, type CommandEvent, type CommandSummary, createCommandSchema } from '#contract';
 import { streamAs } from '../../../../http/bodies/stream.ts';
+import { openUpload } from '../../../../http/bodies/uploads.ts';
+import { orAborted } from '../../../../waiting/or-aborted.ts';
 import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints, RawInput } from '../../../http/endpoint.ts';
 import type { Running } from '../data.ts';
 import { toBoxPath } from '../paths.ts';
-import { messages, readMessage } from './connect.ts';
+import { acknowledge, messages, readMessage, readMessages } from './connect.ts';
 import { createPtys, sizeSchema, toEnd } from './pty.ts';
 import { createUnaryCalls } from './unary.ts';
 
@@ -152,12 +154,44 @@ export const addProcessRoutes = (
   });
 
   const bytes = z.base64().max(1_398_104);
-  const inputSchema = selector.extend({ input: z.union([z.object({ stdin: bytes }), z.object({ pty: bytes })]) });
-  addCall('SendInput', 'Write to a process', inputSchema, async (ref, { process: { pid }, input }) => {
-    if ('pty' in input) await ptys.write(ref, pid, Buffer.from(input.pty, 'base64'));
-    else await commands.input(ref, (await find(ref, pid)).id, { base64: input.stdin });
+  const input = z.union([z.object({ stdin: bytes }), z.object({ pty: bytes })]);
+  const write = async (ref: BoxRef, pid: number, keys: z.output<typeof input>): Promise<void> => {
+    if ('pty' in keys) await ptys.write(ref, pid, Buffer.from(keys.pty, 'base64'));
+    else await commands.input(ref, (await find(ref, pid)).id, { base64: keys.stdin });
+  };
+  addCall('SendInput', 'Write to a process', selector.extend({ input }), async (ref, ask) => {
+    await write(ref, ask.process.pid, ask.input);
     return {};
   });
+
+  const inputEvent = z.object({
+    start: selector.optional(),
+    data: z.object({ input }).optional(),
+  });
+  addRaw(
+    { ...described, method: 'post', path: '/process.Process/StreamInput', scope: 'run', summary: 'Write in a stream' },
+    async ({ c }) => {
+      const ref = await running.of(c);
+      using upload = openUpload(c);
+      const writeAll = async () => {
+        let pid: number | undefined;
+        const body = upload.body.iterator({ destroyOnReturn: false });
+        for await (const { start, data } of readMessages(body, inputEvent)) {
+          pid ??= start?.process.pid;
+          if (data) await write(ref, named(pid), data.input);
+        }
+        named(pid);
+      };
+      try {
+        await orAborted(writeAll(), upload.signal);
+      } catch (error) {
+        // The rest of the body must not be taken for the next request.
+        c.header('Connection', 'close');
+        throw error;
+      }
+      return acknowledge(c);
+    },
+  );
 
   addCall(
     'Update',
@@ -181,6 +215,11 @@ export const addProcessRoutes = (
     else await ptys.end(ref, pid);
     return {};
   });
+};
+
+const named = (pid: number | undefined): number => {
+  if (pid !== undefined) return pid;
+  throw new CodeBoxError('invalid_request', 'The first message has to name the process.');
 };
 
 /** The time limit of a call is that of the process, even if the client leaves; 0 stands for none. */
