@@ -4,7 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { createClient } from '#contract';
+import { anyDriver, collect, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { freePort } from '../free-port.ts';
 import { readPage } from '../pages.ts';
@@ -152,9 +153,19 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
     await fetch(`${url}/files/write`, { ...written, body: '{"path": "mine", "content": "x"}' });
     const read = '/files/read?path=mine';
     expect((await call('ada', read)).status).toBe(200);
-    expect((await call('bob', read)).status).toBe(404);
     const other = await gateway.addTenant();
-    expect((await call('ada', read, other)).status).toBe(404);
+    // Who only reads gets no box.
+    for (const [user, by] of [
+      ['bob', key],
+      ['ada', other],
+    ] as const) {
+      for (const path of [read, '/files/view?path=mine', '/files/list?directory=sub', '/execute/none/status'])
+        expect([path, (await call(user, path, by)).status]).toEqual([path, 404]);
+      expect(await (await call(user, '/files/list', by)).json()).toMatchObject({ entries: [] });
+      expect(await (await call(user, '/files/display?path=mine', by)).json()).toMatchObject({ exists: false });
+      expect(await (await call(user, '/execute', by)).json()).toEqual([]);
+    }
+    expect(await collect(createClient({ url: gateway.url, key: other }).boxes.list())).toEqual([]);
     const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as {
       paths: Record<string, Record<string, object>>;
     };

@@ -26,7 +26,7 @@ export const addFileRoutes = ({ add, addRaw }: Endpoints, files: Files, homes: H
     { ...described, method: 'get', path: '/openterminal/files/view', summary: 'Download a file' },
     async ({ c, tenant }) => {
       const name = toBoxPath(checkInput(path, c.req.query('path'), '/query/path'));
-      return await respondWithFile(c, files, await homes.of(c, tenant), name, typeOf(name));
+      return await respondWithFile(c, files, await homes.find(c, tenant), name, typeOf(name));
     },
   );
 
@@ -40,7 +40,7 @@ export const addFileRoutes = ({ add, addRaw }: Endpoints, files: Files, homes: H
     },
     async ({ c, tenant, params }) => {
       const name = toBoxPath(`/${params.path}`);
-      return await respondWithFile(c, files, await homes.of(c, tenant), name, typeOf(name));
+      return await respondWithFile(c, files, await homes.find(c, tenant), name, typeOf(name));
     },
   );
 
@@ -68,7 +68,7 @@ export const addFileRoutes = ({ add, addRaw }: Endpoints, files: Files, homes: H
     },
     async ({ c, tenant, body: { source, destination } }) => {
       const operation = { op: 'move', from: toBoxPath(source), to: toBoxPath(destination) } as const;
-      await files.operate(await homes.of(c, tenant), operation, never());
+      await files.operate(await homes.find(c, tenant), operation, never());
       return c.json({ source: toAbsolute(source), destination: toAbsolute(destination) });
     },
   );
@@ -82,9 +82,9 @@ export const addFileRoutes = ({ add, addRaw }: Endpoints, files: Files, homes: H
       query: z.object({ path }),
     },
     async ({ c, tenant, query }) => {
-      const ref = await homes.of(c, tenant);
       const name = toBoxPath(query.path);
       if (name === '') throw new CodeBoxError('invalid_request', 'The home folder cannot be deleted.');
+      const ref = await homes.find(c, tenant);
       const { kind } = await files.stat(ref, name);
       await files.remove(ref, name);
       return c.json({ path: toAbsolute(query.path), type: kind === 'folder' ? 'directory' : 'file' });

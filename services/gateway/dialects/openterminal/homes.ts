@@ -12,16 +12,38 @@ const userSchema = plainText().min(1).max(240);
 const idleSeconds = 900;
 
 /** The boxes of the users of Open WebUI. */
-export const createHomes = (creation: RouteParts['creation']) => ({
-  /** Returns the box of the user whom the request names. Throws `invalid_request` when it names none. */
-  async of(c: Context<Env>, tenant: string): Promise<BoxRef> {
-    const user = checkInput(userSchema, c.req.header('x-user-id'), '/headers/X-User-Id');
-    const asked = { user: `openterminal/${user}`, reuse: true, onIdle: 'hibernate', idleSeconds } as const;
-    const { box } = await creation.create(tenant, asked);
-    noteBox(c, box.id);
-    return refOf(box);
-  },
-});
+export const createHomes = ({ creation, directory }: Pick<RouteParts, 'creation' | 'directory'>) => {
+  /** Returns the user of the box that a request is for. Throws `invalid_request` when it names none. */
+  const userOf = (c: Context<Env>): string =>
+    `openterminal/${checkInput(userSchema, c.req.header('x-user-id'), '/headers/X-User-Id')}`;
+
+  /** Returns the box of the user; undefined if there is none, which is then not created. */
+  const lookUp = async (c: Context<Env>, tenant: string): Promise<BoxRef | undefined> => {
+    const { items } = await directory.list(tenant, { user: userOf(c), limit: 1 });
+    const [box] = items;
+    if (box) noteBox(c, box.id);
+    return box && refOf(box);
+  };
+
+  return {
+    lookUp,
+
+    /** Returns the box of the user, in which something is read. Throws `not_found` if there is none. */
+    async find(c: Context<Env>, tenant: string): Promise<BoxRef> {
+      const ref = await lookUp(c, tenant);
+      if (!ref) throw new CodeBoxError('not_found', 'The user has no files and no commands yet.');
+      return ref;
+    },
+
+    /** Returns the box of the user, and creates it if there is none. */
+    async of(c: Context<Env>, tenant: string): Promise<BoxRef> {
+      const asked = { user: userOf(c), reuse: true, onIdle: 'hibernate', idleSeconds } as const;
+      const { box } = await creation.create(tenant, asked);
+      noteBox(c, box.id);
+      return refOf(box);
+    },
+  };
+};
 
 export type Homes = ReturnType<typeof createHomes>;
 

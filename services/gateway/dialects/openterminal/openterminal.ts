@@ -47,7 +47,7 @@ export const openterminal: readonly Dialect[] = [
     surface,
     addRoutes(endpoints, parts) {
       const tools = createTools(endpoints);
-      const homes = createHomes(parts.creation);
+      const homes = createHomes(parts);
       addProcessRoutes(tools, parts.commands, homes);
       addTextRoutes(tools, parts.files, homes);
       addFileRoutes(endpoints, parts.files, homes);

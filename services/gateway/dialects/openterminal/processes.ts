@@ -128,7 +128,10 @@ export const addProcessRoutes = ({ add }: Tools, commands: Commands, homes: Home
       summary: 'List commands',
       description: 'Lists the commands of the user, with those that have ended.',
     },
-    async ({ c, tenant }) => c.json((await commands.list(await homes.of(c, tenant))).map(toProcess)),
+    async ({ c, tenant }) => {
+      const ref = await homes.lookUp(c, tenant);
+      return c.json(ref ? (await commands.list(ref)).map(toProcess) : []);
+    },
   );
 
   add(
@@ -143,7 +146,7 @@ export const addProcessRoutes = ({ add }: Tools, commands: Commands, homes: Home
       query: z.object({ wait, offset, tail }),
     },
     async ({ c, tenant, params: { process_id: id }, query }) =>
-      c.json(await readResult(await homes.of(c, tenant), id, query.wait, query.offset, query.tail)),
+      c.json(await readResult(await homes.find(c, tenant), id, query.wait, query.offset, query.tail)),
   );
 
   add(
@@ -160,7 +163,7 @@ export const addProcessRoutes = ({ add }: Tools, commands: Commands, homes: Home
     },
     async ({ c, tenant, params: { process_id: id }, body }) => {
       await commands
-        .input(await homes.of(c, tenant), id, { text: toCharacters(body.input) })
+        .input(await homes.find(c, tenant), id, { text: toCharacters(body.input) })
         .catch((cause: unknown) => {
           if (!hasCode(cause, 'conflict')) throw cause;
           throw new CodeBoxError('invalid_request', 'Process has already exited, or its stdin is closed', { cause });
@@ -181,7 +184,7 @@ export const addProcessRoutes = ({ add }: Tools, commands: Commands, homes: Home
       query: z.object({ force: z.enum(['true', 'false']).optional() }),
     },
     async ({ c, tenant, params: { process_id: id } }) => {
-      const ref = await homes.of(c, tenant);
+      const ref = await homes.find(c, tenant);
       await commands.read(ref, id);
       await commands.kill(ref, id).catch((error: unknown) => {
         // It has ended already.

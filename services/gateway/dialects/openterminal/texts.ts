@@ -64,17 +64,17 @@ export const addTextRoutes = ({ add }: Tools, files: Files, homes: Homes): void 
       query: z.object({ directory: plainText().max(4096).default('.').meta({ description: 'The folder.' }) }),
     },
     async ({ c, tenant, query: { directory } }) => {
-      const ref = await homes.of(c, tenant);
+      const path = toBoxPath(directory);
+      const ref = await (path === '' ? homes.lookUp(c, tenant) : homes.find(c, tenant));
       const entries: object[] = [];
+      if (!ref) return c.json({ dir: toAbsolute(directory), writable: true, entries });
       let cursor: string | undefined;
       do {
-        const page = await files
-          .list(ref, toBoxPath(directory), { limit: pageSize, cursor })
-          .catch((cause: unknown) => {
-            throw hasCode(cause, 'invalid_request')
-              ? new CodeBoxError('not_found', 'Directory not found', { cause })
-              : cause;
-          });
+        const page = await files.list(ref, path, { limit: pageSize, cursor }).catch((cause: unknown) => {
+          throw hasCode(cause, 'invalid_request')
+            ? new CodeBoxError('not_found', 'Directory not found', { cause })
+            : cause;
+        });
         for (const { name, type, sizeBytes, modifiedAt } of page.items) {
           const kind = type === 'directory' ? type : 'file';
           entries.push({ name, type: kind, size: sizeBytes, modified: Date.parse(modifiedAt) / 1000, writable: true });
@@ -96,7 +96,7 @@ export const addTextRoutes = ({ add }: Tools, files: Files, homes: Homes): void 
       query: z.object({ path, start_line: line, end_line: line }),
     },
     async ({ c, tenant, query }) => {
-      const { text } = await read(await homes.of(c, tenant), query.path);
+      const { text } = await read(await homes.find(c, tenant), query.path);
       const lines = text.match(/[^\n]*\n|[^\n]+/g) ?? [];
       const content = lines.slice((query.start_line ?? 1) - 1, query.end_line).join('');
       return c.json({ path: toAbsolute(query.path), content, total_lines: lines.length });
@@ -114,7 +114,8 @@ export const addTextRoutes = ({ add }: Tools, files: Files, homes: Homes): void 
       query: z.object({ path }),
     },
     async ({ c, tenant, query }) => {
-      const head = await files.stat(await homes.of(c, tenant), toBoxPath(query.path)).catch((error: unknown) => {
+      const stat = async () => await files.stat(await homes.find(c, tenant), toBoxPath(query.path));
+      const head = await stat().catch((error: unknown) => {
         if (!hasCode(error, 'not_found')) throw error;
       });
       return c.json({ path: toAbsolute(query.path), exists: head !== undefined && head.kind !== 'folder' });
@@ -147,7 +148,7 @@ export const addTextRoutes = ({ add }: Tools, files: Files, homes: Homes): void 
       bounds: largeJson,
     },
     async ({ c, tenant, body }) => {
-      const ref = await homes.of(c, tenant);
+      const ref = await homes.find(c, tenant);
       const { text, etag } = await read(ref, body.path);
       const changed = body.replacements.reduce(replaced, text);
       return c.json(await write(ref, body.path, changed, etag));
