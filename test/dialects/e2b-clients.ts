@@ -90,9 +90,8 @@ export const installCli = async (gateway: RunningGateway) => {
   return async (args: string[], input?: string): Promise<string> => {
     const options = { env, timeout: 60_000 };
     const line = [process.execPath, program, 'sandbox', ...args];
-    // With an input it has a terminal, which `script` makes.
-    const [command = '', ...rest] =
-      input === undefined ? line : ['script', '-qec', `stty cols 80 rows 24; ${line.join(' ')}`, '/dev/null'];
+    // With an input it has a terminal, which `script` makes without a size.
+    const [command = '', ...rest] = input === undefined ? line : ['script', '-qec', line.join(' '), '/dev/null'];
     const running = promisify(execFile)(command, rest, options);
     running.child.stdin?.[input === undefined ? 'end' : 'write'](input ?? '');
     return (await running).stdout;

@@ -7,8 +7,15 @@ import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { AttachedTerminal } from '../../../boxes/reach/terminals.ts';
 import type { RouteParts } from '../../../http/app.ts';
 
-const side = z.int().min(1).max(1000);
-export const sizeSchema = z.object({ size: z.object({ cols: side, rows: side }) });
+/** A terminal that does not know its size reports 0, which messages leave out. */
+const side = (usual: number) =>
+  z
+    .int()
+    .min(0)
+    .max(1000)
+    .default(0)
+    .transform((given) => given || usual);
+export const sizeSchema = z.object({ size: z.object({ cols: side(80), rows: side(24) }) });
 
 export interface PtyRequest {
   size: { cols: number; rows: number };
