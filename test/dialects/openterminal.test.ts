@@ -86,6 +86,16 @@ const use = async ({ url, key, home }: Server, user = 'ada') => {
     upload: await call('POST', `/files/upload?directory=${home}/sub`, form),
     move: await call('POST', '/files/move', { source: `${home}/sub/up.txt`, destination: `${home}/sub/moved.txt` }),
     list: await list('sub'),
+    grep: [
+      await call('GET', '/files/grep?query=^t.*e$'),
+      await call('GET', '/files/grep?query=THREE&path=sub&case_insensitive=true&include=*.txt'),
+      await call('GET', `/files/grep?query=e$&regex=false&path=${home}/sub/a.txt`),
+      await call('GET', '/files/grep?query=e&match_per_line=false&max_results=1'),
+      await call('GET', '/files/grep?query=e&include=*.py'),
+      await failed('GET', '/files/grep?query=('),
+      await failed('GET', '/files/grep?query=a&path=none'),
+      await failed('GET', '/files/grep?query=a&max_results=501'),
+    ],
     view: await call('GET', `/files/view?path=${home}/sub/a.txt`),
     serve: await call('GET', `/files/serve${home}/sub/a.txt`),
     delete: await call('DELETE', `/files/delete?path=${home}/sub/folder`),
@@ -136,6 +146,8 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
       );
       const expected = await use({ url, key: 'reference', home });
       expect(await use(server())).toEqual(expected);
+      const found = [{ file: '~/sub/a.txt', line: 3, content: 'three' }];
+      expect(expected.grep[0]).toMatchObject({ status: 200, body: { matches: found, truncated: false } });
       expect(expected).toMatchObject({ echo: [200, 'done', 3, '42\none\n2\nthree\n'], listed: ['running', 'running'] });
     } finally {
       if (reference?.kill()) await once(reference, 'exit');
@@ -169,7 +181,7 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
     const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as {
       paths: Record<string, Record<string, object>>;
     };
-    expect(Object.values(paths).flatMap((methods) => Object.values(methods))).toHaveLength(10);
+    expect(Object.values(paths).flatMap((methods) => Object.values(methods))).toHaveLength(11);
     expect(paths['/execute']?.post).toMatchObject({
       operationId: 'run_command',
       parameters: [

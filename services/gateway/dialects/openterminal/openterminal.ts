@@ -7,6 +7,7 @@ import type { Dialect } from '../../http/app.ts';
 import type { Env } from '../../http/env.ts';
 import type { Surface } from '../../http/surface.ts';
 import { addFileRoutes } from './files.ts';
+import { addGrepRoute } from './grep.ts';
 import { createHomes } from './homes.ts';
 import { addProcessRoutes } from './processes.ts';
 import { addTextRoutes } from './texts.ts';
@@ -50,6 +51,7 @@ export const openterminal: readonly Dialect[] = [
       const homes = createHomes(parts);
       addProcessRoutes(tools, parts.commands, homes);
       addTextRoutes(tools, parts.files, homes);
+      addGrepRoute(tools, parts.files, homes);
       addFileRoutes(endpoints, parts.files, homes);
       endpoints.add({ ...described, path: '/openterminal/health', summary: 'Whether it is served' }, ({ c }) =>
         c.json({ status: 'ok' }),
