@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { anyDriver, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
+import { anyDriver, collect, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { readPage } from '../pages.ts';
 import { npmClients, runJavaScript } from './clients.ts';
@@ -88,7 +88,10 @@ describe.each(drivers)('the LibreChat dialect on the %s driver', (driver) => {
     } = seen.made as unknown as { session_id: string; files: { id: string }[] };
     const input = { id: file?.fileId, storage_session_id: given.storage_session_id, name: 'in.csv', kind: 'user' };
     const foreign = { lang: 'bash', code: 'cat in.csv', files: [{ ...input, resource_id: 'bob' }] };
+    const boxes = async () => (await collect(gateway.client.boxes.list())).length;
+    const before = await boxes();
     expect((await gateway.post('/librechat/exec', foreign)).status).toBe(404);
+    expect(await boxes()).toBe(before);
     // The first user whom LibreChat names owns what was made for nobody in particular.
     for (const [session, id] of [
       [session_id, made?.id],
