@@ -108,6 +108,36 @@ export const resultOf = ({ outputs }: CellResult): unknown => {
   return (result?.content.data as Record<string, unknown> | undefined)?.['text/plain'];
 };
 
+/** What clients ask when they connect: the status of each response, and the names in it. */
+export const handshake = async ({ url, token }: JupyterPlace): Promise<unknown[]> => {
+  const call = async (path: string, ask?: object) => {
+    const response = await fetch(`${url}/api${path}`, {
+      headers: { authorization: `token ${token}`, 'content-type': 'application/json' },
+      ...(ask && { method: 'POST', body: JSON.stringify(ask) }),
+    });
+    const value = (await response.json()) as Answer;
+    return { seen: [path, response.status, namesIn(Array.isArray(value) ? value[0] : value)], value };
+  };
+  const kernel = { name: 'python3' };
+  const session = await call('/sessions', { path: 'n.ipynb', type: 'notebook', name: 'n.ipynb', kernel });
+  const paths = ['', '/me', '/status', '/kernelspecs', '/kernelspecs/python3', '/sessions', '/kernels', '/contents'];
+  const seen = [session.seen, namesIn(session.value.kernel)];
+  for (const path of [...paths, `/kernels/${session.value.kernel.id}`, '/kernelspecs/cobol', '/terminals'])
+    seen.push(
+      (await call(path)).seen.map((part) => (part === path ? path.replace(session.value.kernel.id, 'id') : part)),
+    );
+  await fetch(`${url}/api/sessions/${session.value.id}`, {
+    method: 'DELETE',
+    headers: { authorization: `token ${token}` },
+  });
+  return seen;
+};
+const namesIn = (value: object = {}): string[] => Object.keys(value).sort();
+interface Answer {
+  id: string;
+  kernel: { id: string };
+}
+
 /** Starts an unchanged Jupyter Server of the same version as in boxes. */
 export const startStock = async (python: string): Promise<JupyterPlace & { dispose: () => Promise<void> }> => {
   const [port, token] = [await freePort(), 'stock'];
@@ -147,3 +177,46 @@ export const startStock = async (python: string): Promise<JupyterPlace & { dispo
   }
   return { url, token, dispose };
 };
+
+/** What Open WebUI sends and reads in its Jupyter mode. */
+export const openWebUi = `
+import asyncio, json, os, uuid, urllib.request, websockets
+base, token = os.environ["BASE"], os.environ["TOKEN"]
+def call(method, path):
+    with urllib.request.urlopen(urllib.request.Request(f"{base}{path}?token={token}", method=method)) as response:
+        return json.loads(response.read() or b"null")
+async def run(code):
+    kernel = call("POST", "/api/kernels")["id"]
+    url = base.replace("http", "ws") + f"/api/kernels/{kernel}/channels?token={token}"
+    out = {"stdout": "", "stderr": "", "result": [], "kernel": kernel}
+    async with websockets.connect(url) as ws:
+        mine = str(uuid.uuid4())
+        await ws.send(json.dumps({
+            "header": {"msg_id": mine, "msg_type": "execute_request", "username": "user", "session": str(uuid.uuid4()), "date": "", "version": "5.3"},
+            "parent_header": {}, "metadata": {}, "channel": "shell",
+            "content": {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True}}))
+        while True:
+            message = json.loads(await asyncio.wait_for(ws.recv(), 60))
+            if message.get("parent_header", {}).get("msg_id") != mine: continue
+            kind, content = message.get("msg_type"), message.get("content", {})
+            if kind == "stream": out[content["name"]] += content["text"]
+            elif kind in ("execute_result", "display_data"): out["result"].append(sorted(content["data"]))
+            elif kind == "error": out["stderr"] += "\\n".join(content["traceback"])
+            elif kind == "status" and content["execution_state"] == "idle": break
+    call("DELETE", f"/api/kernels/{kernel}")
+    return out
+`;
+
+/** A message of a client. */
+export const request = (type: string, id = type, content = {}) => ({
+  channel: 'shell',
+  header: { msg_id: id, msg_type: type, session: 'mine', username: 'u', date: '', version: '5.3' },
+  parent_header: {},
+  metadata: {},
+  content,
+});
+/** A request to run code. */
+export const executeRequest = (id: string, code: string) =>
+  request('execute_request', id, { code, allow_stdin: false });
+export const isStream = ({ msg_type }: Record<string, unknown>) => msg_type === 'stream';
+export const isReply = ({ msg_type }: Record<string, unknown>) => msg_type === 'execute_reply';

@@ -5,9 +5,15 @@ import { connect, type TestSocket } from '../api/websocket.ts';
 import { readPage } from '../pages.ts';
 import { runPython } from './clients.ts';
 import {
+  executeRequest,
+  handshake,
   installPython,
+  isReply,
+  isStream,
   type Lab,
   openLab,
+  openWebUi,
+  request,
   resultOf,
   runCell,
   startStock,
@@ -17,35 +23,6 @@ import {
 
 const plot = 'import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.show()';
 const untilGo = 'import os, time\nwhile not os.path.exists("go"): time.sleep(0.05)\n';
-/** What Open WebUI sends and reads in its Jupyter mode. */
-const openWebUi = `
-import asyncio, json, os, uuid, urllib.request, websockets
-base, token = os.environ["BASE"], os.environ["TOKEN"]
-def call(method, path):
-    with urllib.request.urlopen(urllib.request.Request(f"{base}{path}?token={token}", method=method)) as response:
-        return json.loads(response.read() or b"null")
-async def run(code):
-    kernel = call("POST", "/api/kernels")["id"]
-    url = base.replace("http", "ws") + f"/api/kernels/{kernel}/channels?token={token}"
-    out = {"stdout": "", "stderr": "", "result": [], "kernel": kernel}
-    async with websockets.connect(url) as ws:
-        mine = str(uuid.uuid4())
-        await ws.send(json.dumps({
-            "header": {"msg_id": mine, "msg_type": "execute_request", "username": "user", "session": str(uuid.uuid4()), "date": "", "version": "5.3"},
-            "parent_header": {}, "metadata": {}, "channel": "shell",
-            "content": {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False, "stop_on_error": True}}))
-        while True:
-            message = json.loads(await asyncio.wait_for(ws.recv(), 60))
-            if message.get("parent_header", {}).get("msg_id") != mine: continue
-            kind, content = message.get("msg_type"), message.get("content", {})
-            if kind == "stream": out[content["name"]] += content["text"]
-            elif kind in ("execute_result", "display_data"): out["result"].append(sorted(content["data"]))
-            elif kind == "error": out["stderr"] += "\\n".join(content["traceback"])
-            elif kind == "status" and content["execution_state"] == "idle": break
-    call("DELETE", f"/api/kernels/{kernel}")
-    return out
-`;
-
 let python = '';
 beforeAll(async () => {
   python = await installPython();
@@ -84,6 +61,7 @@ describe.each(drivers)('the Jupyter dialect on the %s driver', (driver) => {
     expect(failed.reply).toMatchObject({ status: 'error', ename: 'ZeroDivisionError', evalue: 'division by zero' });
     const { content } = await kernel.requestComplete({ code: 'sys.versi', cursor_pos: 9 });
     expect(content).toMatchObject({ status: 'ok', matches: expect.arrayContaining(['.version']) });
+    expect(textOf(await runCell(kernel, 'for _ in range(20): print("x" * 999_999)'))).toHaveLength(20_000_000);
     const endless = runCell(kernel, 'print("at it")\nwhile True: pass');
     await eventually(async () => kernel.status === 'busy');
     await kernel.interrupt();
@@ -123,11 +101,13 @@ describe.each(drivers)('the Jupyter dialect on the %s driver', (driver) => {
     const stockLab = openLab(stock);
     try {
       expect(await record(lab)).toEqual(await record(stockLab));
+      expect(await handshake(place('hedy'))).toEqual(await handshake(stock));
     } finally {
       stockLab.dispose();
       await stock.dispose();
     }
   });
+
   test('after an error the cells that wait are aborted, and silent code shows and counts nothing', async () => {
     const kernel = await lab.start();
     const [first, second] = await Promise.all([
@@ -160,6 +140,22 @@ c.on_msg(lambda message: got.append(message["content"]["data"]))`,
       return text !== '[]' && text;
     });
     expect(said).toBe("[{'got': {'n': 1}, 'bytes': [3]}]");
+    await kernel.shutdown();
+  });
+
+  test('a message that waits for a busy kernel does not hold up an interrupt', async () => {
+    const kernel = await lab.start();
+    const path = `/jupyter/ada@example.com/api/kernels/${kernel.id}/channels?session_id=mine&token=${gateway.key}`;
+    const socket = await connect(gateway, path);
+    socket.sendJson(executeRequest('one', 'print("at it", flush=True)\nwhile True: pass'));
+    await socket.json(isStream);
+    socket.sendJson(request('kernel_info_request'));
+    socket.sendJson({ ...request('interrupt_request'), channel: 'control' });
+    await socket.json(({ msg_type }) => msg_type === 'kernel_info_reply');
+    await socket.json(isReply);
+    const types = socket.messages.map((message) => ('json' in message ? String(message.json.msg_type) : ''));
+    expect(types.find((type) => type.endsWith('_reply'))).toBe('interrupt_reply');
+    socket.ws.close();
     await kernel.shutdown();
   });
 
@@ -331,17 +327,6 @@ interface Model {
   id: string;
   execution_state: string;
 }
-
-/** A request to run code. */
-const executeRequest = (id: string, code: string) => ({
-  channel: 'shell',
-  header: { msg_id: id, msg_type: 'execute_request', session: 'mine', username: 'u', date: '', version: '5.3' },
-  parent_header: {},
-  metadata: {},
-  content: { code, allow_stdin: false },
-});
-const isStream = ({ msg_type }: Record<string, unknown>) => msg_type === 'stream';
-const isReply = ({ msg_type }: Record<string, unknown>) => msg_type === 'execute_reply';
 
 const parentOf = ({ parent_header }: Record<string, unknown>) => (parent_header as { msg_id?: string }).msg_id;
 

@@ -41,6 +41,8 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
     const relay = createRelay({
       open: () => jupyter.channels(ref, kernel.id),
       send,
+      onError: (message, error) =>
+        fail(message, error).catch(() => peer.close(closeCodes.failed, 'Something went wrong inside the service.')),
       onLost: () => peer.close(closeCodes.later, 'The kernel has closed its channels; connect again.'),
       closed: peer.closed,
     });
@@ -55,6 +57,13 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
       await send(state('idle'));
     };
 
+    const fail = async (message: ClientMessage, thrown: unknown): Promise<void> => {
+      const error = asCodeBoxError(thrown);
+      if (error.code === 'internal') throw thrown;
+      if (error.code === 'unauthorized') return peer.close(closeCodes.refused, 'The key is no longer valid.');
+      await reply(message, { status: 'error', ename: error.code, evalue: error.message, traceback: [error.message] });
+    };
+
     const execute = (message: ClientMessage) => {
       const { code, ...ask } = checkInput(executeSchema, message.content, '/content');
       const isSilent = ask.silent ?? false;
@@ -65,10 +74,11 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
         storesHistory: !isSilent && (ask.store_history ?? true),
         allowsInput: ask.allow_stdin ?? false,
         stopsOnError: ask.stop_on_error ?? true,
+        after: relay.sent(),
       });
     };
 
-    const handle = async (message: ClientMessage): Promise<void> => {
+    const handle = async (message: ClientMessage, bytes: number): Promise<void> => {
       const { header, content } = message;
       const type = header.msg_type;
       if (!type.startsWith('comm_')) await count();
@@ -86,17 +96,14 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
         else await contexts.delete(ref, kernel.id);
         return await reply(message, { status: 'ok', restart: content.restart === true });
       }
-      await relay.forward(message);
+      await relay.forward(message, bytes);
     };
 
-    return async (message: ClientMessage): Promise<void> => {
+    return async (message: ClientMessage, bytes: number): Promise<void> => {
       try {
-        await handle(message);
+        await handle(message, bytes);
       } catch (thrown) {
-        const error = asCodeBoxError(thrown);
-        if (error.code === 'internal') throw thrown;
-        if (error.code === 'unauthorized') return peer.close(closeCodes.refused, 'The key is no longer valid.');
-        await reply(message, { status: 'error', ename: error.code, evalue: error.message, traceback: [error.message] });
+        await fail(message, thrown);
       }
     };
   };
@@ -132,7 +139,7 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
           const handle = serve({ peer, session, place, send, count: () => webSockets.countMessage(c) });
           peer.receive((data, isBinary) => {
             const message = decodeClient(data, isBinary, protocol ?? '');
-            if (message) return handle(message);
+            if (message) return handle(message, data.length);
             peer.tolerate();
             return undefined;
           });

@@ -1,9 +1,12 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
+import type { Context } from 'hono';
 import { z } from 'zod';
-import { type Context as Kernel, languageSchema } from '#contract';
+import { CodeBoxError, type Context as Kernel, languageSchema } from '#contract';
+import { findLanguage } from '../../boxes/supply/languages.ts';
 import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
+import type { Env } from '../../http/env.ts';
 import type { Places } from './places.ts';
 import { respondWith } from './responses.ts';
 
@@ -36,14 +39,32 @@ const toSpec = (language: string) => {
 export const addKernelRoutes = ({ add, addRaw }: Endpoints, parts: RouteParts, places: Places): void => {
   const { catalog, contexts, endings, jupyter } = parts;
 
+  const languagesOf = async (c: Context<Env>, tenant: string): Promise<readonly string[]> =>
+    places.isFresh(c)
+      ? ((await catalog.languagesOf(catalog.choose())) ?? ['python'])
+      : await contexts.languages(await places.boxOf(c, tenant));
+
   add(
     { ...described, method: 'get', path: '/jupyter/{name}/api/kernelspecs', summary: 'List the kinds of kernels' },
     async ({ c, tenant }) => {
-      const known = places.isFresh(c)
-        ? ((await catalog.languagesOf(catalog.choose())) ?? ['python'])
-        : await contexts.languages(await places.boxOf(c, tenant));
+      const known = await languagesOf(c, tenant);
       const kernelspecs = Object.fromEntries(known.map((language) => [language, toSpec(language)]));
       return c.json({ default: known.includes('python') ? 'python' : known[0], kernelspecs });
+    },
+  );
+
+  add(
+    {
+      ...described,
+      method: 'get',
+      path: '/jupyter/{name}/api/kernelspecs/{kind}',
+      summary: 'Read a kind of kernels',
+      params: z.object({ kind: languageSchema }),
+    },
+    async ({ c, tenant, params: { kind } }) => {
+      const language = findLanguage(await languagesOf(c, tenant), kind);
+      if (language === undefined) throw new CodeBoxError('not_found', `Kernel spec ${kind} not found`);
+      return c.json(toSpec(language));
     },
   );
 

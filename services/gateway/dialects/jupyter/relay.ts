@@ -5,6 +5,7 @@ export interface RelayOptions {
   /** Opens the channels of the kernel. */
   open: () => Promise<Peer>;
   send: (message: ServerMessage) => Promise<void> | undefined;
+  onError: (message: ClientMessage, error: unknown) => Promise<void>;
   /** Called when the kernel has closed its channels. */
   onLost: () => void;
   /** Aborted when the client has left. */
@@ -13,14 +14,19 @@ export interface RelayOptions {
 
 /** Threads of a request may write long after its reply. */
 const maxParents = 1000;
+/** What may wait for the channels to open without holding up other messages. */
+const maxWaitingBytes = 1024 * 1024;
 
 /**
  * Passes messages of a client other than code to the kernel in the box, and returns what the kernel sends in response. Messages of comms
  * (widgets) are passed on whatever they respond to.
  */
-export const createRelay = ({ open, send, onLost, closed }: RelayOptions) => {
+export const createRelay = ({ open, send, onError, onLost, closed }: RelayOptions) => {
   const parents = new Set<string>();
   let box: Promise<Peer> | undefined;
+  let isOpen = false;
+  let waitingBytes = 0;
+  let sent: Promise<void> = Promise.resolve();
 
   const connect = async (): Promise<Peer> => {
     const peer = await open();
@@ -39,18 +45,36 @@ export const createRelay = ({ open, send, onLost, closed }: RelayOptions) => {
     return peer;
   };
 
+  const toBox = async (message: ClientMessage): Promise<void> => {
+    box ??= connect();
+    const peer = await box.catch((error: unknown) => {
+      box = undefined;
+      throw error;
+    });
+    isOpen = true;
+    await peer.send(encode(message, binaryProtocol));
+  };
+
   return {
-    /** Sends a message to the kernel. Throws `unavailable`, and `not_found` when the kernel is gone. */
-    async forward(message: ClientMessage): Promise<void> {
+    /**
+     * Sends a message to the kernel. While its channels open, for which a kernel that runs code takes until its end, this waits only
+     * when much waits already; what fails later is passed to `onError`. Throws `unavailable`, and `not_found` when the kernel is gone.
+     */
+    async forward(message: ClientMessage, bytes: number): Promise<void> {
       parents.add(message.header.msg_id);
       const [oldest] = parents;
       if (parents.size > maxParents && oldest !== undefined) parents.delete(oldest);
-      box ??= connect();
-      const peer = await box.catch((error: unknown) => {
-        box = undefined;
-        throw error;
-      });
-      await peer.send(encode(message, binaryProtocol));
+      const sending = toBox(message);
+      if (isOpen || waitingBytes + bytes > maxWaitingBytes) return await sending;
+      waitingBytes += bytes;
+      sent = sending
+        .catch((error: unknown) => onError(message, error))
+        .finally(() => {
+          waitingBytes -= bytes;
+        });
     },
+
+    /** Resolves when the messages so far have been sent, or have failed. */
+    sent: () => sent,
   };
 };

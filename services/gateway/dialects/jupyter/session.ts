@@ -27,6 +27,8 @@ export interface Cell extends CellRequest {
   storesHistory: boolean;
   allowsInput: boolean;
   stopsOnError: boolean;
+  /** Resolves when the messages before it have been sent to the kernel. */
+  after: Promise<void>;
 }
 
 /** A cell whose last message has not been sent yet. */
@@ -121,7 +123,13 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
       storeHistory: storesHistory,
       allowStdin: allowsInput,
     };
-    const { row, events } = await executions.start(ref, { code, context: kernel, timeoutSeconds, message });
+    const { row, events } = await executions.start(ref, {
+      code,
+      context: kernel,
+      timeoutSeconds,
+      message,
+      isLong: true,
+    });
     cell.execution = row.id;
     noteOrigin(row.id, header);
     for await (const event of events ?? []) {
@@ -211,6 +219,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
       waitingCharacters += code.length;
       pending.set(header.msg_id, cell);
       last = last
+        .then(() => ask.after)
         .then(() => run(cell, ask))
         .catch(() => {})
         .finally(() => {
