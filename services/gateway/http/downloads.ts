@@ -32,12 +32,13 @@ export const sendFile = (
   return RESPONSE_ALREADY_SENT;
 };
 
-const headersOf = ({ lengthBytes, range, hasRanges, etag, modifiedAt }: FileHead): Record<string, string> => ({
+const headersOf = ({ kind, lengthBytes, range, hasRanges, etag, modifiedAt }: FileHead): Record<string, string> => ({
   ...(lengthBytes !== undefined && { 'content-length': String(lengthBytes) }),
   ...(range && { 'content-range': `bytes ${range.first}-${range.last}/${range.sizeBytes}` }),
   ...(hasRanges && { 'accept-ranges': 'bytes' }),
   ...(etag !== undefined && { etag }),
-  ...(modifiedAt && { 'last-modified': modifiedAt.toUTCString() }),
+  // What a folder contains changes without its time, on which caches would rely.
+  ...(modifiedAt && kind !== 'folder' && { 'last-modified': modifiedAt.toUTCString() }),
 });
 
 /** Sets the header of a 416 that reports the size of the file. */
