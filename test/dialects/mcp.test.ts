@@ -251,6 +251,8 @@ asyncio.run(main())
     expect(await send(cancelled, onlyFiles)).toMatchObject({ status: 202 });
     expect((await send(use('write_file', { path: 'go', text: '' }), onlyFiles)).body).toContain('"created":true');
     expect((await waiting).body).toContain('"status":"ok"');
+    const first = await send(use('write_file', { path: 'go', text: '' }), { ...onlyFiles, 'x-codebox-user': 'lee' });
+    expect(first.body).toContain('lacks the scope run');
 
     const unknown = { ...tool, params: { name: 'nope', arguments: {} } };
     expect(await send(unknown, { 'mcp-session-id': session })).toMatchObject(error(200, -32_602));

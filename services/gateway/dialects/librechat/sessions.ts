@@ -4,6 +4,7 @@ import { CodeBoxError, decodePath, type FileEntry, maxFolderDepth, plainText } f
 import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
 import type { Continuity } from '../../boxes/creation/creation.ts';
+import { requireScope } from '../../http/admission/admission.ts';
 import type { RouteParts } from '../../http/app.ts';
 import { type Env, noteBox } from '../../http/env.ts';
 
@@ -60,6 +61,7 @@ export const createSessions = ({
 
   /** Returns the session with this id, and creates it if there is none, for this user. */
   const open = async (c: Context<Env>, tenant: string, id: string, user: string | undefined): Promise<Session> => {
+    requireScope(c, 'run');
     const asked = { user: userOf(id), reuse: true, idleSeconds, maxLifetimeSeconds: lifetimeSeconds };
     const metadata = user === undefined ? {} : { [ownerEntry]: user };
     const { box, continuity } = await creation.create(tenant, { ...asked, metadata, onIdle: 'hibernate' });

@@ -14,6 +14,7 @@ import { setRetryAfter } from '../../../http/problems/problem.ts';
 import { largeJson } from '../../../json/json-bounds.ts';
 import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
 import type { BoxRow } from '../../boxes/life/directory.ts';
+import { requireScope } from '../../http/admission/admission.ts';
 import type { Dialect, RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
 import { type Env, noteBox } from '../../http/env.ts';
@@ -83,6 +84,7 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
     if (user === undefined) throw noUser();
     const template = c.req.header('x-codebox-template');
     const ask = { user, reuse: true, ...(template !== undefined && { template }) };
+    if (!living) requireScope(c, 'run');
     const box = living ?? (await parts.creation.create(c.get('tenant'), ask)).box;
     noteBox(c, box.id);
     return refOf(box);

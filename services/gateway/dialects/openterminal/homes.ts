@@ -4,6 +4,7 @@ import { CodeBoxError, plainText, urlPathSchema } from '#contract';
 import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
 import { workingFolder } from '../../boxes/life/working-folder.ts';
+import { requireScope } from '../../http/admission/admission.ts';
 import type { RouteParts } from '../../http/app.ts';
 import { type Env, noteBox } from '../../http/env.ts';
 
@@ -35,10 +36,13 @@ export const createHomes = ({ creation, directory }: Pick<RouteParts, 'creation'
       return ref;
     },
 
-    /** Returns the box of the user, and creates it if there is none. */
+    /** Returns the box of the user, and creates it if there is none, for which the key needs the scope `run`. */
     async of(c: Context<Env>, tenant: string): Promise<BoxRef> {
-      const asked = { user: userOf(c), reuse: true, onIdle: 'hibernate', idleSeconds } as const;
-      const { box } = await creation.create(tenant, asked);
+      const user = userOf(c);
+      const living = await creation.reuse(tenant, user);
+      if (!living) requireScope(c, 'run');
+      const asked = { user, reuse: true, onIdle: 'hibernate', idleSeconds } as const;
+      const box = living ?? (await creation.create(tenant, asked)).box;
       noteBox(c, box.id);
       return refOf(box);
     },
