@@ -80,13 +80,15 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
       const brief = await sandbox.downloadUrl('up/loaded', { useSignatureExpiration: -10 });
       const headers = { Origin: 'https://page.example', 'Access-Control-Request-Method': 'POST' };
       const asked = await fetch(upload, { method: 'OPTIONS', headers });
+      const named = await fetch(new URL('/execute', upload), { method: 'OPTIONS', headers: { ...headers, 'Access-Control-Request-Headers': 'content-type,E2b-Sandbox-Id' } });
       return { read: await read(url), again: await read(url), sent: sent.status, kept: await sandbox.files.read('up/loaded'), field: await sandbox.files.read('field'), refused,
-        late: await read(brief), origin: [asked.status, asked.headers.get('access-control-allow-origin'), sent.headers.get('access-control-allow-origin')] };
+        late: await read(brief), named: [named.status, named.headers.get('access-control-allow-headers')], origin: [asked.status, asked.headers.get('access-control-allow-origin'), sent.headers.get('access-control-allow-origin')] };
     `);
     expect(seen).toEqual({
       ...{ read: [200, 'signed'], again: [200, 'signed'], sent: 200, kept: 'sent', field: 'a field' },
       refused: [401, 401, 401, 401, 401, 401],
       late: [401, expect.stringContaining('expired')],
+      named: [204, 'content-type,E2b-Sandbox-Id'],
       origin: [204, '*', '*'],
     });
   });

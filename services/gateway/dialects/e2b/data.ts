@@ -72,9 +72,15 @@ export const createDataSurface = ({ tokens, signatures, domain }: DataOptions): 
 /** The sandboxes of requests that name them by a signature only. */
 const named = new WeakMap<IncomingMessage, string>();
 
+/** A browser asks whether a page may name a sandbox by headers before it sends those. */
+const isPreflight = ({ method, headers }: IncomingMessage): boolean =>
+  method === 'OPTIONS' && headers['access-control-request-headers']?.toLowerCase().includes('e2b-sandbox-id') === true;
+
 const addressIn = (incoming: IncomingMessage, domain: string): Address | undefined =>
   readAddress(incoming, domain) ??
-  (readSigned(incoming) && { sandbox: named.get(incoming) ?? '', port: ownPorts.envd });
+  (readSigned(incoming) || isPreflight(incoming)
+    ? { sandbox: named.get(incoming) ?? '', port: ownPorts.envd }
+    : undefined);
 
 const addressOf = (c: Context<Env>, domain: string): Address =>
   (c.env?.incoming && addressIn(c.env.incoming, domain)) ?? { sandbox: '', port: 0 };
