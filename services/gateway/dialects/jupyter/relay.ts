@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { closeCodes, type Peer } from '../../../websockets/peer.ts';
 import { binaryProtocol, type ClientMessage, decodeKernel, encode, type ServerMessage } from './messages.ts';
 
@@ -14,6 +15,8 @@ export interface RelayOptions {
 
 /** Threads of a request may write long after its reply. */
 const maxParents = 1000;
+/** How long a kernel may be silent after its channels have opened. */
+const silentMs = 20_000;
 /** What may wait for the channels to open without holding up other messages. */
 const maxWaitingBytes = 1024 * 1024;
 
@@ -24,6 +27,8 @@ const maxWaitingBytes = 1024 * 1024;
 export const createRelay = ({ open, send, onError, onLost, closed }: RelayOptions) => {
   const parents = new Set<string>();
   let box: Promise<Peer> | undefined;
+  /** A Jupyter server passes nothing on until it receives everything that the kernel broadcasts. */
+  const heard = Promise.withResolvers<void>();
   let isOpen = false;
   let waitingBytes = 0;
   let sent: Promise<void> = Promise.resolve();
@@ -31,6 +36,7 @@ export const createRelay = ({ open, send, onError, onLost, closed }: RelayOption
   const connect = async (): Promise<Peer> => {
     const peer = await open();
     peer.receive((data, isBinary) => {
+      heard.resolve();
       const frame = isBinary ? decodeKernel(data) : undefined;
       if (!frame) return undefined;
       const isOfComm = frame.channel === 'iopub' && frame.type.startsWith('comm_');
@@ -68,13 +74,16 @@ export const createRelay = ({ open, send, onError, onLost, closed }: RelayOption
       if (isOpen || waitingBytes + bytes > maxWaitingBytes) return await sending;
       waitingBytes += bytes;
       sent = sending
+        .then(() =>
+          Promise.race([heard.promise, sleep(silentMs, undefined, { signal: closed, ref: false }).catch(() => {})]),
+        )
         .catch((error: unknown) => onError(message, error))
         .finally(() => {
           waitingBytes -= bytes;
         });
     },
 
-    /** Resolves when the messages so far have been sent, or have failed. */
+    /** Resolves when the messages so far have been sent and the kernel can be heard, or when that has failed. */
     sent: () => sent,
   };
 };
