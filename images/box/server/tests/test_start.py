@@ -25,7 +25,10 @@ def test_health_names_the_api_the_abilities_and_the_languages(box: Box) -> None:
         "status": "ok",
         "instance": INSTANCE,
         "api": 1,
-        "abilities": ["checkpoint", "jupyter", "packages", "ports", "search", "stop", "terminals", "watch"],
+        "abilities": [
+            *("changes", "checkpoint", "jupyter", "keys", "output", "packages"),
+            *("ports", "search", "stop", "terminals", "watch"),
+        ],
         "languages": ["python", "javascript", "typescript", "bash"],
     }
 
