@@ -63,7 +63,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const apiKey = await readApiKey(config);
   const clientFor = (key = apiKey) => createClient({ url: config.gatewayUrl, key, retries: 2, fetch: gatewayFetch });
 
-  const callerOf = createCallers(clientFor);
+  const callers = createCallers(clientFor);
 
   const onRestart = (event: string, err: unknown) =>
     log.warn({ err, event }, 'the embedded PostgreSQL ended by itself');
@@ -143,7 +143,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const presenter = createPresenter(links);
   const catalog = createCatalog(config.models);
   const languages = createLanguages(clientFor());
-  const owners = createOwners({ clientFor, callerOf, isOpen: config.isOpen, hosts: config.hosts });
+  const owners = createOwners({ clientFor, callers, isOpen: config.isOpen, hosts: config.hosts });
 
   const { app, endpoints } = createApp({
     log,
@@ -162,7 +162,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
       presenter,
       following: createFollowing({ store: store.messages, liveLog: generation.log, presenter }),
     }),
-    files: createFiles({ chats, store: store.chats, boxes, kept, forget, links, clientFor, callerOf }),
+    files: createFiles({ chats, store: store.chats, boxes, kept, forget, links, clientFor, callers }),
     cells: createCells(chats, boxes, forget),
     terminals: createTerminals({ chats, boxes, seal, gatewayUrl: config.gatewayUrl }),
     checkReady: async () => {

@@ -138,11 +138,14 @@ test('links to files and to stored copies end with their key or tenant', async (
     for await (const box of client.boxes.list()) await client.boxes.delete(box.id);
     return { admin, tenant, open };
   };
-  const [revoked, suspended] = [await makeLinks(), await makeLinks()];
+  const revoked = await makeLinks();
   for await (const { id } of revoked.admin.keys.list({ tenant: revoked.tenant.id }))
     await revoked.admin.keys.revoke(id);
-  await suspended.admin.tenants.update(suspended.tenant.id, { state: 'suspended' });
   await eventually(async () => String(await revoked.open()) === '401,401', 15_000);
+  // However often a dead link is followed, the gateway does not take the agent for somebody who tries keys.
+  for (let i = 0; i < 100; i += 1) expect(await revoked.open()).toEqual([401, 401]);
+  const suspended = await makeLinks();
+  await suspended.admin.tenants.update(suspended.tenant.id, { state: 'suspended' });
   await eventually(async () => String(await suspended.open()) === '403,403', 15_000);
   for (const { admin, tenant } of [revoked, suspended]) await admin.tenants.delete(tenant.id);
 });

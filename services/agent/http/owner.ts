@@ -10,7 +10,7 @@ import type { Env } from './env.ts';
 
 export interface OwnerOptions {
   clientFor: (key: string | undefined) => Client;
-  callerOf: Callers;
+  callers: Callers;
   /** Whether browsers are admitted without a key. */
   isOpen: boolean;
   /**
@@ -36,7 +36,7 @@ const sha256 = (text: string): string => createHash('sha256').update(text).diges
  * where the agent is open, a visitor known by a cookie, who belongs to the agent's own tenant. Other requests are
  * `unauthorized`.
  */
-export const createOwners = ({ clientFor, callerOf, isOpen, hosts }: OwnerOptions) => {
+export const createOwners = ({ clientFor, callers, isOpen, hosts }: OwnerOptions) => {
   const refuse = (detail: string) => {
     throw new CodeBoxError('forbidden', detail);
   };
@@ -81,7 +81,7 @@ export const createOwners = ({ clientFor, callerOf, isOpen, hosts }: OwnerOption
   };
 
   const byKey = async (c: Context<Env>, key: string): Promise<Owner> => {
-    const { tenant, scopes } = await callerOf(key);
+    const { tenant, scopes } = await callers.find(key);
     if (scopes) {
       const needed = /\/files(\/|$)/.test(c.req.path) ? 'files' : c.req.method === 'GET' ? 'boxes:read' : 'run';
       if (!scopes.includes(needed)) refuse(`This key lacks the scope ${needed}.`);
@@ -96,7 +96,7 @@ export const createOwners = ({ clientFor, callerOf, isOpen, hosts }: OwnerOption
       throw new CodeBoxError('unauthorized', `Send an API key as Authorization: Bearer or X-API-Key${keyMistake(c)}.`);
     expectOwnPage(c);
     const user = `visitor-${sha256(visitorOf(c)).slice(0, 32)}`;
-    return { tenant: (await callerOf(undefined)).tenant, user, key: undefined, client: clientFor(undefined) };
+    return { tenant: (await callers.find(undefined)).tenant, user, key: undefined, client: clientFor(undefined) };
   };
 
   const identify = async (c: Context<Env>): Promise<Owner> => {

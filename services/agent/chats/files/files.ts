@@ -30,7 +30,7 @@ export interface FilesOptions {
   links: Links;
   /** Returns a gateway client for a key, or for the agent's own key. */
   clientFor: (key: string | undefined) => Client;
-  callerOf: Callers;
+  callers: Callers;
 }
 
 /** A file to send: its bytes as a stream, with the headers of its source. */
@@ -53,7 +53,7 @@ const maxKeptBytes = 100 * 1024 * 1024;
 const passedOn = ['content-length', 'content-range', 'accept-ranges', 'etag', 'last-modified'];
 
 /** Files of chats: in their box, or copied to the blob store. Bytes are streamed through. */
-export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFor, callerOf }: FilesOptions) => {
+export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFor, callers }: FilesOptions) => {
   const openIn = async (client: Client, box: string, path: string, range?: Range): Promise<OpenFile> => {
     const response = await client.files.open(box, path, { ...(range && { range }) });
     if (response.headers.get('content-disposition') === null) {
@@ -135,14 +135,13 @@ export const createFiles = ({ chats, store, boxes, kept, forget, links, clientFo
       const { chat, path, blob, mime = 'application/octet-stream', key } = links.open(token);
       const row = await store.findAny(chat);
       if (!row) throw new CodeBoxError('not_found', 'The chat was removed.');
-      if (blob !== undefined) {
-        await callerOf(key);
-        return { name: '', mime, status: 200, headers: {}, body: await kept.open(blob, signal) };
-      }
+      await callers.find(key);
+      if (blob !== undefined) return { name: '', mime, status: 200, headers: {}, body: await kept.open(blob, signal) };
       const box = boxes.had(row);
       try {
         return await openIn(clientFor(key), box, path ?? '', range);
       } catch (error) {
+        if (hasCode(error, 'unauthorized')) callers.forget(key);
         // The file was deleted without the agent noticing, for example in a terminal.
         if (path !== undefined && hasCode(error, 'not_found')) await forget(chat, { paths: [path] });
         throw error;
