@@ -24,6 +24,8 @@ export interface TestDaemon {
 export interface TestDaemonOptions {
   /** Gives the daemon a network namespace of its own, so that it can run beside another daemon of this machine. */
   ownNetwork?: boolean;
+  /** The folder of its images and containers, if they are to be kept elsewhere. */
+  dataRoot?: string;
   /** Further settings for daemon.json. */
   settings?: Record<string, unknown>;
 }
@@ -34,7 +36,7 @@ export interface TestDaemonOptions {
  */
 export const startTestDaemon = async (
   folder: string,
-  { ownNetwork = false, settings = {} }: TestDaemonOptions = {},
+  { ownNetwork = false, dataRoot = join(folder, 'docker'), settings = {} }: TestDaemonOptions = {},
 ): Promise<TestDaemon> => {
   const host = `unix://${folder}/docker.sock`;
   await mkdir(folder, { recursive: true, mode: 0o711 });
@@ -42,7 +44,7 @@ export const startTestDaemon = async (
   const output = openSync(join(folder, 'docker.log'), 'w');
   const options = {
     'config-file': join(folder, 'daemon.json'),
-    'data-root': join(folder, 'docker'),
+    'data-root': dataRoot,
     'exec-root': join(folder, 'run'),
     pidfile: join(folder, 'docker.pid'),
     host,

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Execution, Problem } from '#contract';
+import { testFolder } from '../../scripts/project.ts';
 import { startTestDaemon, type TestDaemon, type TestDaemonOptions } from '../../scripts/test-daemon.ts';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { runHostCommand } from '../../services/gateway/drivers/host/host-command.ts';
@@ -13,9 +14,16 @@ import { startRunning, ticking } from './running.ts';
 const image = process.env.CODEBOX_BOX_IMAGE ?? 'codebox-box:latest';
 const small = { limits: { memoryMb: 512, diskMb: 64 } };
 
-/** Copies the image of boxes from one daemon to another. */
+/** Kept between runs: copying the image takes longer than most of the tests. */
+const dataRoot = join(testFolder, 'second-daemon');
+
+/** Copies the image of boxes from one daemon to another that does not have it yet, and removes the other's earlier images. */
 const copyImage = async (from: ReturnType<typeof createDaemon>, to: ReturnType<typeof createDaemon>): Promise<void> => {
   const signal = AbortSignal.timeout(300_000);
+  const wanted = await from.call(signal, (docker) => docker.getImage(image).inspect());
+  const found = await to.call(signal, (docker) => docker.listImages());
+  if (found.some(({ Id, RepoTags }) => Id === wanted.Id && RepoTags?.includes(image))) return;
+  for (const { Id } of found) await to.call(signal, (docker) => docker.getImage(Id).remove({ force: true }));
   const saved = await from.call(signal, (docker) => docker.getImage(image).get(), 300_000);
   const loading = await to.call(signal, (docker) => docker.loadImage(saved), 300_000);
   await new Promise<void>((done, failed) => {
@@ -30,7 +38,7 @@ describe.each(drivers.filter((name) => name === 'docker'))('a separate daemon fo
   let before: string[];
 
   const start = async (settings: TestDaemonOptions['settings']) => {
-    daemon = await startTestDaemon(folder, { ownNetwork: true, ...(settings && { settings }) });
+    daemon = await startTestDaemon(folder, { ownNetwork: true, dataRoot, ...(settings && { settings }) });
   };
   const census = () => takeBoxCensus(gateway, { docker: createDaemon(daemon.host) });
   const readiness = async () => {
@@ -66,10 +74,10 @@ describe.each(drivers.filter((name) => name === 'docker'))('a separate daemon fo
   afterAll(async () => {
     await gateway?.dispose();
     await daemon?.stop();
-    // The daemon leaves bind mounts in its folder.
+    // The daemon leaves bind mounts in its folders.
     for (const line of (await readFile('/proc/self/mountinfo', 'utf8')).split('\n').reverse()) {
       const point = line.split(' ')[4] ?? '';
-      if (point.startsWith(`${folder}/`)) await runHostCommand(['umount', point]);
+      if ([folder, dataRoot].some((parent) => point.startsWith(`${parent}/`))) await runHostCommand(['umount', point]);
     }
     await rm(folder, { recursive: true, force: true, maxRetries: 5 });
   });
