@@ -51,8 +51,8 @@ export const expectPublicAddressesOnly = async (
 ): Promise<void> => {
   await using host = await listenOnHost();
   const server =
-    "import socketserver; socketserver.TCPServer(('', 8000), socketserver.BaseRequestHandler).serve_forever()";
-  await runInBox(other, ['bash', '-c', `setsid python -c "${server}" > /dev/null 2>&1 & sleep 1`]);
+    "import os, socketserver; server = socketserver.TCPServer(('', 8000), socketserver.BaseRequestHandler); os.fork() or server.serve_forever()";
+  await runInBox(other, ['bash', '-c', `setsid python -c "${server}" > /dev/null 2>&1`]);
   const self =
     "import socket, json; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('1.1.1.1', 9)); print(json.dumps(s.getsockname()[0]))";
   const neighbour = await evalInBox<string>(other, self);

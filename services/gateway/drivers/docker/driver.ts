@@ -303,6 +303,11 @@ const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<v
   const { daemon, sockets, disks, deployment } = parts;
   const name = containerName(deployment, id);
   parts.cgroups.forget(id);
+  // A paused sandbox of gVisor gets no signal, and the daemon waits ten seconds before it does without.
+  if (parts.gvisor)
+    await daemon
+      .call(signal, (docker, abortSignal) => docker.getContainer(name).unpause({ abortSignal }))
+      .catch(() => undefined);
   await removeContainer(daemon, name, signal);
   await waitUntilGone(parts, name, signal);
   await sockets.remove(id, signal);
