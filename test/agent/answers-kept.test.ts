@@ -60,17 +60,23 @@ test('an answer that ends during a database outage is stored, and its chat conti
   model.script({ text: 'I was made meanwhile.', after });
   const answer = post(id, 'go').catch(() => {});
   await eventually(async () => model.requestCount() > 0 || undefined);
-  const url = new URL(await databaseUrl(agent.gateway.dataDir));
-  url.pathname = '/template1';
-  const db = new pg.Client({ connectionString: url.href });
-  await db.connect();
-  await db.query('alter database postgres with allow_connections false');
-  await db.query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = 'postgres'`);
+  const url = await databaseUrl(agent.gateway.dataDir);
+  const [own, other] = [url, Object.assign(new URL(url), { pathname: '/template1' }).href].map(
+    (connectionString) => new pg.Client({ connectionString }),
+  );
+  await own?.connect();
+  await other?.connect();
+  await other?.query('alter database postgres with allow_connections false');
+  const living = "from pg_stat_activity where datname = 'postgres' and pid <> pg_backend_pid()";
+  await own?.query(`select pg_terminate_backend(pid) ${living}`);
+  // As in an outage that is longer than the lease of the answer.
+  await own?.query("update agent.messages set lease_until = now() where status = 'running'");
   resolve();
-  // The outage is longer than the lease of the answer.
-  await sleep(20_000);
-  await db.query('alter database postgres with allow_connections true');
-  await db.end();
+  // Long enough for a sweep of the agent.
+  await sleep(6000);
+  expect((await own?.query(`select 1 ${living}`))?.rowCount).toBe(0);
+  await other?.query('alter database postgres with allow_connections true');
+  await Promise.all([own?.end(), other?.end()]);
   await answer;
   const last = await eventually(async () => {
     const read = await lastOf(id).catch(() => undefined);

@@ -255,8 +255,8 @@ describe.each(drivers)('causes on the %s driver', (driver) => {
 
   // That a driver counts the CPU time of a box is tested with its statistics.
   testOnce('a box that has used its CPU time refuses new runs, ends running ones, and keeps its files', async () => {
-    const small = await gateway.createBox({ limits: { cpuSeconds: 5 } });
-    expect(small.limits.cpuSeconds).toBe(5);
+    const small = await gateway.createBox({ limits: { cpuSeconds: 3 } });
+    expect(small.limits.cpuSeconds).toBe(3);
     await gateway.run(small.id, 'open("kept.txt", "w").write("here")');
     const busy = await gateway.run(small.id, 'while True: pass', { timeoutSeconds: 90 });
     expect(busy).toMatchObject({ status: 'timeout', cause: { code: 'cpu_limit' } });

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { testFolder } from '../../scripts/project.ts';
 import { anyDriver, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { type Link, openLink } from '../api/link.ts';
 import { downloadWheels } from '../api/wheels.ts';
@@ -15,6 +16,8 @@ import { openControl, openDeferring } from './servers.ts';
 
 const run = promisify(execFile);
 const languages = ['ts', 'py'] as const;
+/** Kept between runs. */
+const mypyCache = join(testFolder, 'mypy-cache');
 const tsc = join(project, 'node_modules/typescript/bin/tsc');
 const tscOptions = ['--noEmit', '--strict', '--target', 'esnext', '--module', 'nodenext', '--types', 'node'];
 tscOptions.push('--typeRoots', join(project, 'node_modules/@types'));
@@ -92,7 +95,7 @@ def third(error: CodeBoxError) -> list[str]:
     return [fault.pointer for fault in error.errors]
 `;
     await writeFile(join(clients.project, 'strict.py'), program);
-    const mypy = ['-m', 'mypy', '--strict', '--python-executable', clients.python, '--cache-dir', '/dev/null'];
+    const mypy = ['-m', 'mypy', '--strict', '--python-executable', clients.python, '--cache-dir', mypyCache];
     await accepted(clients.tools, [...mypy, join(clients.project, 'strict.py')]);
   });
 
