@@ -19,7 +19,7 @@ const dialects = {
   e2b: createE2b,
   jupyter: () => [jupyter],
   librechat: () => librechat,
-  // Loaded on demand, for the library that it uses.
+  // Loaded on demand, because of the library that it uses.
   mcp: async ({ seal, mcpOrigins: origins }) => (await import('./mcp/mcp.ts')).createMcp({ seal, origins }),
   openai: () => openai,
   openterminal: () => openterminal,
@@ -30,6 +30,6 @@ export type DialectName = keyof typeof dialects;
 
 export const dialectNames = Object.keys(dialects) as DialectName[];
 
-/** Resolves with what is served for these names. */
+/** Resolves with the dialects of these names. */
 export const dialectsOf = async (names: readonly DialectName[], options: DialectOptions): Promise<Dialect[]> =>
   (await Promise.all(names.map((name) => dialects[name](options)))).flat();

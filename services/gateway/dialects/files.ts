@@ -7,7 +7,7 @@ import type { Files } from '../boxes/reach/files.ts';
 import { sendFile } from '../http/downloads.ts';
 import type { Env } from '../http/env.ts';
 
-/** Writes the files of a form to the paths that are their names. Returns their entries. */
+/** Writes each file of a form to the path that is its name. Returns their entries. */
 export const receiveFiles = async (c: Context<Env>, files: Files, ref: BoxRef): Promise<FileEntry[]> => {
   using upload = openUpload(c);
   const { body, signal } = upload;

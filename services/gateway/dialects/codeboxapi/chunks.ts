@@ -9,7 +9,7 @@ export interface Chunk {
 
 const txt = (content: string): Chunk => ({ type: 'txt', content });
 
-/** Converts an event to what a caller sees of it. */
+/** Converts an event to the chunks that the client receives for it. */
 export const chunksOf = (event: RunEvent): Chunk[] => {
   switch (event.type) {
     case 'stdout':
@@ -33,7 +33,7 @@ export const chunksOf = (event: RunEvent): Chunk[] => {
 
 /** The client searches its whole buffer at each read, so long text is sent in pieces of this many characters. */
 const pieces = /.{1,16384}/gsu;
-/** Where a text is cut so that it contains no closing tag, which would end its chunk. */
+/** The positions at which a text is split so that no part contains a closing tag, which would end its chunk. */
 const cuts = { txt: /(?<=<\/t)(?=xt>)/, err: /(?<=<\/e)(?=rr>)/ };
 
 /** Writes a chunk for the stream. A long text, or one with a closing tag, becomes several, which the client joins. */

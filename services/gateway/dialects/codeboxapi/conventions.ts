@@ -16,7 +16,7 @@ const toDetail = ({ pointer, detail }: InputFault) => {
 
 const statusOf = ({ code }: CodeBoxError) => (code === 'invalid_request' ? 422 : problemKinds[code].status);
 
-/** What all surfaces of the dialect share: an API key as Bearer, and errors as `{"detail": …}`. */
+/** Shared by all surfaces of the dialect: an API key as Bearer, and errors as `{"detail": …}`. */
 export const conventions: Omit<Surface, 'claims'> = {
   credentialOf(c) {
     const key = bearerKey(c);

@@ -12,7 +12,7 @@ const endings = {
   lost: 'RuntimeError',
 } as const;
 
-/** The picture or the text that represents a value; both versions of the API know nothing else. */
+/** The picture or the text that represents a value: the API has no other forms in either version. */
 export const richOf = (mime: Record<string, unknown>): { image: string } | { text: string } | undefined => {
   const image = mime['image/png'];
   if (typeof image === 'string') return { image: image.replaceAll('\n', '') };

@@ -15,7 +15,7 @@ export interface RunRequest {
 type Events = AsyncGenerator<RunEvent>;
 
 const language = 'python';
-/** What `install` and `list_packages` of the client run. */
+/** The commands that the client's `install` and `list_packages` run. */
 const installer = /^uv pip install (.+)$/;
 const lister = "uv pip list | tail -n +3 | cut -d ' ' -f 1";
 const longestLine = 65_536;
@@ -82,7 +82,7 @@ export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | '
       }
     },
 
-    /** Starts a run and returns its events. The calls of the client that are no code of its user reach the use cases for them. */
+    /** Starts a run and returns its events. Calls that are not user code go to their own use cases. */
     async start(ref: BoxRef, request: RunRequest, leave: AbortSignal): Promise<Events> {
       const { code, kernel, cwd, timeoutSeconds } = request;
       if (kernel === 'bash') {
@@ -103,7 +103,7 @@ export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | '
   };
 };
 
-/** Ignores that a run had ended already. */
+/** Ignores the error of a run that has already ended. */
 const ignoreRefusal = (error: unknown): void => {
   if (!(error instanceof CodeBoxError)) throw error;
 };
@@ -126,7 +126,7 @@ async function* withoutInput(events: AsyncIterable<RunEvent> | undefined, interr
   }
 }
 
-/** Drops the remark that there are no variables, which the client would take for names. */
+/** Drops the notice that there are no variables, which the client would parse as names. */
 async function* namesOnly(events: Events): Events {
   for await (const event of events)
     if (event.type !== 'stdout' || !event.text.startsWith('Interactive namespace is empty')) yield event;

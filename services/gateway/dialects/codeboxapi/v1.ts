@@ -35,7 +35,7 @@ export const addV1Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void
     },
     async ({ c, tenant }) => {
       const { box } = await creation.create(tenant, {});
-      // As text, because no number of JavaScript is so large.
+      // Written as text: ids exceed `MAX_SAFE_INTEGER`.
       return c.body(`{"id": ${numberOf(box.id)}}`, 200, { 'Content-Type': 'application/json' });
     },
   );
@@ -107,7 +107,7 @@ export const addV1Routes = ({ add, addRaw }: Endpoints, parts: RouteParts): void
       body: z.object({ file_name: boxPathSchema }),
     },
     async ({ c, tenant, params: { box }, body: { file_name: name } }) => {
-      // The client takes everything behind the first = for the name. A header has bytes, which the client may take for UTF-8.
+      // The client parses everything after the first = as the name. A header consists of bytes, which the client may decode as UTF-8.
       const disposition = `attachment; filename=${Buffer.from(name).toString('latin1')}`;
       return await respondWithFile(c, files, { tenant, box }, name, { 'content-disposition': disposition });
     },

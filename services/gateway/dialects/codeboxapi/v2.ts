@@ -35,7 +35,7 @@ const described = { scope: 'run', tag: 'CodeBoxAPI', responses: {} } as const;
  */
 const connection = { Connection: 'close' };
 
-/** The client skips an empty chunk, and no other keep-alive. */
+/** An empty chunk is the only keep-alive that the client skips. */
 const wire: StreamWire<string> = {
   type: 'text/plain; charset=utf-8',
   encode: (tags) => tags,

@@ -22,8 +22,8 @@ export interface DataOptions {
 }
 
 /**
- * What is inside a sandbox: the daemon for files and processes, the code interpreter, and the servers of its programs. Requests name the
- * sandbox and the port by their headers or their host. The key is not sent there, but a token that was made for it.
+ * Serves requests to the inside of a sandbox: to the daemon for files and processes, the code interpreter, and the servers of its
+ * programs. Headers or the host of a request name the sandbox and the port. Clients send a token of the sandbox instead of the key.
  */
 export const createDataSurface = ({ tokens, signatures, domain }: DataOptions): Surface => ({
   claims: { request: (incoming) => addressIn(incoming, domain) !== undefined },
@@ -104,7 +104,7 @@ export const createRunning = (directory: Pick<RouteParts['directory'], 'find' | 
       return ref;
     },
 
-    /** Throws unless the sandbox of the request runs now. It is not used by that. */
+    /** Throws unless the sandbox of the request runs now. The check does not count as use. */
     async check(c: Context<Env>): Promise<void> {
       const ref = { tenant: c.get('tenant'), box: toBoxId(addressOf(c, domain).sandbox) ?? '' };
       noteBox(c, ref.box);

@@ -30,7 +30,7 @@ export interface SignaturesOptions {
 const maxKnown = 1000;
 const form = /^v1_[\w+/-]{43}$/;
 
-/** Returns what a request for a file has in place of a token; undefined for any other request. */
+/** Returns the signature that a request for a file has in place of a token; undefined for any other request. */
 export const readSigned = ({ method, url = '' }: IncomingMessage): Signed | undefined => {
   const [path, search] = url.split('?', 2);
   if (path !== '/files' || search?.includes('signature=') !== true) return undefined;

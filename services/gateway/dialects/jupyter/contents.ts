@@ -10,7 +10,7 @@ import { respondWith } from './responses.ts';
 const described = { scope: 'run', tag: 'Jupyter', responses: {} } as const;
 const params = z.object({ path: urlPathSchema });
 const maxBodyBytes = 100 * 1024 * 1024;
-/** What clients ask of contents; the token is not passed on. */
+/** The query parameters that are forwarded; the token is not. */
 const queryNames = ['type', 'format', 'content', 'hash', 'require_hash'];
 const methods = ['get', 'post', 'put', 'patch', 'delete'] as const;
 

@@ -10,7 +10,7 @@ import { createPlaces } from './places.ts';
 import { respondWithError } from './responses.ts';
 import { addTerminalRoutes } from './terminals.ts';
 
-/** The version of Jupyter Server whose API this is. */
+/** The version of Jupyter Server whose API is served. */
 const version = '2.21.1';
 const described = { method: 'get', tag: 'Jupyter', query: z.looseObject({}), responses: {} } as const;
 

@@ -15,7 +15,7 @@ test.each(['', binaryProtocol])('a message with buffers survives the protocol "%
   expect(bytesOf(read?.buffers)).toEqual(['abc', '']);
 });
 
-test('a frame of a kernel is read, and one that is cut anywhere is no message or has less', () => {
+test('a frame of a kernel is read, and a truncated one is no message or a shorter one', () => {
   const wire = Buffer.from(encode(message, binaryProtocol));
   expect(decodeKernel(wire)?.read()).toMatchObject({ msg_type: 'comm_msg', content: { text: 'hä' } });
   for (let length = 0; length < wire.length; length++) expect(decodeKernel(wire.subarray(0, length))).toBeUndefined();

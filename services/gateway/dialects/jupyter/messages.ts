@@ -131,7 +131,7 @@ export const decodeClient = (data: Buffer, isBinary: boolean, protocol: string):
 
 const kernelHeaderSchema = z.looseObject({ msg_id: z.string(), msg_type: z.string() });
 
-/** What a message of a kernel is about, for which its content need not be parsed. */
+/** The routing fields of a message from a kernel, which are read without parsing its content. */
 export interface KernelFrame {
   channel: string;
   type: string;

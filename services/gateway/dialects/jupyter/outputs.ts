@@ -1,7 +1,7 @@
 import type { CodeBoxError, ExecutionEvent } from '#contract';
 import { type Header, type ServerMessage, toMessage } from './messages.ts';
 
-/** What a client asked for besides its code. */
+/** The code of a cell, and the options of the request. */
 export interface CellRequest {
   header: Header;
   code: string;

@@ -17,12 +17,12 @@ export interface RelayOptions {
 const maxParents = 1000;
 /** How long a kernel may be silent after its channels have opened. */
 const silentMs = 20_000;
-/** What may wait for the channels to open without holding up other messages. */
+/** The most data that is queued until the channels open. A message beyond it holds up those that follow. */
 const maxWaitingBytes = 1024 * 1024;
 
 /**
  * Passes messages of a client other than code to the kernel in the box, and returns what the kernel sends in response. Messages of comms
- * (widgets) are passed on whatever they respond to.
+ * (widgets) are passed on, whichever message they respond to.
  */
 export const createRelay = ({ open, send, onError, onLost, closed }: RelayOptions) => {
   const parents = new Set<string>();

@@ -97,7 +97,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
     if (event.type === 'done') pending.delete(cell.request.header.msg_id);
   };
 
-  /** A kernel that has died is replaced at once, as a Jupyter server does, because clients ask it about itself before they go on. */
+  /** Replaces a kernel that has died at once, as a Jupyter server does, because clients request its info before they continue. */
   const renew = (): Promise<{ execution_state: string }> =>
     contexts.restart(ref, kernel).then(
       () => ({ execution_state: 'restarting' }),
@@ -148,14 +148,14 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
     try {
       await follow(cell, ask);
     } catch (thrown) {
-      // Another gateway goes on with it.
+      // Another gateway continues the cell.
       if (stopping.aborted) return;
       abortOthers();
       await finish(cell, cell.translation.failed(asCodeBoxError(thrown)));
     }
   };
 
-  /** Sends what a client has missed of a cell, and follows it to its end. */
+  /** Sends the messages of a cell that a client has missed, and follows the cell to its end. */
   const resume = async (cell: PendingCell, execution: string, to: Sink): Promise<void> => {
     for await (const event of executions.events(ref, execution, cell.seq, to.peer.closed)) {
       note(execution, event);
@@ -228,7 +228,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
         });
     },
 
-    /** Answers `input()`; returns false when no cell waits for that. */
+    /** Sends the reply to `input()`; resolves with false when no cell waits for one. */
     async input(text: string): Promise<boolean> {
       if (asking === undefined) return false;
       const execution = asking;

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
 import { createSession, type Session, type SessionParts, type SessionPlace, type Sink } from './session.ts';
 
-/** How long it is remembered what a client that has left was sent, and of how many such clients. */
+/** How long the session of a disconnected client is kept, and how many of them. */
 const keptMs = 3_600_000;
 const maxLeft = 1000;
 
@@ -11,7 +11,7 @@ type SessionName = Omit<SessionPlace, 'session'> & { session: string | undefined
 /** The clients of kernels at this gateway, by the sessions that their connections name. */
 export const createSessions = (parts: SessionParts) => {
   const sessions = new Map<string, Session>();
-  /** Clients that have left, the first ones first. */
+  /** Disconnected clients, the earliest first. */
   const left = new Map<string, NodeJS.Timeout>();
 
   const forget = (key: string) => {

@@ -16,7 +16,7 @@ const clientSchema = z.union([
   z.tuple([z.literal('set_size'), z.number(), z.number()]).rest(z.unknown()),
 ]);
 
-/** Passes on what a shell and its client send to each other, in the format of Jupyter: JSON arrays, with text instead of bytes. */
+/** Relays messages between a shell and its client in the format of Jupyter: JSON arrays, with text instead of bytes. */
 const bridge = (client: Peer, { peer: box }: AttachedTerminal): void => {
   const decoder = new TextDecoder();
   const send = (...message: unknown[]) => client.send(JSON.stringify(message));

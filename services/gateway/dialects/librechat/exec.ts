@@ -5,7 +5,7 @@ import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
 import { maxArgument, type Places, runSchema, toResult } from './runs.ts';
 
-/** The command line of code: each execution is a process of its own, and the code is no file of the session. */
+/** The command line of code: each execution is a process of its own, and the code is not a file of the session. */
 const commandLines: Record<string, (code: string, args: string[]) => string[]> = {
   py: (code, args) => ['python3', '-c', code, ...args],
   js: (code, args) => ['node', '-e', code, '--', ...args],

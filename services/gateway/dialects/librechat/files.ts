@@ -10,7 +10,7 @@ import type { SessionFile, Sessions } from './sessions.ts';
 const described = { scope: 'files', tag: 'LibreChat', responses: {} } as const;
 const params = z.object({ session: z.string().max(64) });
 const fileParams = params.extend({ file: z.string().max(64) });
-/** Other parameters, which tell whose files these are, have no effect: the key decides. */
+/** Other parameters, which name the owner of the files, have no effect: the key decides. */
 const listSchema = z.object({ detail: z.enum(['simple', 'summary', 'full', 'normalized']).default('simple') });
 
 const typeOf = (path: string): string => getMimeType(path) ?? 'application/octet-stream';

@@ -13,9 +13,9 @@ import { inputSchema, type Places, runSchema, toResult } from './runs.ts';
 import type { Sessions } from './sessions.ts';
 import { toolRunner } from './tool-runner.ts';
 
-/** How long a run lives, with everything that its tools take. */
+/** The longest duration of a run, including the calls of its tools. */
 const lifeSeconds = 600;
-/** What one message to the stdin of a process may have. */
+/** The largest message to the stdin of a process, in characters. */
 const maxResults = 1_048_576;
 
 const startSchema = runSchema.extend({
@@ -32,7 +32,7 @@ const continueSchema = z.object({
   continuation_token: z.string().min(1).max(1_000_000),
   tool_results: z.array(resultSchema).max(1000),
 });
-/** What the next request has to know. All of it concerns only the tenant, in whose session the run has to be. */
+/** The state that the next request needs. It concerns only the tenant, and the run has to be in a session of that tenant. */
 const tokenSchema = z.object({
   session: z.string(),
   continuity: z.enum(['new', 'reused', 'restored', 'lost']),
@@ -83,7 +83,7 @@ export const addProgrammaticRoute = (
   places: Places,
   sessions: Sessions,
 ): void => {
-  /** Follows a run to its next calls or to its end. It ends with a client that leaves, and when it takes too long. */
+  /** Follows a run to its next calls or to its end. The run is ended when its client leaves, or when it takes too long. */
   const advance = async (c: Context<Env>, ref: BoxRef, token: Token): Promise<Response> => {
     const leave = new AbortController();
     const abandon = () => leave.abort();
@@ -115,10 +115,10 @@ export const addProgrammaticRoute = (
     }
     if (!stop.aborted) throw new CodeBoxError('unavailable', 'The run ended without its last event.');
     await commands.kill(ref, token.command).catch((error: unknown) => {
-      // It has ended already.
+      // The process has already ended.
       if (!hasCode(error, 'conflict')) throw error;
     });
-    // An error of HTTP would hide from the model what has happened.
+    // An HTTP error would hide the cause from the model.
     const note = `The code ran for more than ${token.timeout} s without a call.\n`;
     const written = { stdout: output.text(), stderr: streamText(events, 'stderr') + note };
     return c.json({ status: 'error', session_id: token.session, error: 'Time limit exceeded', ...written });
@@ -145,7 +145,7 @@ export const addProgrammaticRoute = (
         if (text.length > maxResults)
           throw new CodeBoxError('too_large', `The results have more than ${maxResults} characters.`);
         await commands.input(ref, token.command, { text }).catch((error: unknown) => {
-          // It has ended: its result says why.
+          // The process has already ended; its result says why.
           if (!hasCode(error, 'conflict')) throw error;
         });
         return await advance(c, ref, { ...token, batch: token.batch + 1 });

@@ -86,7 +86,7 @@ export const createPlaces = ({ files }: Pick<RouteParts, 'files'>, sessions: Ses
     /** Returns the session in which code runs, with its inputs. */
     async open(c: Context<Env>, tenant: string, body: Run): Promise<Session> {
       checkInput(profileSchema, c.req.header('x-codeapi-expected-profile'), '/headers/X-CodeAPI-Expected-Profile');
-      // Before a session is created, which nobody would use.
+      // Checked before a session is created that nobody would use.
       body.files.forEach(pathOf);
       for (const input of body.files) await sessions.find(c, tenant, sessionOf(input), userOf(input));
       const session = await openSession(c, tenant, body);

@@ -47,7 +47,7 @@ const pathOf = ({ path, encodedPath }: FileEntry): string =>
 export const uploaderOf = (c: Context<Env>): string | undefined =>
   checkInput(userSchema, c.req.header('user-id') || undefined, '/headers/User-Id');
 
-/** Returns the user whom a request names with `kind` and `id`, for whom it asks for files. */
+/** Returns the user whose files a request asks for, with `kind` and `id`. */
 const askerOf = (c: Context<Env>): string | undefined =>
   c.req.query('kind') === 'user' ? checkInput(userSchema, c.req.query('id') || undefined, '/query/id') : undefined;
 
@@ -59,7 +59,7 @@ export const createSessions = ({
 }: Pick<RouteParts, 'creation' | 'directory' | 'files'>) => {
   const userOf = (id: string) => `librechat/${id}`;
 
-  /** Returns the session with this id, and creates it if there is none, for this user. */
+  /** Returns the session with this id; creates it for this user if there is none. */
   const open = async (c: Context<Env>, tenant: string, id: string, user: string | undefined): Promise<Session> => {
     requireScope(c, 'run');
     const asked = { user: userOf(id), reuse: true, idleSeconds, maxLifetimeSeconds: lifetimeSeconds };
@@ -70,8 +70,8 @@ export const createSessions = ({
   };
 
   /**
-   * Returns the box of a session; undefined if there is no such session, or if it belongs to another user. It belongs to the first one
-   * whom LibreChat names for it.
+   * Returns the box of a session; undefined if there is no such session, or if it belongs to another user. A session belongs to the first
+   * user whom LibreChat names for it.
    */
   const lookUp = async (tenant: string, id: string, user: string | undefined): Promise<BoxRef | undefined> => {
     if (!idPattern.test(id)) return undefined;

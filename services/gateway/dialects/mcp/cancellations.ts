@@ -1,7 +1,7 @@
 import type { BoxRef } from '../../boxes/box-ref.ts';
 import type { RouteParts } from '../../http/app.ts';
 
-/** The calls of clients that a later message can cancel, and that message may reach another gateway. */
+/** The calls that a later message can cancel. That message may reach another gateway. */
 export const createCancellations = ({ executions, commands }: Pick<RouteParts, 'executions' | 'commands'>) => {
   const open = new Map<string, AbortController>();
   const keyOf = (session: string, request: unknown) => JSON.stringify([session, request]);
@@ -26,7 +26,8 @@ export const createCancellations = ({ executions, commands }: Pick<RouteParts, '
     },
 
     /**
-     * Stops what runs in a box if it is one run: the call to cancel was made at another gateway, which alone knows which run that is.
+     * Stops the run in a box if exactly one is active. Needed when the call was made at another gateway: only that one knows which run
+     * it started.
      */
     async stopOnly(ref: BoxRef): Promise<void> {
       const { items } = await executions.list(ref, { limit: 10 });

@@ -28,7 +28,7 @@ import type { Call } from './tool.ts';
 
 export interface McpOptions {
   seal: Seal;
-  /** Hosts whose pages may call, besides those of this machine. */
+  /** Hosts whose pages may call the gateway, in addition to pages of this machine. */
   origins: readonly string[];
 }
 
@@ -147,7 +147,7 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
 
 type Serve = (make: () => McpServer, request: Request, parsedBody: unknown, mode: 'sse' | 'auto') => Promise<Response>;
 
-/** Serves one message of the protocol up to 2025-11-25. What it started continues when the client leaves. */
+/** Serves one message of the protocol up to 2025-11-25. The work that it started continues when the client leaves. */
 const serveLegacy: Serve = async (make, request, parsedBody, mode) => {
   const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: mode === 'auto' });
   await make().connect(transport);

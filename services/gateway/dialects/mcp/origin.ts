@@ -9,5 +9,5 @@ import type { Env } from '../../http/env.ts';
  */
 export const checkOrigin = (c: Context<Env>, hosts: readonly string[]): void => {
   const { ok } = validateOriginHeader(c.req.header('origin') ?? null, [...localhostAllowedOrigins(), ...hosts]);
-  if (!ok) throw new CodeBoxError('forbidden', 'Pages of this origin may not call: see CODEBOX_MCP_ORIGINS.');
+  if (!ok) throw new CodeBoxError('forbidden', 'This origin is not allowed: see CODEBOX_MCP_ORIGINS.');
 };

@@ -9,10 +9,10 @@ export type RunEvent = ExecutionEvent | CommandEvent;
 const maxLinks = 50;
 const maxFiles = 100;
 const maxImages = 16;
-/** In characters of base64. The Python client accepts events of a stream of up to 1 MiB. */
+/** The longest picture, in characters of base64. The Python client accepts events of a stream of up to 1 MiB. */
 export const maxImageLength = 700_000;
 const maxResultBytes = 1_000_000;
-/** How much of a text is kept, of its beginning and of its end. */
+/** How many characters of the beginning and of the end of a text are kept. */
 const [maxHead, maxTail] = [20_000, 10_000];
 const imageTypes = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 
@@ -28,7 +28,7 @@ const fileSchema = z.object({
   uri: z.string().optional().describe('Read it with resources/read.'),
 });
 
-/** What every run reports. */
+/** Fields that every run reports. */
 const runFields = {
   status: z.enum(runStatuses).describe('ok, or why the run failed or was ended.'),
   cause: z.string().optional().describe('Why the run was ended.'),
@@ -39,14 +39,14 @@ const runFields = {
   durationMs: z.number(),
 };
 
-/** What a run of code reports. */
+/** Fields that a run of code reports. */
 export const codeFields = {
   ...runFields,
   text: z.string().optional().describe('The value of the last expression, if it has one.'),
   error: z.object({ name: z.string(), value: z.string(), traceback: z.string() }).nullable(),
 };
 
-/** What a command reports. */
+/** Fields that a command reports. */
 export const commandFields = { ...runFields, exitCode: z.int().nullable() };
 
 /** A text of which the beginning and the end are kept. */

@@ -16,7 +16,7 @@ export const fileTemplate = `${root}{+path}`;
 /** Returns the URI of a file. */
 export const toUri = (path: string): string => root + path.split('/').map(encodeURIComponent).join('/');
 
-/** Returns the path in a URI. Throws `not_found` for a URI of nothing in the working folder. */
+/** Returns the path in a URI. Throws `not_found` for a URI outside of the working folder. */
 export const toPath = (uri: string): string => {
   const path = uri.startsWith(root) && URL.canParse(uri) ? decode(uri.slice(root.length)) : '';
   if (boxPathSchema.safeParse(path).success) return path;
@@ -63,7 +63,7 @@ export const readFile = async (files: Files, ref: BoxRef, path: string): Promise
   } catch (cause) {
     opened.body.destroy();
     if (cause instanceof CodeBoxError) throw cause;
-    throw new CodeBoxError('unavailable', 'The box broke off.', { cause });
+    throw new CodeBoxError('unavailable', 'The box closed the connection.', { cause });
   }
   const bytes = Buffer.concat(chunks);
   const text = isUtf8(bytes) && !bytes.includes(0) ? bytes.toString() : undefined;

@@ -58,7 +58,7 @@ export const addRunTools = (addTool: AddTool, call: Call, parts: RouteParts): vo
     if (canceled.aborted) throw new CodeBoxError('conflict', 'The call was canceled.');
     const { events, stop } = await start(ref);
     const onCanceled = () => {
-      // It may have ended just before.
+      // The run may have ended just before.
       stop().catch((err: unknown) => call.log.info({ err }, 'could not stop a run'));
     };
     if (canceled.aborted) onCanceled();
@@ -69,7 +69,7 @@ export const addRunTools = (addTool: AddTool, call: Call, parts: RouteParts): vo
       for await (const event of events ?? []) {
         outcome.add(event);
         if (event.type === 'stdout' || event.type === 'stderr') progress.add(event.text);
-        // Nobody can answer `input()` here.
+        // No client can reply to `input()` here.
         if (event.type === 'input_request') onCanceled();
       }
       return outcome.toResult();

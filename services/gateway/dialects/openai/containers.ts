@@ -8,7 +8,7 @@ const described = { tag: 'Containers', responses: {} };
 const params = z.object({ box: z.string() });
 const idPattern = /^cntr_([a-z2-7]{26})$/;
 const defaultMinutes = 20;
-/** What has no counterpart here, and must not be ignored, because callers rely on its effect. */
+/** A field without a counterpart here. It is refused rather than ignored, because callers rely on its effect. */
 const none = z.array(z.unknown()).max(0, 'is not supported').nullish();
 
 /** The values of `memory_limit`, in MiB. */

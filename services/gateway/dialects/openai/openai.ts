@@ -10,7 +10,7 @@ import { addContainerRoutes, toBoxId } from './containers.ts';
 const paths = /^\/v1\/containers(?:[/?]|$)/;
 
 const surface: Surface = {
-  // By request, because `/v1` is the prefix of the native surface.
+  // Claimed by request rather than by prefix, because `/v1` is the prefix of the native surface.
   claims: { request: ({ url = '' }: IncomingMessage) => paths.test(url) },
   credentialOf(c) {
     const key = bearerKey(c);

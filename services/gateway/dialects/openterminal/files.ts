@@ -16,7 +16,7 @@ const path = plainText().min(1).max(4096);
 const never = () => AbortSignal.any([]);
 const typeOf = (name: string) => ({ 'content-type': getMimeType(name) ?? 'application/octet-stream' });
 
-/** What the file browser of Open WebUI does. */
+/** Routes for the file browser of Open WebUI. */
 export const addFileRoutes = ({ add, addRaw }: Endpoints, files: Files, homes: Homes): void => {
   add({ ...described, method: 'get', path: '/openterminal/files/cwd', summary: 'Read the home folder' }, ({ c }) =>
     c.json({ cwd: workingFolder, home: workingFolder, root: workingFolder }),

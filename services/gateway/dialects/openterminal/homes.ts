@@ -18,7 +18,7 @@ export const createHomes = ({ creation, directory }: Pick<RouteParts, 'creation'
   const userOf = (c: Context<Env>): string =>
     `openterminal/${checkInput(userSchema, c.req.header('x-user-id'), '/headers/X-User-Id')}`;
 
-  /** Returns the box of the user; undefined if there is none, which is then not created. */
+  /** Returns the box of the user; undefined if there is none. Creates nothing. */
   const lookUp = async (c: Context<Env>, tenant: string): Promise<BoxRef | undefined> => {
     const { items } = await directory.list(tenant, { user: userOf(c), limit: 1 });
     const [box] = items;
@@ -29,7 +29,7 @@ export const createHomes = ({ creation, directory }: Pick<RouteParts, 'creation'
   return {
     lookUp,
 
-    /** Returns the box of the user, in which something is read. Throws `not_found` if there is none. */
+    /** Returns the box of the user for a read. Throws `not_found` if there is none. */
     async find(c: Context<Env>, tenant: string): Promise<BoxRef> {
       const ref = await lookUp(c, tenant);
       if (!ref) throw new CodeBoxError('not_found', 'The user has no files and no commands yet.');

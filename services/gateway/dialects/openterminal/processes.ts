@@ -78,7 +78,7 @@ const toCharacters = (text: string): string =>
       : ({ n: '\n', r: '\r', t: '\t' }[letter] ?? '\\'),
   );
 
-/** `/execute`: commands in the box of a user. They go on when the response has been sent. */
+/** `/execute`: commands in the box of a user. They continue after the response has been sent. */
 export const addProcessRoutes = ({ add }: Tools, commands: Commands, homes: Homes): void => {
   /** Waits for the end of a command, `seconds` at most. */
   const waitFor = async (ref: BoxRef, id: string, seconds: number): Promise<void> => {
@@ -187,7 +187,7 @@ export const addProcessRoutes = ({ add }: Tools, commands: Commands, homes: Home
       const ref = await homes.find(c, tenant);
       await commands.read(ref, id);
       await commands.kill(ref, id).catch((error: unknown) => {
-        // It has ended already.
+        // The process has already ended.
         if (!hasCode(error, 'conflict')) throw error;
       });
       await waitFor(ref, id, killSeconds);

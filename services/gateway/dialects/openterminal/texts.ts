@@ -27,7 +27,7 @@ const replacementSchema = z.object({
     .meta({ description: 'Replace all occurrences; otherwise more than one is an error.' }),
 });
 
-/** What models do with files: list, read, write, and replace text. */
+/** Routes for models that list, read and write files and replace text in them. */
 export const addTextRoutes = ({ add }: Tools, files: Files, homes: Homes): void => {
   /** Reads a text of at most `maxBytes`. Throws `unsupported_media_type` for bytes that are not UTF-8. */
   const read = async (ref: BoxRef, name: string): Promise<{ text: string; etag: string | undefined }> => {

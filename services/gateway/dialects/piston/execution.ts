@@ -14,7 +14,7 @@ const timeoutMs = z
 /** In bytes; -1 for that of the template. */
 const memoryBytes = z.int().min(-1).max(Number.MAX_SAFE_INTEGER);
 
-/** A request for an execution. What limits a compilation has no effect, because no language of the default template has one. */
+/** A request for an execution. Limits of the compilation have no effect, because no language of the default template is compiled. */
 export const executionSchema = z.object({
   language: plainText().min(1).max(64),
   version: plainText().min(1).max(64),
@@ -68,7 +68,7 @@ const endOf = ({ status, cause, exitCode, signal }: Run) => {
   return { code: exitCode, signal: 'SIGKILL', status: 'SG', message: detail };
 };
 
-/** Converts a run to what Piston reports of it, with both streams in the order in which they were written. */
+/** Converts a run to the result that Piston reports, with both streams in the order in which they were written. */
 export const toResult = (run: Run) => ({
   ...endOf(run),
   stdout: run.stdout,

@@ -12,7 +12,7 @@ export interface Runtime {
 /** How long the versions are kept; an operator may replace the image meanwhile. */
 const keepMs = 600_000;
 const probeSeconds = 30;
-/** Prints each name of a language, and what its program calls its version. */
+/** Prints each name of a language, and the version that its program reports. */
 const probe = 'while [ $# -gt 1 ]; do echo "$1 $("$2" --version 2>&1 | head -n 1)"; shift 2; done';
 const probedLine = /^(\S+) .*?(\d+)\.(\d+)(?:\.(\d+))?/;
 
@@ -36,7 +36,7 @@ export const createRuntimes = ({ catalog, run }: Pick<RouteParts, 'catalog' | 'r
 
   const list = async (tenant: string): Promise<Runtime[]> => {
     const found = kept && kept.until > performance.now() ? kept : undefined;
-    // The failure of another caller, who may have reached a quota, is no reason to fail.
+    // The failure of the run of another caller, for example at a quota, is no reason to fail here.
     const runtimes = await found?.runtimes.catch(() => undefined);
     if (runtimes) return runtimes;
     const mine = { runtimes: read(tenant), until: performance.now() + keepMs };

@@ -19,7 +19,7 @@ export const controlSurface: Surface = {
     return key === undefined ? undefined : { key };
   },
   needed: () => 'A valid API key is needed in X-API-Key: e2b_ and the hexadecimal digits of a CodeBox key.',
-  // A sandbox that has ended is as unknown as one that never was.
+  // E2B does not distinguish a sandbox that has ended from one that never existed.
   respond: (c: Context<Env>, error: CodeBoxError) =>
     respondWith(c, error.code === 'gone' ? 404 : problemKinds[error.code].status, error),
   toBox: toBoxId,

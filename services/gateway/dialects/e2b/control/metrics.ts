@@ -7,7 +7,7 @@ import { isPaused, requireLiving } from './sandbox.ts';
 /** The time between the two samples from which the use of CPUs is computed. */
 const intervalMs = 200;
 
-/** The resource use of a sandbox now. The past is not recorded. */
+/** The current resource use of a sandbox; earlier use is not recorded. */
 export const addMetricsRoute = (
   { add }: Endpoints,
   { stats, directory }: Pick<RouteParts, 'stats' | 'directory'>,

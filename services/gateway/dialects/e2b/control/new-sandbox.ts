@@ -6,12 +6,12 @@ const maxTimeoutSeconds = 86_400;
 /** Names of E2B's own templates, which stand for the default template. */
 const ownTemplates = new Set(['base', 'code-interpreter', 'code-interpreter-v1']);
 
-/** Returns the name of the template that E2B's clients call so. */
+/** Maps a template name of E2B's clients to ours. */
 export const toTemplate = (name: string): string => (ownTemplates.has(name) ? defaultTemplate : name);
 
 export const timeoutSchema = z.number().min(0).max(maxTimeoutSeconds).transform(Math.ceil);
 
-/** What has no counterpart here, and must not be ignored, because callers rely on its effect. */
+/** A field without a counterpart here. It is refused rather than ignored, because callers rely on its effect. */
 const unsupported = z.undefined({ error: 'is not supported' }).nullish();
 
 const egressSchema = z.object({

@@ -2,10 +2,10 @@ import { CodeBoxError } from '#contract';
 import type { BoxRow } from '../../../boxes/life/directory.ts';
 import { toSandboxId } from '../address.ts';
 
-/** The version of E2B's daemon whose features are served. Clients refuse by themselves what needs a later one. */
+/** The version of E2B's daemon whose features are served. Clients themselves refuse calls that need a later one. */
 export const envdVersion = '0.5.7';
 
-/** The states of boxes, by those of sandboxes. */
+/** Maps the states of sandboxes to those of boxes. */
 export const boxStates = {
   running: ['creating', 'ready'],
   paused: ['paused', 'hibernated'],

@@ -107,7 +107,7 @@ export const addSandboxRoutes = (
         query: listSchema,
       },
       async ({ c, tenant, query }) => {
-        // The first version of the path has running sandboxes only.
+        // The first version of the path lists running sandboxes only.
         const { state = version === '' ? ['running' as const] : ['running' as const, 'paused' as const] } = query;
         const { items, nextCursor } = await directory.list(tenant, {
           limit: query.limit,

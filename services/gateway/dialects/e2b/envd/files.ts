@@ -11,7 +11,7 @@ import type { Running } from '../data.ts';
 import { toBoxPath, toSandboxPath } from '../paths.ts';
 
 const described = { tag: 'Files', responses: {} };
-/** The other parameters are those of signed URLs, and a user: a box has one. */
+/** The other parameters belong to signed URLs, or name a user: a box has only one. */
 const query = z.object({ path: z.string().max(4096).optional() });
 
 const toWritten = ({ path }: FileEntry) => ({

@@ -29,14 +29,14 @@ const startSchema = z.object({
 });
 type Start = z.output<typeof startSchema>['process'];
 
-/** A command line for a login shell, which E2B's clients send, is one for the shell of the box. */
+/** Converts the command line for a login shell, which E2B's clients send, to one for the shell of the box. */
 const toCommand = ({ cmd, args }: Start) => {
   const [first, second, line, ...more] = args;
   const isLine = cmd === '/bin/bash' && first === '-l' && second === '-c' && more.length === 0 && line !== undefined;
   return isLine && line !== '' ? { command: line } : { argv: [cmd, ...args] };
 };
 
-/** What E2B's clients start in a terminal. */
+/** The command that E2B's clients start in a terminal. */
 const shell = ['/bin/bash', '-i', '-l'];
 
 const requireShell = ({ cmd, args }: Start): void => {
@@ -74,7 +74,7 @@ export const addProcessRoutes = (
   const { addRaw } = endpoints;
   const ptys = createPtys(terminals);
 
-  /** Throws when the sandbox has ended, so that clients do not take that for the end of the process. */
+  /** Throws when the sandbox has ended, so that clients do not mistake that for the end of the process. */
   async function* toMessages(c: RawInput<unknown>['c'], events: AsyncIterable<CommandEvent>): AsyncGenerator<object> {
     for await (const event of events) {
       if (event.type === 'done' && event.status === 'timeout')
@@ -185,7 +185,7 @@ export const addProcessRoutes = (
       try {
         await orAborted(writeAll(), upload.signal);
       } catch (error) {
-        // The rest of the body must not be taken for the next request.
+        // The rest of the body must not be read as the next request.
         c.header('Connection', 'close');
         throw error;
       }

@@ -42,7 +42,7 @@ export const createPtys = (terminals: RouteParts['terminals']) => {
       const { id, pid } = attached;
       if (pid === undefined) throw new Error('a new terminal has no pid');
       const deadline = new AbortController();
-      // A terminal whose client has left is ended in time all the same.
+      // A terminal is ended in time even if its client has left.
       const timer = setTimeout(() => {
         deadline.abort();
         terminals.end(ref, id).catch(() => {});
@@ -97,7 +97,7 @@ const framesOf = (peer: Peer, leave: AbortSignal): Readable => {
   return frames;
 };
 
-/** Converts what a terminal sends to the events of a process. Throws when the terminal was lost, or ended at the deadline. */
+/** Converts the frames of a terminal to the events of a process. Throws when the terminal was lost, or ended at the deadline. */
 async function* toMessages(
   attached: AttachedTerminal,
   pid: number,

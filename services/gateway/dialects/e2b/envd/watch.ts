@@ -64,7 +64,7 @@ export const addWatchRoute = (
       const leave = new AbortController();
       const query = { path, recursive: recursive ? ('true' as const) : ('false' as const) };
       const events = await fileWatch.open(await running.of(c), query, leave.signal);
-      const onError = (err: unknown) => c.get('log').debug({ err }, 'a watch broke off');
+      const onError = (err: unknown) => c.get('log').debug({ err }, 'a watch was interrupted');
       const keepalive = messages.encode({ keepalive: {} });
       return streamAs(
         c,

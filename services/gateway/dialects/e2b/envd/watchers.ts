@@ -7,9 +7,9 @@ import type { Running } from '../data.ts';
 import { createUnaryCalls } from './unary.ts';
 import { toEvents, watchSchema } from './watch.ts';
 
-/** A watcher, which its id contains: the gateway keeps only how far each was read. */
+/** The id of a watcher contains these fields: the gateway keeps only the position up to which each was read. */
 const watcherSchema = z.tuple([z.string(), z.string(), z.boolean(), z.int().min(0)]);
-/** Beyond this many the position of the one that was read longest ago is forgotten: it reads all changes since its creation. */
+/** Beyond this many, the position of the least recently read watcher is forgotten: its next read returns all changes since its creation. */
 const maxPositions = 10_000;
 const removed = -1;
 
@@ -26,7 +26,7 @@ const readId = (id: string) => {
   }
 };
 
-/** Watchers that are asked for changes, in place of a stream of them: E2B's synchronous client for Python has no other. */
+/** Watchers that clients poll for changes instead of reading a stream: E2B's synchronous client for Python has no other kind. */
 export const addWatcherRoutes = (
   endpoints: Endpoints,
   { fileWatch }: Pick<RouteParts, 'fileWatch'>,

@@ -2,7 +2,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { CodeBoxError, type ExecutionDone, type ExecutionEvent } from '#contract';
 import { toResult } from './result.ts';
 
-/** What the conversion needs to know and to do about the execution. */
+/** Callbacks of the conversion. */
 export interface Source {
   /** Stops the execution. */
   interrupt: () => Promise<void>;
@@ -12,7 +12,7 @@ export interface Source {
 
 const failure = (name: string, value: string) => ({ type: 'error', name, value, traceback: `${name}: ${value}` });
 
-/** What E2B calls an end that is not the program's own. */
+/** E2B's names for ends that the program did not cause. */
 const names: Partial<Record<ExecutionDone['status'], string>> = {
   timeout: 'TimeoutError',
   oom: 'MemoryError',

@@ -14,7 +14,7 @@ const fields: Record<string, string> = {
   'application/javascript': 'javascript',
 };
 
-/** Converts what code displays to a result; types without a field of their own are in `extra`. */
+/** Converts displayed data to a result; types without a field of their own are in `extra`. */
 export const toResult = (mime: Record<string, unknown>, isMain: boolean) => {
   const { 'text/plain': text, [chartMime]: chart, ...rest } = mime;
   const known = Object.entries(rest).filter(([type]) => Object.hasOwn(fields, type));
