@@ -8,7 +8,7 @@ import { type BoxConnection, type BoxConnections, createBoxConnections } from '.
 let folder: string;
 let server: Server;
 let connections: BoxConnections;
-/** What the box server reports about itself, and the paths of the requests to it. */
+/** The health response of the box server, and the paths of the requests to it. */
 let reported: Record<string, unknown> = {};
 let requests: string[] = [];
 
@@ -33,7 +33,7 @@ afterAll(async () => {
 });
 
 const address = () => `unix:${join(folder, 'box.sock')}`;
-/** Connects to a box anew, with what its server reports. */
+/** Opens a new connection to a box, whose server reports this. */
 const connectAnew = (report: Record<string, unknown>) => {
   [reported, requests] = [report, []];
   connections.drop('i-1');
@@ -55,7 +55,7 @@ test('an ability that the box server does not list is refused without a request 
   expect(new Set(requests)).toEqual(new Set(['health']));
 });
 
-test('a listed ability is used, and of a server without a list every ability', async () => {
+test('a listed ability is used, and so is every ability of a server without a list', async () => {
   for (const report of [{ api: 1, abilities: ['terminals'] }, {}]) {
     const box = connectAnew(report);
     expect([await box.terminals(), await box.terminals()]).toEqual([[], []]);

@@ -21,7 +21,7 @@ const abilities = {
 } as const;
 export type Ability = keyof typeof abilities;
 
-/** What a box server reports about itself. One of the previous version reports no API version and no abilities, and has all of them. */
+/** The health response of a box server. The previous version has all abilities, but reports neither them nor an API version. */
 export const healthSchema = z.object({
   status: z.literal('ok'),
   instance: z.string(),

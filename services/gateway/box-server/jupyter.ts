@@ -54,12 +54,12 @@ export const createJupyterClient = (agent: Dispatcher, endpoint: Endpoint) => {
       await call(KernelAPI.shutdownKernel(id, settings));
     },
 
-    /** Interrupts whatever the kernel runs. */
+    /** Interrupts the code that the kernel runs. */
     async interrupt(id: string): Promise<void> {
       await call(KernelAPI.interruptKernel(id, settings));
     },
 
-    /** Makes one request below `/api/`; the caller reads the body. Throws what the server refuses it with. */
+    /** Makes one request below `/api/`; the caller reads the body. Throws the refusal of the server. */
     async request({ method, path, body, signal }: JupyterRequest): Promise<RawResponse> {
       try {
         const {

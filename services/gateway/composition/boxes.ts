@@ -38,7 +38,7 @@ export interface BoxesOptions {
   stopping: AbortSignal;
 }
 
-/** Builds what callers do with boxes. Nothing here runs by itself. */
+/** Builds the use cases of boxes. Nothing here runs by itself. */
 export const openBoxes = async (platform: Platform, { activity, stopping }: BoxesOptions) => {
   const { config, log, store, metrics, driver, connections, background, templates, ceiling } = platform;
   const recorder = createRecorder({

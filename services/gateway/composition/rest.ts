@@ -15,11 +15,11 @@ export interface RestParts {
   directory: Directory;
   endings: Endings;
   quotas: TenantQuotas;
-  /** Writes the ends of executions and the uses of boxes that are not written yet. */
+  /** Writes the pending ends of executions and uses of boxes. */
   flush: () => Promise<void>;
 }
 
-/** Builds what puts boxes to rest and wakes them. */
+/** Builds the parts that put boxes to rest and wake them. */
 export const openRest = (platform: Platform, { blobs, supply, directory, endings, quotas, flush }: RestParts) => {
   const { driver, store, connections, background, metrics } = platform;
   const { tasks } = store;

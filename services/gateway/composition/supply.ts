@@ -12,7 +12,7 @@ import type { Meter } from '../boxes/usage/meter.ts';
 import type { PoolMetrics } from '../http/metrics/pool-metrics.ts';
 import type { Platform } from './platform.ts';
 
-/** Builds what supplies boxes with instances: the pool, the queue for room, and the allocation that chooses between them. */
+/** Builds the parts that supply boxes with instances: the pool, the queue for room, and the allocation that chooses between them. */
 export const openSupply = (platform: Platform, meter: Meter, metrics: PoolMetrics) => {
   const { config, log, driver, store, connections, background, templates, ceiling } = platform;
   const { startMs, dataDir } = config;

@@ -9,7 +9,7 @@ import { createSettlement } from '../boxes/upkeep/settlement.ts';
 import type { Boxes, BoxesOptions } from './boxes.ts';
 import type { Platform } from './platform.ts';
 
-/** Builds what ends, counts and tends boxes by itself, from the start of the reaper on. */
+/** Builds the background tasks that end, meter and maintain boxes. They run once the reaper is started. */
 export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }: BoxesOptions) => {
   const { config, id, store, metrics, driver, connections, background } = platform;
   const { directory, endings, creation, instances, pool, following, recorder, rest, budget, meter, commands } = boxes;
@@ -75,7 +75,7 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     onOrphan: (kind) => metrics.leaks.inc({ kind }),
     onSweep: (ms) => metrics.sweeps.observe(ms / 1000),
   });
-  // What happened while the driver did not respond is reconciled at once.
+  // Reconciles at once what happened while the driver did not respond.
   platform.driverBack.subscribe(reaper.reconcileNext);
   return reaper;
 };

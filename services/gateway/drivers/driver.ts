@@ -79,7 +79,7 @@ export interface MachineCapacity {
   memoryMb: number;
 }
 
-/** What a driver can do in this environment, as data: callers branch on it, so drivers need no stubs that throw. */
+/** The abilities of a driver in this environment, as data: callers branch on them, so drivers need no stubs that throw. */
 export interface Capabilities {
   /** Whether a template can choose its image. */
   images: boolean;
@@ -90,7 +90,7 @@ export interface Capabilities {
   disk: { isFullAnError: boolean };
   /** How each limit is enforced: for each instance, by one value for all instances of a host, or not at all. */
   limits: Readonly<Record<keyof Limits, 'instance' | 'node' | false>>;
-  /** What `bind` can change: these limits, and the network, to one of these, of instances created with `takesNetwork`. */
+  /** `bind` can change these limits, and the network of an instance that was created with `takesNetwork` to one of these. */
   bind: { limits: readonly (keyof BindableLimits)[]; networks: readonly NetworkPolicy[] };
   /** Whether `freeze` and `thaw` are present. */
   freeze: boolean;
@@ -130,8 +130,9 @@ export interface Driver {
   /** Throws unless instances can be created now. */
   ping(signal: AbortSignal): Promise<void>;
   /**
-   * What instances may use together; undefined when only the configuration can say, as where it changes by itself. Read once, at the
-   * start: what follows from it, such as the largest box that a template offers, holds for as long as the gateway runs.
+   * Resolves with the resources that all instances may use together; with undefined where only the configuration can tell, for example
+   * because they change by themselves. Read once, at the start: limits derived from it, such as the largest box of a template, hold for
+   * as long as the gateway runs.
    */
   capacity(signal: AbortSignal): Promise<MachineCapacity | undefined>;
   /**

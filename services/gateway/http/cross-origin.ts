@@ -4,7 +4,7 @@ import type { Env } from './env.ts';
 const methods = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 
 /**
- * Lets pages of any origin read the responses, and answers their preflight requests. The headers are set on the raw response, because
+ * Lets pages of any origin read the responses, and responds to their preflight requests. The headers are set on the raw response, because
  * downloads are sent without one of Hono's.
  */
 export const permitOrigins: MiddlewareHandler<Env> = async (c, next) => {

@@ -28,7 +28,7 @@ export const sendFile = (
     body?.destroy();
     throw new CodeBoxError('unavailable', 'The box sent an invalid response.', { cause, reason: 'protocol' });
   }
-  pipeline(body, outgoing).catch((err: unknown) => c.get('log').info({ err }, 'a download broke off'));
+  pipeline(body, outgoing).catch((err: unknown) => c.get('log').info({ err }, 'a download was interrupted'));
   return RESPONSE_ALREADY_SENT;
 };
 
@@ -37,7 +37,7 @@ const headersOf = ({ kind, lengthBytes, range, hasRanges, etag, modifiedAt }: Fi
   ...(range && { 'content-range': `bytes ${range.first}-${range.last}/${range.sizeBytes}` }),
   ...(hasRanges && { 'accept-ranges': 'bytes' }),
   ...(etag !== undefined && { etag }),
-  // What a folder contains changes without its time, on which caches would rely.
+  // The contents of a folder can change while its time does not, and caches would rely on that.
   ...(modifiedAt && kind !== 'folder' && { 'last-modified': modifiedAt.toUTCString() }),
 });
 

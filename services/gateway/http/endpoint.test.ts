@@ -17,7 +17,7 @@ describe('a route', () => {
 
   test('without a scope does not compile', () => {
     const { add } = createEndpoints({ claims: {} as KeyClaims });
-    // @ts-expect-error: it does not declare who may call it.
+    // @ts-expect-error: the route does not declare who may call it.
     add(route, ({ c }) => c.text('open'));
   });
 });

@@ -13,7 +13,7 @@ interface Progress {
   isUndone(): void;
 }
 
-/** What the middleware of the gateway sets for its handlers. */
+/** The variables that the middleware of the gateway sets for its handlers. */
 export interface Env extends HttpEnv {
   Variables: HttpEnv['Variables'] & {
     tenant: string;

@@ -10,11 +10,11 @@ import type { TargetReader } from './ports/target.ts';
  * provides each of them with request ids, logs, metrics, request limits and graceful shutdown.
  */
 export interface Surface extends Admits {
-  /** Which requests belong to the surface: those below a path, or those it recognises by host or headers, whatever their path. */
+  /** The requests that belong to the surface: those below a path, or those it recognises by host or headers, whatever their path. */
   claims: { prefix: string } | { request: (incoming: IncomingMessage) => boolean };
   /** Renders an error in the format of this surface. */
   respond: (c: Context<Env>, error: CodeBoxError) => Response;
-  /** Whether pages of any origin may use the routes of the surface, with a credential as everybody. */
+  /** Whether pages of any origin may use the routes of the surface. They still need a credential. */
   isForPages?: boolean;
   /** Maps the text at `{box}` in one of its paths to a box id; returns undefined for text that names no box. */
   toBox?: (text: string) => string | undefined;

@@ -28,7 +28,7 @@ export interface KeyRecord {
   status: number | null;
   body: string | null;
   contentType: string | null;
-  /** What the request created or started; null until that may exist. */
+  /** The object that the request created or started; null until it may exist. */
   reference: Reference | null;
   /** Whether the requested work may have started. */
   mayHaveStarted: boolean;

@@ -337,7 +337,7 @@ export const idempotencyKeys = pgTable(
     status: integer('status'),
     body: text('body'),
     contentType: text('content_type'),
-    /** What the request created or started. */
+    /** The object that the request created or started. */
     reference: jsonb('reference').$type<Reference>(),
     /** `reference` as a path, for gateways that know only that. A trigger keeps the two equal. */
     location: text('location'),

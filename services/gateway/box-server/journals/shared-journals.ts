@@ -76,7 +76,7 @@ export const createSharedJournals = (open: OpenJournal) => {
             seq += 1;
             yield value;
           }
-          // The box broke off: readers notice that the last event is not `done`.
+          // The box closed the connection: readers notice that the last event is not `done`.
           if (seq === start) return;
           continue;
         }

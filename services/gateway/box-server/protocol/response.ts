@@ -27,7 +27,7 @@ const refusals: Record<number, ErrorCode> = {
   507: 'disk_full',
 };
 
-/** How a call failed: the box was unreachable or broke off, was too late, or sent an invalid response. */
+/** How a call failed: the box was unreachable, closed the connection, was too late, or sent an invalid response. */
 export type BoxServerFailure = 'unreachable' | 'timeout' | 'bad_response';
 
 /** Returns the failure behind an error of a call; undefined when the box refused the call or its caller had left. */

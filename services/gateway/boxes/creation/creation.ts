@@ -89,7 +89,7 @@ export const createCreation = (options: CreationOptions) => {
     return ready;
   };
 
-  /** Notes a box whose statement failed without a response: it may be executed all the same, perhaps later. */
+  /** Notes a box whose statement failed without a response: the statement may still be executed, perhaps later. */
   const noteUnconfirmed =
     (id: string) =>
     (error: unknown): never => {
@@ -177,7 +177,7 @@ export const createCreation = (options: CreationOptions) => {
     /** Creates a box, or returns the user's reusable one. Calls `onAccepted` with the row of a new box before anything is started. */
     create,
 
-    /** Returns the reusable box of a user, ready and in use, and wakes it for that; undefined when there is none. */
+    /** Returns the reusable box of a user, which it wakes if necessary, ready and in use; undefined when there is none. */
     reuse,
 
     /** Ends boxes whose creation failed without a response of the database: they belong to nobody. */

@@ -40,7 +40,8 @@ export const installInitialPackages = async (
     if (over.aborted) throw new CodeBoxError('unavailable', 'The box did not report how the installation ended.');
     throw error;
   }
-  if (done?.type !== 'done') throw new CodeBoxError('unavailable', 'The box broke off the installation.');
+  if (done?.type !== 'done')
+    throw new CodeBoxError('unavailable', 'The box closed the connection during the installation.');
   if (done.status !== 'ok') throw failed(`could not be installed (${done.status}): ${text.trim()}`);
 };
 

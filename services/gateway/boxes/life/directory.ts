@@ -27,7 +27,7 @@ export interface ReachableBox {
 
 /**
  * How long a ready box is cached. A ready box never changes its owner, and changes its instance only by resting. If another gateway
- * deletes it meanwhile, its socket is gone and the request fails with that.
+ * deletes it meanwhile, its socket is gone and the request fails for that reason.
  */
 export const cacheMs = 1000;
 const maxCached = 10_000;
@@ -124,7 +124,7 @@ export const createDirectory = ({ driver, boxes, connections }: DirectoryOptions
       return { instance: instance.id, server: connections.to(instance.id, instance.address) };
     },
 
-    /** Returns a page of the boxes of a tenant: at `cursor`, or behind the box `after`. */
+    /** Returns a page of the boxes of a tenant: from `cursor` on, or after the box `after`. */
     async list(tenantId: string, { after, ...filter }: BoxFilter & { after?: string | undefined }) {
       const cursor = after === undefined ? filter.cursor : cursorAfter(await find({ tenant: tenantId, box: after }));
       return await boxes.list(tenantId, { ...filter, cursor });
@@ -162,7 +162,7 @@ export const createDirectory = ({ driver, boxes, connections }: DirectoryOptions
       invalidate(ref.box);
       const box = await find(ref);
       if (box.endedAt) return goneError(box);
-      return new CodeBoxError('conflict', 'The state of the box is just changing.', {
+      return new CodeBoxError('conflict', 'The state of the box is changing.', {
         reason: 'box_changing',
         retryAfterSeconds: 1,
       });

@@ -25,7 +25,7 @@ const setUp = () => {
   return { state, recorder, background };
 };
 
-test('ends that cannot be written are kept, in order, and written by themselves when the database is back', async () => {
+test('ends that cannot be written are kept, in order, and written automatically when the database is back', async () => {
   const { state, recorder, background } = setUp();
   for (let n = 0; n < 3; n++) recorder.record(row(n), done);
   await expect(recorder.flush()).rejects.toThrow();

@@ -102,7 +102,7 @@ export const createRecorder = ({ executions, touch, background, onFinish, onDrop
       background.run('record the ends of executions', writeAll);
     },
 
-    /** Writes at once what is due. Throws when that fails; the ends are kept. */
+    /** Writes the pending ends at once. When that fails, it throws and keeps them. */
     flush,
   };
 };

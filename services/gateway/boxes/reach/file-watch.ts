@@ -7,7 +7,7 @@ import type { Activity } from '../life/activity.ts';
 import type { Endings } from '../life/endings.ts';
 
 const retryDelaysMs = [50, 200, 500, 1000, 2000, 4000];
-/** Each connection is bounded in bytes. This bounds how many in a row a box may break off without sending a change. */
+/** The most consecutive connections that a box may close without sending a change. Each is bounded in bytes. */
 const maxFruitless = retryDelaysMs.length;
 
 /** How long a box may take to list changes. */

@@ -26,7 +26,7 @@ export const createJupyter = ({ access, activity }: { access: Pick<Access, 'use'
   };
 
   return {
-    /** Makes a request; the caller reads the body. Throws what the server refuses it with. */
+    /** Makes a request; the caller reads the body. Throws the refusal of the server. */
     request,
 
     /** Reads a small JSON resource. Throws `unavailable` when it does not match `schema`. */

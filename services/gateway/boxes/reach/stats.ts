@@ -22,7 +22,7 @@ export const createStats = ({ usage, directory }: StatsOptions) => {
       // The figures of the host do not depend on the box, which may be stuck, frozen or hostile.
       server.stats(signal).catch(() => ({ disk: null })),
     ]);
-    if (!used) throw new CodeBoxError('unavailable', 'The box cannot be measured just now.', { retryAfterSeconds: 1 });
+    if (!used) throw new CodeBoxError('unavailable', 'The box cannot be measured now.', { retryAfterSeconds: 1 });
     const { cpus, memoryMb, diskMb, pids } = box.limits;
     const limitBytes = Math.min(reported.disk?.limitBytes ?? 0, diskMb * MiB);
     return {

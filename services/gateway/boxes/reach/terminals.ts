@@ -25,7 +25,7 @@ export interface TerminalsOptions {
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
 }
 
-/** Which terminal a caller attaches to; a new one can have variables of its own. */
+/** The terminal that a caller attaches to; a new one can have variables of its own. */
 export type TerminalRequest = Omit<TerminalQuery, 'ticket'> & { env?: Environment | undefined };
 
 /** One client's connection to a terminal. The box is in use while it is open. */

@@ -17,7 +17,7 @@ const hashOf = (ticket: string): string => createHash('sha256').update(ticket).d
  * Tickets replace a key where a client can only give a URL. Each is valid for one use within 60 s, for one box, at any gateway.
  */
 export const createTickets = ({ tickets, access }: TicketsOptions) => ({
-  /** Creates a ticket for a box of this caller, which it wakes: 256 random bits, stored only as a hash. */
+  /** Creates a ticket for a box of this caller and wakes the box: 256 random bits, stored only as a hash. */
   async create(caller: Caller, boxId: string): Promise<{ ticket: string; expiresAt: Date }> {
     await access.use({ tenant: caller.tenantId, box: boxId });
     const ticket = `tkt_${randomBytes(32).toString('base64url')}`;

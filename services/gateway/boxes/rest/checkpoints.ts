@@ -15,7 +15,7 @@ export interface CheckpointsOptions {
 }
 
 const MiB = 1024 * 1024;
-/** What names, modes and blocks may take besides the bytes of files, in a compressed stream. */
+/** Allowance for names, modes and padding in a compressed stream, in addition to the bytes of files. */
 const overheadBytes = 64 * MiB;
 /** How long the blob store may be silent: before its response, and between two chunks that it takes or sends. */
 const responseMs = 10_000;
@@ -41,7 +41,7 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
     await tasks.forgetBlob(id);
   };
 
-  /** Deletes the blobs of the next page of records that no box needs any more. Failed deletions are tried again in the next round. */
+  /** Deletes the blobs of the next page of records that no box needs any more. Failed deletions are retried in the next round. */
   const sweep = async (): Promise<void> => {
     const { stray, next } = await tasks.strayBlobs(sweptUpTo, pageSize);
     sweptUpTo = next;
@@ -70,7 +70,7 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
     /** Throws `unavailable` when the blob store does not respond, `not_found` when it does not have the files of the box. */
     async checkSaved(box: BoxRow, signal: AbortSignal): Promise<void> {
       if (box.checkpointId !== null && (await has(box.id, box.checkpointId, signal))) return;
-      throw new CodeBoxError('not_found', 'There are no files of the box.');
+      throw new CodeBoxError('not_found', 'The stored files of the box are missing.');
     },
 
     /**

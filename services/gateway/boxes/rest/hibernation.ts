@@ -41,7 +41,7 @@ export interface RestConditions {
 
 const freezeMs = 60_000;
 const sampleMs = 2000;
-/** How long no task begins by itself after one that failed. */
+/** How long no task begins automatically after a failed one. */
 const retryMs = 60_000;
 /** How long files are not restored again after a failure, even on request. */
 const restoreRetryMs = 5000;
@@ -174,7 +174,7 @@ export const createHibernation = (options: HibernationOptions) => {
   };
 
   const restore = (box: BoxRow, taskId: string): Promise<void> => {
-    /** A failure for lack of room may be retried at once, one of the files may not. */
+    /** A failure for lack of room may be retried at once, unlike a failure to transfer the files. */
     let isFilesFault = true;
     const lease = { boxId: box.id, taskId, forMs: filesMs(box), retryMs: () => (isFilesFault ? restoreRetryMs : 0) };
     return leases.run(lease, async (signal) => {
@@ -244,7 +244,7 @@ export const createHibernation = (options: HibernationOptions) => {
 export type Hibernation = ReturnType<typeof createHibernation>;
 
 const restoreError = (retryAfterSeconds: number, cause?: unknown) =>
-  new CodeBoxError('unavailable', 'The files of the box could not be put back.', { cause, retryAfterSeconds });
+  new CodeBoxError('unavailable', 'The files of the box could not be restored.', { cause, retryAfterSeconds });
 
 const failRestore = (cause: unknown): never => {
   if (hasCode(cause, 'conflict', 'task_called_off')) throw cause;

@@ -13,7 +13,7 @@ export interface LeaseOptions {
   boxId: string;
   taskId: string;
   forMs: number;
-  /** Returns how long no task begins by itself after a failure. Called once the task has failed. */
+  /** Returns how long no task begins automatically after a failure. Called once the task has failed. */
   retryMs: () => number;
 }
 

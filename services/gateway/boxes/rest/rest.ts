@@ -81,7 +81,7 @@ export const createRest = ({ store, directory, endings, hibernation, quotas, can
     const row = await store.tasks.begin(box.id, 'ready', task, id);
     if (row) return { row, id };
     checkLiving(await directory.find(refOf(box)));
-    throw new CodeBoxError('conflict', 'The box is just being paused, kept or brought back.', {
+    throw new CodeBoxError('conflict', 'The box is being paused, hibernated or resumed.', {
       reason: 'box_changing',
       retryAfterSeconds: 1,
     });

@@ -36,7 +36,7 @@ export interface CommandsOptions {
   graceMs: number;
 }
 
-/** What a caller asked to start. */
+/** The command that a caller asked to start. */
 export interface CommandStart {
   command?: string | null | undefined;
   argv?: string[] | null | undefined;
@@ -65,7 +65,7 @@ export interface Followed {
   patience?: Patience | undefined;
 }
 
-/** Who reads the events of a new process: nobody, or a reader until it leaves. */
+/** The reader of the events of a new process: none, or one until it leaves. */
 export interface Reading {
   isDetached: boolean | undefined;
   leave: AbortSignal | undefined;

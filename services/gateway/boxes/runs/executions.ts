@@ -130,7 +130,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
     throw new CodeBoxError('not_found', 'There is no such execution.');
   };
 
-  /** Reads an execution whose box is gone from its record, after this gateway has written the ends that it knows. */
+  /** Reads the record of an execution whose box is gone, after this gateway has written the ends that it knows. */
   const fromRecord = async (row: ExecutionRow): Promise<ReadExecution> => {
     if (row.done) return { row, done: row.done, events: null };
     await recorder.flush();
@@ -138,7 +138,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
     return { row: written, done: written.done, events: null };
   };
 
-  /** Waits for the recorded end of an execution whose box is gone: whoever ends a box records the results of its runs. */
+  /** Waits for the recorded end of an execution whose box is gone: the gateway that ends a box records the results of its runs. */
   const endOnRecord = async (known: ExecutionRow, after: number, signal?: AbortSignal): Promise<ExecutionDone> => {
     const deadline = performance.now() + endMs;
     for (;;) {

@@ -99,7 +99,7 @@ test('a malformed response is a protocol error', async () => {
   }
 });
 
-test('of a long text the beginning is collected, and the rest is counted', async () => {
+test('the beginning of a long text is collected, and the rest is counted', async () => {
   const text = 'é'.repeat(1024 * 1024);
   async function* events(): AsyncGenerator<ExecutionEvent> {
     for (let seq = 1; seq <= 10; seq++) yield { type: 'stdout', seq, text };

@@ -34,7 +34,7 @@ const retryDelaysMs = [50, 200, 500, 1000, 2000, 4000];
 /** For a box whose state is unknown, because the database or the driver is away. */
 const unknownDelayMs = 2000;
 const maxUnknownMs = 120_000;
-/** Each connection is bounded in bytes, so this number bounds a box that breaks off again and again. */
+/** The most connections that a box may close early, one after the other. Each is bounded in bytes. */
 const maxConnections = 50;
 
 /**
@@ -51,7 +51,7 @@ export async function* follow<E extends NumberedEvent>(options: FollowOptions<E>
   let unknownSince: number | undefined;
   for (let attempt = 0; ; ) {
     if (connections >= maxConnections) {
-      yield await lost(seq + 1, { code: 'protocol_error', detail: 'The box repeatedly broke off its events.' });
+      yield await lost(seq + 1, { code: 'protocol_error', detail: 'The box repeatedly interrupted its events.' });
       return;
     }
     try {
@@ -113,7 +113,7 @@ const causeOf = async (error: unknown, causeOfLoss: () => Promise<Cause | undefi
 /** How much text `readUpTo` collects: as much as most runs may have. */
 const maxTextLength = 8 * 1024 * 1024;
 
-/** Collects the events up to the one with this number. Of longer text the beginning is kept, and what follows it is one `truncated`. */
+/** Collects the events up to the one with this number. Longer text is cut, with one `truncated` in place of its end. */
 export const readUpTo = async <E extends ExecutionEvent | CommandEvent>(
   events: AsyncIterable<E>,
   lastSeq: number,

@@ -111,7 +111,7 @@ export const createRun = (options: RunOptions) => {
         chunks.push(chunk);
       }
     } catch (cause) {
-      throw new CodeBoxError('unavailable', 'The box broke off.', { cause });
+      throw new CodeBoxError('unavailable', 'The box closed the connection.', { cause });
     }
     return { sizeBytes, bytes: Buffer.concat(chunks) };
   };

@@ -48,7 +48,7 @@ interface StartupUsage {
   cpuMs: number | null;
 }
 
-/** What a box contains from the start. */
+/** The initial contents of a box. */
 export interface BoxContents {
   env: Environment;
   /** Small files, which are sent in one request with the environment. */
@@ -125,7 +125,7 @@ export const createAllocation = (options: AllocationOptions) => {
     return startup;
   };
 
-  /** Begins to write files. A failure is reported to whoever awaits the result, and is not unhandled when nobody does. */
+  /** Begins to write files. A failure is thrown to the caller that awaits the result, and is not an unhandled rejection when none does. */
   const beginFiles = (server: BoxConnection, { writeFiles }: BoxContents): Promise<void> => {
     const filesWritten = writeFiles(server);
     filesWritten.catch(() => {});

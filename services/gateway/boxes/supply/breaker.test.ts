@@ -6,7 +6,7 @@ test('after a failure the breaker refuses attempts for a growing pause, then adm
   const breaker = createBreaker({ firstPauseMs: 100, longestPauseMs: 300, now: () => time });
   expect([breaker.isOpen(), breaker.enter(), breaker.enter()]).toEqual([false, true, true]);
   expect(breaker.fail()).toBe(100);
-  // It was under way when the first one failed.
+  // This attempt was under way when the first one failed.
   expect(breaker.fail()).toBe(100);
   expect([breaker.isOpen(), breaker.enter()]).toEqual([true, false]);
   time = 100;

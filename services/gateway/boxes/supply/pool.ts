@@ -89,14 +89,14 @@ export const createPool = (options: PoolOptions) => {
     for (const pool of pools.values()) {
       const generation = await currentGeneration(pool);
       if (generation === pool.generation) continue;
-      // Written first: what this gateway believes to be written is not tried again.
+      // Written to the store before it is remembered: a remembered generation is not written again.
       if (isStarted) await options.pools.renew(driver.site, plan({ ...pool, generation }));
       pool.generation = generation;
       close(pool);
     }
   };
 
-  /** Closes the breaker: a start succeeded, or new instances are made from something else. */
+  /** Closes the breaker: a start succeeded, or new instances come from a new generation. */
   const close = ({ template, breaker }: Pool) => {
     if (breaker.isOpen()) options.onBreaker({ template: template.name, isOpen: false, pauseMs: 0 });
     breaker.succeed();
@@ -136,9 +136,9 @@ export const createPool = (options: PoolOptions) => {
     }
   };
 
-  /** Starts instances of the pools that are below their target, which share what may be started now. The emptiest come first. */
+  /** Divides the starts that are possible now among the pools that are below their target, the emptiest first. */
   const startMissing = async (): Promise<void> => {
-    // A gateway that knows the generation fills the pool.
+    // Only a gateway that knows the generation fills the pool.
     const below = (await options.pools.belowTarget(driver.site)).flatMap(({ template, generation }) => {
       const pool = pools.get(template);
       return pool?.generation === generation ? [pool] : [];
@@ -148,7 +148,7 @@ export const createPool = (options: PoolOptions) => {
       if (share === 0 || !pool.breaker.enter()) continue;
       const count = pool.breaker.isOpen() ? 1 : share;
       const ids = await reserve(pool, count);
-      // Then even more instances may be missing.
+      // More instances may be missing.
       if (ids.length === count) isDue = true;
       for (const id of ids) {
         starting += 1;

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { createStartSlots } from './start-slots.ts';
 
-test('all who name the same place share its slots, and each gets its turn', async () => {
+test('all callers that name the same place share its slots, and each gets its turn', async () => {
   const place = randomUUID();
-  // Two of them stand for two processes: what they share is the kernel's.
+  // These two stand for two processes: they share only sockets of the kernel.
   const users = [createStartSlots({ place, count: 2 }), createStartSlots({ place, count: 2 })];
   let [running, most, done] = [0, 0, 0];
   const start = async () => {

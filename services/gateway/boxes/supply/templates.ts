@@ -12,7 +12,7 @@ import {
 import { ConfigurationError } from '../../../configuration-error.ts';
 import { findLanguage } from './languages.ts';
 
-/** Every box has it. */
+/** Every image has this language. */
 export const defaultLanguage = 'python';
 
 const programSchema = z.strictObject({ file: z.string().min(1), argv: z.array(z.string()).min(1) });
@@ -141,7 +141,7 @@ export const resolveLimits = (template: Template, requested: Parameters<typeof c
     .filter((name) => (limits[name] ?? 0) > (maxLimits[name] ?? Number.POSITIVE_INFINITY))
     .map((name) => ({ pointer: `/limits/${name}`, detail: `must be at most ${maxLimits[name]}` }));
   if (errors.length > 0) {
-    throw new CodeBoxError('invalid_request', `Limits are over what template ${template.name} allows.`, { errors });
+    throw new CodeBoxError('invalid_request', `Limits exceed those that template ${template.name} allows.`, { errors });
   }
   return limits;
 };

@@ -6,7 +6,7 @@ import type { Activity } from '../life/activity.ts';
 export interface HeartbeatOptions {
   /** This gateway. Its id is new at each start. */
   gateway: Serving;
-  /** The place that this gateway's place replaces, if any; `any` for whichever that is. */
+  /** The place that this gateway's place replaces, if there is one; `any` stands for every place. */
   replaced: string | undefined;
   gateways: Pick<GatewayStore, 'enter' | 'holdsSite' | 'renew' | 'leave'>;
   activity: Pick<Activity, 'flush'>;

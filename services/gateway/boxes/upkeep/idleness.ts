@@ -45,7 +45,7 @@ export const createIdleness = ({ site, boxes, connections, commands, lagMs }: Id
     );
     const busy = checked.flatMap(({ id, tenantId, running }) => (running ? [{ id, tenantId, ...running }] : []));
     await boxes.touch(busy.map(({ id }) => id));
-    // Following one command is enough: the box is checked again after it.
+    // Following one command is enough: the box is checked again after its end.
     for (const { id, tenantId, server, command } of busy)
       commands.attend({ ref: { tenant: tenantId, box: id }, server, id: command.id }, command.lastSeq);
     return checked.flatMap(({ id, isQuiet }) => (isQuiet ? [id] : []));

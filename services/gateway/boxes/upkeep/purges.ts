@@ -20,7 +20,7 @@ const hourMs = 3_600_000;
 const keepEndedSeconds = 7 * 86_400;
 const keepUsageDays = 400;
 const keepKeysSeconds = 86_400;
-/** The rest is deleted the next time. */
+/** The most statements for one kind of row; the next purge deletes the rest. */
 const maxStatements = 50;
 
 /**

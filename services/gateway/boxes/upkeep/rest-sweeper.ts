@@ -21,7 +21,7 @@ export interface RestSweeperOptions {
   checkpointMs: number;
 }
 
-/** How many boxes one gateway puts to rest at once by itself, and how many it saves the files of. */
+/** How many idle boxes one gateway puts to rest at once, and of how many it saves the files. */
 const restsAtOnce = 16;
 const filesAtOnce = 2;
 
@@ -73,7 +73,7 @@ export const createRestSweeper = (options: RestSweeperOptions) => {
   };
 
   return {
-    /** Begins what is due. A slow blob store or a stuck box does not hold up the other sweeps. */
+    /** Starts the tasks that are due. A slow blob store or a stuck box does not hold up the other sweeps. */
     sweep: background.oneAtATime('put boxes to rest', work),
     /** Compares the blob store with the records, without holding up the other sweeps. */
     reconcile(): void {

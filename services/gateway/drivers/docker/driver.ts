@@ -292,7 +292,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
   }
 };
 
-/** Of all that a container is made from, the daemon looks only for its image now. */
+/** Throws InstanceFailed for a 404 of the creation, at which the daemon looks only for the image. */
 const throwLackOfImage = (error: unknown): never => {
   const refusal = error instanceof Error ? error.cause : undefined;
   if (httpStatus(refusal) !== 404) throw error;

@@ -4,7 +4,7 @@ import { boxUser } from '../box-user.ts';
 import type { Capabilities } from '../driver.ts';
 import type { Daemon } from './daemon/daemon.ts';
 
-/** What the daemon can enforce for boxes here. */
+/** The restrictions that the daemon can enforce for boxes. */
 export interface Posture {
   /** Whether boxes run on gVisor. */
   isGvisor: boolean;

@@ -9,7 +9,7 @@ export interface KubernetesSettings {
   pullSecrets: readonly string[];
   /** The profile of system calls on the nodes, relative to the kubelet's folder; undefined for that of the container runtime. */
   seccompProfile: string | undefined;
-  /** What the volume of a box is: a folder of its node, memory, or a volume of a storage class. */
+  /** The kind of the volume of a box: a folder of its node, memory, or a volume of a storage class. */
   disk: 'node' | 'memory' | { storageClass: string };
   /** A ConfigMap of that namespace whose key `ca-certificates.crt` replaces the certificates of the system in boxes. */
   certificates: string | undefined;

@@ -3,7 +3,7 @@ import type { Capabilities } from '../driver.ts';
 import { runHostCommand } from '../host/host-command.ts';
 import { type Cgroups, createCgroups, findCgroupHierarchy } from './groups/cgroup.ts';
 
-/** What the host can enforce for sandboxes. */
+/** The restrictions that the host can enforce for sandboxes. */
 export interface LocalPosture {
   cgroups: Cgroups | undefined;
   supportsNoNestedUsers: boolean;

@@ -30,7 +30,7 @@ export type Credential =
   | { ticket: string; box: string }
   /** The caller behind a token that was already verified; it is accepted while that caller's key is valid. */
   | { maker: Caller }
-  /** A credential whose caller has to be searched. Those that none is found for count as wrong keys of their address. */
+  /** A credential whose caller has to be searched for. When none is found, it counts as a wrong key of its address. */
   | { find: () => Promise<Caller | undefined> }
   | { operatorKey: string };
 
@@ -69,7 +69,7 @@ export const admit = (c: Context<Env>, caller: KnownCaller): void => {
   c.set('log', c.get('log').child({ tenant: caller.tenantId }));
 };
 
-/** What a route requires: a key with this scope, any key, the operator's key, or nothing. */
+/** The credential that a route requires: a key with this scope, any key, the operator's key, or nothing. */
 export type RouteScope = KeyScope | 'any' | 'admin' | 'public';
 
 /**

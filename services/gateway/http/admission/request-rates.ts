@@ -10,7 +10,7 @@ type Counted = Pick<KnownCaller, 'tenantId' | 'quotas'>;
 
 interface Window {
   limit: number;
-  /** What is left of this gateway's lease. */
+  /** The rest of this gateway's lease. */
   left: number;
   taken: number;
   until: number;

@@ -8,7 +8,7 @@ import type { Env } from '../env.ts';
 import type { Claim, KeyClaims } from './key-claims.ts';
 import { locationOf } from './location.ts';
 
-/** How a repeated request is joined to what the first one started. */
+/** How a repeated request is joined to the work of the first one. */
 interface Replay {
   /** Responds with what an earlier request started. */
   join: (reference: Reference) => Promise<Response>;

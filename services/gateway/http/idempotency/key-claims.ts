@@ -75,7 +75,7 @@ export const createKeyClaims = ({ idempotency, bounds, background }: KeyClaimsOp
   };
 
   const keep = (name: string, { claim, response, isAdvanced }: Omit<PendingEnd, 'bytes'>) => {
-    // Without it the key counts as abandoned, and the next request takes it over.
+    // Without its end the key counts as abandoned, and the next request takes it over.
     const isDispensable = response === null && !isAdvanced;
     if (pending.size >= (isDispensable ? manyPending : maxPending)) return;
     const size = Buffer.byteLength(response?.body ?? '');

@@ -15,7 +15,7 @@ const series: { name: string; help: string; value: (usage: TemplateUsage) => num
   },
 ];
 
-/** Adds the series of what boxes use, by template. Each scrape samples the boxes; when that fails, the series are left out. */
+/** Adds the series of the use of boxes, by template. Each scrape samples the boxes; when that fails, the series are left out. */
 export const addUsageMetrics = (registry: Registry, sample: () => Promise<Map<string, TemplateUsage>>): void => {
   for (const { name, help, value } of series) {
     new Gauge({

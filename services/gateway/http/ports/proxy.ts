@@ -79,7 +79,7 @@ export const servePorts = ({
     }
     writeHead(outgoing as ServerResponse, response, headers, incoming.complete);
     pipeline(response.head, outgoing).catch((err: unknown) =>
-      c.get('log').info({ err }, 'a response of a port broke off'),
+      c.get('log').info({ err }, 'the response of a port was interrupted'),
     );
     return RESPONSE_ALREADY_SENT;
   };

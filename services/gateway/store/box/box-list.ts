@@ -11,7 +11,7 @@ export const living = ['creating', 'ready', 'paused', 'hibernated'] as const;
 /** Includes `endedAt is null` so that the partial indexes on living boxes apply. */
 export const isLiving = and(isNull(boxes.endedAt), inArray(boxes.state, living));
 
-/** Which boxes a list has, and in which order. All conditions have to hold. */
+/** The conditions for the boxes of a list, all of which have to hold, and their order. */
 export interface BoxFilter {
   limit: number;
   cursor?: string | undefined;

@@ -24,8 +24,8 @@ const filters: NonNullable<GetEventsOptions['filters']> = {
 };
 
 /**
- * Follows the daemon's events of containers that end and of images that change, and reconnects whenever the stream breaks off. Image ids are
- * cached only while it is connected.
+ * Follows the daemon's events of containers that end and of images that change, and reconnects after each interruption of the stream. Image
+ * ids are cached only while it is connected.
  */
 export const followEvents = ({ daemon, deployment, onEnd }: EventsOptions) => {
   const stop = new AbortController();

@@ -36,7 +36,7 @@ export const readKubeConfig = (path?: string): KubeConfig => {
   } catch (error) {
     throw new ConfigurationError(`The kubeconfig cannot be read: ${error instanceof Error ? error.message : error}`);
   }
-  // What the library falls back to.
+  // The library's default server.
   if (config.getCurrentCluster()?.server === 'http://localhost:8080')
     throw new ConfigurationError('No cluster is configured: set KUBECONFIG, or run in a pod with a service account.');
   return config;
@@ -126,7 +126,7 @@ export const createCluster = (config: KubeConfig, onChange?: CircuitOptions['onC
 
 export type Cluster = ReturnType<typeof createCluster>;
 
-/** Returns how long to wait before a request is sent again: what the API server says or, after a cut connection, a moment. */
+/** Returns how long to wait before a request is sent again: the time that the API server gives or, after a cut connection, a moment. */
 const pauseBefore = (error: unknown): number => {
   const seconds = error instanceof ApiException ? Number(error.headers['retry-after'] ?? 1) : 0.2;
   return Math.min(seconds * 1000, longestPauseMs);

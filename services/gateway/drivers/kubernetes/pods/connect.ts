@@ -5,8 +5,8 @@ import type { Cluster } from '../api/cluster.ts';
 import { networkLabel, takesNetwork } from './pod.ts';
 
 /**
- * Gives a running pod another network: the policies of the namespace select pods by this label. Whoever enforces them does so some tenths
- * of a second later, so this must not take a network away. Throws `unavailable` for a pod that was not created for it.
+ * Gives a running pod another network: the policies of the namespace select pods by this label. The new ones are enforced some
+ * tenths of a second later, so this must not take a network away. Throws `unavailable` for a pod that was not created for it.
  */
 export const connectPod = async (
   cluster: Cluster,

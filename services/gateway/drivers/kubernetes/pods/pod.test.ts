@@ -59,7 +59,7 @@ test('a disk of a storage class is a volume of the pod, which its user may write
   expect(spec?.containers[0]?.resources?.limits?.['ephemeral-storage']).toBe('16Mi');
 });
 
-test('a pod of the same spec is the same, and settings change what it is', () => {
+test('the same spec gives the same pod, and settings change it', () => {
   expect(podWith()).toEqual(podWith());
   const memory = podWith({}, { CODEBOX_KUBERNETES_DISK: 'memory', CODEBOX_KUBERNETES_PULL_SECRETS: 'one, two' });
   expect(memory.spec?.volumes?.[0]?.emptyDir).toEqual({ medium: 'Memory', sizeLimit: '512Mi' });

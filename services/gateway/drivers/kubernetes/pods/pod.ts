@@ -16,7 +16,7 @@ import type { KubernetesSettings } from '../settings.ts';
 import { readPlacement } from './placement.ts';
 import { mountsOf, volumesOf } from './volumes.ts';
 
-/** What all pods of a driver have in common. */
+/** The properties that all pods of a driver have in common. */
 export interface PodDefaults {
   deployment: string;
   site: string;
@@ -211,7 +211,7 @@ const resources = (settings: KubernetesSettings, { limits, placement = {} }: Ins
   };
 };
 
-/** Returns the resources for limits; what is not given is left out. Less CPU is requested than allowed, which makes every pod `Burstable`. */
+/** Returns the resources for the given limits. Less CPU is requested than allowed, which makes every pod `Burstable`. */
 export const computeResources = ({ cpuShare }: KubernetesSettings, { cpus, memoryMb }: Partial<BindableLimits>) => {
   const memory = memoryMb === undefined ? {} : { memory: `${memoryMb}Mi` };
   const cpu = (share: number) =>

@@ -88,7 +88,7 @@ export const createSandboxStore = (cluster: Cluster, namespace: string, pods: Po
           objects.listNamespacedCustomObject({ ...kind, labelSelector, ...part }, options),
         ),
       );
-      // Read after the Sandboxes, so that each has its pod unless that was removed.
+      // Pods are read after the Sandboxes, so that only a removed pod is missing.
       const present = await pods.list(labelSelector, signal);
       const names = new Set(present.map(({ metadata }) => metadata?.name));
       return [
@@ -97,7 +97,7 @@ export const createSandboxStore = (cluster: Cluster, namespace: string, pods: Po
       ];
     },
     async remove(name, signal) {
-      // First, as the controller would make another pod.
+      // The Sandbox is deleted first, because its controller would make another pod.
       await cluster.callIfThere(signal, (_core, options) =>
         objects.deleteNamespacedCustomObject({ ...kind, name, propagationPolicy: 'Background' }, options),
       );

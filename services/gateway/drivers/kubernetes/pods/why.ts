@@ -29,7 +29,7 @@ const containerReasons = new Set([
 const isOnSilentNode = (pod: V1Pod): boolean =>
   condition(pod, 'Ready')?.status !== 'True' && condition(pod, 'ContainersReady')?.status === 'True';
 
-/** Whether it is unknown if a pod runs. */
+/** Returns whether it is unknown if a pod runs. */
 export const isSilent = (pod: V1Pod): boolean =>
   pod.status?.phase === 'Unknown' || (pod.status?.phase === 'Running' && isOnSilentNode(pod));
 

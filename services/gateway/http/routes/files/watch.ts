@@ -28,7 +28,7 @@ export const addFileWatchRoute = ({ add }: Endpoints, watch: FileWatch, stopping
       const leave = new AbortController();
       const events = await watch.open({ tenant, box: params.box }, { ...query, after }, leave.signal);
       const onError = (err: unknown) => {
-        if (!leave.signal.aborted) c.get('log').warn({ err }, 'a watch broke off');
+        if (!leave.signal.aborted) c.get('log').warn({ err }, 'a watch was interrupted');
       };
       return streamEvents(c, { format: streamFormat(c) ?? 'ndjson', events, leave, stopping, onError });
     },

@@ -11,7 +11,7 @@ export interface RunPlace {
   id: string;
 }
 
-/** What differs between executions and commands. `A` is the request of a run, or its record. */
+/** The differences between executions and commands. `A` is the request of a run, or its record. */
 export interface RunKind<E, A> {
   name: 'execution' | 'command';
   /** Throws `not_found` for a run that is no longer known, and `conflict` for one that is still being started. */
