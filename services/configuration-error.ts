@@ -1,4 +1,4 @@
-/** EX_CONFIG of sysexits.h: it tells a supervisor that a restart would not help. */
+/** EX_CONFIG of sysexits.h: it informs a supervisor that a restart would not help. */
 export const wrongConfigurationCode = 78;
 
 /** An error that the operator has to fix; its message explains it in sentences. */

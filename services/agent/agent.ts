@@ -187,7 +187,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     app,
     endpoints,
     log,
-    /** What to set when no model is configured; null otherwise. Notebooks, files and terminals need no model. */
+    /** The settings to make when no model is configured; null otherwise. Notebooks, files and terminals need no model. */
     hint: catalog.hint,
     /** Starts to listen and resolves with the port. */
     async start(): Promise<number> {

@@ -4,7 +4,7 @@ import type { BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
 
 export interface AzurePlace {
-  /** A connection string, or only the origin of the account's blobs: a right to them is then looked for. */
+  /** A connection string, or only the origin of the account's blobs: credentials are then looked up. */
   account: { connectionString: string } | string;
   container: string;
   /** The prefix of all names; empty, or ending in `/`. */
@@ -16,8 +16,8 @@ const partsAtOnce = 2;
 const pageSize = 1000;
 
 /**
- * Blobs in a container of Azure Blob Storage. Its libraries are loaded only here. Without a connection string the right is looked
- * for as by every client of Azure: secrets in the environment, the token of a service account (workload identity), the identity
+ * Blobs in a container of Azure Blob Storage. Its libraries are loaded only here. Without a connection string credentials are
+ * looked up as by every client of Azure: secrets in the environment, the token of a service account (workload identity), the identity
  * of the machine or the app (managed identity).
  */
 export const createAzureBlobs = async ({ account, container, prefix }: AzurePlace): Promise<BlobStore> => {

@@ -31,7 +31,7 @@ export const createFolderBlobs = (folder: string): BlobStore => {
       // Flushed before the rename: a file that exists after a crash is complete.
       await pipeline(content, createWriteStream(temporary, { flags: 'wx', mode: 0o600, flush: true }), { signal });
       await rename(temporary, path);
-      // Its name and those of the new folders are flushed too: after this returns, the box itself may be deleted.
+      // The names of the file and of new folders are flushed too: after this returns, the box itself may be deleted.
       await flushFolder(dirname(path));
       for (let at = dirname(path); made !== undefined && at.length >= made.length; at = dirname(at))
         await flushFolder(dirname(at));
@@ -54,7 +54,7 @@ export const createFolderBlobs = (folder: string): BlobStore => {
           throw new CodeBoxError('not_found', 'There is no such blob.', { cause });
         });
         if (!signal.aborted) return createReadStream('', { fd: file, signal });
-        // Nobody waits for it any more.
+        // No caller waits for the result any more.
         await file.close();
         throw signal.reason;
       }),

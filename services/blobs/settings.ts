@@ -1,13 +1,13 @@
 import { z } from 'zod';
 import type { S3Credentials } from './s3-blobs.ts';
 
-/** Where blobs are kept, and with what right. */
+/** The place where blobs are stored, and the credentials for it. */
 export interface BlobsConfig {
   /** A folder, `s3+https://host/bucket/prefix` (or `s3+http`), `azure:container/prefix` or `azure+https://host/container/prefix`. */
   place: string;
-  /** Without credentials they are looked for wherever the clients of AWS look. */
+  /** When missing, credentials are looked up in all places that the clients of AWS use. */
   s3: { credentials: S3Credentials | undefined; region: string };
-  /** For `azure:`; the right to use `azure+https:` is looked for wherever the clients of Azure look. */
+  /** For `azure:`; credentials for `azure+https:` are looked up in all places that the clients of Azure use. */
   azureConnectionString: string | undefined;
 }
 

@@ -364,7 +364,7 @@ export type ChatEntry = z.infer<typeof chatEntrySchema>;
 
 export const chatFolderSchema = pageSchema('ChatFolder', chatEntrySchema);
 
-/** What a page needs before its first request. */
+/** The facts that a page needs before its first request. */
 export const agentInfoSchema = z
   .object({
     name: z.literal('codebox-agent'),

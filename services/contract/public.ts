@@ -1,4 +1,4 @@
-// What the npm package `codebox-client` exports: the client, its errors, and the types of what it takes and returns.
+// The exports of the npm package `codebox-client`: the client, its errors, and the types of its arguments and results.
 export type * from './boxes/boxes.ts';
 export type * from './boxes/run.ts';
 export type * from './boxes/stats.ts';

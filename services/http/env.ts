@@ -13,7 +13,7 @@ export interface Upgrade {
   isTaken(): boolean;
 }
 
-/** What every server provides for its handlers, and Node's raw sockets. */
+/** The variables that every server provides for its handlers, and Node's raw sockets. */
 export interface HttpEnv {
   // Absent when a request does not come from a socket.
   Bindings: Partial<HttpBindings> & {

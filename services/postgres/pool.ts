@@ -3,7 +3,7 @@ import { CodeBoxError } from '#contract';
 import { isAway } from './away.ts';
 
 /**
- * Deadlines of one statement; the server's own comes first, so that it does not continue with what nobody waits for.
+ * Deadlines of one statement; the server's own comes first, so that it does not continue statements that nobody waits for.
  */
 const connectMs = 4000;
 const statementMs = 8000;

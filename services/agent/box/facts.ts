@@ -42,7 +42,7 @@ export const namedOf = (packages: readonly Package[]): string[] => {
 };
 
 /**
- * What boxes can do, according to their template and their own packages. The packages of an image are read once per ten
+ * Describes the abilities of boxes, according to their template and their own packages. The packages of an image are read once per ten
  * minutes, template and tenant: what one tenant's box reports is never shown to another tenant.
  */
 export const createFacts = ({ now = () => performance.now() }: { now?: () => number } = {}) => {

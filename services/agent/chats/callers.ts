@@ -36,7 +36,7 @@ export const createCallers = (clientFor: (key: string | undefined) => Client, no
       return caller;
     },
 
-    /** Drops what is cached of a key that the gateway has just refused, so that the next `find` caches its refusal. */
+    /** Drops the cached reply about a key that the gateway has just refused, so that the next `find` caches its refusal. */
     forget(key: string | undefined): void {
       known.delete(idOf(key));
     },

@@ -1,6 +1,6 @@
 import type { Client } from '#contract';
 
-/** Who makes a request: new objects belong to this owner, and the gateway is called with this owner's key. */
+/** The one who makes a request: new objects belong to this owner, and the gateway is called with this owner's key. */
 export interface Owner {
   tenant: string;
   /** The end user of an app, or a visitor; null when the app names none. */

@@ -197,7 +197,7 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
 export type Turns = ReturnType<typeof createTurns>;
 
 /** The error of an answer without an end. */
-const broken = { code: 'internal', detail: 'The answer broke off.' };
+const broken = { code: 'internal', detail: 'The answer was interrupted.' };
 
 const toMessages = (earlier: TurnInput['earlier']): ModelMessage[] =>
   earlier.map(({ role, content }) => (role === 'user' ? { role, content } : { role, content, calls: [] }));

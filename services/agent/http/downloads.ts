@@ -7,7 +7,7 @@ import type { OpenFile, Range } from '../chats/files/files.ts';
 import { isRaster } from '../chats/files/mime.ts';
 import type { Env } from './env.ts';
 
-/** The requested range; undefined for the whole file, which any other form of the header gets too. */
+/** The requested range; undefined for the whole file, also when the header has any other form. */
 export const readRange = (c: Context<Env>): Range | undefined => {
   const [, start, end] = /^bytes=(\d{1,15})-(\d{0,15})$/.exec(c.req.header('range') ?? '') ?? [];
   return start === undefined ? undefined : { start: Number(start), ...(end && { end: Number(end) }) };
@@ -33,6 +33,6 @@ export const sendFile = (c: Context<Env>, file: OpenFile, name: string): Respons
   }
   if (!outgoing) return new Response(Readable.toWeb(file.body) as ReadableStream, { status: file.status, headers });
   outgoing.writeHead(file.status, headers);
-  pipeline(file.body, outgoing).catch((err: unknown) => c.get('log').info({ err }, 'a download broke off'));
+  pipeline(file.body, outgoing).catch((err: unknown) => c.get('log').info({ err }, 'a download was interrupted'));
   return RESPONSE_ALREADY_SENT;
 };

@@ -40,7 +40,8 @@ const readReply = async ({ model, request, onText, tokens }: Asking, reply: Repl
       case 'text':
         if (event.text === '') break;
         reply.text += event.text;
-        if (reply.text.length > maxText) throw new CodeBoxError('bad_gateway', `The model ${model.id} does not stop.`);
+        if (reply.text.length > maxText)
+          throw new CodeBoxError('bad_gateway', `The model ${model.id} exceeded the text limit.`);
         await onText(event.text);
         break;
       case 'call':
@@ -56,7 +57,7 @@ const readReply = async ({ model, request, onText, tokens }: Asking, reply: Repl
     }
   }
   request.signal.throwIfAborted();
-  if (!isWhole) throw new CodeBoxError('bad_gateway', `The model ${model.id} broke off during its answer.`);
+  if (!isWhole) throw new CodeBoxError('bad_gateway', `The model ${model.id} stopped in the middle of its answer.`);
   if (reply.text === '' && reply.calls.length === 0) throw emptyReply(model.id, reply.end);
 };
 
@@ -73,7 +74,7 @@ const pauseOf = (error: unknown, failures: number): number | undefined => {
 
 /**
  * Asks the model, and tries again after a temporary failure if no text of the answer has been shown. `onPart` receives
- * the text of an answer that broke off. Rejects with the model's CodeBoxError, or with the reason of the signal.
+ * the text of an interrupted answer. Rejects with the model's CodeBoxError, or with the reason of the signal.
  */
 export const askModel = async (asking: Asking, onPart: (text: string) => void): Promise<Reply> => {
   const startedAt = performance.now();

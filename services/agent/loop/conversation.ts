@@ -2,7 +2,7 @@ import type { ExecutionEvent } from '#contract';
 import type { LanguageModel, ModelMessage } from '../models/model.ts';
 import type { ChangedPaths, Workspace } from './workspace.ts';
 
-/** What happens while an answer is generated, in order. The service numbers, shows and stores these events. */
+/** The events of an answer while it is generated, in order. The service numbers, shows and stores these events. */
 export type LoopEvent =
   | { type: 'text'; text: string }
   | {

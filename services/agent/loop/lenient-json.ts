@@ -11,7 +11,7 @@ const words: Readonly<Record<string, unknown>> = {
 const escapes: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r', b: '\b', f: '\f', '\n': '' };
 
 /**
- * Reads what models write as JSON: with quotes of any kind, line breaks and bare quotes in strings, names without
+ * Reads JSON as models write it: with quotes of any kind, line breaks and bare quotes in strings, names without
  * quotes, missing or extra commas, Python's constants, and brackets left open at the end. Throws a `SyntaxError` for
  * anything else, such as a string without an end, whose value is unknown.
  */

@@ -4,7 +4,7 @@ import type { Ran } from './workspace.ts';
 const maxTraceback = 2500;
 const maxFiles = 20;
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is removed.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern removes these characters.
 const ansi = /\u001b(\[[0-9;?]*[ -/]*[@-~]|\][^\u0007\u001b]*(\u0007|\u001b\\)|[@-Z\\-_])/g;
 
 /** The last state of a line that was overwritten, as progress bars are. */

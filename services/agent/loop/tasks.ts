@@ -24,7 +24,7 @@ const isRecoverable = (error: unknown): error is CodeBoxError =>
 export interface Done {
   result: string;
   error: Ran['error'];
-  /** What went wrong without an error of code: the box refused the task, or ended it. */
+  /** A failure other than an error of code: the box refused the task, or ended it. */
   fault: string | null;
   /**
    * Whether a missing package was installed after part of the code had run: that is not a mistake, and the code must

@@ -143,11 +143,11 @@ export const createCatalog = (settings: ModelSettings, { now = () => performance
      */
     list: (signal: AbortSignal): Promise<Model[]> => orAborted(listAll(), signal),
 
-    /** What to set when no model is configured; null otherwise. */
+    /** Returns the settings to make when no model is configured, null otherwise. */
     hint: (): string | null => (ready.length > 0 ? null : howToConfigure),
 
     /**
-     * The model of that name, or the default one. A `key` is used for this model object alone and never kept. Rejects
+     * Returns the model of that name, or the default one. A `key` is used for this model object alone and never kept. Rejects
      * with `invalid_request` for an unknown model, and when a key is missing; that is not `unauthorized`, as the caller
      * is known to the agent.
      */

@@ -51,7 +51,7 @@ const failureTexts: Partial<Record<ErrorCode, string>> = {
   too_many_requests: 'received too many requests',
   too_large: 'cannot take a conversation of this length',
   invalid_request: 'refuses the request',
-  bad_gateway: 'broke off during its answer',
+  bad_gateway: 'stopped in the middle of its answer',
   unavailable: 'cannot be reached, or fails',
 };
 

@@ -9,8 +9,8 @@ interface Speaker {
 }
 
 /**
- * Reads what a provider streams in reply to a request: ends it when it falls silent, and converts its failures to those
- * of model.ts.
+ * Reads the stream with which a provider replies to a request: ends it when it falls silent, and converts its failures
+ * to those of model.ts.
  */
 export const hear = <T>(
   { id, key, silenceSeconds }: Speaker,

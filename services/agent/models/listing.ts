@@ -43,7 +43,7 @@ const asksOf = ({ openai, anthropic, azure, compatible }: ModelSettings): Partia
   const asks: Partial<Record<Provider, Ask>> = {};
   if (openai.key !== undefined) {
     const ask = openAiModels(openai);
-    // A different server may name its models as it likes.
+    // A different server may use any names for its models.
     const isOwn = openai.url === undefined;
     asks.openai = async (signal) =>
       (await ask(signal)).filter(({ name }) => !isOwn || (chats.test(name) && !chatsNot.test(name)));

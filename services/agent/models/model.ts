@@ -33,7 +33,7 @@ export interface ModelRequest {
   signal: AbortSignal;
 }
 
-/** What a model sends, in order. A call arrives whole. `end` is the last event; a stream without it was cut. */
+/** The events that a model sends, in order. A call arrives whole. `end` is the last event; a stream without it was cut. */
 export type ModelEvent =
   | { type: 'text'; text: string }
   | { type: 'call'; call: ToolCall }

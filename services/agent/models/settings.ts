@@ -46,7 +46,7 @@ export interface ModelSettings {
   anthropic: { key: string | undefined; url: string | undefined };
   azure: { key: string | undefined; endpoint: string; apiVersion: string; deployments: readonly string[] } | undefined;
   compatible: { url: string; key: string | undefined } | undefined;
-  /** As provider/name, with `:no-tools` after models that take none; empty for all that the providers list. */
+  /** As provider/name, with `:no-tools` after models that take none; empty for all models that the providers list. */
   models: readonly string[];
   defaultModel: string | undefined;
   /** How long a model may stay silent. */

@@ -13,7 +13,7 @@ interface Listening<T> {
 }
 
 /**
- * Reads what a provider sends, piece by piece. A stream that is silent for `seconds`, also before its first piece, is
+ * Reads the pieces that a provider sends. A stream that is silent for `seconds`, also before its first piece, is
  * closed and ends with `unavailable`, as does one that lasts for a quarter of an hour; time that the reader takes does
  * not count. Rejects with the reason of `signal` when that aborts.
  */

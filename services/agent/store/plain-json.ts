@@ -1,6 +1,6 @@
 import { toPlain } from '#contract';
 
-/** Replaces what PostgreSQL cannot hold in any text of the value by U+FFFD: a model and a box may send anything. */
+/** Replaces characters that PostgreSQL cannot hold by U+FFFD, in every text of the value: models and boxes may send anything. */
 export const toPlainJson = <T>(value: T): T => toPlainValue(value) as T;
 
 const toPlainValue = (value: unknown): unknown => {

@@ -33,7 +33,7 @@ export const chats = agent.table(
     boxRestoredAt: instant('box_restored_at'),
     /** When the chat is removed automatically, if it was created for one answer only. */
     removeAt: instant('remove_at'),
-    /** What the next answer has to report about the box: that only its files are left, or that those are lost too. */
+    /** The loss that the next answer has to report: the variables of the box, or its files too. */
     lost: text('lost', { enum: ['variables', 'files'] }),
     inputTokens: count('input_tokens'),
     outputTokens: count('output_tokens'),

@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /**
  * Lets a browser, which cannot set headers on a WebSocket, connect to one box once: `?ticket=` instead of a key.
- * Whoever holds the ticket may connect within 60 s.
+ * Anyone who has the ticket may connect within 60 s.
  */
 export const ticketSchema = z
   .object({

@@ -83,7 +83,7 @@ const createKeys = (transport: Transport) => {
 export const createAdmin = (transport: Transport) => ({
   tenants: createTenants(transport),
   keys: createKeys(transport),
-  /** Who changed which tenants and keys, newest first. */
+  /** Lists the changes of tenants and keys, and who made them, newest first. */
   audit: (query: Query<AuditQuery> = {}, options?: CallOptions) =>
     transport.items(auditPageSchema, { path: pathOf('admin', 'audit'), query, options }),
 });

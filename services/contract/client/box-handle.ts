@@ -12,7 +12,7 @@ export type OfBox<T> = {
   [K in keyof T]: T[K] extends (box: string, ...rest: infer R) => infer O ? (...rest: R) => O : never;
 };
 
-/** What an execution may take in addition to its code. */
+/** The options of an execution. */
 export type RunSettings = Omit<CreateExecution, 'code' | 'detach'>;
 type CommandSettings = Omit<CreateCommand, 'command' | 'argv' | 'detach'>;
 type InstallSettings = Omit<InstallPackages, 'packages' | 'detach'>;

@@ -119,7 +119,7 @@ export const createBoxes = (transport: Transport) => ({
     transport.done({ method: 'DELETE', path: pathOf('boxes', box), options }),
 });
 
-/** What boxes are made from. */
+/** Reads the templates that boxes are created from. */
 export const createTemplates = (transport: Transport) => ({
   list: (options?: CallOptions) => transport.items(templatePageSchema, { path: pathOf('templates'), options }),
 

@@ -101,7 +101,7 @@ export async function* readLines(
       if (length > maxLine) throw new CodeBoxError('internal', 'The gateway sent an endless line.');
     }
   } finally {
-    // A body that broke off needs no cancelling.
+    // An interrupted body needs no cancelling.
     await reader.cancel().catch(() => {});
   }
 }
@@ -115,7 +115,7 @@ const readChunk = async (reader: ReadableStreamDefaultReader<Uint8Array>, signal
     return await Promise.race([reader.read(), silence]);
   } catch (cause) {
     if (signal?.aborted) throw signal.reason;
-    throw new CodeBoxError('unavailable', 'The stream broke off.', { cause });
+    throw new CodeBoxError('unavailable', 'The stream was interrupted.', { cause });
   } finally {
     clearTimeout(timer);
   }

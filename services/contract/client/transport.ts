@@ -245,6 +245,6 @@ const unbroken = async <T>(reading: Promise<T>, signal: AbortSignal): Promise<T>
     return await reading;
   } catch (cause) {
     if (signal.aborted) throw signal.reason;
-    throw new CodeBoxError('unavailable', 'The response broke off.', { cause });
+    throw new CodeBoxError('unavailable', 'The response was interrupted.', { cause });
   }
 };

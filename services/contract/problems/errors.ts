@@ -1,4 +1,4 @@
-/** What went wrong, as a word that programs may branch on. It determines the HTTP status. */
+/** The codes of errors, on which programs may branch. Each determines the HTTP status. */
 export const errorCodes = [
   'invalid_request',
   'unauthorized',
@@ -100,7 +100,7 @@ export class CodeBoxError extends Error {
   }
 }
 
-/** Finds the CodeBoxError in what was thrown or in its causes; returns undefined when there is none. */
+/** Returns the first CodeBoxError among a thrown value and its causes; undefined when there is none. */
 export const findCodeBoxError = (thrown: unknown): CodeBoxError | undefined => {
   for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
     if (error instanceof CodeBoxError) return error;

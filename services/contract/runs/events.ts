@@ -5,7 +5,7 @@ import { queryInteger } from '../values/page.ts';
 import { foreignText, plainText } from '../values/text.ts';
 import { installedPackagesSchema, packageHintSchema, packageManagerSchema } from './packages.ts';
 
-// What a box sends is hostile input: each number has to fit a date, a column and a metric, and each text has a bound.
+// The events of a box are untrusted input: each number has to fit a date, a column and a metric, and each text has a bound.
 const seq = z.int().min(1);
 /** Wall time. A box lives for at most 2.6e9 ms. */
 const wallMs = z.number().min(0).max(1e10);

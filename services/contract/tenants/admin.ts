@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { pageQuerySchema, pageSchema } from '../values/page.ts';
 import { plainText } from '../values/text.ts';
 
-/** What a key may do. */
+/** The permissions that a key can have. */
 export const keyScopes = ['boxes:read', 'boxes:write', 'run', 'files', 'usage'] as const;
 
 export const keyScopeSchema = z.enum(keyScopes).meta({
@@ -35,7 +35,7 @@ const quotaFields = {
 
 export const quotaNames = Object.keys(quotaFields) as (keyof typeof quotaFields)[];
 
-/** What a tenant may use; null means no limit. */
+/** The limits of a tenant; null means no limit. */
 export const quotasSchema = z.strictObject(quotaFields).meta({ id: 'Quotas' });
 
 export type Quotas = z.infer<typeof quotasSchema>;

@@ -6,7 +6,7 @@ const megabytes = (min: number, max: number) => z.int().min(min).max(max);
 /** CPU time, in seconds, of all CPUs together. */
 export const cpuSecondsSchema = z.number().min(0.1).max(100_000_000);
 
-/** What a box may use. Limits that are left out come from its template; none may exceed the template's maximum. */
+/** The limits of a box. Those that are left out come from its template; none may exceed the template's maximum. */
 export const limitsSchema = z
   .strictObject({
     cpus: z.number().min(0.1).max(64).meta({ description: 'Number of CPUs; a fraction is a share of one CPU.' }),

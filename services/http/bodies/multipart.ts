@@ -30,13 +30,13 @@ export const readMultipart = async (
   const failure = new AbortController();
   const stop = AbortSignal.any([failure.signal, signal]);
   const parts = new Set<Readable>();
-  // The parser would leave the parts of a body that breaks off open, and end those of one that is too short as if they were whole.
+  // The parser would leave the parts of an interrupted body open, and end those of a truncated one as if they were complete.
   parser.on('error', (error: Error) => {
     for (const part of parts) part.destroy(error);
   });
   parser.on('file', (_field, content, filename) => {
     parts.add(content);
-    // Whoever reads it gets the error, and the parser fails with the same one, which is thrown.
+    // Its reader receives the error, and the parser fails with the same one, which is thrown below.
     content.on('error', () => {});
     const path = pathSchema.safeParse(filename ?? '', { error: wording });
     if (!path.success) content.resume();

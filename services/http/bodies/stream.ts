@@ -51,7 +51,7 @@ export interface StreamWire<E> {
   encode: (event: E) => string | Uint8Array;
   /** A keep-alive that readers skip, if the encoding has one. */
   ping?: string | Uint8Array;
-  /** Sent when the server stops before the last event; by default what `fail` makes of that. */
+  /** Sent when the server stops before the last event; by default the result of `fail` for that. */
   closing?: string | Uint8Array;
   /** Sent after the last event. */
   end?: () => string | Uint8Array;

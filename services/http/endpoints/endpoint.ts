@@ -41,7 +41,7 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
   refusal?: ResponseSpec;
 }
 
-/** What an endpoint requires of its callers besides valid input. */
+/** The requirements of an endpoint besides valid input. */
 export interface Admission<E extends HttpEnv> {
   /** For the OpenAPI document: any one of these is sufficient. */
   security: Record<string, string[]>[];

@@ -85,7 +85,7 @@ const match = (route: string[], given: string[]): { cost: number; path: string }
   const [version = ''] = route;
   const isVersioned = /^v\d+$/.test(version);
   const [first = '', second = ''] = given;
-  // What proxies add, and what callers forget.
+  // Prefixes that proxies add or callers omit.
   if (isVersioned && first === 'api') return dearer(match(route, given.slice(1)));
   if (isVersioned && first !== version && second !== version && !/^v\d+$/.test(first))
     return dearer(match(route, [version, ...given]));

@@ -46,7 +46,7 @@ export const wording: z.core.$ZodErrorMap = (issue) => {
   }
 };
 
-/** Such as `be at least 1` for a number, `have at most 64 characters` for a text. */
+/** Returns a requirement such as `be at least 1` for a number, `have at most 64 characters` for a text. */
 const bound = (origin: string, relation: string, limit: number): string => {
   if (origin === 'string') return `have ${relation} ${limit} ${limit === 1 ? 'character' : 'characters'}`;
   if (origin === 'array' || origin === 'set') return `have ${relation} ${limit} ${limit === 1 ? 'item' : 'items'}`;

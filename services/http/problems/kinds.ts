@@ -165,7 +165,7 @@ export const problemKinds: Record<ErrorCode, ProblemKind> = {
     title: 'Bad Gateway',
     meaning: 'A server behind CodeBox sent a response that cannot be passed on.',
     causes: [
-      'a server in the box that does not speak HTTP, or broke off its response',
+      'a server in the box that does not speak HTTP, or interrupted its response',
       'a language model that refused',
     ],
     remedy: 'Check the server in the box, or read in `detail` what the model reported.',

@@ -8,7 +8,7 @@ import { problemPath } from './pages.ts';
 /** The default of `Retry-After`. */
 const soonSeconds = 1;
 
-/** The CodeBoxError that is, or caused, what was thrown; anything else is `internal` and its text stays in the log. */
+/** Returns the CodeBoxError that was thrown or caused the thrown error; anything else is `internal` and its text stays in the log. */
 export const asCodeBoxError = (thrown: unknown): CodeBoxError => {
   for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
     if (error instanceof CodeBoxError) return error;

@@ -41,7 +41,7 @@ export const createAnswers = (transport: Transport) => {
       });
       let message: string | undefined;
       const open = async (after: number | undefined) => {
-        if (message === undefined) throw new CodeBoxError('internal', 'The answer broke off before it began.');
+        if (message === undefined) throw new CodeBoxError('internal', 'The answer was interrupted before it began.');
         return await eventsOf(chat, message, after, signal);
       };
       for await (const event of followEvents({ schema: answerEventSchema, counting, first, open, signal })) {

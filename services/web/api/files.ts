@@ -37,7 +37,7 @@ export const createFiles = (transport: Transport, key: string | null) => ({
       request.setRequestHeader('content-type', 'application/octet-stream');
       request.setRequestHeader('if-none-match', '*');
       request.upload.onprogress = ({ loaded, total }) => onProgress(total > 0 ? loaded / total : 0);
-      request.onerror = () => reject(new CodeBoxError('unavailable', 'The upload broke off.'));
+      request.onerror = () => reject(new CodeBoxError('unavailable', 'The upload was interrupted.'));
       request.onabort = () => reject(signal.reason);
       request.onload = () => {
         const uploaded = uploadedSchema.safeParse(asJson(request.responseText));

@@ -13,7 +13,7 @@ export const Formula = ({ tex, isBlock }: { tex: string; isBlock: boolean }) => 
       isWanted = false;
     };
   }, [tex, isBlock]);
-  // A different formula needs a new element: React does not own what was drawn.
+  // A different formula needs a new element: React does not own the drawn nodes.
   return (
     <span key={tex} ref={element} className="formula" data-block={isBlock}>
       {tex}

@@ -20,7 +20,7 @@ const plain: Look = {
   isUnderlined: false,
 };
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: escape sequences are what is looked for.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern finds escape sequences.
 const sequence = /\x1b\[([0-9;:]*)m|\x1b\[[0-9;?]*[A-Za-ln-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]/g;
 
 /** Parses terminal text into spans: colours are kept, other escape sequences are dropped. */

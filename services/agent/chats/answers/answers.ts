@@ -108,7 +108,7 @@ export const createAnswers = (options: AnswersOptions) => {
       return { items: messages, nextCursor };
     },
 
-    /** Requests that the running answer stop, if there is one. */
+    /** Requests the end of the running answer, if there is one. */
     async stop(owner: Owner, id: string): Promise<void> {
       const { running } = await chats.find(owner, id);
       if (running !== null && !generation.stop(running)) await store.askToStop(running);

@@ -13,7 +13,7 @@ const texts = {
   },
 };
 
-/** The notice for the reader and the note for the model when a box is not as it was. */
+/** The notice for the reader and the note for the model when a box has lost its variables or files. */
 export const continuityOf = (lost: Lost) => {
   const { notice, note } = texts[lost];
   return { notice: { type: 'notice', kind: 'continuity', text: notice } as const, note };

@@ -46,7 +46,7 @@ export const createKept = (blobs: BlobStore, rows: BlobRows, bounds: KeptBounds)
      */
     open: (name: string, signal: AbortSignal): Promise<Readable> => blobs.get(name, signal),
 
-    /** Deletes the blobs of removed chats; resolves with whether that was all. */
+    /** Deletes the blobs of removed chats; resolves with whether none is left. */
     async sweep(signal: AbortSignal): Promise<boolean> {
       const names = await rows.abandoned(blobsPerSweep);
       for (const name of names) await blobs.delete(name, signal);

@@ -20,7 +20,7 @@ export type LinkTarget = z.infer<typeof targetSchema>;
 type KeyOfOwner = Pick<Owner, 'key'>;
 
 const purpose = 'link';
-const nothing = () => new CodeBoxError('not_found', 'This link leads to nothing.');
+const nothing = () => new CodeBoxError('not_found', 'The link is invalid.');
 
 /**
  * URLs that need no key: anyone who has one can read its target until the URL or the key that it was made with expires.

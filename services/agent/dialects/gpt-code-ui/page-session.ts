@@ -20,7 +20,7 @@ interface PageSessionParts extends PageSessionOptions {
   onSize: (by: number) => void;
 }
 
-/** What the page shows first: code that it sends back to run, or the whole answer. */
+/** The first content that the page shows: code that it sends back to run, or the whole answer. */
 export interface Generated {
   code: string | null;
   text: string;

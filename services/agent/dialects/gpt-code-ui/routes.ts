@@ -22,7 +22,7 @@ const resultsSchema = z
   .meta({ id: 'GptCodeUiResults' });
 const uploadedSchema = z.object({ message: z.string() }).meta({ id: 'GptCodeUiUploaded' });
 
-/** What the page of gpt-code-ui calls, below /gpt-code-ui: each person has a chat, a box and results. */
+/** Routes for the page of gpt-code-ui, below /gpt-code-ui: each person has a chat, a box and results. */
 export const addGptCodeUiRoutes = ({ add }: Endpoints, parts: GptCodeUiParts): void => {
   const pageSessions = createPageSessions({ open: (onSize) => createPageSession({ ...parts, onSize }) });
   const pageSessionOf = (owner: Owner): PageSession => pageSessions.of(owner);

@@ -6,7 +6,7 @@ export const maxTools = 128;
 /** Outputs of one call of the code interpreter. */
 export const maxOutputs = 1000;
 
-/** Checked before the values are: otherwise each of thousands of wrong values would be reported as a fault. */
+/** Checked before the values: otherwise each of thousands of wrong values would be reported as a fault. */
 export const metadataSchema = z
   .record(z.string(), z.unknown())
   .refine((given) => Object.keys(given).length <= maxEntries, {

@@ -1,7 +1,7 @@
 import type { Response, ResponseUsage } from 'openai/resources/responses/responses';
 import type { Tokens } from '#contract';
 
-/** What a response repeats from its request. */
+/** Fields that a response repeats from its request. */
 export interface ResponseShape {
   id: string;
   chat: string;

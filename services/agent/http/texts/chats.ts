@@ -13,7 +13,7 @@ export const chatTexts: OperationTexts = {
     response: { status: 'ok' },
   },
   'GET /v1/info': {
-    description: 'Needs no key. `hint` is what to set when no language model is configured.',
+    description: 'Needs no key. `hint` names the settings to make when no language model is configured.',
     response: { name: 'codebox-agent', isOpen: true, hasModel: true, hint: null, languages: ['python', 'javascript'] },
   },
   'POST /v1/chats': {

@@ -70,7 +70,7 @@ const components: Components = {
   },
   table: ({ children }) => (
     // biome-ignore lint/a11y/useSemanticElements: no form fields, which a fieldset is for.
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls is reached by keyboard.
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable element has to be reachable by keyboard.
     <div className="table-frame" role="group" aria-label="Table" tabIndex={0}>
       <table>{children}</table>
     </div>

@@ -6,7 +6,7 @@ const ideas = [
   'What is in the file that I upload? Summarise it with a chart.',
 ];
 
-/** Shown while there are no messages. `hint` is what to set when no model is configured. */
+/** Shown while there are no messages. `hint` names the settings to make when no model is configured. */
 export const Welcome = ({
   hint,
   onIdea,
