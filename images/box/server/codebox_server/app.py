@@ -38,7 +38,7 @@ class GatewayIdentityProvider(IdentityProvider):
 class BoxServerApp(ServerApp):
     """Stock Jupyter Server without its info files and its banner, with our routes in front."""
 
-    # Only what clients of kernels and files need; other services cost start-up time and widen the attack surface.
+    # Only the services that clients need for kernels and files: others cost start-up time and widen the attack surface.
     default_services = ("api", "config", "contents", "kernels", "kernelspecs", "sessions")  # type: ignore[assignment]
 
     def write_server_info_file(self) -> None:

@@ -112,7 +112,7 @@ TERMINAL_NUDGE_SECONDS = 0.1
 # the same total.
 KERNEL_START_SECONDS = 60.0
 KERNEL_WAITS = 2
-# How often a kernel that ends by itself is restarted for one run.
+# How often a kernel that ends unexpectedly is restarted for one run.
 KERNEL_ATTEMPTS = 3
 VARIABLES_SECONDS = 6.0
 PROOF_SECONDS = 20.0
@@ -200,7 +200,7 @@ EXTRACT_ENTRIES = 200_000
 PACK_HEAD_BYTES = 8 * MIB
 PACK_MODES = 10_000
 
-# Search. A page ends with what it has after some time; a pattern that takes far longer is aborted.
+# Search. A page ends after some time with its results so far; a pattern that takes far longer is aborted.
 SEARCH_SECONDS = 8.0
 SEARCH_KILL_SECONDS = 16.0
 SEARCH_PAGE_BYTES = 2 * MIB

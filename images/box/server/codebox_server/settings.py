@@ -65,7 +65,7 @@ class Settings:
         return self.root / ".upload"
 
 
-# What the name of a kernel's socket adds to the runtime folder: "/k/kernel-<uuid>-ipc-5".
+# The length that the name of a kernel's socket adds to the path of the runtime folder: "/k/kernel-<uuid>-ipc-5".
 _SOCKET_SUFFIX = 56
 _SOCKET_PATH_BYTES = 107
 

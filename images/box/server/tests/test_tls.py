@@ -68,7 +68,7 @@ def test_large_bodies_and_tunnels_pass_through_tls(tls_box: Box) -> None:
             with far:
                 far.sendall(content)
 
-        # What is on its way has no room for all of it, so both ends work at once.
+        # The buffers of the connection cannot hold all of it, so both ends work at once.
         with ThreadPoolExecutor() as threads:
             sent = threads.submit(send)
             received = b""

@@ -1,4 +1,4 @@
-"""What a Python kernel and the first lines of most programs import, loaded once before any kernel is forked."""
+"""Loads the modules that kernels and the first lines of most programs import, once before any kernel is forked."""
 
 from __future__ import annotations
 

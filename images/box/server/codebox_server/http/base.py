@@ -1,4 +1,4 @@
-"""What all handlers of this package share: errors as JSON, strict bodies, event streams."""
+"""Shared by all handlers of this package: errors as JSON, strict bodies, event streams."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _refuse_range(handler: RequestHandler, size: int) -> None:
 
 async def _send_small(handler: RequestHandler, fd: int, start: int, end: int) -> None:
     data = os.pread(fd, end - start, start)
-    # If the file shrinks meanwhile, the response has what is left of it.
+    # If the file shrinks meanwhile, the response is shorter.
     handler.set_header("Content-Length", len(data))
     handler.finish(data)
 

@@ -11,7 +11,7 @@ from codebox_server.http.base import BoxHandler, env_field, optional_text, text_
 
 # The version of the requests of gateways; it rises when a gateway of the version before would no longer be understood.
 API = 1
-# What another box server may lack: a gateway uses these only where they are listed.
+# Abilities that other box servers may lack: a gateway uses each only where it is listed.
 ABILITIES = [
     "changes",
     "checkpoint",

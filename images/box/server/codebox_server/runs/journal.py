@@ -106,7 +106,7 @@ def _wake(waiters: set[asyncio.Future[bool]]) -> None:
 
 
 class Run(Protocol):
-    """What has a journal: an execution or a command."""
+    """An execution or a command: both have a journal."""
 
     journal: Journal
 

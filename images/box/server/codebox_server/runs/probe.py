@@ -42,7 +42,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Events:
-    """What happened to the box during a run. `oom` has the peak and the limit of memory when the OOM killer struck."""
+    """Events in the box during a run. `oom` has the peak and the limit of memory when the OOM killer struck."""
 
     oom: dict[str, int] | None = None
     refused: bool = False

@@ -64,7 +64,7 @@ def _is_imported(name: str, value: Any) -> bool:
         return True
     if kind in _FUNCTIONS:
         return getattr(value, "__module__", None) != "__main__"
-    # Read through the slot of `type`, bypassing whatever a metaclass does.
+    # Read through the slot of `type`, bypassing the code of a metaclass.
     if issubclass(kind, type):
         return type.__getattribute__(value, "__module__") != "__main__"
     # Functions of special types, such as those of numpy: the package that defines the type has them under this name.
