@@ -18,7 +18,7 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 HERE = Path(__file__).parent
-# What calls return, with everything that it refers to. What they take is in `options.py`.
+# The models that calls return; those that they refer to are added. `options.py` has the arguments.
 RETURNED = [
     *("Box", "BoxStats", "Caller", "Chart", "Command", "CommandEvent", "CommandSummary", "Context", "Execution"),
     *("ExecutionEvent", "ExecutionSummary", "FileEntry", "Package", "Run", "SearchMatch", "Template", "Ticket"),

@@ -1,4 +1,4 @@
-"""What the generated models build on."""
+"""The base of the generated models."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class WithStreams(WithOutputs):
 
     @property
     def stdout(self) -> str:
-        """What it wrote to stdout."""
+        """The text that was written to stdout."""
         return self._text_of("stdout")
 
     @property
     def stderr(self) -> str:
-        """What it wrote to stderr."""
+        """The text that was written to stderr."""
         return self._text_of("stderr")

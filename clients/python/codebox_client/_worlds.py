@@ -1,4 +1,4 @@
-"""What differs between coroutines and threads."""
+"""The differences between coroutines and threads."""
 
 from __future__ import annotations
 

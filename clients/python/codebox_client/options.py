@@ -1,4 +1,4 @@
-"""What calls take by name, in addition to their main arguments. Left out, the gateway's default applies."""
+"""The keyword arguments of calls. The gateway's default applies to those that are left out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CallOptions(TypedDict, total=False):
 
 
 class Limits(TypedDict, total=False):
-    """What a box may use."""
+    """The limits of a box."""
 
     cpus: float
     memory_mb: int
@@ -61,7 +61,7 @@ class BoxOptions(CallOptions, total=False):
 
 
 class BoxChanges(TypedDict, total=False):
-    """What can be changed about a box."""
+    """The properties of a box that can be changed."""
 
     metadata: Mapping[str, str]
     idle_seconds: int

@@ -83,7 +83,7 @@ class AsyncCodeBox:
         return await self._transport.json(models.Run, call)
 
     def templates(self) -> AsyncIterator[models.Template]:
-        """What boxes are made from."""
+        """The templates that boxes are created from."""
         return self._transport.items(models.Template, Call("GET", path_of("templates")))
 
     def usage(self) -> AsyncIterator[models.Usage]:

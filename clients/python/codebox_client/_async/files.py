@@ -186,4 +186,4 @@ async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
         async for piece in response.aiter_bytes():
             yield piece
     except httpx.TransportError as cause:
-        raise CodeBoxError("unavailable", "The response broke off.") from cause
+        raise CodeBoxError("unavailable", "The response was interrupted.") from cause

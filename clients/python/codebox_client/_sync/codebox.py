@@ -84,7 +84,7 @@ class CodeBox:
         return self._transport.json(models.Run, call)
 
     def templates(self) -> Iterator[models.Template]:
-        """What boxes are made from."""
+        """The templates that boxes are created from."""
         return self._transport.items(models.Template, Call("GET", path_of("templates")))
 
     def usage(self) -> Iterator[models.Usage]:

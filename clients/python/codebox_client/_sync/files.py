@@ -185,4 +185,4 @@ def _pieces(response: httpx.Response) -> Iterator[bytes]:
         for piece in response.iter_bytes():
             yield piece
     except httpx.TransportError as cause:
-        raise CodeBoxError("unavailable", "The response broke off.") from cause
+        raise CodeBoxError("unavailable", "The response was interrupted.") from cause

@@ -131,4 +131,4 @@ def _lines(response: httpx.Response) -> Iterator[bytes]:
             if size > _MAX_LINE:
                 raise CodeBoxError("internal", "The gateway sent an endless line.")
     except (httpx.TransportError, httpx.StreamError) as cause:
-        raise CodeBoxError("unavailable", "The stream broke off.") from cause
+        raise CodeBoxError("unavailable", "The stream was interrupted.") from cause
