@@ -44,7 +44,7 @@ if (import.meta.main) {
   const tools = join(folder, 'tools');
   await run(python, ['-m', 'venv', tools]);
   await run(join(tools, 'bin/python'), ['-m', 'pip', 'install', '-q', ...(await pythonTools())], { timeout: buildMs });
-  // Generated again, so that what is published fits the API.
+  // Generated again, so that the published package matches the API.
   await run(join(tools, 'bin/python'), [join(clients, 'python/generate.py')], { timeout: buildMs });
   await buildPythonPackage(join(folder, 'python'), join(tools, 'bin/python'));
   process.stdout.write(`npm publish ${folder}/typescript\n${tools}/bin/twine upload ${folder}/python/*\n`);

@@ -68,7 +68,7 @@ async function* read(response: Response): AsyncGenerator<Record<string, unknown>
   }
 }
 
-/** Keeps what the response to `initialize` has settled. */
+/** Stores the session and the protocol version from the response to `initialize`. */
 const beginSession = (response: Response, { result }: Record<string, unknown>): void => {
   const id = response.headers.get('mcp-session-id');
   if (id === null) return;
@@ -82,7 +82,7 @@ const forward = async (line: string): Promise<void> => {
   const isRequest = method !== undefined && id !== undefined;
   const leave = new AbortController();
   if (isRequest) open.set(id, leave);
-  // With a session the gateway cancels the call; without one, leaving does.
+  // With a session the gateway cancels the call on request; without one, it does so when the client leaves.
   if (method === 'notifications/cancelled' && session['Mcp-Session-Id'] === undefined) {
     open.get(params?.requestId ?? '')?.abort();
     return;
@@ -105,7 +105,7 @@ const forward = async (line: string): Promise<void> => {
   }
 };
 
-/** Ends the session, whose box is deleted then. */
+/** Ends the session, which deletes its box. */
 const end = async (): Promise<never> => {
   for (const leave of open.values()) leave.abort();
   if (session['Mcp-Session-Id'] !== undefined)

@@ -66,7 +66,7 @@ const prepareAll = async (): Promise<Prepared> => {
   return { env: await prepare(), dataDir, gatewayUrl, stopMs };
 };
 
-// Without its parent the set-up has no purpose.
+// Without its parent process the set-up has no purpose.
 process.once('disconnect', () => process.exit(1));
 try {
   const prepared = await prepareAll().catch(giveUpIfWrong);

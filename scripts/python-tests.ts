@@ -13,7 +13,7 @@ export const preparePython = async (
   { python, log, signal }: { python: string; log: (line: string) => void; signal: AbortSignal },
 ): Promise<string> => {
   const venv = join(folder, 'python');
-  // Compiled here: the tests run as another user, who could not keep what every start would compile again.
+  // Compiled now: the tests run as another user, who cannot store bytecode, so every start would compile again.
   const install = ['pip', 'install', '-q', '--compile-bytecode'];
   const hash = createHash('sha256').update([python, ...install].join(' '));
   for (const name of ['requirements.txt', 'requirements-dev.txt', 'tools.txt']) {

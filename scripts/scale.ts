@@ -83,7 +83,7 @@ const gateways = await startGateways('kubernetes', size.gateways, {
 });
 const [first] = gateways;
 if (first === undefined) throw new Error('there is no gateway');
-// Disposing of it would delete its boxes one by one; the namespace takes them with it.
+// Disposing of the gateway would delete its boxes one by one; they are deleted with the namespace.
 stack.defer(async () => {
   for (const gateway of gateways) await gateway.kill('SIGTERM');
   await first.kill('SIGKILL');
@@ -112,7 +112,7 @@ const perSecond = (before: Counters, after: Counters) => {
   };
 };
 
-/** Returns what a gateway's histogram has counted: the number of values, their sum, and how many were at most `bound`. */
+/** Reads a histogram of a gateway: the number of values, their sum, and how many were at most `bound`. */
 const histogram = async (gateway: RunningGateway, name: string, bound: string) => ({
   count: await metric(gateway, `${name}_count`),
   sum: await metric(gateway, `${name}_sum`),

@@ -16,7 +16,7 @@ const stopping = new AbortController();
 const { signal } = stopping;
 const stop = () => stopping.abort();
 for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(name, stop);
-// Started by another process, it stops when that process ends.
+// If another process started this one, it stops when that process ends.
 process.once('disconnect', stop);
 
 /** Runs the set-up. Resolves with undefined if it is stopped meanwhile. */

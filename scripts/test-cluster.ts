@@ -6,10 +6,10 @@ import { createDaemon } from '../services/gateway/drivers/docker/daemon/daemon.t
 import { runHostCommand } from '../services/gateway/drivers/host/host-command.ts';
 import { projectFolder } from './project.ts';
 
-/** What the tests of a cluster get: variables, or the reason why they do not run. */
+/** Variables for the tests of a cluster, or the reason why these do not run. */
 interface Prepared {
   env: Record<string, string>;
-  /** Why they do not run although this machine could run a cluster. */
+  /** Why the tests do not run although this machine could run a cluster. */
   failure?: string;
   /** Whether this machine has a cluster. */
   isOffered: boolean;
@@ -32,7 +32,7 @@ interface TestClusterOptions {
   signal: AbortSignal;
 }
 
-/** Addresses and ports beside those of a cluster that this machine may run already. */
+/** Addresses and ports that differ from those of a cluster that this machine may already run. */
 const addresses = {
   KX_NET: '10.151',
   KX_POD: '10.152',
@@ -49,7 +49,7 @@ const upMs = 300_000;
 const importMs = 600_000;
 const nodes = ['n1', 'n2'] as const;
 
-/** Where that program keeps others, such as Helm. */
+/** The folder where the program `cluster` keeps other programs, such as Helm. */
 const programs = join(process.env.KX_CACHE ?? '/var/cache/kx', 'bin');
 
 /** The program that starts a cluster on this machine: `cluster up FOLDER NODES`, `cluster down FOLDER`. Undefined when none is named. */
@@ -59,7 +59,7 @@ const findProgram = (): string | undefined =>
 const runProgram = (verb: 'up' | 'down', folder: string, ...args: string[]): Promise<string> =>
   runHostCommand(['bash', findProgram() ?? '', verb, folder, ...args], { env: environment, timeoutMs: upMs });
 
-/** Starts what does not run of a cluster with the given number of nodes. */
+/** Starts those parts of a cluster with the given number of nodes that are not running. */
 const bringUp = (folder: string, count: number = nodes.length): Promise<string> =>
   runProgram('up', folder, String(count));
 
@@ -99,7 +99,7 @@ const prepare = async (options: TestClusterOptions): Promise<Prepared> => {
   try {
     const isKept = (await readFile(keptImage(folder), 'utf8').catch(() => '')) === image;
     await start({ ...options, image }, isKept).catch(async (error: unknown) => {
-      // What an earlier run left may be broken.
+      // The remains of an earlier run may be broken.
       if (!isKept || signal.aborted) throw error;
       await start({ ...options, image }, false);
     });
@@ -118,7 +118,7 @@ const prepare = async (options: TestClusterOptions): Promise<Prepared> => {
   return { env, isOffered: true, stop: async () => void (await runProgram('down', folder)) };
 };
 
-/** The file that names the image which all nodes have. */
+/** The file with the name of the image that all nodes have. */
 const keptImage = (folder: string): string => `${folder}/image`;
 
 /** Starts the cluster; of earlier runs, which may have ended in any way, it keeps at most the images of the nodes. */
@@ -140,7 +140,7 @@ const start = async (options: ImportOptions, isKept: boolean): Promise<void> => 
   await bringUp(folder);
 };
 
-/** Writes CodeBox's own profile as docs/drivers.md has it written: in the form of container runtimes, which differs from Docker's. */
+/** Writes CodeBox's own profile as docs/drivers.md describes: in the format of container runtimes, which differs from Docker's. */
 const writeSeccompProfile = async (folder: string): Promise<void> => {
   const { archMap, syscalls, ...rest }: SeccompProfile = JSON.parse(
     await readFile(join(projectFolder, 'images/box/seccomp.json'), 'utf8'),

@@ -51,7 +51,7 @@ export const startTestDaemon = async (
   };
   const argv = ['dockerd', ...Object.entries(options).map(([name, value]) => `--${name}=${value}`)];
   const [command = '', ...args] = ownNetwork ? ['unshare', '--net', '--', ...argv] : argv;
-  // A group of its own: Ctrl-C in the terminal reaches the tests first, which still need it to clean up.
+  // The daemon has a process group of its own: Ctrl-C in the terminal reaches the tests first, which still need it to clean up.
   const child = spawn(command, args, { stdio: ['ignore', output, output], detached: true });
   closeSync(output);
   const daemon = { host, pid: child.pid ?? 0, stop: () => stop(child) };

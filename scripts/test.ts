@@ -25,7 +25,7 @@ const quickFiles = [
 ];
 
 const log = (line: string) => process.stdout.write(`${line}\n`);
-/** The parts of this run, with when they began. */
+/** The start times of the parts of this run. */
 const parts: { name: string; beganMs: number }[] = [];
 const heading = (name: string) => {
   parts.push({ name, beganMs: performance.now() });
@@ -133,7 +133,7 @@ if (missed.length > 0) {
   heading('Not run');
   for (const name of missed) log(`- ${name}`);
 }
-// What this machine has nothing for is no fault of the tests.
+// Tests that this machine cannot run are not failures.
 const isIncomplete = notRun.length > 0 && process.env.CI === 'true';
 if (isIncomplete) log('In CI all tests that can run have to, so this counts as a failure.');
 log(`\n${[...durations, `in all: ${(endedMs / 1000).toFixed(0)} s`].join(', ')}`);

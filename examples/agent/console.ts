@@ -16,7 +16,7 @@ const isTerminal = process.stdout.isTTY;
 const dim = (text: string) => (isTerminal ? `\x1b[2m${text}\x1b[0m` : text);
 const print = (text: string) => process.stdout.write(text);
 /** Removes control characters except tabs and newlines, because output of programs and models must not control the terminal. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is removed
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern removes these characters
 const plain = (text: string) => text.replace(/\x1b\[[\d;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]/g, '');
 
 const textOf = (event: ExecutionEvent): string => {
