@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 
 /** Below the ephemeral range, from which an outgoing connection could take the port before it is listened on. */
 const [lowest, perWorker, workers] = [10_000, 2000, 10];
-/** What a worker has got is listened on seconds later, so no other worker may find it free meanwhile. */
+/** A worker listens on its port only seconds later, so each has a range of its own, from which no other takes a port. */
 const first = lowest + (Number(process.env.VITEST_POOL_ID ?? 0) % workers) * perWorker;
 const given = new Set<number>();
 

@@ -42,7 +42,7 @@ describe.each([
   });
 });
 
-test.each(Object.entries(writtenFiles))('%s is what its generator writes', async (name, write) => {
+test.each(Object.entries(writtenFiles))('%s matches the output of its generator', async (name, write) => {
   expect(await readFile(join(project, name), 'utf8')).toBe(write());
 });
 

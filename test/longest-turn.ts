@@ -30,7 +30,7 @@ const once = async (work: () => unknown): Promise<number> => {
   try {
     await work();
   } catch {
-    // Refused input has been read as well.
+    // Refused input has been read too.
   }
   longest = Math.max(longest, cpuMs() - since);
   clearImmediate(next);

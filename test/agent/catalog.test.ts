@@ -65,7 +65,7 @@ describe('the model catalog', () => {
     await server?.[Symbol.asyncDispose]();
   });
 
-  test('without settings it hints at what to set, and lists models that need a key', async () => {
+  test('without settings it names those to make, and lists models that need a key', async () => {
     const catalog = catalogOf({});
     expect(catalog.hint()).toMatch(/OPENAI_API_KEY.*ANTHROPIC_API_KEY.*CODEBOX_MODEL_URL/s);
     const models = await catalog.list(never);

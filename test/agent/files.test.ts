@@ -142,7 +142,7 @@ test('links to files and to stored copies end with their key or tenant', async (
   for await (const { id } of revoked.admin.keys.list({ tenant: revoked.tenant.id }))
     await revoked.admin.keys.revoke(id);
   await eventually(async () => String(await revoked.open()) === '401,401', 15_000);
-  // However often a dead link is followed, the gateway does not take the agent for somebody who tries keys.
+  // However often a dead link is followed, the gateway does not mistake the agent for a client that guesses keys.
   for (let i = 0; i < 100; i += 1) expect(await revoked.open()).toEqual([401, 401]);
   const suspended = await makeLinks();
   await suspended.admin.tenants.update(suspended.tenant.id, { state: 'suspended' });

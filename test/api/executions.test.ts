@@ -84,7 +84,7 @@ describe.each(drivers)('executions on the %s driver', (driver) => {
     expect(blocks[1]?.[1]).toBe('event: stdout');
     const events = blocks.map(([, , data]): ExecutionEvent => JSON.parse(data?.slice('data: '.length) ?? ''));
     expect(events[1]).toMatchObject({ seq: 2, type: 'stdout' });
-    // The end of a line may come by itself.
+    // The end of a line may arrive separately.
     expect(streamOf(events, 'stdout')).toBe('hello\n');
   });
 

@@ -3,7 +3,7 @@ import { type Box, type Problem, type WatchEvent, watchEventSchema } from '#cont
 import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from './harness.ts';
 
 describe.each(drivers)('watching files on the %s driver', (driver) => {
-  // What the box reports depends on its kernel and disk, and how it is passed on does not.
+  // The reports of the box depend on its kernel and disk. How the gateway forwards them does not, so that is tested once.
   const testOnce = anyDriver.includes(driver) ? test : () => {};
   let gateway: RunningGateway;
   let box: Box;

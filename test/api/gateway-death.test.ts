@@ -107,7 +107,7 @@ describe.each(mainDriver)('a gateway that dies beside another on the %s driver',
     expect((await other.run(created.body.id, '1 + 1')).text).toBe('2');
     const mine = (await other.get<{ items: Box[] }>('/v1/boxes?user=killed')).body.items;
     expect(mine.map(({ id }) => id)).toEqual([created.body.id]);
-    // No client requests this one: the other gateway follows it by itself.
+    // No client requests this run: the other gateway follows it on its own.
     const listed = await eventually(async () => {
       const { items } = (await other.get<{ items: Execution[] }>(path('executions'))).body;
       return items.find(({ id, status }) => id === followed.id && status !== 'running');

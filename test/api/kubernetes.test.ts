@@ -16,7 +16,7 @@ full: { limits: { memoryMb: 320, diskMb: 32 }, placement: ${placement} }
 nowhere: { placement: { nodeSelector: { codebox.test: nowhere } } }
 `;
 
-/** The nodes of a test cluster may have no way out, so boxes on the internet reach addresses of the cluster instead. */
+/** The nodes of a test cluster may not reach the internet, so boxes with a network reach addresses of the cluster instead. */
 const clusterIsPublic = {
   metadata: { name: 'cluster-is-public' },
   spec: {
@@ -26,7 +26,7 @@ const clusterIsPublic = {
   },
 };
 
-// They mostly wait for the kubelet.
+// These tests mostly wait for the kubelet.
 describe.concurrent('boxes in a cluster', { timeout: 120_000 * (runtimeClass ? 4 : 1) }, () => {
   let namespace: BoxNamespace;
   let gateway: RunningGateway;
@@ -40,9 +40,9 @@ describe.concurrent('boxes in a cluster', { timeout: 120_000 * (runtimeClass ? 4
     gateway = await startGateway('kubernetes', {
       ...namespace.env,
       CODEBOX_TEMPLATES: file,
-      // No sweep comes soon enough to find what is lost.
+      // No sweep runs soon enough to find a loss.
       CODEBOX_SWEEP_SECONDS: '60',
-      // A busy kubelet takes a while to report what it has ended.
+      // A busy kubelet takes a while to report the pods that it has ended.
       CODEBOX_SILENCE_SECONDS: '60',
       CODEBOX_KUBERNETES_SCHEDULING_SECONDS: '0',
     });
@@ -97,7 +97,7 @@ describe.concurrent('boxes in a cluster', { timeout: 120_000 * (runtimeClass ? 4
     for (const { id } of boxes) await gateway.client.boxes.delete(id);
   });
 
-  test('a warm box takes the limits and the network that are asked for, while it runs', async () => {
+  test('a warm box gets the requested limits and network while it runs', async () => {
     await namespace.policies.createNamespacedNetworkPolicy({ namespace: namespace.name, body: clusterIsPublic });
     await eventually(async () => {
       const metrics = await (await fetch(`${gateway.url}/metrics`)).text();
@@ -112,7 +112,7 @@ describe.concurrent('boxes in a cluster', { timeout: 120_000 * (runtimeClass ? 4
     await gateway.client.boxes.delete(box.id);
   });
 
-  test('a pod that somebody kills is noticed at once, and its run ends', async () => {
+  test('a killed pod is noticed at once, and its run ends', async () => {
     const box = await gateway.createBox({ template: 'cold' });
     const pod = await podOf(box);
     const running = await startRunning(gateway, box.id, 'import time; print("on", flush=True); time.sleep(600)');
@@ -121,16 +121,16 @@ describe.concurrent('boxes in a cluster', { timeout: 120_000 * (runtimeClass ? 4
     expect((await untilLost(box.id)).cause?.code).toBe('instance_lost');
   });
 
-  test('a pod that used up its memory is lost for that', async () => {
+  test('a pod that used up its memory reports the memory limit as the cause of its loss', async () => {
     const box = await gateway.createBox({ template: 'cold' });
-    // What a box runs is killed before its server, unless that is the largest process, and is no longer spared.
+    // Programs of a box are killed before its server, unless the server is the largest process and no longer spared.
     const command = `echo 1000 > /proc/$(pgrep -of 'm codebox_serve[r]')/oom_score_adj
       for _ in $(seq 40); do python -c 'b = b"x" * (16 << 20); import time; time.sleep(60)' & done; wait`;
     await gateway.client.commands.start(box.id, { command });
     expect((await untilLost(box.id)).cause?.code).toBe('memory_limit');
   });
 
-  test('a pod that is evicted is lost for that, although it is gone', async () => {
+  test('an evicted pod reports the eviction as the cause of its loss, although it is gone', async () => {
     const box = await gateway.createBox({ template: 'cold' });
     const name = await podOf(box);
     const { name: ns } = namespace;
@@ -139,11 +139,11 @@ describe.concurrent('boxes in a cluster', { timeout: 120_000 * (runtimeClass ? 4
     expect((await untilLost(box.id)).cause?.code).toBe('evicted');
   });
 
-  test('a box that goes past its disk is lost for that', async () => {
+  test('a box that exceeds its disk reports the eviction as the cause of its loss', async () => {
     expect((await untilLost(full.id, 120_000)).cause?.code).toBe('evicted');
   });
 
-  test('a box that no node has room for fails for that', async () => {
+  test('a box that no node has room for reports the lack of capacity as the cause of its failure', async () => {
     const error = await refusal(gateway.client.boxes.create({ template: 'nowhere' }));
     expect(error).toMatchObject({ code: 'unavailable', retryAfterSeconds: expect.any(Number) });
     const { body } = await gateway.get<{ items: Box[] }>('/v1/boxes?state=failed&limit=1');

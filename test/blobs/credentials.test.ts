@@ -106,7 +106,7 @@ describe('the credentials for a bucket', () => {
   afterAll(() => server?.[Symbol.asyncDispose]());
   beforeEach(() => {
     seen.length = 0;
-    // The credentials of whoever runs the tests must not be used.
+    // The credentials of the user who runs the tests must not be used.
     for (const name of Object.keys(process.env)) if (name.startsWith('AWS_')) vi.stubEnv(name, undefined);
     vi.stubEnv('AWS_CONFIG_FILE', '/dev/null');
     vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', '/dev/null');

@@ -22,7 +22,7 @@ const tsc = join(project, 'node_modules/typescript/bin/tsc');
 const tscOptions = ['--noEmit', '--strict', '--target', 'esnext', '--module', 'nodenext', '--types', 'node'];
 tscOptions.push('--typeRoots', join(project, 'node_modules/@types'));
 
-/** Runs a type checker; throws what it found. */
+/** Runs a type checker; throws its errors. */
 const accepted = (program: string, argv: string[], options: { cwd?: string } = {}) =>
   run(program, argv, options).catch((error: { stdout: string }) => {
     throw new Error(error.stdout);
@@ -44,7 +44,7 @@ const perform = <T>(language: (typeof languages)[number], program: Program, env:
     : runPython<T>(clients.python, beginning.py + program.py, env);
 
 describe('the packages of the clients', () => {
-  test('have what registries ask for, the version and the licence of CodeBox, and no sources', async () => {
+  test('have the metadata that registries require, the version and the licence of CodeBox, and no sources', async () => {
     const { stdout } = await run('npm', ['pack', '--dry-run', '--json'], { cwd: clients.npmPackage });
     const [packed] = JSON.parse(stdout) as { version: string; files: { path: string }[] }[];
     const { version } = JSON.parse(await readFile(join(project, 'package.json'), 'utf8')) as { version: string };
@@ -99,7 +99,7 @@ def third(error: CodeBoxError) -> list[str]:
     await accepted(clients.tools, [...mypy, join(clients.project, 'strict.py')]);
   });
 
-  test('the generated parts of the Python client are what its generator writes', async () => {
+  test('the generated parts of the Python client match the output of its generator', async () => {
     const sources = join(project, 'clients/python');
     const folder = await mkdtemp(join(tmpdir(), 'codebox-generated-'));
     try {
@@ -187,7 +187,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
     });
   });
 
-  // What follows depends on the gateway alone.
+  // The tests below depend on the gateway alone.
   if (!anyDriver.includes(driver)) return;
 
   test.each(languages)('%s: code can be given input and interrupted', async (language) => {
@@ -198,7 +198,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
     });
   });
 
-  test('the Python client has the other calls of a box and of a tenant too', async () => {
+  test('the Python client also has the other calls of a box and of a tenant', async () => {
     expect(await runPython(clients.python, beginning.py + others, env)).toEqual({
       found: [['a/one.txt', 2]],
       left: true,
@@ -244,7 +244,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
     expect(seqs).toEqual(whole(seqs.length));
   });
 
-  test.each(languages)('%s: a creation and a run whose responses are lost happen once', async (language) => {
+  test.each(languages)('%s: a creation and a run whose responses are lost take effect once', async (language) => {
     const seen = await perform(language, lost, { ...env, CODEBOX_URL: link.url });
     expect(seen).toEqual({ boxes: 1, ran: 'once twice ', streamed: 'streamed 6\n' });
   });

@@ -9,7 +9,7 @@ import { pythonClients } from '../dialects/clients.ts';
 const run = promisify(execFile);
 const installMs = 300_000;
 
-/** The packages as they would be published, installed where nothing else is. */
+/** The packages as they would be published, installed in folders of their own. */
 export interface InstalledClients extends AsyncDisposable {
   /** A folder from which programs import the npm package. */
   project: string;

@@ -4,7 +4,7 @@ export interface Program {
   py: string;
 }
 
-/** What programs begin with. `ask` makes the test do something; `refusal` resolves with how a call was refused. */
+/** The first lines of each program. `ask` makes the test do something; `refusal` resolves with how a call was refused. */
 export const beginning: Program = {
   ts: `
 import { CodeBox, CodeBoxError } from 'codebox-client';

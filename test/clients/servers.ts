@@ -35,7 +35,7 @@ const done: Run = {
   ...{ outputs: [], durationMs: 1, cpuMs: null, files: [] },
 };
 
-/** A server that defers what gateways defer, has pages of one item, and is a proxy without a gateway for one box. */
+/** A server that defers requests as gateways do, returns pages of one item, and for one box responds as a proxy without a gateway. */
 export const openDeferring = async () => {
   const asked: { call: string; key: string | undefined }[] = [];
   const server = await serve((request, response) => {

@@ -4,7 +4,7 @@ import type { DriverContract, Fixture } from './fixture.ts';
 import { expectNoNetwork, expectRefusalWithoutToken } from './network.ts';
 import { type Probe, probe } from './probe.ts';
 
-/** What code in a box can see and do, probed from inside. */
+/** Tests what code in a box can see and do, probed from inside. */
 export const describeConfinement = ({ kernel, hasSeccompFilter }: DriverContract, fixture: Fixture): void => {
   /** A guarantee that exists only where boxes share the kernel of the host. */
   const onHostKernel = (name: string, body: () => void | Promise<void>): void => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll } from 'vitest';
 import type { Driver, Instance, InstanceSpec, Placement } from '../../services/gateway/drivers/driver.ts';
 import { type ServedInstance, token, waitForBox, waitUntilRunning } from './box-client.ts';
 
-/** What the suite needs from a driver, wherever its instances live. */
+/** The facts and operations that the suite needs of a driver, wherever its instances live. */
 export interface DriverContract {
   name: string;
   image: string;
@@ -10,7 +10,7 @@ export interface DriverContract {
   create(): Promise<Driver>;
   /** Creates a driver of another deployment in the same place. */
   createForeign(): Promise<Driver>;
-  /** Lists what instances of this deployment occupy, as `kind name`. Waits for what disappears by itself a moment later. */
+  /** Lists the resources of instances of this deployment, as `kind name`. Waits for those that disappear by themselves a moment later. */
   leftovers(): Promise<string[]>;
   /** Kills the main process of an instance behind the driver's back, like a crash. */
   kill(id: string): Promise<void>;
@@ -18,7 +18,7 @@ export interface DriverContract {
   kernel: 'host' | 'gvisor';
   /** Whether images/box/seccomp.json filters the system calls of boxes. */
   hasSeccompFilter: boolean;
-  /** What is killed when a box exceeds its memory limit: the offending program, or the whole box. */
+  /** Whether the offending program or the whole box is killed when a box exceeds its memory limit. */
   outOfMemory: 'program' | 'box';
   /** Whether boxes with a network reach the public addresses that this host reaches. */
   reachesInternet: boolean;

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { runHostCommand } from '../../services/gateway/drivers/host/host-command.ts';
 
 /**
- * Lists what the boxes of one data folder and deployment occupy on this host, as `kind name`: control groups, mounts, loop
+ * Lists the resources of the boxes of one data folder and deployment on this host, as `kind name`: control groups, mounts, loop
  * devices and files. `containers` adds what a daemon lists.
  */
 export const takeHostCensus = async (
@@ -18,7 +18,7 @@ export const takeHostCensus = async (
   ...(await files(dataDir)),
 ];
 
-/** Looks only directly below each mount of a hierarchy: a search would trip over groups that come and go meanwhile. */
+/** Looks only directly below each mount of a hierarchy: a recursive search would fail on groups that disappear meanwhile. */
 const groups = async (deployment: string): Promise<string[]> => {
   const root = '/sys/fs/cgroup';
   const entries = await readdir(root, { withFileTypes: true });

@@ -8,7 +8,7 @@ import { createFixture, type DriverContract, limits } from './fixture.ts';
 import { processesOf } from './host-census.ts';
 import { type Probe, probe } from './probe.ts';
 
-/** What the suite needs in addition from a driver whose instances live on this host. */
+/** The additional operations that the suite needs of a driver whose instances live on this host. */
 export interface HostContract extends DriverContract {
   /** Returns the id, on the host, of a process in the control group of an instance. */
   hostPid(id: string): Promise<number>;

@@ -149,7 +149,7 @@ export const describeInstances = (contract: DriverContract, fixture: Fixture): v
     test('that could not be created leaves nothing behind', async ({ expect }) => {
       const given = [AbortSignal.abort(), ...(isQuick ? [1, 5, 15, 40] : [1, 40]).map((ms) => AbortSignal.timeout(ms))];
       const tried = await Promise.allSettled(given.map((ended) => fixture.driver().create(spec(), ended)));
-      // How far each call came depends on timing: one that returned in time made a whole instance.
+      // The progress of each call depends on timing: one that returned in time has created a whole instance.
       expect(tried[0]?.status).toBe('rejected');
       for (const one of tried) if (one.status === 'fulfilled') await end(one.value.id);
       await expect.poll(() => fixture.driver().list(deadline()), { timeout: 20_000 }).toEqual([]);
@@ -170,7 +170,7 @@ export const describeInstances = (contract: DriverContract, fixture: Fixture): v
         await end(wanted.id);
         return making;
       });
-      // How far each call came depends on timing.
+      // The progress of each call depends on timing.
       for (const outcome of await Promise.all(ends)) expect(['gone', 'made']).toContain(outcome);
       await expectNothingLeft();
     });

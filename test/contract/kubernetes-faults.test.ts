@@ -10,7 +10,7 @@ const deadline = () => AbortSignal.timeout(30_000);
 /** The control plane may wait for a node for a minute, and looks at what is left on one every 20 s. */
 const patience = { timeout: 100_000, interval: 500 };
 
-/** A node without a kubelet: what it reports is what this test says, and nobody renews its lease. */
+/** A node without a kubelet: this test reports its state, and nobody renews its lease. */
 const nodeOf = (name: string): V1Node => ({
   metadata: { name, labels: { 'codebox.test/node': name } },
   // Other pods would wait there for ever.
@@ -86,7 +86,7 @@ describe.concurrent('a cluster', () => {
     expect(await stateOf(id)).toBeUndefined();
   });
 
-  test('that adds a node for a box tells when to try again', async ({ expect }) => {
+  test('that adds a node for a box reports when to try again', async ({ expect }) => {
     const { admin, name: ns } = namespace;
     const driver = await createDriver();
     const id = 'without-a-node';

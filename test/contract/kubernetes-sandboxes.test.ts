@@ -67,7 +67,7 @@ describe('a cluster with Sandboxes', () => {
     const ended = { id, state: 'ended', why: { code: 'exit' } };
     expect(await another.inspect(id, deadline())).toMatchObject(ended);
     expect(await another.list(deadline())).toMatchObject([ended]);
-    // The scheduler had its time.
+    // The scheduler has had time to place the pod.
     expect((await second())?.spec).toMatchObject({ schedulingGates: [{}] });
     expect((await second())?.spec?.nodeName).toBeUndefined();
 
@@ -85,7 +85,7 @@ describe('a cluster with Sandboxes', () => {
     await expect(driver.create(spec('no-room'), deadline())).rejects.toMatchObject({ why: { code: 'unschedulable' } });
     expect(await leftovers()).toEqual([]);
 
-    // As a gateway leaves it that is killed while it creates an instance.
+    // The state left by a gateway that was killed while it created an instance.
     const id = 'incomplete';
     const labels = { 'codebox.deployment': deployment, 'codebox.instance': id };
     const body = {

@@ -40,7 +40,7 @@ for (const part of contractParts)
           ...(runtimeClass && { placement: { runtimeClass }, deadlineMs: 240_000 }),
           hasSeccompFilter: seccompProfile !== undefined,
           outOfMemory: isGvisor ? 'box' : 'program',
-          // The nodes of a test cluster may have no way out.
+          // The nodes of a test cluster may not reach the internet.
           reachesInternet: false,
           measures: true,
         },

@@ -58,7 +58,7 @@ const settings: [string, Values][] = [
     { blobs: { volume: { csi: { driver: 'gcsfuse.csi.storage.gke.io' } } }, nameOverride: 'x' },
   ],
 ];
-/** What clusters have only with an operator or the Gateway API. */
+/** Values that need an operator or the Gateway API in the cluster. */
 const extensions: Values = {
   host: 'api.example.com',
   portsDomain: 'boxes.example.com',
@@ -106,7 +106,7 @@ describe('the chart', () => {
     for (const object of known.filter(({ kind }) => kind !== 'Namespace'))
       await api.create(inNamespace(object), undefined, 'All');
     for (const { metadata, spec } of podTemplates(objects)) {
-      // The account is among the objects that were only tried.
+      // The account does not exist: it is among the objects of the dry run.
       const body = {
         metadata: { ...metadata, generateName: 'try-' },
         spec: { ...spec, serviceAccountName: 'default' },
@@ -117,7 +117,7 @@ describe('the chart', () => {
 
   test.each(settings)('kube-score finds nothing critical: %s', async (_, values) => {
     const ignored = [
-      // Tags are never moved.
+      // Tags are never moved to another image.
       'container-image-pull-policy',
       // The pods of boxes are not part of the chart.
       'networkpolicy-targets-pod',
@@ -137,7 +137,7 @@ describe('the chart', () => {
     expect(output.split('\n').filter((line) => line.startsWith('[CRITICAL]'))).toEqual([]);
   });
 
-  test('a gateway may do only what it does, in the namespace of boxes only', async () => {
+  test('a gateway has only the permissions that it uses, in the namespace of boxes only', async () => {
     const objects = await render(namespace, {});
     expect(objects.filter(({ kind }) => kind?.startsWith('Cluster'))).toEqual([]);
     expect(ofKind(objects, 'RoleBinding')).toMatchObject([

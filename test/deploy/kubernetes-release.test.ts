@@ -12,7 +12,7 @@ import { installRelease, nodeSelector, type Release } from '../kubernetes/releas
 const [boxRepository = '', boxTag = ''] = (process.env.CODEBOX_TEST_CLUSTER_IMAGE ?? '').split(/:(?=[^:/]*$)/);
 /** The nodes are shared with other tests. */
 const resources = { requests: { cpu: '100m', memory: '128Mi' } };
-/** Building the images takes most of it. */
+/** Most of this time is for building the images. */
 const setUpMs = 900_000;
 const megabyte = 1024 * 1024;
 const printMetrics =

@@ -10,7 +10,7 @@ import { findPython } from '../../services/gateway/drivers/local/environment/env
 const run = promisify(execFile);
 const installMs = 560_000;
 
-/** Resolves with a folder that `make` has filled, and that is kept between runs for as long as `packages` are the same. */
+/** Resolves with a folder that `make` has filled. It is kept between runs as long as `packages` stay the same. */
 const keep = async (packages: readonly string[], make: (folder: string) => Promise<void>): Promise<string> => {
   const hash = createHash('sha256').update(packages.join('\n')).digest('hex').slice(0, 12);
   const kept = join(testFolder, 'clients', `${packages[0]?.replaceAll(/[^\w.]+/g, '-')}-${hash}`);
@@ -57,7 +57,7 @@ const runProgram = async <T>(command: string, args: string[], env: Record<string
   return JSON.parse(stdout) as T;
 };
 
-/** Runs the body of an async function with packages of this folder, and resolves with what it returns. */
+/** Runs the body of an async function with packages of this folder, and resolves with its result. */
 export const runJavaScript = <T>(folder: string, imports: string, body: string, env: Record<string, string>) => {
   const program = `${imports}\nconst main = async () => {${body}\n};\n
 // Clients leave timers and connections behind.
@@ -65,6 +65,6 @@ process.stdout.write(JSON.stringify(await main()), () => process.exit());`;
   return runProgram<T>(process.execPath, ['--input-type=module', '--eval', program], env, folder);
 };
 
-/** Runs statements in Python, and resolves with what they pass to `show`. */
+/** Runs statements in Python, and resolves with the values that they pass to `show`. */
 export const runPython = <T>(python: string, statements: string, env: Record<string, string>) =>
   runProgram<T>(python, ['-c', `import json\ndef show(value): print(json.dumps(value))\n${statements}`], env, '/');

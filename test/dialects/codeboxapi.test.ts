@@ -138,7 +138,7 @@ asyncio.run(concurrent())
 
   if (!anyDriver.includes(driver)) return;
 
-  test('codeinterpreterapi 0.1 plots, and installs what is missing', async () => {
+  test('codeinterpreterapi 0.1 plots, and installs missing packages', async () => {
     const shown = await v1(`
 from codeinterpreterapi import CodeInterpreterSession
 from langchain_community.chat_models.fake import FakeListChatModel

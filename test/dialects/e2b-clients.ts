@@ -21,7 +21,7 @@ const cliPackages = ['@e2b/cli@2.19.0'] as const;
 /** All tested packages with their versions. */
 export const testedPackages = [...npmPackages, ...pythonPackages, cliPackages].flat();
 
-/** What programs in JavaScript begin with: `sandbox` is connected to the sandbox of the tests, if there is one. */
+/** The first lines of programs in JavaScript: `sandbox` is connected to the sandbox of the tests, if there is one. */
 const imports = `
 import { Sandbox, Template } from '@e2b/code-interpreter';
 const id = process.env.SANDBOX;
@@ -53,7 +53,7 @@ const environmentOf = ({ key, url }: RunningGateway) => ({
   E2B_SANDBOX_URL: url,
 });
 
-/** Runs the main path with each older client; resolves with what each has seen, by its packages. */
+/** Runs the main path with each older client; resolves with the observations of each, by its packages. */
 export const runOlderClients = async (gateway: RunningGateway): Promise<Record<string, unknown>> => {
   const seen: Record<string, unknown> = {};
   const env = environmentOf(gateway);
@@ -83,7 +83,7 @@ show([code, mine.files.read('a.txt'), [each.name for each in mine.files.list('.'
   return seen;
 };
 
-/** Resolves with a function that runs E2B's program for the command line, and resolves with what it prints. */
+/** Resolves with a function that runs E2B's command line program and resolves with its output. */
 export const installCli = async (gateway: RunningGateway) => {
   const program = join(await npmClients(...cliPackages), 'node_modules/@e2b/cli/dist/index.js');
   const env = { ...process.env, ...environmentOf(gateway), NO_COLOR: '1' };

@@ -139,7 +139,7 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
     expect([...text.matchAll(/`([^`\s]+(?:@|==)\d[\d.]*)`/g)].map(([, name]) => name)).toEqual(testedPackages);
   });
 
-  test("bad input gets an error in E2B's format, and what is not supported is refused", async () => {
+  test("bad input gets an error in E2B's format, and unsupported options are refused", async () => {
     for (const [body, text] of [
       [{}, 'templateID'],
       [{ templateID: 'nope' }, 'nope'],
@@ -209,7 +209,7 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
 });
 
 describe.each(anyDriver)('without the E2B dialect, on the %s driver', (driver) => {
-  test('its paths are not there', async () => {
+  test('its paths do not exist', async () => {
     const gateway = await startGateway(driver);
     try {
       for (const path of ['/sandboxes', '/v2/sandboxes', '/execute', '/files']) {

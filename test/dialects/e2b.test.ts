@@ -289,7 +289,7 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
     expect(seen.metrics).toMatchObject([{ memTotal: 320 * 2 ** 20, cpuCount: 1 }]);
   });
 
-  test('a sandbox that has ended is gone for every call, and its end severs what runs in it', async () => {
+  test('a sandbox that has ended is gone for every call, and its end cuts the streams of its runs', async () => {
     const seen = await js<Record<string, unknown>>(`
       const mine = await Sandbox.create();
       let busy;

@@ -41,7 +41,7 @@ const settingsOf = ({ url, token }: JupyterPlace) =>
     appendToken: true,
   });
 
-/** What JupyterLab's page would set: without it, its client expects no terminals. */
+/** JupyterLab's page would set this option: without it, its client expects no terminals. */
 const fromServices = createRequire(createRequire(import.meta.url).resolve('@jupyterlab/services'));
 fromServices('@jupyterlab/coreutils').PageConfig.setOption('terminalsAvailable', 'true');
 
@@ -108,7 +108,7 @@ export const resultOf = ({ outputs }: CellResult): unknown => {
   return (result?.content.data as Record<string, unknown> | undefined)?.['text/plain'];
 };
 
-/** What clients ask when they connect: the status of each response, and the names in it. */
+/** Sends the requests of connecting clients; resolves with the status of each response and the names in it. */
 export const handshake = async ({ url, token }: JupyterPlace): Promise<unknown[]> => {
   const call = async (path: string, ask?: object) => {
     const response = await fetch(`${url}/api${path}`, {
@@ -178,7 +178,7 @@ export const startStock = async (python: string): Promise<JupyterPlace & { dispo
   return { url, token, dispose };
 };
 
-/** What Open WebUI sends and reads in its Jupyter mode. */
+/** Sends and reads the messages of Open WebUI in its Jupyter mode. */
 export const openWebUi = `
 import asyncio, json, os, uuid, urllib.request, websockets
 base, token = os.environ["BASE"], os.environ["TOKEN"]

@@ -226,7 +226,7 @@ show([[reply["status"], [output["output_type"] for output in reply["outputs"]]] 
     expect(new Set(states.map(({ body }) => body.state))).toEqual(new Set(['deleted']));
   });
 
-  test('a client that connects again gets what it has missed, once', async () => {
+  test('a client that reconnects gets the messages that it has missed, once', async () => {
     const kernel = await lab.start();
     const model = `/jupyter/ada@example.com/api/kernels/${kernel.id}`;
     const path = `${model}/channels?session_id=mine&token=${gateway.key}`;

@@ -5,7 +5,7 @@ import { readPage } from '../pages.ts';
 import { npmClients, runJavaScript } from './clients.ts';
 
 const version = '@librechat/agents@3.9.2';
-/** Of a range among its dependencies, later versions do not load beside the others. */
+/** Pinned: later versions in the range of a dependency do not load together with the other dependencies. */
 const pinned = '@opentelemetry/exporter-trace-otlp-http@0.220.0';
 let folder = '';
 beforeAll(async () => {
@@ -92,7 +92,7 @@ describe.each(drivers)('the LibreChat dialect on the %s driver', (driver) => {
     const before = await boxes();
     expect((await gateway.post('/librechat/exec', foreign)).status).toBe(404);
     expect(await boxes()).toBe(before);
-    // The first user whom LibreChat names owns what was made for nobody in particular.
+    // A session that was created without a user belongs to the first user whom LibreChat names for it.
     for (const [session, id] of [
       [session_id, made?.id],
       [given.storage_session_id, file?.fileId],

@@ -12,8 +12,8 @@ export const versions = {
 };
 
 /**
- * What programs in JavaScript begin with. `open` connects a client over HTTP, with a session to continue, or over stdio; `call` returns
- * what a tool returned.
+ * The first lines of programs in JavaScript. `open` connects a client over HTTP, with a session to continue, or over stdio; `call`
+ * resolves with the result of a tool.
  */
 const imports = `
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
@@ -69,7 +69,7 @@ export const clientsOf = (place: () => RunningGateway) => {
     js: <T>(body: string, key?: string) => runJavaScript<T>(folder, imports, body, env(key)),
     py: <T>(statements: string) => runPython<T>(python, pythonImports + statements, env()),
 
-    /** Runs the inspector, and resolves with what it prints, over HTTP or over stdio. */
+    /** Runs the inspector, over HTTP or over stdio, and resolves with its output. */
     inspect: async (over: 'http' | 'stdio', ...args: string[]): Promise<Record<string, unknown>> => {
       const main = join(inspector, 'node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js');
       const server =

@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => wheels?.[Symbol.asyncDispose]());
 
 const plot = 'import matplotlib.pyplot as plt; plt.plot([1, 2]); plt.savefig("sub/plot ä.png"); plt.show()';
-/** Runs until it is interrupted, and leaves a file then. */
+/** Runs until it is interrupted, and then writes a file. */
 const endless = (file: string) =>
   `import time\nprint("begun", flush=True)\ntry:\n  while True: time.sleep(0.05)\nexcept KeyboardInterrupt: open("${file}", "w")`;
 const text = (value: string) => ({ type: 'text', text: value });
@@ -139,7 +139,7 @@ asyncio.run(main())
     expect(shown).toEqual([expected('21'), expected('21'), expected('41')]);
   });
 
-  test('large results are cut to what the Python client accepts, and its leaving cancels a call', async () => {
+  test('large results are cut to the size that the Python client accepts, and a client that leaves cancels its call', async () => {
     const picture = 'PIL.Image.fromarray(numpy.random.default_rng(0).integers(0, 255, (1000, 1000, 3), numpy.uint8))';
     const shown = await py<unknown[]>(`
 import anyio
@@ -260,7 +260,7 @@ asyncio.run(main())
     expect((await send(wrong, { 'mcp-session-id': session })).body).toContain('"isError":true');
   });
 
-  test('without the dialect its paths are not there', async () => {
+  test('without the dialect its paths do not exist', async () => {
     await using second = await startSecond(gateway, driver);
     for (const path of ['/mcp', '/.well-known/oauth-protected-resource']) {
       const headers = { authorization: `Bearer ${gateway.key}` };

@@ -157,7 +157,7 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
 
   if (!anyDriver.includes(driver)) return;
 
-  test('each user has an own box, whose tools are listed for models', async () => {
+  test('each user has a box of their own, whose tools are listed for models', async () => {
     const { url, key } = server();
     const call = (user: string, path: string, by = key) =>
       fetch(url + path, { headers: { authorization: `Bearer ${by}`, 'x-user-id': user } });
@@ -166,7 +166,7 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
     const read = '/files/read?path=mine';
     expect((await call('ada', read)).status).toBe(200);
     const other = await gateway.addTenant();
-    // Who only reads gets no box.
+    // A user who only reads gets no box.
     for (const [user, by] of [
       ['bob', key],
       ['ada', other],

@@ -53,7 +53,7 @@ const labelled = async (deployment: string): Promise<string[]> => {
   ];
 };
 
-/** Force-removes what a failed test left of the boxes of a deployment, and the data folder with its mount. */
+/** Forcibly removes the resources that a failed test left of the boxes of a deployment, and the data folder with its mount. */
 export const sweep = async (image: string, dataDir: string): Promise<void> => {
   const { dockerode } = (await getContainerRuntimeClient()).container;
   const found = await findBox(dataDir);

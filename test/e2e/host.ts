@@ -1,7 +1,7 @@
 import { getContainerRuntimeClient } from 'testcontainers';
 
 /**
- * Runs a shell script as root in the mount namespace of the Docker daemon, for what a test without root cannot see. Resolves with
+ * Runs a shell script as root in the mount namespace of the Docker daemon, for facts that a test without root cannot see. Resolves with
  * its output; throws if it fails. `image` is that of the services.
  */
 export const runOnHost = async (image: string, script: string): Promise<string> => {

@@ -1,7 +1,7 @@
 import { type Box, CodeBoxError } from '#contract';
 import { eventually, type RunningGateway } from '../api/harness.ts';
 
-/** Creates a box as clients do, which retry what they are told to. */
+/** Creates a box as clients do, which retry when a response asks for it. */
 export const createPatiently = (
   gateway: RunningGateway,
   body: Record<string, unknown>,

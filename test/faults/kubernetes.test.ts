@@ -157,14 +157,14 @@ describe('three gateways in a cluster', { timeout: 240_000 }, () => {
     expect((await gateway.run(box.id, '1 + 1')).text).toBe('2');
   });
 
-  test('whose nodes lack an image tell the caller, and pause the pool', async () => {
+  test('whose nodes lack an image inform the caller, and pause the pool', async () => {
     const error = await refusal(gateway.client.boxes.create({ template: 'imageless' }));
     expect(error).toMatchObject({ code: 'unavailable', retryAfterSeconds: expect.any(Number) });
     expect(await failedFor('imageless')).toBe('image_unavailable');
     await eventually(async () => (await metric('codebox_pool_breaker_open{template="imageless"}')) === '1');
   });
 
-  test('lose a box to one of higher priority for that', async () => {
+  test('lose a box that was preempted by one of higher priority, and report this as the cause', async () => {
     const low = await gateway.createBox({ template: 'low' });
     const high = await gateway.createBox({ template: 'high' });
     const lost = await eventually(async () => {

@@ -10,7 +10,7 @@ interface ApiRequest {
   path: string;
 }
 
-/** What the proxy does with a request: it refuses it with this status, does not respond, or loses the response after the server has acted. */
+/** The fault of a request: the proxy refuses it with this status, does not respond, or loses the response after the server has acted. */
 export type Fault = number | 'silence' | 'lost response' | undefined;
 
 /** Stands between a gateway and an API server, and fails as API servers do. */

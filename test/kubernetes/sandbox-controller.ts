@@ -118,7 +118,7 @@ const follow = async (config: KubeConfig, namespace: string, signal: AbortSignal
   };
 
   while (!signal.aborted) {
-    // What has failed is tried again, as by any controller.
+    // Failures are retried, as by any controller.
     await makeMissing().catch(() => undefined);
     await sleep(intervalMs, undefined, { signal }).catch(() => undefined);
   }

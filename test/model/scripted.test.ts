@@ -189,7 +189,7 @@ describe('the languages of a template', () => {
     expect(await read(other)).toEqual(['python', null]);
   });
 
-  test('that are known let no box be made for another language, and those of an older image do not', async () => {
+  test('refuse a box for another language once they are known, but not those of an older image', async () => {
     renewImage('third', ['python']);
     await create();
     world.script.refusal = { code: 'unschedulable', detail: '' };
@@ -202,7 +202,7 @@ describe('the languages of a template', () => {
     expect(await read()).toEqual(['python', ['python', 'sql']]);
   });
 
-  test('do not decide for a box, which knows its own', async () => {
+  test('do not apply to a box that was made from an older image, which has its own', async () => {
     renewImage('fifth', ['python', 'sql']);
     const { body: older } = await create();
     renewImage('sixth', ['python']);

@@ -20,7 +20,7 @@ interface Script {
   made: Pick<Instance, 'why'> & { state: 'pending' | 'running' };
   /** The host reports nothing about its instances, which keep serving. */
   isSilent: boolean;
-  /** Why no instance can be created, if that is so. */
+  /** Why no instance can be created; undefined when instances can be created. */
   refusal?: Why | undefined;
   /** CPU time that each instance has used. */
   cpuMs: number;

@@ -4,7 +4,7 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { Client } from 'pg';
 import { cpuMsOf, databaseUrl, memoryOf, type RunningGateway } from '../api/harness.ts';
 
-/** What the parts of a deployment have done since they were started. */
+/** The work of the parts of a deployment since they were started. */
 export interface Counters {
   at: number;
   /** Requests to the API server by verb, of all its clients. */

@@ -28,7 +28,7 @@ describe('the page without any model', () => {
   const shows = (number: number, text: string | RegExp) => output(number).getByText(text).first().waitFor();
   const ends = (number: number, text: RegExp) => cell(number).getByRole('status').getByText(text).waitFor();
 
-  test('opens the notebook at once, and hints at what to set', async () => {
+  test('opens the notebook at once, and names the settings for a model', async () => {
     await page.getByLabel('Code of cell 1').waitFor();
     const { hint } = (await running.agent.send<{ hint: string }>('GET', '/v1/info')).body;
     await page

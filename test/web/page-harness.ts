@@ -29,7 +29,7 @@ export interface RunningPage extends AsyncDisposable {
 export const startPage = async (env: Record<string, string> = {}): Promise<RunningPage> => {
   await using stack = new AsyncDisposableStack();
   const folder = await buildPage();
-  // What it shows is drawn with large libraries.
+  // The code of these tests draws with large libraries, so boxes need the memory to prepare kernels with them.
   const agent = await startAgent({ CODEBOX_AGENT_PAGE: folder, CODEBOX_LOG_LEVEL: 'info', ...env }, usualBoxes);
   stack.defer(agent.dispose);
   const browser = await launchChromium();
