@@ -12,6 +12,13 @@ const folder = `${import.meta.dirname}/.codebox/test-cache`;
 const alone = ['test/faults/overload.test.ts', 'test/faults/kills.test.ts'];
 /** What needs a cluster, whose control plane has deadlines of its own: it runs when little else does. */
 const cluster = ['test/**/kubernetes*.test.ts'];
+/** What mostly waits for outages and sweeps: it leaves the cluster the processors. */
+const waiting = [
+  'test/agent/answers-kept.test.ts',
+  'test/api/two-sites.test.ts',
+  'test/faults/database.test.ts',
+  'test/faults/docker-daemon.test.ts',
+];
 /** What needs a cluster, one that takes images, one whose parts may be killed, or Helm, where there is none. */
 const unavailable = [
   ...(process.env.CODEBOX_TEST_KUBECONFIG ? [] : cluster),
@@ -20,6 +27,8 @@ const unavailable = [
   ...(chartPrograms.every((program) => isInstalled(program)) ? [] : ['test/deploy/kubernetes*.test.ts']),
 ];
 const maxWorkers = Number(process.env.CODEBOX_TEST_WORKERS ?? 3);
+/** Their products are shared by all projects. */
+const globalSetup = ['test/prepared-database.ts', 'test/prepared-services.ts'];
 /** Small tests of single modules, beside them. */
 const parts = ['services/**/*.test.ts', 'scripts/**/*.test.ts'];
 
@@ -45,8 +54,8 @@ export default defineConfig({
         test: {
           name: 'together',
           include: ['test/**/*.test.ts'],
-          exclude: [...alone, ...cluster],
-          globalSetup: ['test/prepared-database.ts', 'test/prepared-services.ts'],
+          exclude: [...alone, ...cluster, ...waiting],
+          globalSetup,
           maxWorkers,
           sequence: { groupOrder: 1 },
         },
@@ -54,7 +63,14 @@ export default defineConfig({
       { extends: true, test: { name: 'alone', include: alone, fileParallelism: false, sequence: { groupOrder: 2 } } },
       {
         extends: true,
-        test: { name: 'cluster', include: cluster, exclude: unavailable, maxWorkers, sequence: { groupOrder: 3 } },
+        test: {
+          name: 'cluster',
+          include: [...cluster, ...waiting],
+          exclude: unavailable,
+          globalSetup,
+          maxWorkers: maxWorkers + 1,
+          sequence: { groupOrder: 3 },
+        },
       },
     ],
   },

@@ -11,6 +11,7 @@ const variable = 'CODEBOX_TEST_DATABASE';
 
 /** Before all files: creates a database that is initialized, migrated and stopped, which gateways copy. */
 export const setup = async (): Promise<void> => {
+  if (process.env[variable]) return;
   const folder = await mkdtemp(join(tmpdir(), 'codebox-database-'));
   process.env[variable] = folder;
   const postgres = await startEmbeddedPostgres(folder);

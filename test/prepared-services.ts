@@ -42,6 +42,7 @@ const placesOfSources: Plugin = {
  * a thousand modules. The tests of `npm start`, of systemd and of the service image run the sources, as users do.
  */
 export const setup = async (): Promise<void> => {
+  if (process.env[variable]) return;
   // The bundler is large, and only this process needs it.
   const { build } = await import('vite');
   await mkdir(parent, { recursive: true });
