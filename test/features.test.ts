@@ -1,26 +1,30 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { featuresFile, featuresPage, readFeatures } from '../scripts/features.ts';
-import { projectFolder } from '../scripts/project.ts';
-
-/** Whether a file defines a test of this name, as a quoted title or as a function. */
-const hasTest = (file: string, name: string): boolean => {
-  const text = readFileSync(join(projectFolder, file), 'utf8');
-  if (file.endsWith('.py')) return text.includes(`def ${name}(`);
-  return [`'${name}'`, `"${name}"`, `${name}\``].some((quoted) =>
-    text.split(quoted).some((behind, index) => index > 0 && /^,\s*(?:async )?\(/.test(behind)),
-  );
-};
+import { featuresFile, featuresPage, readFeatures, titlesOf } from '../scripts/features.ts';
 
 test('every feature marked as supported names existing tests', () => {
   const named = readFeatures().flatMap((row) => (row.supported === 'no' ? [] : Object.entries(row.tests)));
   expect(named.length).toBeGreaterThan(50);
   const missing = named.flatMap(([file, names]) =>
-    names.filter((name) => !hasTest(file, name)).map((name) => [file, name]),
+    names.filter((name) => titlesOf(file, name) === undefined).map((name) => [file, name]),
   );
   expect(missing).toEqual([]);
-  expect(hasTest('test/features.test.ts', 'a test that nobody has written')).toBe(false);
+  expect(titlesOf('test/features.test.ts', 'a test that nobody has written')).toBeUndefined();
+});
+
+test('a test is named with the blocks around it, without what differs from one run to the next', () => {
+  const cluster = 'that does not enforce network policies runs no code';
+  expect(titlesOf('test/contract/kubernetes-faults.test.ts', cluster)).toEqual(['a cluster', cluster]);
+  const own = 'runs as a user of its own';
+  expect(titlesOf('test/contract/host.ts', own)).toEqual(['…, on this host', 'a box', own]);
+  const files = 'range requests, ETags and conditions work';
+  expect(titlesOf('test/api/files.test.ts', files)).toEqual(['files', files]);
+  // The blocks before it have ended.
+  const upToDate = 'docs/features.md is up to date with test/features.yaml';
+  expect(titlesOf('test/features.test.ts', upToDate)).toEqual([upToDate]);
+  const off = 'its paths are not there';
+  expect(titlesOf('test/dialects/e2b-rules.test.ts', off)).toEqual(['without the E2B dialect', off]);
+  expect(featuresPage(readFeatures())).toContain(': a cluster > whose node is silent');
 });
 
 test('docs/features.md is up to date with test/features.yaml', () => {
