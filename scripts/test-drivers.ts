@@ -17,6 +17,7 @@ export const testPrograms: readonly SystemProgram[] = [
   { program: 'iptables', package: 'iptables' },
   { program: 'git', package: 'git' },
   { program: 'curl', package: 'curl' },
+  { program: 'jq', package: 'jq' },
   { program: 'chromium', package: 'chromium' },
   { program: '/usr/share/doc/python3-venv', package: 'python3-venv' },
   { program: '/etc/ssl/certs/ca-certificates.crt', package: 'ca-certificates' },

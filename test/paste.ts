@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { project } from './pages.ts';
+import { expect } from 'vitest';
+import { project, readScripts } from './pages.ts';
 
 const run = promisify(execFile);
 
@@ -30,4 +32,37 @@ export const directPackage = async (folder: string): Promise<string> => {
     command.replace(/^exec node scripts\/run\.mjs (\w+)$/, `exec "${process.execPath}" "${folder}/scripts/$1.ts"`),
   ]);
   return JSON.stringify({ ...rest, scripts: Object.fromEntries(direct) });
+};
+
+/** A folder for the commands of a page: like a checkout in which `npm start` has started this gateway. Disposing removes it. */
+export const openCheckout = async ({ dataDir }: { dataDir: string }): Promise<AsyncDisposable & { folder: string }> => {
+  const folder = await mkdtemp(join(tmpdir(), 'codebox-readme-'));
+  await symlink(dataDir, join(folder, '.codebox'));
+  await symlink(join(project, 'images'), join(folder, 'images'));
+  await writeFile(join(folder, 'package.json'), await directPackage(project));
+  return { folder, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) };
+};
+
+const marker = '---codebox-block---';
+
+/**
+ * Runs the shell blocks of a page one after the other, as if pasted, and then `behind`. Throws if a line fails or a block does not
+ * print the block behind it. Resolves with what `behind` prints. `replaced` has texts of the page with their replacements.
+ */
+export const pastePage = async (
+  page: string,
+  {
+    cwd,
+    env = {},
+    replaced,
+    behind = '',
+  }: { cwd: string; env?: Record<string, string>; replaced: Record<string, string>; behind?: string },
+): Promise<string> => {
+  const scripts = await readScripts(page);
+  expect(scripts.length).toBeGreaterThan(0);
+  const pasted = scripts.map(({ script }) => `${script}\necho '${marker}'`).join('\n');
+  const script = Object.entries(replaced).reduce((text, [from, to]) => text.replaceAll(from, to), pasted);
+  const outputs = (await paste(`${script}\n${behind}`, { cwd, env })).split(marker);
+  for (const [index, { expected }] of scripts.entries()) if (expected) expect(outputs[index]).toContain(expected);
+  return outputs.at(-1)?.trim() ?? '';
 };

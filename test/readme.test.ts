@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { glob, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { glob, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 import { promisify } from 'node:util';
@@ -11,17 +11,19 @@ import { type RunningAgent, serveAgent } from './agent/agent-harness.ts';
 import { type ModelServer, runs, startModelServer } from './agent/model-server.ts';
 import { anyDriver, type RunningGateway, startGateway } from './api/harness.ts';
 import { adminKey } from './api/operator.ts';
-import { pages, project, readAnchors, readBlocks, readPage, readScripts } from './pages.ts';
-import { directPackage, paste } from './paste.ts';
+import { pages, project, readAnchors, readBlocks, readPage } from './pages.ts';
+import { openCheckout, pastePage } from './paste.ts';
 
 const run = promisify(execFile);
-const marker = '---codebox-block---';
 
 const blocks = (await Promise.all(pages.map(readBlocks))).flat();
-/** Pages whose shell blocks need only a running gateway and agent. test/contributing.test.ts covers CONTRIBUTING.md. */
-const runnable = [
+/** Pages with shell blocks that are run. */
+const withScripts = [
   ...new Set(blocks.flatMap(({ page, language, notRun }) => (language === 'sh' && notRun === undefined ? [page] : []))),
-].filter((page) => page !== 'CONTRIBUTING.md');
+];
+const dialectOf = (page: string) => /^docs\/dialects\/(\w+)\.md$/.exec(page)?.[1];
+/** Those whose blocks need only a running gateway and agent. test/contributing.test.ts covers CONTRIBUTING.md. */
+const runnable = withScripts.filter((page) => page !== 'CONTRIBUTING.md' && dialectOf(page) === undefined);
 
 test('README has at most 150 lines', async () => {
   expect((await readPage('README.md')).split('\n').length).toBeLessThanOrEqual(150);
@@ -37,6 +39,14 @@ test.each(blocks.filter(({ notRun }) => notRun !== undefined))(
   'the block of $page:$line, which is not run ($notRun), is valid shell',
   async ({ text }) => {
     await run('bash', ['-n', '-c', text]);
+  },
+);
+
+test.each(withScripts.flatMap((page) => dialectOf(page) ?? []))(
+  'the shell blocks of the page of the dialect %s are run by its test, with its clients',
+  async (name) => {
+    const text = await readFile(join(project, `test/dialects/${name}.test.ts`), 'utf8');
+    expect(text).toContain(`pasteDialectPage('${name}'`);
   },
 );
 
@@ -97,36 +107,27 @@ describe.each(anyDriver)('the documentation on the %s driver', (driver) => {
   let gateway: RunningGateway;
   let agent: RunningAgent;
   let model: ModelServer;
-  let folder: string;
+  let checkout: Awaited<ReturnType<typeof openCheckout>>;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey, CODEBOX_DIALECTS: 'codeboxapi' });
+    gateway = await startGateway(driver, { CODEBOX_ADMIN_KEY: adminKey });
     model = await startModelServer();
     agent = await serveAgent(gateway, { CODEBOX_MODEL_URL: `${model.url}/v1`, CODEBOX_MODEL: 'compatible/scripted' });
-    folder = await mkdtemp(join(tmpdir(), 'codebox-readme-'));
-    await symlink(gateway.dataDir, join(folder, '.codebox'));
-    await writeFile(join(folder, 'package.json'), await directPackage(project));
+    checkout = await openCheckout(gateway);
   });
   afterAll(async () => {
     await agent?.dispose();
     await model?.[Symbol.asyncDispose]();
     await gateway?.dispose();
-    await rm(folder, { recursive: true, force: true });
+    await checkout?.[Symbol.asyncDispose]();
   });
 
   test.each(runnable)(
     'the shell blocks of %s, pasted one after the other, print their documented output',
     async (page) => {
-      const scripts = await readScripts(page);
       if (['README.md', 'docs/agent.md'].includes(page))
         model.script(runs('import pandas\npandas.read_csv("sales.csv").sales.sum()'), { text: '12 were sold.' });
-      const script = scripts
-        .map((block) => `${block.script}\necho '${marker}'`)
-        .join('\n')
-        .replaceAll('http://localhost:8080', gateway.url)
-        .replaceAll('http://localhost:8090', agent.url);
-      const stdout = await paste(script, { cwd: folder, env: { CODEBOX_ADMIN_KEY: adminKey } });
-      const outputs = stdout.split(marker);
-      for (const [index, { expected }] of scripts.entries()) if (expected) expect(outputs[index]).toContain(expected);
+      const replaced = { 'http://localhost:8080': gateway.url, 'http://localhost:8090': agent.url };
+      await pastePage(page, { cwd: checkout.folder, env: { CODEBOX_ADMIN_KEY: adminKey }, replaced });
     },
   );
 });

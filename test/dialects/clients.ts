@@ -2,10 +2,12 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { testFolder } from '../../scripts/project.ts';
 import { findPython } from '../../services/gateway/drivers/local/environment/environment.ts';
+import type { RunningGateway } from '../api/harness.ts';
+import { openCheckout, pastePage } from '../paste.ts';
 
 const run = promisify(execFile);
 const installMs = 560_000;
@@ -68,3 +70,28 @@ process.stdout.write(JSON.stringify(await main()), () => process.exit());`;
 /** Runs statements in Python, and resolves with the values that they pass to `show`. */
 export const runPython = <T>(python: string, statements: string, env: Record<string, string>) =>
   runProgram<T>(python, ['-c', `import json\ndef show(value): print(json.dumps(value))\n${statements}`], env, '/');
+
+/**
+ * Runs the shell blocks of the page of a dialect, as `pastePage` does, with the packages of this Python: `pip` finds that they are
+ * installed.
+ */
+export const pasteDialectPage = async (
+  name: string,
+  gateway: RunningGateway,
+  { python, replaced, behind = '' }: { python?: string; replaced?: Record<string, string>; behind?: string } = {},
+): Promise<string> => {
+  await using checkout = await openCheckout(gateway);
+  const programs = [python === undefined ? [] : dirname(python), dirname(process.execPath), process.env.PATH].flat();
+  return await pastePage(`docs/dialects/${name}.md`, {
+    cwd: checkout.folder,
+    env: {
+      PATH: programs.join(delimiter),
+      // The program `pip` of a kept environment names the folder in which that was made.
+      'BASH_FUNC_pip%%': '() { python -m pip "$@"; }',
+      PIP_NO_INDEX: '1',
+      PIP_QUIET: '1',
+    },
+    replaced: { 'http://localhost:8080': gateway.url, ...replaced },
+    behind,
+  });
+};

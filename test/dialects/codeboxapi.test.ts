@@ -4,7 +4,7 @@ import { anyDriver, drivers, eventually, type RunningGateway, startGateway } fro
 import { rawRequest } from '../api/servers.ts';
 import { downloadWheels } from '../api/wheels.ts';
 import { readPage } from '../pages.ts';
-import { pythonClients, runPython } from './clients.ts';
+import { pasteDialectPage, pythonClients, runPython } from './clients.ts';
 
 const versions = { new: 'codeboxapi==0.2.6', old: 'codeboxapi==0.1.19', agent: 'codeinterpreterapi==0.1.20' };
 
@@ -214,6 +214,10 @@ show("".join(box.exec("import sys; sys.stderr.write(" + repr(text) + ")").errors
     broken.abort();
     expect(await first).toBe('broken');
     expect(await (await call(null)).json()).toEqual({ type: 'text', content: 'x\n' });
+  });
+
+  test('the shell blocks of the page of the dialect print what the page says', async () => {
+    await pasteDialectPage('codeboxapi', gateway, { python: newer });
   });
 
   test('bad input and missing rights get errors in the format of FastAPI', async () => {

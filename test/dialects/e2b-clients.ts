@@ -39,9 +39,10 @@ def failure(call):
 let folder: string;
 let python: string;
 
-/** Installs the newest clients, unless an earlier run has. */
-export const installClients = async (): Promise<void> => {
+/** Installs the newest clients, unless an earlier run has. Resolves with the Python that has them. */
+export const installClients = async (): Promise<string> => {
   [folder, python] = await Promise.all([npmClients(...npmPackages[0]), pythonClients(...pythonPackages[0])]);
+  return python;
 };
 
 /** Leaves at once, because threads of the asynchronous client may abort an interpreter that ends. */

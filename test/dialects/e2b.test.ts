@@ -1,8 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { anyDriver, mainDriver, type RunningGateway, startGateway } from '../api/harness.ts';
+import { pasteDialectPage } from './clients.ts';
 import { clientsOf, installClients } from './e2b-clients.ts';
 
-beforeAll(installClients);
+let python = '';
+beforeAll(async () => {
+  python = await installClients();
+});
 
 describe.each(anyDriver)('the E2B dialect on the %s driver', (driver) => {
   let gateway: RunningGateway;
@@ -368,6 +372,10 @@ show([sync, asyncio.run(main())])
       ],
       ['42', false, 'hi\n', 'in\n', 'two one\n', true, false],
     ]);
+  });
+
+  test('the shell blocks of the page of the dialect print what the page says', async () => {
+    await pasteDialectPage('e2b', gateway, { python });
   });
 });
 

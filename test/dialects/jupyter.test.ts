@@ -3,7 +3,7 @@ import { anyDriver, drivers, eventually, type RunningGateway, startGateway, star
 import { adminKey, makeTenant } from '../api/operator.ts';
 import { connect, type TestSocket } from '../api/websocket.ts';
 import { readPage } from '../pages.ts';
-import { runPython } from './clients.ts';
+import { pasteDialectPage, runPython } from './clients.ts';
 import {
   executeRequest,
   handshake,
@@ -196,8 +196,13 @@ c.on_msg(lambda message: got.append(message["content"]["data"]))`,
     expect([...lab.terminals.running()]).toEqual([]);
   });
 
-  test('a Python client runs code, and Open WebUI gets a fresh box for each run', async () => {
+  test('a Python client runs code, and Open WebUI gets a fresh box for each run, as the page of the dialect sets both', async () => {
     const { url, token } = place('ada@example.com');
+    const replaced = { 'http://codebox:8080': gateway.url, 'cbx_…': token };
+    const behind = 'echo "$CODE_EXECUTION_JUPYTER_URL $CODE_EXECUTION_JUPYTER_AUTH_TOKEN"';
+    const [openWebUiUrl = '', openWebUiToken = ''] = (
+      await pasteDialectPage('jupyter', gateway, { python, replaced, behind })
+    ).split(' ');
     const seen = await runPython<unknown>(
       python,
       `
@@ -216,7 +221,7 @@ show([[reply["status"], [output["output_type"] for output in reply["outputs"]]] 
     const runs = await runPython<{ kernel: string; stdout: string }[]>(
       python,
       `${openWebUi}\nasync def main(): return [await run("n = 1; " + ${JSON.stringify(plot)}), await run("print('n' in globals()); 1 / 0")]\nshow(asyncio.run(main()))`,
-      { BASE: place('new').url, TOKEN: token },
+      { BASE: openWebUiUrl, TOKEN: openWebUiToken },
     );
     expect(runs).toMatchObject([
       { stdout: '', stderr: '', result: [expect.arrayContaining(['image/png'])] },

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { anyDriver, collect, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { readPage } from '../pages.ts';
-import { npmClients, runJavaScript } from './clients.ts';
+import { npmClients, pasteDialectPage, runJavaScript } from './clients.ts';
 
 const version = '@librechat/agents@3.9.2';
 /** Pinned: later versions in the range of a dependency do not load together with the other dependencies. */
@@ -226,6 +226,22 @@ cat a b; double_it '{"n": -1}' || echo "status $?"; exit 3\`),
       );
     expect((await gateway.call(`/librechat/files/${session}/${id}`, { method: 'DELETE' })).status).toBe(200);
     expect((await gateway.get(object)).status).toBe(404);
+  });
+
+  test('the code tool works with the variables that the page of the dialect sets', async () => {
+    const behind = 'echo "$LIBRECHAT_CODE_BASEURL $LIBRECHAT_CODE_API_KEY"';
+    const [LIBRECHAT_CODE_BASEURL = '', KEY = ''] = (await pasteDialectPage('librechat', gateway, { behind })).split(
+      ' ',
+    );
+    const seen = await runJavaScript<string>(
+      folder,
+      "import { createCodeExecutionTool } from '@librechat/agents';",
+      `
+      const tool = createCodeExecutionTool({ authHeaders: { 'X-API-Key': process.env.KEY } });
+      return tool.invoke({ lang: 'py', code: 'print(6 * 7)' });`,
+      { LIBRECHAT_CODE_BASEURL, KEY },
+    );
+    expect(seen).toContain('stdout:\n42');
   });
 
   test("bad input gets an error in LibreChat's format", async () => {

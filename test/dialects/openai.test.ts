@@ -4,7 +4,7 @@ import manifest from '../../package.json' with { type: 'json' };
 import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { readPage } from '../pages.ts';
-import { pythonClients, runPython } from './clients.ts';
+import { pasteDialectPage, pythonClients, runPython } from './clients.ts';
 
 const pythonVersion = 'openai==3.54.0';
 let python = '';
@@ -105,6 +105,10 @@ show([listed, named, made[0].expires_after.minutes, content, foreign, missing(la
     await eventually(async () => (await client.containers.retrieve(container)).status === 'expired');
     await expect(client.containers.files.list(container)).rejects.toThrow(/has expired/);
     await expect(client.containers.delete(container)).rejects.toThrow(OpenAI.NotFoundError);
+  });
+
+  test('the shell blocks of the page of the dialect print what the page says', async () => {
+    await pasteDialectPage('openai', gateway, { python });
   });
 
   test("bad input gets an error in OpenAI's format, and the native surface keeps its own", async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { anyDriver, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { readPage } from '../pages.ts';
-import { npmClients, pythonClients, runJavaScript, runPython } from './clients.ts';
+import { npmClients, pasteDialectPage, pythonClients, runJavaScript, runPython } from './clients.ts';
 
 const versions = { npm: 'piston-client@1.0.2', python: 'piston_rspy==0.4.3' };
 let [folder, python] = ['', ''];
@@ -94,6 +94,10 @@ show(asyncio.run(main()))
       ['before\n', null, 'SIGKILL'],
       401,
     ]);
+  });
+
+  test('the shell blocks of the page of the dialect print what the page says', async () => {
+    await pasteDialectPage('piston', gateway);
   });
 
   test("bad input gets an error in Piston's format", async () => {
