@@ -38,7 +38,7 @@ export const directPackage = async (folder: string): Promise<string> => {
 export const openCheckout = async ({ dataDir }: { dataDir: string }): Promise<AsyncDisposable & { folder: string }> => {
   const folder = await mkdtemp(join(tmpdir(), 'codebox-readme-'));
   await symlink(dataDir, join(folder, '.codebox'));
-  await symlink(join(project, 'images'), join(folder, 'images'));
+  for (const name of ['images', 'node_modules', 'services']) await symlink(join(project, name), join(folder, name));
   await writeFile(join(folder, 'package.json'), await directPackage(project));
   return { folder, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) };
 };

@@ -11,7 +11,7 @@ import { type RunningAgent, serveAgent } from './agent/agent-harness.ts';
 import { type ModelServer, runs, startModelServer } from './agent/model-server.ts';
 import { anyDriver, type RunningGateway, startGateway } from './api/harness.ts';
 import { adminKey } from './api/operator.ts';
-import { pages, project, readAnchors, readBlocks, readPage } from './pages.ts';
+import { type Block, pages, project, readAnchors, readBlocks, readPage } from './pages.ts';
 import { openCheckout, pastePage } from './paste.ts';
 
 const run = promisify(execFile);
@@ -22,8 +22,10 @@ const withScripts = [
   ...new Set(blocks.flatMap(({ page, language, notRun }) => (language === 'sh' && notRun === undefined ? [page] : []))),
 ];
 const dialectOf = (page: string) => /^docs\/dialects\/(\w+)\.md$/.exec(page)?.[1];
-/** Those whose blocks need only a running gateway and agent. test/contributing.test.ts covers CONTRIBUTING.md. */
-const runnable = withScripts.filter((page) => page !== 'CONTRIBUTING.md' && dialectOf(page) === undefined);
+/** Those whose blocks need only a running gateway and agent. CONTRIBUTING.md and clients/ have tests of their own. */
+const runnable = withScripts.filter(
+  (page) => !/^(CONTRIBUTING\.md$|clients\/)/.test(page) && dialectOf(page) === undefined,
+);
 
 test('README has at most 150 lines', async () => {
   expect((await readPage('README.md')).split('\n').length).toBeLessThanOrEqual(150);
@@ -36,11 +38,25 @@ test('every fenced block names its language, so that no shell block is overlooke
 });
 
 test.each(blocks.filter(({ notRun }) => notRun !== undefined))(
-  'the block of $page:$line, which is not run ($notRun), is valid shell',
-  async ({ text }) => {
+  'the block of $page:$line, which is not run ($notRun), is valid shell and names files that exist',
+  async ({ page, text }) => {
     await run('bash', ['-n', '-c', text]);
+    // The recipes of CONTRIBUTING.md write files of their own.
+    const files = page === 'CONTRIBUTING.md' ? [] : text.match(/(?<![\w./-])(?:deploy|examples|images)\/[\w./-]+/g);
+    expect(files?.filter((file) => !existsSync(join(project, file))) ?? []).toEqual([]);
   },
 );
+
+test('every program in Python or TypeScript is on a page whose programs are run, below or in test/clients', () => {
+  const isProgram = ({ language }: Block) => ['ts', 'python'].includes(language);
+  expect([...new Set(blocks.filter(isProgram).map(({ page }) => page))]).toEqual([
+    'README.md',
+    'clients/python/README.md',
+    'clients/typescript/README.md',
+    'docs/agent.md',
+    'docs/typescript.md',
+  ]);
+});
 
 test.each(withScripts.flatMap((page) => dialectOf(page) ?? []))(
   'the shell blocks of the page of the dialect %s are run by its test, with its clients',
@@ -130,4 +146,33 @@ describe.each(anyDriver)('the documentation on the %s driver', (driver) => {
       await pastePage(page, { cwd: checkout.folder, env: { CODEBOX_ADMIN_KEY: adminKey }, replaced });
     },
   );
+
+  /** Runs the programs of a page in TypeScript, with the lines that readers have around them. Resolves with what they print. */
+  const runPrograms = async (page: string, { before = '', behind = '' }): Promise<string> => {
+    const programs = (await readBlocks(page)).filter(({ language }) => language === 'ts').map(({ text }) => text);
+    const program = [before, ...programs, behind]
+      .join('\n')
+      .replaceAll('http://localhost:8080', gateway.url)
+      .replaceAll('http://localhost:8090', agent.url)
+      .replaceAll('openai/gpt-5', 'compatible/scripted');
+    await writeFile(join(checkout.folder, 'program.ts'), program);
+    const options = { cwd: checkout.folder, env: { ...process.env, CODEBOX_KEY: gateway.key }, timeout: 60_000 };
+    return (await run(process.execPath, ['program.ts'], options)).stdout;
+  };
+
+  test('the program of docs/typescript.md prints what its box prints', async () => {
+    expect(await runPrograms('docs/typescript.md', { before: 'const key = process.env.CODEBOX_KEY ?? "";' })).toBe(
+      'hello\n',
+    );
+  });
+
+  test('the program of docs/agent.md gets an answer that has run code', async () => {
+    model.script(runs('6 * 7'), { text: 'It is done.' });
+    const answer = await runPrograms('docs/agent.md', {
+      before: "import OpenAI from 'openai';",
+      behind: 'console.log(output_text, output.map(({ type }) => type));',
+    });
+    expect(answer).toContain('It is done.');
+    expect(answer).toContain('code_interpreter_call');
+  });
 });

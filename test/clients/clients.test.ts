@@ -10,6 +10,7 @@ import { type Link, openLink } from '../api/link.ts';
 import { downloadWheels } from '../api/wheels.ts';
 import { runJavaScript, runPython } from '../dialects/clients.ts';
 import { project, readBlocks } from '../pages.ts';
+import { pastePage } from '../paste.ts';
 import { type InstalledClients, installClients } from './installed.ts';
 import { beginning, deferred, interrupted, lost, others, type Program, refused, talk, tour } from './programs.ts';
 import { openControl, openDeferring } from './servers.ts';
@@ -61,6 +62,13 @@ describe('the packages of the clients', () => {
       expect(await readFile(join(project, 'clients', folder, 'LICENSE'), 'utf8')).toBe(
         await readFile(join(project, 'LICENSE'), 'utf8'),
       );
+  });
+
+  test.each(['python', 'typescript'])('are those that the README of the %s package installs', async (name) => {
+    // The registries do not have them, so the installers find that packages of these names are installed.
+    const pip = `() { "${clients.tools}" -m pip --python "${clients.python}" "$@"; }`;
+    const env = { 'BASH_FUNC_pip%%': pip, PIP_NO_INDEX: '1', npm_config_offline: 'true' };
+    await pastePage(`clients/${name}/README.md`, { cwd: clients.project, env, replaced: {} });
   });
 
   test('type-check programs in strict TypeScript and strict mypy, and refuse wrong ones', async () => {
@@ -185,6 +193,13 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
       state: 'ready',
       ended: 'gone',
     });
+  });
+
+  test('the program of README.md prints the result of its box', async () => {
+    const [program] = (await readBlocks('README.md')).filter(({ language }) => language === 'python');
+    const before = 'import os\nurl, key = os.environ["CODEBOX_URL"], os.environ["CODEBOX_KEY"]\n';
+    const { stdout } = await run(clients.python, ['-c', before + program?.text], { env: { ...process.env, ...env } });
+    expect(stdout).toBe('42\n');
   });
 
   // The tests below depend on the gateway alone.
