@@ -22,7 +22,7 @@ test('a test is named with the blocks around it, without what differs from one r
   // The blocks before it have ended.
   const upToDate = 'docs/features.md is up to date with test/features.yaml';
   expect(titlesOf('test/features.test.ts', upToDate)).toEqual([upToDate]);
-  const off = 'its paths are not there';
+  const off = 'its paths do not exist';
   expect(titlesOf('test/dialects/e2b-rules.test.ts', off)).toEqual(['without the E2B dialect', off]);
   expect(featuresPage(readFeatures())).toContain(': a cluster > whose node is silent');
 });
