@@ -65,7 +65,12 @@ describe.each(drivers)('commands and one-shot runs on the %s driver', (driver) =
     while (!text.includes('"1\\n"')) text += new TextDecoder().decode((await reader?.read())?.value);
     await reader?.cancel();
     const seen = parse(text);
-    const rest = await gateway.call(`${response.headers.get('content-location')}/events?after=${seen.at(-1)?.seq}`);
+    const location = response.headers.get('content-location');
+    const [first] = seen;
+    expect(first?.type === 'started' && path(`/${first.command}`)).toBe(location);
+    const [again] = parse(await (await gateway.call(`${location}/events`)).text());
+    expect(again).toEqual(first);
+    const rest = await gateway.call(`${location}/events?after=${seen.at(-1)?.seq}`);
     const all = [...seen, ...parse(await rest.text())];
     expect(all.map((event) => event.seq)).toEqual(all.map((_, index) => index + 1));
     expect(all.map((event) => (event.type === 'stdout' ? event.text : '')).join('')).toBe('1\n2\n3\n4\n');

@@ -111,11 +111,15 @@ describe.each(drivers)('executions on the %s driver', (driver) => {
       if (streamOf(events, 'stdout').split('\n').length > 3) break;
     }
     const location = response.headers.get('content-location');
+    const first = events[0];
+    expect(first?.type === 'started' && path(`/${first.execution}`)).toBe(location);
     const resumed = await gateway.call(`${location}/events?after=${events.at(-1)?.seq}`);
     for await (const event of readEvents(resumed)) events.push(event);
     expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
     expect(streamOf(events, 'stdout')).toBe(Array.from({ length: 8 }, (_, i) => `line ${i}\n`).join(''));
     expect(events.at(-1)).toMatchObject({ type: 'done', status: 'ok' });
+    const again = await Array.fromAsync(readEvents(await gateway.call(`${location}/events`)));
+    expect(again[0]).toEqual(first);
     const read = await gateway.get<Execution>(location ?? '');
     expect(read.body).toMatchObject({ status: 'ok', stateLost: false });
   });

@@ -445,6 +445,10 @@ class Checkpoint(Model):
 
 
 class CommandStarted(Model):
+    command: str | None = None
+    """
+    The id of the command, with which its events can be read again.
+    """
     pid: int
     seq: int
     type: Literal["started"]
@@ -535,6 +539,10 @@ class ExecutionResult(Model):
 
 class ExecutionStarted(Model):
     context: str
+    execution: str | None = None
+    """
+    The id of the execution, with which its events can be read again.
+    """
     execution_count: int | None = None
     language: str
     seq: int

@@ -24,6 +24,9 @@ export const languageNameSchema = z
   .string()
   .regex(/^[a-z][a-z0-9-]{0,31}$/, 'must be the name of a language in lower case, such as python');
 
+/** The gateway adds it to what a box sends, so that a reader of the stream can resume it. */
+const runId = z.string().max(64).optional();
+
 /** A bundle of more is none: each of its names would be looked at. */
 const maxKinds = 100;
 
@@ -119,6 +122,7 @@ export const executionEventSchema = z
         context: contextIdSchema,
         language: languageNameSchema,
         executionCount: amount.nullable().optional(),
+        execution: runId.meta({ description: 'The id of the execution, with which its events can be read again.' }),
       })
       .meta({ id: 'ExecutionStarted' }),
     stdoutEvent.extend({ origin }).meta({ id: 'ExecutionStdout' }),
@@ -177,7 +181,14 @@ export type CommandDone = z.infer<typeof commandDoneSchema>;
 /** One event of a command; events are numbered as those of executions are. */
 export const commandEventSchema = z
   .discriminatedUnion('type', [
-    z.object({ seq, type: z.literal('started'), pid: amount }).meta({ id: 'CommandStarted' }),
+    z
+      .object({
+        seq,
+        type: z.literal('started'),
+        pid: amount,
+        command: runId.meta({ description: 'The id of the command, with which its events can be read again.' }),
+      })
+      .meta({ id: 'CommandStarted' }),
     stdoutEvent.meta({ id: 'CommandStdout' }),
     stderrEvent.meta({ id: 'CommandStderr' }),
     truncatedEvent,

@@ -16,6 +16,8 @@ export interface ResponseSpec {
   description: string;
   schema?: z.ZodType;
   types?: Record<string, z.ZodType>;
+  /** Descriptions of its headers. */
+  headers?: Record<string, string>;
 }
 
 export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
@@ -227,7 +229,15 @@ const refuseCodeQuery = (schema: z.ZodObject, query: Record<string, string>): vo
 const toResponse = (response: ResponseSpec): ResponseConfig => {
   const types = response.types ?? (response.schema ? { 'application/json': response.schema } : {});
   const content = Object.fromEntries(Object.entries(types).map(([type, schema]) => [type, { schema }]));
-  return { description: response.description, ...(Object.keys(content).length > 0 && { content }) };
+  const headers = Object.entries(response.headers ?? {}).map(([name, description]) => [
+    name,
+    { description, schema: { type: 'string' } },
+  ]);
+  return {
+    description: response.description,
+    ...(headers.length > 0 && { headers: Object.fromEntries(headers) }),
+    ...(Object.keys(content).length > 0 && { content }),
+  };
 };
 
 /** A `:` inside a segment, as in `files:watch`, would begin a parameter; as a pattern it matches itself. */

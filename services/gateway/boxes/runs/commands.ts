@@ -75,14 +75,14 @@ export interface Reading {
 export const createCommands = (options: CommandsOptions) => {
   const { access, endings, activity, background, budget, stopping, graceMs } = options;
 
-  async function* followed(what: Followed, after: number, signal?: AbortSignal) {
+  async function* followed(what: Followed, after: number, signal?: AbortSignal): AsyncGenerator<CommandEvent> {
     const { ref, server, id, opened, patience } = what;
     const release = activity.hold(ref.box);
     const clock = patience && startRunClock({ ...patience, graceMs, freeForMs: async () => undefined });
     // A command starts at once, without a queue.
     clock?.begin();
     try {
-      yield* follow<CommandEvent>({
+      const events = follow<CommandEvent>({
         server,
         journal: `commands/${id}`,
         schema: commandEventSchema,
@@ -93,6 +93,7 @@ export const createCommands = (options: CommandsOptions) => {
         signal,
         ...(patience && { overdue: patience.over.signal }),
       });
+      for await (const event of events) yield event.type === 'started' ? { ...event, command: id } : event;
     } finally {
       clock?.stop();
       release();

@@ -146,7 +146,7 @@ export const createFollowing = (options: FollowingOptions) => {
     try {
       for await (const event of source) {
         if (event.type === 'started') clock.begin();
-        yield event;
+        yield event.type === 'started' ? { ...event, execution: row.id } : event;
       }
     } finally {
       clock.stop();

@@ -35,7 +35,8 @@ export const runTexts: OperationTexts = {
   'POST /v1/boxes/{box}/executions': {
     description:
       'Variables persist in the context. Code that raises an error is a 200 with status `error`; `cause` names anything else that ended ' +
-      'the run. With `detach` the response is an immediate 202. `Accept: text/event-stream` or `application/x-ndjson` streams the events.',
+      'the run. With `detach` the response is an immediate 202. `Accept: text/event-stream` or `application/x-ndjson` streams the events, of ' +
+      'which the first one has the id by which the stream can be resumed.',
     request: { code: 'print("hello")\n6 * 7', timeoutSeconds: 10 },
     response: execution,
   },

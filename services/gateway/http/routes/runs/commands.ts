@@ -15,7 +15,7 @@ import type { Endpoints } from '../../endpoint.ts';
 import { createLargeResponses } from '../../idempotency/large-responses.ts';
 import { boxParams } from '../boxes/boxes.ts';
 import { addInputRoute } from './input.ts';
-import { createRunResponses } from './run-responses.ts';
+import { createRunResponses, detachedHeaders, startedHeaders } from './run-responses.ts';
 
 const params = boxParams.extend({ command: z.string().max(64) });
 const tag = 'Commands';
@@ -61,8 +61,16 @@ export const addCommandRoutes = (endpoints: Endpoints, commands: Commands, runs:
         storesResponse: true,
       },
       responses: {
-        200: { description: 'The command after its end, or its events, by Accept.', types: commandTypes },
-        202: { description: 'The command runs; its events are at Location.', schema: commandSummarySchema },
+        200: {
+          description: 'The command after its end, or its events, by Accept.',
+          headers: startedHeaders,
+          types: commandTypes,
+        },
+        202: {
+          description: 'The command runs; its events are at Location.',
+          headers: detachedHeaders,
+          schema: commandSummarySchema,
+        },
       },
     },
     ({ c, tenant, params, body }) => {

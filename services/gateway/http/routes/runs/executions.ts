@@ -21,7 +21,7 @@ import type { Endpoints } from '../../endpoint.ts';
 import { createLargeResponses } from '../../idempotency/large-responses.ts';
 import { boxParams } from '../boxes/boxes.ts';
 import { addInputRoute } from './input.ts';
-import { createRunResponses } from './run-responses.ts';
+import { createRunResponses, detachedHeaders, startedHeaders } from './run-responses.ts';
 
 const params = boxParams.extend({ execution: z.string().max(64) });
 const tag = 'Executions';
@@ -72,8 +72,16 @@ export const addExecutionRoutes = (endpoints: Endpoints, executions: Executions,
         leftNothing: ({ tenant, params: { box } }, { id }) => executions.hasNeverStarted({ tenant, box }, id),
       },
       responses: {
-        200: { description: 'The execution after its end, or its events, by Accept.', types: executionTypes },
-        202: { description: 'The execution runs; its events are at Location.', schema: executionSummarySchema },
+        200: {
+          description: 'The execution after its end, or its events, by Accept.',
+          headers: startedHeaders,
+          types: executionTypes,
+        },
+        202: {
+          description: 'The execution runs; its events are at Location.',
+          headers: detachedHeaders,
+          schema: executionSummarySchema,
+        },
       },
     },
     ({ c, tenant, params, body }) => {

@@ -3,6 +3,7 @@ import type { Packages } from '../../../boxes/runs/packages.ts';
 import type { Endpoints } from '../../endpoint.ts';
 import { boxParams } from '../boxes/boxes.ts';
 import { type CommandResponses, commandTypes } from './commands.ts';
+import { detachedHeaders, startedHeaders } from './run-responses.ts';
 
 const tag = 'Packages';
 const path = '/v1/boxes/{box}/packages';
@@ -26,9 +27,14 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, runs: C
       responses: {
         200: {
           description: 'The installer as a command, with the packages that it installed, or its events, by Accept.',
+          headers: startedHeaders,
           types: commandTypes,
         },
-        202: { description: 'The installer runs; its events are at Location.', schema: commandSummarySchema },
+        202: {
+          description: 'The installer runs; its events are at Location.',
+          headers: detachedHeaders,
+          schema: commandSummarySchema,
+        },
       },
     },
     ({ c, tenant, params, body }) => {

@@ -5,6 +5,12 @@ import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { Env } from '../../env.ts';
 import { locationOf } from '../../idempotency/location.ts';
 
+/** The headers of the response to the start of a run, for the OpenAPI document. */
+export const startedHeaders = {
+  'Content-Location': 'The path of the run. Its events can be read again at the same path with `/events` appended.',
+};
+export const detachedHeaders = { ...startedHeaders, Location: 'The path of the events.' };
+
 /** The place of a run: its box and its id there. */
 export interface RunPlace {
   ref: BoxRef;
