@@ -266,6 +266,12 @@ describe.each(drivers)('executions on the %s driver', (driver) => {
       ['application/x-sh', 'bash', "echo '42'\n"],
     ] as const)
       expect(await sendCode(path(), type, code)).toMatchObject({ status: 200, body: { status: 'ok', language } });
+    const [pointer, known] = ['/language', expect.stringContaining('it has python, javascript')];
+    for (const to of [path(), '/v1/run'])
+      expect(await sendCode(to, 'text/x-scheme', '(+ 40 2)')).toMatchObject({
+        status: 400,
+        body: { errors: [{ pointer, detail: known }] },
+      });
     const once = await sendCode('/v1/run?timeoutSeconds=30', 'text/x-python', '6 * 7');
     expect(once).toMatchObject({ status: 200, body: { status: 'ok', text: '42' } });
   });

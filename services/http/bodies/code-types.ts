@@ -17,8 +17,12 @@ const languages = new Map([
 /** The documented types of code; aliases are accepted too. */
 export const codeTypes = ['text/x-python', 'text/javascript', 'text/x-typescript', 'application/x-sh'] as const;
 
-/** The language of a body that is plain code; undefined for bodies that are read as JSON. */
+/**
+ * The language of a body that is plain code; undefined for bodies that are read as JSON. `text/x-NAME` is code in any language: whether the
+ * box has it is decided where the code runs.
+ */
 export const languageOfType = (contentType: string | undefined): string | undefined => {
-  const [, name = ''] = /^(?:text|application)\/(?:x-)?([a-z0-9-]+) *(?:;|$)/i.exec(contentType ?? '') ?? [];
-  return languages.get(name.toLowerCase());
+  const [type = ''] = (contentType ?? '').toLowerCase().split(/ *;/, 1);
+  const [, name = ''] = /^(?:text|application)\/(?:x-)?([a-z0-9-]+)$/.exec(type) ?? [];
+  return languages.get(name) ?? (type.startsWith('text/x-') && name !== '' ? name : undefined);
 };

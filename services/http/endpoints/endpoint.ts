@@ -78,7 +78,9 @@ export interface RawInput<E extends HttpEnv, P> {
 const noInput = z.strictObject({});
 const codeAdvice =
   "`jq -n --rawfile code FILE '{$code}'` writes code as JSON; with a Content-Type such as text/x-python the body is the code itself";
-const codeSchema = z.string().meta({ description: 'The code itself, in UTF-8.' });
+const codeSchema = z
+  .string()
+  .meta({ description: 'The code itself, in UTF-8. Code in any other language NAME of the box is `text/x-NAME`.' });
 
 /** Routes that share a document, and suggestions for unknown paths. */
 export const createBook = () => {
