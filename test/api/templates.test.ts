@@ -1,7 +1,7 @@
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import type { Box, Execution, Problem, Run, Template } from '#contract';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
@@ -28,6 +28,7 @@ const prepareImage = async (): Promise<string> => {
 /** Writes a copy of the templates file that names the image of these tests. */
 const writeTemplates = async (image: string): Promise<string> => {
   const templates = parse(await readFile(join(folder, 'templates.yaml'), 'utf8'));
+  templates.python = {};
   templates.r.image = image;
   const place = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
   await writeFile(join(place, 'templates.yaml'), stringify(templates));
@@ -98,6 +99,20 @@ describe.each(anyDriver)('templates on the %s driver', (driver) => {
     expect((await gateway.createBox()).state).toBe('ready');
   });
 });
+
+test.runIf(drivers.includes('docker'))(
+  'a missing image is logged at the start, and its boxes are refused for good',
+  async () => {
+    const image = 'codebox-box-r:none';
+    const { gateway, dispose } = await startWith('docker', image);
+    onTestFinished(dispose);
+    expect(gateway.output()).toContain(`"template":"r","image":"${image}"`);
+    const refused = await gateway.post<Problem>('/v1/boxes', { template: 'r' });
+    expect(refused).toMatchObject({ status: 503, body: { code: 'unavailable', reason: 'image_unavailable' } });
+    expect(refused.body.detail).not.toContain(image);
+    expect(refused.headers.has('retry-after')).toBe(false);
+  },
+);
 
 describe.runIf(drivers.includes('docker'))('R, a language that only an image defines', () => {
   let started: Awaited<ReturnType<typeof startWith>>;

@@ -41,6 +41,7 @@ export const errorReasons = [
   'context_busy',
   'protocol',
   'node_silent',
+  'image_unavailable',
 ] as const;
 
 export type ErrorReason = (typeof errorReasons)[number];

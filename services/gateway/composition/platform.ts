@@ -52,6 +52,8 @@ export interface Platform {
 
 /** How long the driver may take to report its capacity. */
 const capacityMs = 10_000;
+/** How long it may take to look for an image. */
+const imageMs = 5000;
 
 /**
  * Opens the configured database, driver and connections to boxes, and puts what has to be closed onto the stack. Throws a
@@ -98,6 +100,7 @@ export const openPlatform = async (
   const unmet = unmetIsolation(config, driver.capabilities, templates.values());
   requireIsolation(unmet, config.unsafe, (text) => log.warn(text));
   for (const weakness of driver.capabilities.weaknesses) log.warn({ driver: driver.kind }, weakness);
+  await warnOfMissingImages(driver, templates.values(), log);
 
   const connections = createBoxConnections({
     secret: deployment.secret,
@@ -129,6 +132,13 @@ const checkPlacements = (driver: Driver, templates: Iterable<Template>): void =>
       throw new ConfigurationError(`Template ${name} has a placement, which the ${driver.kind} driver does not know.`);
     driver.checkPlacement(placement);
   }
+};
+
+/** A missing image is no reason not to start: it may be built meanwhile, and the other templates work. */
+const warnOfMissingImages = async (driver: Driver, templates: Iterable<Template>, log: Logger): Promise<void> => {
+  for (const { name, image } of templates)
+    if (await driver.lacksImage?.(image, AbortSignal.timeout(imageMs)).catch(() => false))
+      log.warn({ template: name, image }, 'the image of a template is missing: build or pull it, or correct its name');
 };
 
 /** Opens the configured database, or an embedded one in the data folder. */

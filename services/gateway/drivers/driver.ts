@@ -141,6 +141,8 @@ export interface Driver {
    * too. It is called in each sweep, so a driver should cache it.
    */
   revision(image: string, signal: AbortSignal): Promise<string>;
+  /** Whether instances from this image cannot be created because it is missing. Absent where images are pulled when they are needed. */
+  lacksImage?(image: string, signal: AbortSignal): Promise<boolean>;
   /**
    * Creates one instance and resolves once the backend has accepted it, be it `pending` or `running`; its box server may still be starting.
    * After an error nothing is left behind. A second call with the same spec resolves with the existing instance, even one that has ended.

@@ -8,7 +8,7 @@ export class InstanceFailed extends CodeBoxError {
   constructor(why: Why, cause?: unknown) {
     super('unavailable', messages[why.code], {
       cause: cause ?? new Error(`${why.code}: ${why.detail}`),
-      retryAfterSeconds: why.retryAfterSeconds ?? 5,
+      ...(why.code === 'image' ? { reason: 'image_unavailable' } : { retryAfterSeconds: why.retryAfterSeconds ?? 5 }),
     });
     this.why = why;
   }
@@ -16,7 +16,7 @@ export class InstanceFailed extends CodeBoxError {
 
 const messages: Record<Why['code'], string> = {
   unschedulable: 'No host has capacity for the box.',
-  image: 'The image of the box is not available.',
+  image: 'The image of the template is missing or cannot be pulled. The operator has to provide it.',
   oom: 'The box exceeded its memory limit while it started.',
   evicted: 'The host evicted the box because it ran out of a resource.',
   preempted: 'The host ended the box in favour of one with higher priority.',

@@ -1,6 +1,6 @@
 import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
-import { CodeBoxError, type Problem } from '#contract';
+import { CodeBoxError, type ErrorReason, type Problem } from '#contract';
 import type { HttpEnv } from '../env.ts';
 import { problemKinds } from './kinds.ts';
 import { problemPath } from './pages.ts';
@@ -20,10 +20,13 @@ export const asCodeBoxError = (thrown: unknown): CodeBoxError => {
   return new CodeBoxError('internal', 'Something went wrong inside the service.', { cause: thrown });
 };
 
+/** Reasons of a code that is usually temporary, which here is not. */
+const lasting: readonly (ErrorReason | undefined)[] = ['protocol', 'image_unavailable'];
+
 /** After how many seconds the request may succeed; undefined if a retry does not help. */
 const retryAfterOf = (error: CodeBoxError): number | undefined => {
   const { status } = problemKinds[error.code];
-  const isPassing = (status === 429 || status === 503) && error.reason !== 'protocol';
+  const isPassing = (status === 429 || status === 503) && !lasting.includes(error.reason);
   return error.retryAfterSeconds ?? (isPassing ? soonSeconds : undefined);
 };
 

@@ -201,6 +201,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       const imageId = await (events?.imageId(image, find) ?? find());
       return containerRevision(image, imageId, { ...parts, takesNetwork: parts.canTakeNetwork });
     },
+    lacksImage: async (image, signal) => (await findImageId(daemon, image, signal)) === undefined,
     async create(spec, signal) {
       checkInstanceId(spec.id);
       if (!capabilities.networks.includes(spec.network)) {
