@@ -298,7 +298,7 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     );
   });
 
-  test('a missing key and a wrong key get the same 401', async () => {
+  test('a 401 says whether the key is missing or not valid, and the same about any key that is not valid', async () => {
     const wrong = `${gateway.key.slice(0, -6)}000000`;
     const call = async (headers: Record<string, string>, query = '') => {
       const response = await fetch(`${gateway.url}/v1/boxes${query}`, { headers });
@@ -308,8 +308,11 @@ describe.each(drivers.slice(0, 1))('bad input, on the %s driver', (driver) => {
     const none = await call({});
     expect(none).toMatchObject({ status: 401, problem: { code: 'unauthorized' } });
     expect(none.challenge).toContain('Bearer');
-    expect(await call({ authorization: `Bearer ${wrong}` })).toEqual(none);
-    expect(await call({ 'x-api-key': 'cbx_' })).toEqual(none);
+    expect(none.problem.detail).toBe('A valid API key is needed: Authorization: Bearer cbx_…');
+    const refused = await call({ authorization: `Bearer ${wrong}` });
+    const detail = `${none.problem.detail}; the key that was sent is not valid`;
+    expect(refused).toEqual({ ...none, problem: { ...none.problem, detail } });
+    expect(await call({ 'x-api-key': 'cbx_' })).toEqual(refused);
     expect((await call({ 'x-api-key': gateway.key })).status).toBe(200);
   });
 

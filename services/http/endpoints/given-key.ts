@@ -23,12 +23,12 @@ const otherHeaders = [
 const queryNames = ['api_key', 'apikey', 'api-key', 'key', 'token', 'access_token'];
 
 /**
- * Explains what is wrong with the form of a request's key, as the rest of a sentence; '' when the form is right.
- * Reveals nothing about the key itself.
+ * Explains why a request has no valid key, as the rest of a sentence: a key was sent, or something in another form; '' when there was
+ * nothing. Says the same about every key that was refused.
  */
 export const keyMistake = <E extends HttpEnv>(c: Context<E>): string => {
   const authorization = c.req.header('authorization')?.trim();
-  if (givenKey(c) !== undefined) return '';
+  if (givenKey(c) !== undefined) return '; the key that was sent is not valid';
   if (authorization === 'Bearer') return '; there is nothing behind Bearer: the variable with the key may be empty';
   if (authorization?.startsWith('cbx_')) return '; the word Bearer is missing before the key';
   if (/^Bearer\b/i.test(authorization ?? ''))

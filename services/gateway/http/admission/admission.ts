@@ -106,7 +106,7 @@ export const createAdmission = (options: AdmissionOptions) => {
   };
 
   /**
-   * Admits by API key. Every refused key gets the same 401. For an address with too many failures, only keys that were recently valid are
+   * Admits by API key. Every key that is refused gets the same 401. For an address with too many failures, only keys that were recently valid are
    * looked up. A foreign key, meant for the server in a box, does not count as a failure.
    */
   const byKey = async (
