@@ -27,6 +27,7 @@ test.each<[z.ZodType, object, string, string]>([
   [createCommandSchema, { command: 'ls', workdir: 'x' }, '/workdir', 'cwd'],
   [createBoxSchema, { limits: { memory: 512 } }, '/limits/memory', 'memoryMb'],
   [createBoxSchema, { files: [{ path: 'x', content: '' }] }, '/files/0/content', 'text'],
+  [createBoxSchema, { files: [{ name: 'x', text: '' }] }, '/files/0/name', 'path'],
   [updateTenantSchema, { suspended: true }, '/suspended', 'state'],
   [fileOperationSchema, { op: 'move', from: 'a', target: 'b' }, '/target', 'to'],
   [pageQuerySchema, { limt: '5' }, '/limt', 'limit'],

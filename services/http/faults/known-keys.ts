@@ -19,6 +19,8 @@ const synonyms = new Map<string, readonly string[]>([
   ['background', ['detach']],
   ['async', ['detach']],
   ['image', ['template']],
+  ['name', ['path']],
+  ['filename', ['path']],
   ['variables', ['env']],
   ['dir', ['cwd', 'path']],
   ['directory', ['cwd', 'path']],
