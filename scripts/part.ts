@@ -17,6 +17,8 @@ export interface PartOptions {
   /** The time that the process has to stop after SIGTERM before it is killed. */
   stopMs: number;
   log: (line: string) => void;
+  /** Called when the process reports that it serves. */
+  onServing?: () => void;
 }
 
 // Chunks of streams lie outside V8's heap and are freed when the small objects that hold them are collected: a young generation
@@ -31,7 +33,8 @@ const stableMs = 60_000;
  * Keeps a process running until `signal` is aborted: logs how it ended, and restarts it after increasing pauses. The process exits
  * with this one, because it has an IPC channel to it. Resolves once the process has ended; rejects if its configuration is invalid.
  */
-export const keepRunning = async ({ name, main, env, signal, stopMs, log }: PartOptions): Promise<void> => {
+export const keepRunning = async (options: PartOptions): Promise<void> => {
+  const { name, main, env, signal, stopMs, log, onServing } = options;
   for (let pauseMs = firstPauseMs; !signal.aborted; ) {
     const startedAt = performance.now();
     const child = spawn(process.execPath, [...flags, join(projectFolder, main)], {
@@ -39,6 +42,7 @@ export const keepRunning = async ({ name, main, env, signal, stopMs, log }: Part
       env,
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
+    if (onServing) child.once('message', onServing);
     const ended = endOf(child);
     const stop = () => void end(child, stopMs);
     signal.addEventListener('abort', stop, { once: true });

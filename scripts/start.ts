@@ -38,7 +38,9 @@ const prepare = async (): Promise<Prepared | undefined> => {
 
 const run = async ({ env, dataDir, gatewayUrl, stopMs }: Prepared): Promise<void> => {
   const common = { signal, stopMs: stopMs + stopGraceMs, log };
-  const keep = (part: Pick<PartOptions, 'name' | 'main' | 'env'>) =>
+  const serving = Promise.withResolvers<void>();
+  signal.addEventListener('abort', () => serving.resolve(), { once: true });
+  const keep = (part: Pick<PartOptions, 'name' | 'main' | 'env' | 'onServing'>) =>
     keepRunning({ ...common, ...part }).catch((error: Error) => {
       process.stderr.write(`${error.message}\n`);
       process.exitCode = wrongConfigurationCode;
@@ -48,10 +50,16 @@ const run = async ({ env, dataDir, gatewayUrl, stopMs }: Prepared): Promise<void
     const page = process.env.CODEBOX_AGENT_PAGE || (await buildPageAside(dataDir, log));
     const url = process.env.CODEBOX_URL || gatewayUrl;
     const agentEnv = { ...process.env, CODEBOX_URL: url, ...(page && { CODEBOX_AGENT_PAGE: page }) };
+    await serving.promise;
     await keep({ name: 'agent', main: 'services/agent/main.ts', env: agentEnv });
   };
   await Promise.all([
-    keep({ name: 'gateway', main: 'services/gateway/main.ts', env: { ...process.env, ...env } }),
+    keep({
+      name: 'gateway',
+      main: 'services/gateway/main.ts',
+      env: { ...process.env, ...env },
+      onServing: serving.resolve,
+    }),
     process.env.CODEBOX_AGENT !== '0' && keepAgent(),
   ]);
 };

@@ -46,3 +46,5 @@ Try it:
 
 `);
 }
+// A supervisor starts the agent now.
+process.send?.('serving');

@@ -127,7 +127,7 @@ test.each([
   expect(output).not.toContain('started again');
 });
 
-test('after a SIGKILL of all processes the next start serves again with boxes and variables', async () => {
+test('after a SIGKILL of all processes the next start serves again with boxes and variables, the gateway before the agent', async () => {
   const page = { CODEBOX_AGENT_PAGE: dataDir };
   const first = await start(page);
   await eventually(isUp(first.agent), 120_000);
@@ -140,8 +140,11 @@ test('after a SIGKILL of all processes the next start serves again with boxes an
   const ended = started && once(started, 'exit');
   signalAll([...family, ...database], 'SIGKILL');
   await ended;
+  output = '';
   const { gateway, agent } = await start(page);
   await Promise.all([eventually(isUp(gateway)), eventually(isUp(agent))]);
+  await eventually(async () => output.includes('The agent serves at'));
+  expect(output.slice(0, output.indexOf('The agent serves at'))).toContain('CodeBox serves at');
   const again = createClient({ url: gateway, key });
   expect((await again.executions.run(box.id, { code: 'x + 1' })).text).toBe('42');
   await again.boxes.delete(box.id);
