@@ -51,7 +51,8 @@ const install = () => {
     const npm = process.env.npm_execpath;
     const [program, ...first] = npm ? [process.execPath, npm] : ['npm'];
     // The page's bundler and the database are development dependencies, so NODE_ENV=production must not omit them.
-    const wanted = ['--include=dev', '--no-audit', '--no-fund'];
+    // The services run on the pinned Node, whatever npm warns about this one.
+    const wanted = ['--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
     const done = spawnSync(program, [...first, 'ci', ...wanted], { cwd: project, stdio: 'inherit' });
     if (done.status !== 0) fail('npm ci failed; see its output above.');
   }
