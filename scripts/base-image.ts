@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { createDaemon, type Daemon } from '../services/gateway/drivers/docker/daemon/daemon.ts';
 import { hasImage } from '../services/gateway/drivers/docker/daemon/image.ts';
 import { followCommand } from '../services/gateway/drivers/local/environment/follow-command.ts';
+import { reasonOf } from './docker-image.ts';
 import { installMissing } from './system-packages.ts';
 
 const reference = { repo: 'debian', tag: 'bookworm-slim' };
@@ -27,12 +28,9 @@ export const baseImage = async ({ host, log, signal }: Step): Promise<void> => {
   const daemon = createDaemon(host);
   if (await hasImage(daemon, name, signal)) return;
   log(`Pulling ${name}.`);
-  const reason = await pull(daemon, signal).then(
-    () => undefined,
-    (error: Error) => error.message,
-  );
+  const reason = await pull(daemon, signal).then(() => undefined, reasonOf);
   if (reason === undefined) return;
-  log(`Pulling ${name} failed (${reason}). Building it from Debian's packages instead.`);
+  log(`Pulling ${name} failed: ${reason}. Building it from Debian's packages instead.`);
   const missing = await installMissing([{ program: 'debootstrap', package: 'debootstrap' }], { log, signal });
   if (missing.length > 0 || process.getuid?.() !== 0) {
     throw new Error(`${name} cannot be pulled, and building it needs root and debootstrap.`);

@@ -1,4 +1,4 @@
-import { createDaemon } from '../services/gateway/drivers/docker/daemon/daemon.ts';
+import { createDaemon, httpStatus } from '../services/gateway/drivers/docker/daemon/daemon.ts';
 import { ensureBoxImage } from '../services/gateway/drivers/docker/daemon/image.ts';
 import { readBuildContext } from '../services/gateway/drivers/host/build-context.ts';
 import { extraCertificates } from './certificates.ts';
@@ -17,6 +17,12 @@ export const prepareDockerImage = async (
   const certificates = await extraCertificates(env.CODEBOX_CA_BUNDLE);
   const context = await readBuildContext(`${projectFolder}/images/box`, { certificates, buildArgs });
   return ensureBoxImage(createDaemon(host), context, { buildArgs, log, signal });
+};
+
+/** Why it failed, in the words of the daemon if it refused a request: the error has them only as its cause, because callers must not see them. */
+export const reasonOf = (error: Error): string => {
+  const refusal = error.cause instanceof Error && httpStatus(error.cause) !== undefined ? error.cause : error;
+  return refusal.message.trim();
 };
 
 /** Whether a Docker daemon responds at `host`, or else at the address in the environment. */

@@ -3,7 +3,7 @@ import { readConfig as readAgentConfig } from '../services/agent/config.ts';
 import { giveUpIfWrong } from '../services/configuration-error.ts';
 import { readConfig } from '../services/gateway/config.ts';
 import { baseImage } from './base-image.ts';
-import { isDockerThere, prepareDockerImage } from './docker-image.ts';
+import { isDockerThere, prepareDockerImage, reasonOf } from './docker-image.ts';
 import { prepareLocalSandbox } from './local-sandbox.ts';
 
 /** The settings with which `npm start` starts the services. */
@@ -45,7 +45,7 @@ const prepare = async (): Promise<Record<string, string>> => {
     return await prepareDocker();
   } catch (error) {
     log(
-      `The box image cannot be prepared, so boxes will be local sandboxes. ${error instanceof Error ? error.message : error}`,
+      `The box image cannot be prepared, so boxes will be local sandboxes. ${error instanceof Error ? reasonOf(error) : error}`,
     );
     return prepareLocal();
   }
