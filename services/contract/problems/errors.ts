@@ -39,6 +39,7 @@ export const errorReasons = [
   'answer_not_kept',
   'not_waiting',
   'context_busy',
+  'kernel_start',
   'protocol',
   'node_silent',
   'image_unavailable',

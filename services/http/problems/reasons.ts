@@ -20,6 +20,7 @@ export const problemReasons: Record<ErrorReason, { code: ErrorCode; meaning: str
   },
   not_waiting: { code: 'conflict', meaning: 'The run has ended, or is not waiting for input.' },
   context_busy: { code: 'conflict', meaning: 'The context is running code.' },
+  kernel_start: { code: 'conflict', meaning: 'The kernel of this language cannot be started; `detail` says why.' },
   protocol: {
     code: 'unavailable',
     meaning: 'The box sent an invalid response. A retry does not help; create a new box.',

@@ -39,6 +39,13 @@ JOURNAL_RUNS = 2_000
 RECEIVED_IDS = 20_000
 REFUSED_IDS = 1_000
 
+# Why a kernel did not start, with the end of what it has written to stderr. That is read in parts, with a pause after
+# each full one, so that a kernel that writes without end does not keep the box server busy.
+KERNEL_FAULT_CHARACTERS = 2_000
+KERNEL_STDERR_CHARACTERS = 1_800
+KERNEL_STDERR_READ_BYTES = 64 * KIB
+KERNEL_STDERR_PAUSE_SECONDS = 0.01
+
 # The wait for a network policy: how long it may take, and the failed attempts in a row that prove it.
 BLOCKED_SECONDS = 30
 BLOCKED_TRIES = 3

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 
+from codebox_server.bounds import KERNEL_FAULT_CHARACTERS
+
 STATUS: dict[str, int] = {
     "invalid_request": 400,
     "not_found": 404,
@@ -45,6 +47,13 @@ class BoxError(Exception):
         if self.reason is not None:
             body["reason"] = self.reason
         return body
+
+
+class KernelFault(BoxError):
+    """A kernel that cannot be started; the sentence, cut to its limit, says why. It may contain text of the kernel."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("conflict", detail[:KERNEL_FAULT_CHARACTERS], reason="kernel_start")
 
 
 def full() -> BoxError:

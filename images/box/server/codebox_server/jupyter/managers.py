@@ -17,6 +17,8 @@ from codebox_server.bounds import KERNEL_START_SECONDS
 from codebox_server.errors import BoxError
 from codebox_server.forks.client import ForkServer
 from codebox_server.forks.provisioner import register_provisioner
+from codebox_server.jupyter.error_tail import ErrorTail
+from codebox_server.jupyter.faults import kernel_faults
 from codebox_server.jupyter.specs import BoxKernelSpecManager
 from codebox_server.system.process import place_below
 
@@ -60,6 +62,8 @@ class BoxKernelManager(ServerKernelManager):
         self._own_env: dict[str, str] | None = None
         # The environment of its process.
         self.environment: dict[str, str] = {}
+        # What its process writes to stderr.
+        self._error_tail: ErrorTail | None = None
 
     @default("autorestart")
     def _default_autorestart(self) -> bool:
@@ -83,7 +87,24 @@ class BoxKernelManager(ServerKernelManager):
         if not manager.kernel_logs:
             # Output of code that bypasses the capture must not fill the log of the host.
             kwargs["stdout"] = kwargs["stderr"] = subprocess.DEVNULL
-        return await super()._async_pre_start_kernel(**kwargs)
+        with kernel_faults():
+            return await super()._async_pre_start_kernel(**kwargs)
+
+    async def _async_launch_kernel(self, kernel_cmd: list[str], **kwargs: Any) -> None:
+        with kernel_faults():
+            tail = self._error_tail = None if self.parent.kernel_logs else ErrorTail()
+            if tail is None:
+                await super()._async_launch_kernel(kernel_cmd, **kwargs)
+                return
+            try:
+                await super()._async_launch_kernel(kernel_cmd, **{**kwargs, "stderr": tail.writer})
+            finally:
+                tail.handed_over()
+
+    @property
+    def last_words(self) -> str:
+        """The end of what its process has written to stderr."""
+        return "" if self._error_tail is None else self._error_tail.text()
 
     @property
     def pid(self) -> int:

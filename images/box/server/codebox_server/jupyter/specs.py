@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
-from traitlets import Unicode
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager, NoSuchKernel
+from traitlets import TraitError, Unicode
 
 import codebox_server.kernels
+from codebox_server.errors import KernelFault
 
 _OWN = ("python", "javascript", "typescript", "bash")
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
@@ -18,6 +21,7 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
 _FOLDER = str(Path(codebox_server.kernels.__file__).parent)
 # Jupyter's own name for the kernel of the running Python; clients ask for it out of habit.
 _ALIASES = {"python3": "python"}
+_INVALID = "kernel.json: it has to be an object with argv, a list of strings"
 
 
 class BoxKernelSpecManager(KernelSpecManager):
@@ -52,17 +56,35 @@ class BoxKernelSpecManager(KernelSpecManager):
         return self._declares(language, "environment")
 
     def _declares(self, language: str, ability: str) -> bool:
-        """Whether the spec of a language has this set to true in `metadata.codebox`."""
-        own = self.get_kernel_spec(language).metadata.get("codebox")
+        """Whether the spec of a language has this set to true in `metadata.codebox`. One that cannot be read has
+        everything: the start of its kernel reports the fault.
+        """
+        try:
+            own = self.get_kernel_spec(language).metadata.get("codebox")
+        except KernelFault:
+            return True
         return isinstance(own, dict) and own.get(ability) is True
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        """Return the spec of a language; raises NoSuchKernel."""
-        return super().get_kernel_spec(_ALIASES.get(kernel_name, kernel_name))
+        """Return the spec of a language; raises NoSuchKernel, and KernelFault for one that cannot be read."""
+        try:
+            spec = super().get_kernel_spec(_ALIASES.get(kernel_name, kernel_name))
+        except NoSuchKernel:
+            raise
+        except json.JSONDecodeError as error:
+            raise KernelFault(f"kernel.json: {error.msg}, line {error.lineno}") from error
+        except OSError as error:
+            raise KernelFault(f"kernel.json: {error.strerror}") from error
+        except (ValueError, TypeError, RecursionError, TraitError) as error:
+            raise KernelFault(_INVALID) from error
+        if not spec.argv or not all(isinstance(one, str) for one in spec.argv):
+            raise KernelFault(_INVALID)
+        return spec
 
     def get_all_specs(self) -> dict[str, Any]:
-        """Return every spec with its folder, for the REST API."""
-        return {
-            name: {"resource_dir": folder, "spec": self.get_kernel_spec(name).to_dict()}
-            for name, folder in self.find_kernel_specs().items()
-        }
+        """Return every spec that can be read with its folder, for the REST API."""
+        specs: dict[str, Any] = {}
+        for name, folder in self.find_kernel_specs().items():
+            with suppress(KernelFault):
+                specs[name] = {"resource_dir": folder, "spec": self.get_kernel_spec(name).to_dict()}
+        return specs

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from codebox_server.bounds import IDLE_GRACE_SECONDS, KERNEL_ATTEMPTS, QUEUE_WAITING, VARIABLES_SECONDS
-from codebox_server.errors import BoxError
+from codebox_server.errors import BoxError, KernelFault
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.variables import REQUEST as VARIABLES
@@ -279,6 +279,8 @@ class Context:
             self._unreported_loss |= self._kernel.death is not None and not self._kernel.loss_reported
             try:
                 await self._probe.crowd.making_room(self._kernel.ensure)
+            except KernelFault as fault:
+                return self._refusal(execution) or not_started(fault.detail)
             except BoxError:
                 return self._refusal(execution) or Outcome("killed", crowded(), True)
             except (TimeoutError, RuntimeError, OSError) as error:

@@ -43,7 +43,8 @@ class Execution:
     """A run in its context. `stop` is why it is being ended: timeout, cpu_limit, interrupted, output_limit."""
 
     request: ExecutionRequest
-    context: str
+    # None if the default context could not be created.
+    context: str | None
     journal: Journal
     output: Output
     state: str = "queued"

@@ -7,11 +7,12 @@ import time
 from typing import Any
 
 from codebox_server.bounds import CLIENT_RUNS, CLIENT_SECONDS, RECEIVED_IDS, REFUSED_IDS
-from codebox_server.errors import BoxError
+from codebox_server.errors import BoxError, KernelFault
 from codebox_server.runs.context import Context
 from codebox_server.runs.contexts import Contexts
 from codebox_server.runs.execution import Execution, ExecutionRequest
 from codebox_server.runs.journal import Journals
+from codebox_server.runs.outcome import not_started
 from codebox_server.runs.output import Output
 
 
@@ -27,7 +28,9 @@ class Executions:
         self._refused: set[str] = set()
 
     async def start(self, request: ExecutionRequest, context_id: str | None) -> Execution:
-        """Queue a run. Raises conflict (id known), not_found (context), too_many_requests (queue full)."""
+        """Queue a run; it ends at once if the default context cannot be created. Raises conflict (id known), not_found
+        (context), too_many_requests (queue full).
+        """
         if request.id in self._refused:
             raise BoxError("conflict", "the execution was abandoned before it arrived")
         if request.id in self._received or self._journals.get(_key(request.id)) is not None:
@@ -39,6 +42,9 @@ class Executions:
             )
             execution = self._create(request, context)
             context.submit(execution)
+        except KernelFault as fault:
+            execution = self._create(request, None)
+            execution.finish(not_started(fault.detail).to_json(), None)
         except BoxError:
             self._received.pop(request.id, None)
             raise
@@ -62,10 +68,14 @@ class Executions:
             raise BoxError("conflict", "the execution may have run")
         self._refused.add(execution_id)
 
-    def _create(self, request: ExecutionRequest, context: Context) -> Execution:
+    def _create(self, request: ExecutionRequest, context: Context | None) -> Execution:
+        def on_flood() -> None:
+            if context is not None:
+                context.stop(execution, "output_limit")
+
         journal = self._journals.create()
-        output = Output(journal, self._journals, lambda: context.stop(execution, "output_limit"), request.output_bytes)
-        execution = Execution(request, context.id, journal, output)
+        output = Output(journal, self._journals, on_flood, request.output_bytes)
+        execution = Execution(request, None if context is None else context.id, journal, output)
         return execution
 
     def unfinished(self) -> list[Execution]:
@@ -91,21 +101,26 @@ class Executions:
         execution = self.get(execution_id)
         if execution.state == "done":
             raise BoxError("conflict", "the execution has ended", reason="not_waiting")
-        self._contexts.get(execution.context).provide_input(execution, text)
+        self._context(execution).provide_input(execution, text)
 
     def stop_all(self, reason: str, details: dict[str, Any]) -> None:
         """End every run, including queued ones. `details`: further fields of their cause."""
         for execution in self.unfinished():
             # An execution whose context has just been removed ends with that.
             with contextlib.suppress(BoxError):
-                self._contexts.get(execution.context).interrupt(execution, reason, details)
+                self._context(execution).interrupt(execution, reason, details)
 
     def interrupt(self, execution_id: str) -> None:
         """Interrupt a run. Raises conflict when it has ended."""
         execution = self.get(execution_id)
         if execution.state == "done":
             raise BoxError("conflict", "the execution has ended")
-        self._contexts.get(execution.context).interrupt(execution)
+        self._context(execution).interrupt(execution)
+
+    def _context(self, execution: Execution) -> Context:
+        # An execution without a context has ended.
+        assert execution.context is not None
+        return self._contexts.get(execution.context)
 
 
 def _key(execution_id: str) -> str:

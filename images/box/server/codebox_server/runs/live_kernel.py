@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from codebox_server.bounds import EXIT_AFTER_SECONDS, KERNEL_WAITS
+from codebox_server.errors import KernelFault
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.channel import KernelChannel
 from codebox_server.jupyter.managers import BoxMappingKernelManager
@@ -23,12 +24,19 @@ from codebox_server.system.process import Death, children, reap, signal_group, s
 # Messages that a process sent before its end may still be on their way through the sockets.
 _FINAL_OUTPUT_SECONDS = 0.02
 
+# The usual reason why a kernel that runs elsewhere does not respond.
+_NEEDED = 'it has to support "transport": "ipc" in its connection file'
+
 _Reply = TypeVar("_Reply")
 
 
 def now() -> datetime.datetime:
     """Return the time in UTC."""
     return datetime.datetime.now(datetime.UTC)
+
+
+def _how(death: Death) -> str:
+    return f"by {death.signal}" if death.signal is not None else f"with exit code {death.exit_code}"
 
 
 class LiveKernel:
@@ -91,7 +99,7 @@ class LiveKernel:
     async def ensure(self) -> None:
         """Ensure that the kernel responds, with a new process when the last one has ended or neither replies nor works.
 
-        Raises TimeoutError, OSError.
+        Raises KernelFault, TimeoutError, OSError.
         """
         if self.death is None and self._start.responded:
             return
@@ -104,14 +112,18 @@ class LiveKernel:
                 start = self._start
                 hopeful = await start.wait(self.exited)
                 if self.death is not None:
-                    raise TimeoutError("the kernel ended while it started")
+                    raise self._fault(f"the kernel ended {_how(self.death)} while it started")
                 if start.closed:
                     raise TimeoutError("the kernel was restarted or removed")
                 if start.responded:
                     return
                 if not hopeful:
                     await self._give_up()
-        raise TimeoutError("the kernel did not respond in time")
+        raise self._fault(f"the kernel did not respond in time; {_NEEDED}")
+
+    def _fault(self, what: str) -> KernelFault:
+        words = self._jupyter.last_words
+        return KernelFault(f"{what}: {words}" if words else what)
 
     async def _give_up(self) -> None:
         """End a process that has never replied, and so has lost nothing."""
