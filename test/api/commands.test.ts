@@ -121,6 +121,17 @@ describe.each(drivers)('commands and one-shot runs on the %s driver', (driver) =
     expect(left.map((item) => item.id)).toEqual([box.id]);
   });
 
+  testOnce('input() in a one-shot run fails at once, and with stdin it reads that', async () => {
+    const code = 'print("Hello", input())';
+    const { body } = await gateway.post<Run>('/v1/run', { code });
+    expect(body).toMatchObject({
+      status: 'error',
+      error: { value: 'input() has no one to answer it here: send `stdin`, or use a box' },
+    });
+    expect(body.durationMs).toBeLessThan(10_000);
+    expect((await gateway.post<Run>('/v1/run', { code, stdin: 'Ada\n' })).body.stdout).toBe('Hello Ada\n');
+  });
+
   testOnce(
     'a one-shot run keeps its outputs if a changed file cannot be read, and returns at most 256 files',
     async () => {

@@ -17,6 +17,7 @@ const abilities = {
   search: 'search its files',
   stop: 'stop everything that runs in it',
   terminals: 'open terminals',
+  unattended: 'refuse input() of code whose input nobody answers',
   watch: 'watch its files',
 } as const;
 export type Ability = keyof typeof abilities;

@@ -57,10 +57,12 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
       };
       const offered: Partial<BoxServerClient> = {
         health,
-        execute: async (id, { outputBytes, ...body }, leave) => {
+        execute: async (id, { outputBytes, unattended, ...body }, leave) => {
           if (body.message) await need('jupyter');
           const keepsMore = outputBytes !== undefined && (await has('output'));
-          return await client.execute(id, keepsMore ? { ...body, outputBytes } : body, leave);
+          const refusesInput = unattended === true && (await has('unattended'));
+          const more = { ...(keepsMore && { outputBytes }), ...(refusesInput && { unattended }) };
+          return await client.execute(id, { ...body, ...more }, leave);
         },
         sessionExecutions: only('jupyter', client.sessionExecutions),
         install: only('packages', client.install),

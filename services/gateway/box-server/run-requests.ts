@@ -10,6 +10,8 @@ export interface CodeRequest {
   env?: Environment;
   autoInstall?: boolean;
   message?: ClientMessage;
+  /** Whether nobody answers `input()`, which then fails at once. */
+  unattended?: boolean;
   /** How much text of its output the box keeps, beyond which only its beginning and end; by default 8 MiB. */
   outputBytes?: number;
 }

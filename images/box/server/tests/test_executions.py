@@ -179,7 +179,30 @@ def test_unrequested_input_is_refused(box: Box) -> None:
 
 def test_the_wait_for_input_counts_against_the_time_limit(box: Box) -> None:
     done = box.start("input()", timeout_ms=600).wait()[-1]
-    assert done["status"] == "timeout"
+    assert (done["status"], done["cause"]["code"], done["stateLost"]) == ("timeout", "timeout", False)
+    assert done["cause"]["detail"] == "the time limit has passed while the code was waiting for input"
+    answered = box.start("input()\nimport time; time.sleep(60)", timeout_ms=1500)
+    answered.until("input_request")
+    answered.post("input", text="x")
+    assert answered.wait()[-1]["cause"]["detail"] == "the time limit has passed"
+
+
+def test_input_of_a_run_without_anyone_to_answer_fails_at_once(box: Box) -> None:
+    for code in ("input('who? ')", "import getpass; getpass.getpass()"):
+        events = box.run(code, unattended=True)
+        assert of(events, "input_request") == []
+        assert (events[-1]["status"], events[-1].get("cause")) == ("error", None)
+        assert of(events, "error")[0]["value"].endswith("() has no one to answer it here: send `stdin`, or use a box")
+    assert text(box.run("read name || echo none", "bash", unattended=True)) == "none\n"
+
+
+def test_a_kernel_that_asks_although_nobody_answers_is_interrupted(box: Box) -> None:
+    events = box.run("kept = 41\nget_ipython().kernel._allow_stdin = True\ninput()", unattended=True)
+    assert of(events, "input_request") == []
+    done = events[-1]
+    assert (done["status"], done["cause"]["code"], done["stateLost"]) == ("interrupted", "interrupted", False)
+    assert "input, which has no one to answer it here" in done["cause"]["detail"]
+    assert result(box.run("kept + 1")) == "42"
 
 
 def test_a_disconnect_does_not_end_the_execution(box: Box) -> None:

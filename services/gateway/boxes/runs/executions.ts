@@ -47,6 +47,8 @@ export interface ExecutionAsk extends CreateExecution {
   message?: ClientMessage;
   /** Whether a reader of its events gets up to 56 MiB of text, as clients of other servers expect. */
   isLong?: boolean;
+  /** Whether nobody answers `input()`, which then fails at once. */
+  unattended?: boolean;
 }
 
 interface Delivery {
@@ -263,7 +265,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
 export type Executions = ReturnType<typeof createExecutions>;
 
 const toRequest = (
-  { code, context, timeoutSeconds, env, autoInstall, message, isLong }: ExecutionAsk,
+  { code, context, timeoutSeconds, env, autoInstall, message, isLong, unattended }: ExecutionAsk,
   language: string | null,
   cpuLimitMs: number | undefined,
 ): CodeRequest => ({
@@ -276,6 +278,7 @@ const toRequest = (
   ...(autoInstall && { autoInstall }),
   ...(message && { message }),
   ...(isLong && { outputBytes: longBytes }),
+  ...(unattended && { unattended }),
 });
 
 /** Stops code that runs although its record could not be written: its caller got an error. */

@@ -65,6 +65,8 @@ export const createRun = (options: RunOptions) => {
     const { code = '', language, timeoutSeconds, cpuSeconds, env } = ask;
     const { events } = await executions.start(ref, {
       code,
+      // The caller gets the result only, and knows neither the box nor the execution.
+      unattended: true,
       ...(language !== undefined && { language }),
       ...(timeoutSeconds !== undefined && { timeoutSeconds }),
       ...(cpuSeconds !== undefined && { cpuSeconds }),

@@ -43,9 +43,8 @@ class ExecutionHandler(BoxHandler):
 
     async def put(self, execution_id: str) -> None:
         """Run code and stream its events from the first one."""
-        fields = self.body_fields(
-            {"code", "language", "context", "timeoutMs", "cpuLimitMs", "env", "autoInstall", "message", "outputBytes"}
-        )
+        names = {"code", "language", "context", "timeoutMs", "cpuLimitMs", "env", "autoInstall", "message"}
+        fields = self.body_fields({*names, "outputBytes", "unattended"})
         context_id = optional_text(fields, "context")
         language = self._language(text_field(fields, "language", "python"), context_id)
         env = env_field(fields)
@@ -60,6 +59,7 @@ class ExecutionHandler(BoxHandler):
             env=env,
             auto_install=flag_field(fields, "autoInstall"),
             message=_message_field(fields),
+            unattended=flag_field(fields, "unattended"),
             output_bytes=optional_number(fields, "outputBytes", 1, STREAM_BYTES_MAX) or STREAM_BYTES,
         )
         execution = await self.box.executions.start(request, context_id)

@@ -23,6 +23,7 @@ ABILITIES = [
     "search",
     "stop",
     "terminals",
+    "unattended",
     "watch",
 ]
 

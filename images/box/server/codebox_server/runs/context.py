@@ -7,6 +7,7 @@ import contextlib
 import logging
 import time
 from collections import deque
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,8 @@ from codebox_server.runs.escalation import Escalation
 from codebox_server.runs.execution import Execution
 from codebox_server.runs.live_kernel import LiveKernel, now
 from codebox_server.runs.outcome import (
+    UNANSWERED,
+    WAITED,
     Outcome,
     asks_exit,
     crowded,
@@ -54,7 +57,7 @@ class Context:
         # Set to end the installer that runs for an execution; None while there is none.
         self._installing: asyncio.Event | None = None
         self._kernel = LiveKernel(kernel_id, manager, self._on_message, self._on_exit)
-        self._router = MessageRouter(self._kernel, missing_packages, self._on_begin)
+        self._router = MessageRouter(self._kernel, missing_packages, self._on_begin, self._on_unanswerable)
         self.language = self._kernel.language
         self._created_at = now()
         self._queue: deque[Execution] = deque()
@@ -162,7 +165,8 @@ class Context:
         if execution is not self._running or execution.state != "running" or self._escalation.cancelled:
             return
         if execution.stop is None:
-            execution.stop, execution.details = reason, details
+            waited = reason == "timeout" and execution.waiting_for_input
+            execution.stop, execution.details = reason, {"detail": WAITED} if waited else details
         if not self._stop_installing():
             self._escalation.start()
 
@@ -209,7 +213,7 @@ class Context:
         execution.state = "running"
         execution.started_at = time.monotonic()
         request = execution.request
-        execution.message_id = self._kernel.execute(request.code, request.env, request.message)
+        execution.message_id = self._kernel.execute(request)
         clock = asyncio.get_running_loop().call_later(request.timeout_ms / 1000, self.stop, execution, "timeout")
         cpu_clock = CpuClock(
             request.cpu_limit_ms,
@@ -254,8 +258,7 @@ class Context:
             execution.output.announce("install", installed.to_json())
             if installed.exit_code == 0 and self._may_continue(execution):
                 execution.missing = None
-                request = execution.request
-                execution.run_again(self._kernel.execute(request.code, request.env))
+                execution.run_again(self._kernel.execute(replace(execution.request, message=None)))
                 await execution.settled
                 return
         execution.show_missing(FAILED)
@@ -358,3 +361,6 @@ class Context:
     def _on_begin(self, execution: Execution) -> None:
         if execution.stop is not None:
             self._interrupt()
+
+    def _on_unanswerable(self, execution: Execution) -> None:
+        self.stop(execution, "interrupted", {"detail": UNANSWERED})

@@ -34,8 +34,15 @@ class ExecutionRequest:
     # CPU time of everything that it starts; None means no limit.
     cpu_limit_ms: int | None = None
     message: ClientMessage | None = None
+    # Nobody answers its requests for input.
+    unattended: bool = False
     # How much of its streams is kept.
     output_bytes: int = STREAM_BYTES
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether somebody can answer its requests for input."""
+        return not self.unattended if self.message is None else self.message.allow_stdin
 
 
 @dataclass

@@ -13,9 +13,10 @@ from codebox_server.errors import KernelFault
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.channel import KernelChannel
 from codebox_server.jupyter.managers import BoxMappingKernelManager
-from codebox_server.jupyter.message import ClientMessage, Message
+from codebox_server.jupyter.message import Message
 from codebox_server.kernels.environment import Changes, difference
 from codebox_server.kernels.final_output import FinalOutput
+from codebox_server.runs.execution import ExecutionRequest
 from codebox_server.runs.idle_cpu import IdleCpu
 from codebox_server.runs.kernel_start import KernelStart
 from codebox_server.runs.probe import is_wrapped
@@ -202,10 +203,11 @@ class LiveKernel:
         # Cancelled when the channel is closed.
         return None if exchange.cancelled() else exchange.result()
 
-    def execute(self, code: str, env: dict[str, str], message: ClientMessage | None = None) -> str:
+    def execute(self, request: ExecutionRequest) -> str:
         """Send a request; return the message id that its outputs carry."""
         assert self._channel is not None
-        self._last_request = self._channel.execute(code, env, message)
+        code, env, takes_input = request.code, request.env, request.takes_input
+        self._last_request = self._channel.execute(code, env, takes_input, request.message)
         return self._last_request
 
     def reply_input(self, text: str) -> None:

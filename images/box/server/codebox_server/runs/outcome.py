@@ -11,6 +11,9 @@ from codebox_server.system.process import Death
 
 # The cause of a run that filled the box with processes.
 FULL = "the box had as many processes and threads as it may have; those that the run left were ended"
+# The details of runs that ask for input.
+UNANSWERED = "the code asked for input, which has no one to answer it here: send `stdin`, or use a box"
+WAITED = "the time limit has passed while the code was waiting for input"
 _STOPS = {
     "timeout": ("timeout", "the time limit has passed"),
     "cpu_limit": ("timeout", "the limit on CPU time has been reached"),

@@ -16,14 +16,21 @@ from codebox_server.runs.translation import take_begin, take_error, take_output,
 
 
 class MessageRouter:
-    """Receives the messages of one kernel. `on_begin` is called when the code of a run begins."""
+    """Receives the messages of one kernel. `on_begin` is called when the code of a run begins, `on_unanswerable` when
+    it asks for input that nobody can give.
+    """
 
     def __init__(
-        self, kernel: LiveKernel, missing_packages: MissingPackages, on_begin: Callable[[Execution], None]
+        self,
+        kernel: LiveKernel,
+        missing_packages: MissingPackages,
+        on_begin: Callable[[Execution], None],
+        on_unanswerable: Callable[[Execution], None],
     ) -> None:
         self._kernel = kernel
         self._missing_packages = missing_packages
         self._on_begin = on_begin
+        self._on_unanswerable = on_unanswerable
         # The executions that have begun, by their requests: output that outlives a run still carries its request.
         self._begun: OrderedDict[str, str] = OrderedDict()
 
@@ -36,7 +43,7 @@ class MessageRouter:
         elif channel == "iopub":
             self._on_iopub(message, execution)
         elif running is not None and message.kind == "input_request" and message.parent_id in self._begun:
-            take_question(running, message)
+            self._on_question(running, message)
         elif execution is None:
             return
         elif message.kind == "execute_reply":
@@ -44,7 +51,14 @@ class MessageRouter:
             execution.reply_metadata = message.metadata()
             self._check_ends(execution)
         elif message.kind == "input_request":
+            self._on_question(execution, message)
+
+    def _on_question(self, execution: Execution, message: Message) -> None:
+        if execution.request.takes_input:
             take_question(execution, message)
+        else:
+            # Some kernels ask although the request did not allow it.
+            self._on_unanswerable(execution)
 
     def _is_of_earlier(self, running: Execution, message: Message) -> bool:
         """Whether the message comes from a thread or task of an earlier execution."""

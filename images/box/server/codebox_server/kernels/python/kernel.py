@@ -12,6 +12,7 @@ from typing import Any
 
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
+from IPython.core.error import StdinNotImplementedError
 
 from codebox_server.kernels.environment import EnvironmentMixin
 from codebox_server.kernels.outstream import note_begin
@@ -77,6 +78,20 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
         content = {"code": code, "execution_count": execution_count}
         topic = self._topic("execute_input")
         self.session.send(self.iopub_socket, "execute_input", content, parent=parent, ident=topic, metadata=metadata)
+
+    def raw_input(self, prompt: str = "") -> str:
+        """As in stock ipykernel, with an error that says what to do when nobody can answer."""
+        self._need_answers("input()")
+        return str(super().raw_input(prompt))
+
+    def getpass(self, prompt: str = "", stream: Any = None, **options: Any) -> str:
+        """As `raw_input`, for a password."""
+        self._need_answers("getpass()")
+        return str(super().getpass(prompt, stream, **options))
+
+    def _need_answers(self, call: str) -> None:
+        if not self._allow_stdin:
+            raise StdinNotImplementedError(f"{call} has no one to answer it here: send `stdin`, or use a box")
 
     async def list_variables(self, limit: int, after: str) -> dict[str, Any]:
         """See VariablesMixin."""
