@@ -326,3 +326,24 @@ def test_unknown_executions_contexts_and_paths_are_404(box: Box) -> None:
     response = box.http.put("/codebox/executions/new", json={"code": "1", "timeoutMs": 1000, "context": "none"})
     assert (response.status_code, response.json()["pointer"]) == (404, "/context")
     assert box.http.get("/codebox/nothing").status_code == 404
+
+
+def test_an_error_that_a_kernel_sends_in_its_reply_alone_is_reported(box: Box) -> None:
+    context = box.context()
+    replying = """kernel = get_ipython().kernel
+async def reply(code, *args, **more):
+    if code == "late":
+        kernel.send_response(kernel.iopub_socket, "error", {"ename": "E", "evalue": "sent", "traceback": []})
+    fields = {} if code == "nothing" else {"ename": "E", "evalue": code, "traceback": ["line " + code, 2]}
+    return {"status": "ok" if code == "ok" else "error", "execution_count": 1, "payload": [], **fields}
+kernel.do_execute = reply"""
+    box.run(replying, context=context)
+    events = box.run("x = ;", context=context)
+    assert events[-1]["status"] == "error"
+    assert [(e["name"], e["value"], e["traceback"]) for e in of(events, "error")] == [
+        ("E", "x = ;", ["line x = ;", "2"])
+    ]
+    # Once only, for code that failed, and if the reply has one at all.
+    assert [error["value"] for error in of(box.run("late", context=context), "error")] == ["sent"]
+    assert of(box.run("ok", context=context), "error") == []
+    assert of(box.run("nothing", context=context), "error") == []

@@ -39,6 +39,7 @@ from codebox_server.runs.outcome import (
 )
 from codebox_server.runs.probe import Events, Probe, Reading
 from codebox_server.runs.router import MessageRouter
+from codebox_server.runs.translation import take_error_of_reply
 from codebox_server.runs.trouble import trouble
 
 _log = logging.getLogger(__name__)
@@ -241,6 +242,8 @@ class Context:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._kernel.exited.wait(), IDLE_GRACE_SECONDS)
             outcome = outcome.losing(True)
+        if outcome.status == "error":
+            take_error_of_reply(execution)
         measured = await self._probe.measure(begun, self._kernel.death)
         self._unreported_loss = False
         self._kernel.loss_reported = self._kernel.death is not None

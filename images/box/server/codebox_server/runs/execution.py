@@ -69,6 +69,8 @@ class Execution:
     idle: bool = False
     reply: dict[str, Any] | None = None
     reply_metadata: dict[str, Any] = field(default_factory=dict)
+    # Whether its code has reported an error.
+    has_error: bool = False
     done: dict[str, Any] | None = None
     ended_at: float = 0.0
     # An error that is held back because the missing package may be installed, and whether that was tried.
@@ -85,7 +87,7 @@ class Execution:
     def run_again(self, message_id: str) -> None:
         """Reset the state after the same code has been sent again."""
         self.message_id = message_id
-        self.begun = self.idle = False
+        self.begun = self.idle = self.has_error = False
         self.question = None
         self.reply, self.reply_metadata = None, {}
         self.settled = asyncio.get_running_loop().create_future()

@@ -36,10 +36,8 @@ def take_output(execution: Execution, message: Message, origin: str | None = Non
 
 def take_error(execution: Execution, message: Message, missing_packages: MissingPackages) -> None:
     """Pass an error on with its hint; an error that an installation may avoid is held back."""
-    content = message.content()
-    request, name, value = execution.request, wire.text(content, "ename"), wire.text(content, "evalue")
-    traceback = content.get("traceback")
-    lines = [str(line) for line in traceback] if isinstance(traceback, list) else []
+    execution.has_error = True
+    request, (name, value, lines) = execution.request, _error_of(message.content())
     missing = missing_packages.find(request.language, request.code, name, value, lines)
     if missing is None:
         execution.output.error(name, value, lines)
@@ -49,6 +47,20 @@ def take_error(execution: Execution, message: Message, missing_packages: Missing
         execution.missing = missing
     else:
         execution.output.error(name, value, lines, missing.with_advice(advice))
+
+
+def take_error_of_reply(execution: Execution) -> None:
+    """Report the error of the reply to code that failed, for kernels that send it nowhere else."""
+    reply = execution.reply or {}
+    if not execution.has_error and isinstance(reply.get("ename"), str):
+        execution.output.error(*_error_of(reply))
+
+
+def _error_of(content: dict[str, Any]) -> tuple[str, str, list[str]]:
+    """Return name, value and traceback."""
+    traceback = content.get("traceback")
+    lines = [str(line) for line in traceback] if isinstance(traceback, list) else []
+    return wire.text(content, "ename"), wire.text(content, "evalue"), lines
 
 
 def _advice(execution: Execution, missing: MissingPackage, missing_packages: MissingPackages) -> str | None:
