@@ -9,6 +9,7 @@ from typing import Any
 from ipykernel.zmqshell import ZMQInteractiveShell
 
 from codebox_server.kernels.python.charts.formatter import install as install_charts
+from codebox_server.kernels.python.nested_run import install as install_nested_run
 from codebox_server.kernels.python.origins import install as install_origins
 from codebox_server.kernels.python.timing import install as install_timing
 from codebox_server.kernels.python.user_site import create_refresh
@@ -26,6 +27,7 @@ def load(shell: ZMQInteractiveShell | None) -> None:
     install_vega()
     install_timing(shell)
     install_origins(shell)
+    install_nested_run(shell)
     refresh = create_refresh()
     saved: dict[str, str | None] = {}
 
