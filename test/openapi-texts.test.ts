@@ -1,7 +1,9 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { causeSchema } from '#contract';
 import { openApiFiles } from '../scripts/openapi.ts';
+import { readPage } from './pages.ts';
 
 interface Media {
   schema: object;
@@ -62,4 +64,15 @@ describe.each(Object.entries(openApiFiles))('%s', (_, write) => {
       undefined,
     ]);
   });
+});
+
+test('the page about runs explains every cause that the contract names', async () => {
+  const description = causeSchema.shape.code.meta()?.description ?? '';
+  const codes = description.replaceAll(/\([^)]*\)/g, '').match(/\w+…?/g);
+  expect(codes).toContain('kernel_start');
+  const rows = (await readPage('docs/run-code.md')).split('\n').filter((line) => line.startsWith('| `'));
+  const explained = rows.flatMap((row) =>
+    [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, code]) => code),
+  );
+  expect(new Set(explained)).toEqual(new Set(codes));
 });
