@@ -106,6 +106,29 @@ describe.each(drivers)('packages on the %s driver', (driver) => {
     expect(body.stderr).toContain('No matching distribution');
   });
 
+  test('another version of a package of the image is refused with a hint that names the version of the image', async () => {
+    const wheel = 'pandas-0.0.1-py3-none-any.whl';
+    const info = 'pandas-0.0.1.dist-info';
+    const build = [
+      'import zipfile',
+      `with zipfile.ZipFile("${wheel}", "w") as wheel:`,
+      `  wheel.writestr("${info}/METADATA", "Metadata-Version: 2.1\\nName: pandas\\nVersion: 0.0.1\\n")`,
+      `  wheel.writestr("${info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")`,
+      `  wheel.writestr("${info}/RECORD", "")`,
+    ];
+    expect((await gateway.run(box.id, build.join('\n'))).error).toBeNull();
+    const hint = { code: 'fixed_version', manager: 'pip', package: 'pandas', version: '3.1.1' };
+    const { status, body } = await install({ packages: [`./${wheel}`] });
+    expect([status, body.status, body.installed]).toEqual([200, 'error', []]);
+    expect(body.stderr).toContain(
+      'Will not install to the user site because it will lack sys.path precedence to pandas',
+    );
+    expect(body.hint).toMatchObject(hint);
+    expect(body.hint?.detail).toContain('The image has pandas 3.1.1');
+    const inCell = await gateway.run(box.id, `pip install --user ./${wheel}`, { language: 'bash' });
+    expect(inCell.error).toMatchObject({ name: 'ExitStatus', hint });
+  });
+
   test.each([
     ['an option', '-r requirements.txt'],
     ['an option with a value', '--index-url=http://evil'],

@@ -774,6 +774,21 @@ class Variable(Model):
     """
 
 
+class VersionHint(Model):
+    """
+    For an installation, or a program that ran one: pip refused another version of a package of the image.
+    """
+
+    code: Literal["fixed_version"]
+    detail: str
+    manager: PackageManager
+    package: str
+    version: str
+    """
+    The version of the image, beside which pip installs no other.
+    """
+
+
 class WatchEnd(Model):
     """
     The last event: the box has ended.
@@ -902,6 +917,7 @@ class CommandDone(Model):
     duration_ms: float
     exit_code: int | None
     files: ChangedFiles | None = None
+    hint: VersionHint | None = None
     installed: list[InstalledPackage] | None = None
     """
     Packages that an installation added or changed.
@@ -935,6 +951,7 @@ class CommandSummary(Model):
     duration_ms: float | None
     exit_code: int | None
     files: ChangedFiles | None
+    hint: VersionHint | None = None
     id: str
     installed: list[InstalledPackage] | None = None
     """
@@ -1012,13 +1029,6 @@ class PackageHint(Model):
     """
 
 
-class RunError(Model):
-    hint: PackageHint | None = None
-    name: str
-    traceback: list[str]
-    value: str
-
-
 WatchEvent = TypeAliasType(
     "WatchEvent",
     Annotated[
@@ -1056,6 +1066,7 @@ class Command(Model):
     duration_ms: float | None
     exit_code: int | None
     files: ChangedFiles | None
+    hint: VersionHint | None = None
     id: str
     installed: list[InstalledPackage] | None = None
     """
@@ -1074,8 +1085,18 @@ class Command(Model):
     stdout: str
 
 
+Hint = TypeAliasType("Hint", Annotated[PackageHint | VersionHint, Field(discriminator="code")])
+
+
+class RunError(Model):
+    hint: Hint | None = None
+    name: str
+    traceback: list[str]
+    value: str
+
+
 class ExecutionError(Model):
-    hint: PackageHint | None = None
+    hint: Hint | None = None
     name: str
     seq: int
     traceback: list[str]

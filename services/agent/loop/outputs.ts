@@ -36,10 +36,11 @@ const tracebackOf = ({ name, value, traceback }: RunError): string => {
   return whole.length <= maxTraceback ? whole : `[…]\n${whole.slice(-maxTraceback)}`;
 };
 
-const coachOf = ({ hint }: RunError): string =>
-  hint
-    ? `${hint.detail} If it cannot be installed, do it without ${hint.module}, or say that it cannot be done.`
-    : 'Find the cause first, then change the code; do not run the same code again.';
+const coachOf = ({ hint }: RunError): string => {
+  if (!hint) return 'Find the cause first, then change the code; do not run the same code again.';
+  if (hint.code === 'fixed_version') return hint.detail;
+  return `${hint.detail} If it cannot be installed, do it without ${hint.module}, or say that it cannot be done.`;
+};
 
 const afterInstalling = (installed: string): string =>
   `${installed} What stands before the import has run: do not run that again, go on from the import.`;

@@ -5,7 +5,7 @@ import { cpuSecondsSchema, environmentSchema } from '../values/limits.ts';
 import { pageSchema } from '../values/page.ts';
 import { plainText, wellFormedText } from '../values/text.ts';
 import { commandEventSchema, leftProcessesSchema, runStatuses } from './events.ts';
-import { installedPackagesSchema } from './packages.ts';
+import { installedPackagesSchema, versionHintSchema } from './packages.ts';
 
 export const createCommandSchema = z
   .strictObject({
@@ -64,6 +64,7 @@ export const commandSummarySchema = z
     installed: installedPackagesSchema
       .optional()
       .meta({ description: 'For an installation: the packages that it added or changed.' }),
+    hint: versionHintSchema.optional(),
     lastSeq: z.int(),
   })
   .meta({ id: 'CommandSummary' });

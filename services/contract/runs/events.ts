@@ -3,7 +3,7 @@ import { changedFilesSchema } from '../files/files.ts';
 import { causeSchema, exitCode } from '../values/cause.ts';
 import { queryInteger } from '../values/page.ts';
 import { foreignText, plainText } from '../values/text.ts';
-import { installedPackagesSchema, packageHintSchema, packageManagerSchema } from './packages.ts';
+import { hintSchema, installedPackagesSchema, packageManagerSchema, versionHintSchema } from './packages.ts';
 
 // The events of a box are untrusted input: each number has to fit a date, a column and a metric, and each text has a bound.
 const seq = z.int().min(1);
@@ -106,7 +106,7 @@ export const runErrorSchema = z
     name: z.string(),
     value: z.string(),
     traceback: z.array(z.string()),
-    hint: packageHintSchema.optional(),
+    hint: hintSchema.optional(),
   })
   .meta({ id: 'RunError' });
 
@@ -146,7 +146,7 @@ export const executionEventSchema = z
         name: z.string().max(maxField),
         value: z.string().max(maxField),
         traceback: z.array(z.string().max(maxText)).max(maxFrames),
-        hint: packageHintSchema.optional(),
+        hint: hintSchema.optional(),
       })
       .meta({ id: 'ExecutionError' }),
     z
@@ -173,6 +173,7 @@ export const commandDoneSchema = z
     installed: installedPackagesSchema
       .optional()
       .meta({ description: 'Packages that an installation added or changed.' }),
+    hint: versionHintSchema.optional(),
   })
   .meta({ id: 'CommandDone' });
 

@@ -67,3 +67,21 @@ export const packageHintSchema = z
     detail: foreignText(1000),
   })
   .meta({ id: 'PackageHint' });
+
+/** The version of the image, for a package that pip refused to install in another one. */
+export const versionHintSchema = z
+  .object({
+    code: z.literal('fixed_version'),
+    manager: packageManagerSchema,
+    package: foreignText(300),
+    version: foreignText(300).meta({ description: 'The version of the image, beside which pip installs no other.' }),
+    detail: foreignText(1000),
+  })
+  .meta({
+    id: 'VersionHint',
+    description:
+      'For an installation, or a program that ran one: pip refused another version of a package of the image.',
+  });
+
+/** What would help a program that failed. */
+export const hintSchema = z.discriminatedUnion('code', [packageHintSchema, versionHintSchema]).meta({ id: 'Hint' });

@@ -244,5 +244,7 @@ PACKAGES_REPORTED = 1_000
 # How many entries of one package folder are read.
 PACKAGE_ENTRIES = 10_000
 INSTALL_TEXT = 64 * KIB
+# How much of the end of an installer's output is searched for its reason.
+COMMAND_TAIL = 4 * KIB
 # The length of code that is examined for whether it may run again.
 RETRY_CODE = 256 * KIB

@@ -233,3 +233,29 @@ def test_a_box_without_package_sources_reports_that_auto_install_cannot_work(fol
     with start_box(folder, forks=False, CODEBOX_NETWORK="none", CODEBOX_WHEELS="/nowhere") as box:
         detail = of(box.run("import skimage", autoInstall=True), "error")[0]["hint"]["detail"]
         assert "autoInstall has nowhere to get it from" in detail
+
+
+# What pip prints when the image has another version of a package.
+REFUSAL = "ERROR: Will not install to the user site because it will lack sys.path precedence to {} in /opt/python"
+
+
+def test_code_that_fails_because_pip_refused_a_version_gets_a_hint(box: Box) -> None:
+    version = box.http.get("/codebox/packages", params={"limit": 1000}).json()["items"]
+    numpy = next(item["version"] for item in version if item["name"] == "numpy")
+    code = f"echo '{REFUSAL.format('NumPy')}' >&2; exit 1"
+    events = box.run(f"({code})", "bash")
+    hint = of(events, "error")[0]["hint"]
+    assert hint == {
+        "code": "fixed_version",
+        "manager": "pip",
+        "package": "numpy",
+        "version": numpy,
+        "detail": f"The image has numpy {numpy}, beside which pip installs no other version. Use this one, or a template "
+        "with an image of your own.",
+    }
+    python = f"import subprocess, sys\nprint({REFUSAL.format('numpy')!r}, file=sys.stderr)\n1 / 0"
+    assert of(box.run(python), "error")[0]["hint"] == hint
+    # Text of the box is no proof: the image has to have the package.
+    unknown = f"echo '{REFUSAL.format('nothing-like-it')}' >&2; false"
+    assert "hint" not in of(box.run(unknown, "bash"), "error")[0]
+    assert "hint" not in of(box.run("false", "bash"), "error")[0]

@@ -42,7 +42,9 @@ export const installInitialPackages = async (
   }
   if (done?.type !== 'done')
     throw new CodeBoxError('unavailable', 'The box closed the connection during the installation.');
-  if (done.status !== 'ok') throw failed(`could not be installed (${done.status}): ${text.trim()}`);
+  if (done.status === 'ok') return;
+  const advice = done.hint ? ` ${done.hint.detail}` : '';
+  throw failed(`could not be installed (${done.status}): ${text.trim()}${advice}`);
 };
 
 const failed = (detail: string) =>

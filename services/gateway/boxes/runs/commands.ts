@@ -246,6 +246,7 @@ const toSummary = (box: string, command: BoxCommand): CommandSummary => ({
   processes: command.done?.processes ?? null,
   files: command.done?.files ?? null,
   ...(command.done?.installed && { installed: command.done.installed }),
+  ...(command.done?.hint && { hint: command.done.hint }),
   lastSeq: command.lastSeq,
 });
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from codebox_server.packages.conflicts import conflict_hint
 from codebox_server.packages.inventory import Inventory
 from codebox_server.packages.names import SHARED, distribution_of
 
@@ -39,6 +40,10 @@ class Hints:
         module, package = found
         detail = f"{module} is not installed here; the package {package} provides it."
         return {"code": "install_package", "manager": manager, "package": package, "module": module, "detail": detail}
+
+    def of_conflict(self, package: str | None) -> dict[str, Any] | None:
+        """See `conflict_hint`."""
+        return conflict_hint(self._inventory, package)
 
     def _python(self, code: str, name: str, value: str) -> tuple[str, str] | None:
         match = _PYTHON_NAME.fullmatch(value) if name == "ModuleNotFoundError" else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codebox_server.bounds import INSTALL_TEXT, PACKAGES_REPORTED
+from codebox_server.packages.conflicts import conflict_hint, refused_package
 from codebox_server.packages.inventory import Inventory, changes
 from codebox_server.packages.sources import Sources
 from codebox_server.runs.command import Command, CommandRequest
@@ -26,6 +27,7 @@ class Installed:
     packages: list[dict[str, str]]
     exit_code: int | None
     text: str
+    hint: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields of the event."""
@@ -106,7 +108,7 @@ class Installer:
             argv,
             cwd,
             timeout_ms,
-            conclude=lambda: self._conclude(manager),
+            conclude=lambda tail: self._conclude(manager, tail),
             cpu_limit_ms=cpu_limit_ms,
         )
 
@@ -116,12 +118,15 @@ class Installer:
         if running == 0:
             self._known[manager] = await asyncio.to_thread(self.inventory.user, manager)
 
-    async def _conclude(self, manager: str) -> dict[str, Any]:
-        """Return what changed since the last installer ended, or since the first of several began."""
+    async def _conclude(self, manager: str, tail: str) -> dict[str, Any]:
+        """Return what changed since the last installer ended, or since the first of several began, and a hint if pip
+        has refused the version of a package. `tail` is the end of its output.
+        """
         after = await asyncio.to_thread(self.inventory.user, manager)
         before, self._known[manager] = self._known[manager], after
         self._running[manager] -= 1
-        return {"installed": changes(before, after)[:PACKAGES_REPORTED]}
+        hint = conflict_hint(self.inventory, refused_package(tail))
+        return {"installed": changes(before, after)[:PACKAGES_REPORTED], **({} if hint is None else {"hint": hint})}
 
 
 async def _end_when(command: Command, stop: asyncio.Event) -> None:
@@ -137,4 +142,4 @@ async def _read(command: Command, manager: str) -> Installed:
             event = json.loads(line) if line else {}
             text = (text + event.get("text", ""))[-INSTALL_TEXT:]
             done = event
-    return Installed(manager, done.get("installed", []), done.get("exitCode"), text)
+    return Installed(manager, done.get("installed", []), done.get("exitCode"), text, done.get("hint"))

@@ -28,6 +28,10 @@ class Inventory:
         """Return versions by name of packages installed in this box."""
         return dict(_distributions(self._user_site) if manager == "pip" else _node_packages(self._modules))
 
+    def image(self) -> dict[str, str]:
+        """Return versions by name of the Python packages of the image."""
+        return {name: version for folder in site.getsitepackages() for name, version in _distributions(Path(folder))}
+
     def items(self, manager: str) -> list[dict[str, str]]:
         """Return `{name, version, source}` by name; `source` is `user` or `image`, and the version of the image takes
         precedence.
@@ -35,9 +39,8 @@ class Inventory:
         known: dict[str, dict[str, str]] = {}
         for name, version in self.user(manager).items():
             known[name] = {"name": name, "version": version, "source": "user"}
-        for folder in site.getsitepackages() if manager == "pip" else ():
-            for name, version in _distributions(Path(folder)):
-                known[name] = {"name": name, "version": version, "source": "image"}
+        for name, version in self.image().items() if manager == "pip" else ():
+            known[name] = {"name": name, "version": version, "source": "image"}
         return [known[name] for name in sorted(known)]
 
     def has_module(self, manager: str, name: str) -> bool:
@@ -46,6 +49,11 @@ class Inventory:
             return (self._modules / name).is_dir()
         folders = [self._user_site, *map(Path, site.getsitepackages())]
         return any((folder / name).is_dir() or (folder / f"{name}.py").is_file() for folder in folders)
+
+
+def normal(name: str) -> str:
+    """Return the normalized name of a Python package."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def changes(before: dict[str, str], after: dict[str, str]) -> list[dict[str, str]]:
@@ -57,7 +65,7 @@ def _distributions(folder: Path) -> Iterator[tuple[str, str]]:
     for entry in _entries(folder):
         match = _DISTRIBUTION.fullmatch(entry.name)
         if match and len(entry.name) <= PACKAGE_FIELD:
-            yield re.sub(r"[-_.]+", "-", match["name"]).lower(), match["version"]
+            yield normal(match["name"]), match["version"]
 
 
 def _node_packages(folder: Path) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from codebox_server.bounds import KILL_AFTER_SECONDS, PIPE_DRAIN_SECONDS, STDIN_BACKLOG_BYTES
+from codebox_server.bounds import COMMAND_TAIL, KILL_AFTER_SECONDS, PIPE_DRAIN_SECONDS, STDIN_BACKLOG_BYTES
 from codebox_server.errors import BoxError, full
 from codebox_server.files.scan import Scan, difference
 from codebox_server.runs.cpu_clock import CpuClock
@@ -44,7 +44,7 @@ _STOPS = {
 class CommandRequest:
     """A command to start. Either `command`, a text for bash, or `argv`. `timeout_ms` None means no limit.
 
-    `conclude` is called at the end for further fields of `done`.
+    `conclude` is called at the end, with the end of the output, for further fields of `done`.
     """
 
     id: str
@@ -53,7 +53,7 @@ class CommandRequest:
     cwd: str
     timeout_ms: int | None
     env: dict[str, str] = field(default_factory=dict)
-    conclude: Callable[[], Awaitable[dict[str, Any]]] | None = None
+    conclude: Callable[[str], Awaitable[dict[str, Any]]] | None = None
     # CPU time of everything that it starts; None means no limit.
     cpu_limit_ms: int | None = None
     # Written to its stdin, which is then closed unless `open_stdin`.
@@ -74,6 +74,7 @@ class Command:
         self.pid = 0
         self.done: dict[str, Any] | None = None
         self._probe = probe
+        self._tail = ""
         self._loop = asyncio.get_running_loop()
         self._started_at = 0.0
         self._timers: list[asyncio.TimerHandle] = []
@@ -177,7 +178,10 @@ class Command:
         except OSError:
             data = b""
         if self.state == "running":
-            self.output.stream(name, decoder.decode(data, final=not data))
+            text = decoder.decode(data, final=not data)
+            self.output.stream(name, text)
+            if self.request.conclude is not None:
+                self._tail = (self._tail + text)[-COMMAND_TAIL:]
         if not data:
             self._loop.remove_reader(fd)
             os.close(fd)
@@ -251,7 +255,7 @@ class Command:
         finally:
             started.close()
         if self.request.conclude is not None:
-            done |= await self.request.conclude()
+            done |= await self.request.conclude(self._tail)
         self.state = "done"
         self.output.finish(done)
         self.done = {"seq": self.journal.last_seq, "type": "done", **done}

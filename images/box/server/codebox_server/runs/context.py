@@ -264,6 +264,8 @@ class Context:
                 execution.run_again(self._kernel.execute(replace(execution.request, message=None)))
                 await execution.settled
                 return
+            if installed.hint is not None:
+                execution.show_missing(f"{FAILED} {installed.hint['detail']}")
         execution.show_missing(FAILED)
 
     def _may_continue(self, execution: Execution) -> bool:

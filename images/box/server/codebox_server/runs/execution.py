@@ -69,6 +69,8 @@ class Execution:
     idle: bool = False
     reply: dict[str, Any] | None = None
     reply_metadata: dict[str, Any] = field(default_factory=dict)
+    # The last package that pip refused to install, according to its output.
+    refused: str | None = None
     # Whether its code has reported an error.
     has_error: bool = False
     done: dict[str, Any] | None = None

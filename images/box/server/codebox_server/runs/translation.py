@@ -6,6 +6,7 @@ from typing import Any
 
 from codebox_server.jupyter import message as wire
 from codebox_server.jupyter.message import Message
+from codebox_server.packages.conflicts import refused_package
 from codebox_server.packages.missing_package import ADVICE, HAS_RUN, TRIED, MissingPackage, MissingPackages
 from codebox_server.runs.execution import Execution
 from codebox_server.runs.output import marked
@@ -21,7 +22,9 @@ def take_output(execution: Execution, message: Message, origin: str | None = Non
     output, content = execution.output, message.content()
     kind, size = message.kind, len(message.raw_content)
     if kind == "stream":
-        output.stream("stderr" if content.get("name") == "stderr" else "stdout", wire.text(content, "text"), origin)
+        text = wire.text(content, "text")
+        output.stream("stderr" if content.get("name") == "stderr" else "stdout", text, origin)
+        execution.refused = refused_package(text) or execution.refused
     elif kind == "execute_result" and origin is None:
         output.rich("result", {"mime": wire.mime(content), "main": True}, size, wire.dropped_bytes(content))
     elif kind in ("display_data", "execute_result"):
@@ -40,7 +43,7 @@ def take_error(execution: Execution, message: Message, missing_packages: Missing
     request, (name, value, lines) = execution.request, _error_of(message.content())
     missing = missing_packages.find(request.language, request.code, name, value, lines)
     if missing is None:
-        execution.output.error(name, value, lines)
+        execution.output.error(name, value, lines, missing_packages.of_conflict(execution.refused))
         return
     advice = _advice(execution, missing, missing_packages)
     if advice is None:
