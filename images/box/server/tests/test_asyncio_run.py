@@ -54,8 +54,8 @@ def test_errors_leave_it_and_a_second_one_within_it_is_refused(box: Box, context
 def test_it_is_interrupted_at_once_with_its_clean_up(box: Box, context: str, before: str, endless: str) -> None:
     main = f"async def main():\n  print('begins')\n  try: {endless}\n  finally: print('ends')"
     box.run(f"import asyncio\nkept = 4\n{main}\ndef call(): asyncio.run(main())", context=context)
-    for status, more in (("interrupted", {}), ("timeout", {"timeout_ms": 500})):
-        run = box.start(f"{before}\ncall()", context=context, **more)
+    for status, timeout in (("interrupted", 30_000), ("timeout", 500)):
+        run = box.start(f"{before}\ncall()", context=context, timeout_ms=timeout)
         run.until("stdout")
         if status == "interrupted":
             run.interrupt()
