@@ -145,6 +145,12 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
       [{ templateID: 'nope' }, 'nope'],
       [{ templateID: 'base', timeout: 1e9 }, 'timeout'],
       [{ templateID: 'base', network: { denyOut: ['0.0.0.0/0'] } }, 'network/denyOut is not supported'],
+      [{ templateID: 'base', network: { httpsPorts: [8443] } }, 'network/httpsPorts is not supported'],
+      [{ templateID: 'base', network: { allowPublicTraffic: true } }, 'network/allowPublicTraffic is not supported'],
+      [
+        { templateID: 'base', autoPause: true, autoResume: { enabled: false } },
+        'autoResume/enabled has to be the same',
+      ],
       [{ templateID: 'base', mcp: {} }, 'mcp is not supported'],
     ] as const) {
       const message = expect.stringContaining(text);

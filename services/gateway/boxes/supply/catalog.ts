@@ -18,6 +18,9 @@ export const createCatalog = (
   /** Returns the template of a box; undefined when the configuration no longer has it. */
   of: ({ template }: Pick<BoxRow, 'template'>): Template | undefined => templates.get(template),
 
+  /** Whether new boxes can have this network. */
+  offersNetwork: (network: Template['network']): boolean => driver.capabilities.networks.includes(network),
+
   /** Returns the languages of a template; undefined while they are unknown. */
   languagesOf: languages.of,
 

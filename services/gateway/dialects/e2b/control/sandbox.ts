@@ -14,7 +14,7 @@ export const boxStates = {
 export const isPaused = ({ state }: Pick<BoxRow, 'state'>): boolean => boxStates.paused.some((one) => one === state);
 
 /** Whether a sandbox pauses itself when it is not used, instead of ending. */
-export const pausesItself = ({ onIdle }: Pick<BoxRow, 'onIdle'>): boolean => onIdle === 'hibernate';
+export const pausesItself = ({ onIdle }: Pick<BoxRow, 'onIdle'>): boolean => onIdle !== 'delete';
 
 /** Throws `not_found` for a sandbox that has ended. */
 export const requireLiving = (row: BoxRow): BoxRow => {

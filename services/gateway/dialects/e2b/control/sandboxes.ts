@@ -92,7 +92,8 @@ export const addSandboxRoutes = (
         body: newSandboxSchema,
       },
       async (input) => {
-        const { box } = await creation.create(input.tenant, toCreateBox(input.body, seconds));
+        const defaults = { seconds, offersInternet: catalog.offersNetwork('internet') };
+        const { box } = await creation.create(input.tenant, toCreateBox(input.body, defaults));
         return input.c.json(toSandbox(input, box), 201);
       },
     );
@@ -229,7 +230,9 @@ export const addSandboxRoutes = (
     },
     async ({ c, tenant, params: { box }, body: { allow_internet_access: allows } }) => {
       const row = await find({ tenant, box });
-      const wanted = allows ? 'internet' : allows === false ? 'none' : catalog.of(row)?.network;
+      // Clients without a wish mean the usual network, which is the internet at E2B and that of the template here.
+      const usual = row.network === 'internet' ? row.network : catalog.of(row)?.network;
+      const wanted = allows ? 'internet' : allows === false ? 'none' : usual;
       if (wanted === row.network) return c.body(null, 204);
       throw new CodeBoxError('invalid_request', 'The network of a sandbox is fixed when it is created.');
     },

@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest';
+import { newSandboxSchema, toCreateBox } from './new-sandbox.ts';
+
+const created = (ask: object, offersInternet = true) =>
+  toCreateBox(newSandboxSchema.parse({ templateID: 'base', ...ask }), { seconds: 300, offersInternet });
+
+test('a wish for the internet is fulfilled where boxes can have it, and no wish means the template', () => {
+  expect(created({ allow_internet_access: true }).network).toBe('internet');
+  expect(created({ allow_internet_access: false }).network).toBe('none');
+  expect(created({})).not.toHaveProperty('network');
+  expect(created({ allow_internet_access: true }, false)).not.toHaveProperty('network');
+  expect(created({ allow_internet_access: false }, false).network).toBe('none');
+});
+
+test('a sandbox that pauses itself keeps its memory only if that is asked for', () => {
+  const resumes = { autoPause: true, autoResume: { enabled: true } };
+  expect(created(resumes)).toMatchObject({ onIdle: 'hibernate', idleSeconds: 300 });
+  expect(created({ ...resumes, autoPauseMemory: false })).toMatchObject({ onIdle: 'hibernate' });
+  expect(created({ ...resumes, autoPauseMemory: true })).toMatchObject({ onIdle: 'pause' });
+  expect(created({ autoResume: { enabled: false } })).toMatchObject({ onIdle: 'delete', maxLifetimeSeconds: 300 });
+});
