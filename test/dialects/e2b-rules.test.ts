@@ -55,9 +55,42 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
       (await inside('/health', { ...byEnvd })).status,
       (await inside('/sandboxes', { ...own, ...byEnvd })).status,
     ];
-    expect(await statuses()).toEqual([204, 401, 200, 401, 401, 404]);
+    expect(await statuses()).toEqual([204, 401, 200, 403, 401, 404]);
     await tenant.admin.keys.revoke(tenant.key.split('_')[1] ?? '');
-    await expect.poll(statuses, { timeout: 10_000 }).toEqual([401, 401, 401, 401, 401, 401]);
+    await expect.poll(statuses, { timeout: 10_000 }).toEqual([401, 401, 403, 403, 401, 401]);
+  });
+
+  test('each group of calls is served at its own port, and a bad address is a 400', async () => {
+    const { body } = await control('POST', `/v2/sandboxes/${id}/connect`, {});
+    const [envd, traffic] = [
+      { 'x-access-token': body.envdAccessToken as string },
+      { 'e2b-traffic-access-token': body.trafficAccessToken as string },
+    ];
+    const post = { method: 'POST', body: '{"code":"1"}', headers: { 'content-type': 'application/json' } };
+    const statuses = await Promise.all([
+      inside('/files?path=.', envd, 49_999),
+      inside('/contexts', envd, 49_983),
+      inside('/execute', { ...envd, ...post.headers }, 49_983, post),
+      inside('/filesystem.Filesystem/Stat', { ...envd, ...post.headers }, 49_999, post),
+    ]);
+    expect(statuses.map(({ status }) => status)).toEqual([404, 404, 404, 404]);
+    const health = await inside('/health', traffic, 49_999);
+    expect([health.status, await health.text()]).toEqual([200, '"OK"']);
+    for (const [headers, message] of [
+      [{ 'e2b-sandbox-id': id }, 'Missing header: E2b-Sandbox-Port'],
+      [{ 'e2b-sandbox-port': '49983' }, 'Missing header: E2b-Sandbox-Id'],
+      [{ 'e2b-sandbox-id': id, 'e2b-sandbox-port': 'x' }, 'port is invalid'],
+      [{ 'e2b-sandbox-id': id, 'e2b-sandbox-port': '70000' }, 'port is invalid'],
+      [{ 'e2b-sandbox-id': 'NOPE-1', 'e2b-sandbox-port': '49983' }, 'id is invalid'],
+    ] as const) {
+      const response = await fetch(`${gateway.url}/health`, { headers: { ...headers, ...envd } });
+      expect([response.status, await response.json()]).toMatchObject([
+        400,
+        { code: 400, message: expect.stringContaining(message) },
+      ]);
+    }
+    const foreign = await inside('/', { ...traffic, 'e2b-sandbox-id': 'i1abc0' }, 3000);
+    expect([foreign.status, await foreign.json()]).toMatchObject([502, { message: 'The sandbox was not found' }]);
   });
 
   test('signed URLs read and write one file until they expire, from pages of any origin', async () => {
@@ -107,9 +140,21 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
         headers: { host: `3000-${id}.${domain}`, ...headers },
       });
     expect((await at(token)).text).toBe('served\n');
-    expect((await at({})).response.statusCode).toBe(401);
+    const missing = await at({});
+    const message = expect.stringContaining("Token header 'e2b-traffic-access-token' is missing");
+    expect([missing.response.statusCode, JSON.parse(missing.text)]).toEqual([
+      403,
+      { sandboxId: id, message, code: 403 },
+    ]);
     const closed = await inside('/', token, 3001);
-    expect([closed.status, await closed.json()]).toMatchObject([502, { sandboxId: id, port: 3001, code: 502 }]);
+    const isClosed = 'The sandbox is running but port is not open';
+    expect([closed.status, await closed.json()]).toEqual([
+      502,
+      { sandboxId: id, port: 3001, message: isClosed, code: 502 },
+    ]);
+    const page = await inside('/', { ...token, accept: 'text/html,*/*' }, 3001);
+    expect([page.status, page.headers.get('content-type')]).toEqual([502, 'text/html; charset=UTF-8']);
+    expect(await page.text()).toContain('<title>Closed Port Error</title>');
   });
 
   test('older clients create a sandbox, use its code, files and commands, and end it', async () => {

@@ -43,8 +43,15 @@ const openTunnel = (endpoint: Endpoint, port: number): Promise<Socket> =>
 const unavailable = (cause: unknown) =>
   new CodeBoxError('unavailable', 'The box does not respond.', { cause, retryAfterSeconds: 1 });
 
+/** Thrown for a port on which nothing listens. */
+export class ClosedPort extends CodeBoxError {
+  constructor(port: number) {
+    super('bad_gateway', `Nothing listens on port ${port} in this box.`);
+  }
+}
+
 const refusal = (status: number | undefined, port: number): CodeBoxError => {
-  if (status === 502) return new CodeBoxError('bad_gateway', `Nothing listens on port ${port} in this box.`);
+  if (status === 502) return new ClosedPort(port);
   if (status === 429) return tooMany();
   return unavailable({ status });
 };

@@ -1,9 +1,10 @@
 import { exchange, type PortRequest, type PortResponse } from '../../box-server/transport/exchange.ts';
+import { ClosedPort } from '../../box-server/transport/tunnel.ts';
 import type { BoxRef } from '../box-ref.ts';
 import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
 
-export type { PortRequest, PortResponse };
+export { ClosedPort, type PortRequest, type PortResponse };
 
 export interface PortsOptions {
   access: Pick<Access, 'use'>;

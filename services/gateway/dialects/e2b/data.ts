@@ -3,12 +3,11 @@ import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
 import { problemKinds } from '../../../http/problems/kinds.ts';
 import { setRetryAfter } from '../../../http/problems/problem.ts';
-import type { BoxRef } from '../../boxes/box-ref.ts';
-import type { RouteParts } from '../../http/app.ts';
-import { type Env, noteBox } from '../../http/env.ts';
+import { ClosedPort } from '../../boxes/reach/ports.ts';
+import type { Env } from '../../http/env.ts';
 import type { Surface } from '../../http/surface.ts';
 import { type Address, ownPorts, readAddress, toBoxId, toSandboxId } from './address.ts';
-import { isPaused, pausesItself } from './control/sandbox.ts';
+import { closedPortPage } from './closed-port.ts';
 import { failedCall, isRpc } from './envd/connect.ts';
 import { messageOf, respondWith } from './errors.ts';
 import { readSigned, type Signatures } from './signatures.ts';
@@ -21,53 +20,111 @@ export interface DataOptions {
   domain: string;
 }
 
+const trafficHeader = 'e2b-traffic-access-token';
+
 /**
- * Serves requests to the inside of a sandbox: to the daemon for files and processes, the code interpreter, and the servers of its
- * programs. Headers or the host of a request name the sandbox and the port. Clients send a token of the sandbox instead of the key.
+ * What is inside a sandbox: the daemon for files and processes, the code interpreter, and the servers of its programs, each at its port.
+ * Requests name the sandbox and the port by their headers or their host. The key is not sent there, but a token that was made for it.
  */
-export const createDataSurface = ({ tokens, signatures, domain }: DataOptions): Surface => ({
-  claims: { request: (incoming) => addressIn(incoming, domain) !== undefined },
-  isForPages: true,
-  credentialOf(c) {
-    const { sandbox, port } = addressOf(c, domain);
-    const incoming = c.env?.incoming;
-    const signed = incoming && port === ownPorts.envd ? readSigned(incoming) : undefined;
-    if (signed && incoming)
-      return {
-        find: async () => {
-          const maker = await signatures.find(signed, sandbox);
-          if (maker) named.set(incoming, toSandboxId(maker.box));
-          return maker;
-        },
-      };
-    // Clients send this token to every port except that of the daemon, where it must not grant everything.
-    const traffic = port === ownPorts.envd ? undefined : c.req.header('e2b-traffic-access-token');
-    const maker =
-      tokens.read('envd', c.req.header('x-access-token'), sandbox) ?? tokens.read('traffic', traffic, sandbox);
-    return maker && { maker };
-  },
-  needed: () => 'unauthorized access, please provide a valid access token or method signing if supported',
-  respond(c, error) {
-    const { sandbox, port } = addressOf(c, domain);
-    // Clients recognise by the status 502 that a sandbox does not run.
-    if (error.code === 'gone')
-      return c.json({ sandboxId: sandbox, message: 'The sandbox was not found', code: 502 }, 502);
-    if (port === ownPorts.envd && isRpc(c)) return failedCall(c, error);
-    const { status } = problemKinds[error.code];
-    if (port === ownPorts.envd) return respondWith(c, error.code === 'conflict' ? 400 : status, error);
-    if (port !== ownPorts.interpreter)
-      return c.json({ sandboxId: sandbox, port, message: messageOf(error), code: status }, status);
-    setRetryAfter(c, error);
-    return c.text(messageOf(error), status);
-  },
-  readTarget(incoming) {
-    const { sandbox, port } = addressIn(incoming, domain) ?? { sandbox: '', port: 0 };
-    const isOwn = port === ownPorts.envd || port === ownPorts.interpreter;
-    const box = toBoxId(sandbox);
-    if (isOwn || port === 0 || box === undefined) return undefined;
-    return { box, port, path: incoming.url ?? '/', prefix: '', isUnslashed: false };
-  },
-});
+export const createDataSurfaces = ({ tokens, signatures, domain }: DataOptions) => {
+  const at = (isOwn: (address: Address) => boolean) => ({
+    request: (incoming: IncomingMessage) => {
+      const address = addressIn(incoming, domain);
+      return address !== undefined && isOwn(address);
+    },
+  });
+
+  const envd: Surface = {
+    claims: at(({ port, fault }) => port === ownPorts.envd && fault === undefined),
+    isForPages: true,
+    credentialOf(c) {
+      const { sandbox } = addressOf(c, domain);
+      const incoming = c.env?.incoming;
+      const signed = incoming && readSigned(incoming);
+      if (signed && incoming)
+        return {
+          find: async () => {
+            const maker = await signatures.find(signed, sandbox);
+            if (maker) named.set(incoming, toSandboxId(maker.box));
+            return maker;
+          },
+        };
+      const maker = tokens.read('envd', c.req.header('x-access-token'), sandbox);
+      return maker && { maker };
+    },
+    needed: () => 'unauthorized access, please provide a valid access token or method signing if supported',
+    respond(c, error) {
+      if (error.code === 'gone') return notFound(c, addressOf(c, domain));
+      if (isRpc(c)) return failedCall(c, error);
+      return respondWith(c, error.code === 'conflict' ? 400 : problemKinds[error.code].status, error);
+    },
+  };
+
+  /** Clients send the token for traffic to every port except that of the daemon, where it must not grant everything. */
+  const open: Pick<Surface, 'isForPages' | 'credentialOf' | 'needed'> = {
+    isForPages: true,
+    credentialOf(c) {
+      const { sandbox } = addressOf(c, domain);
+      const maker =
+        tokens.read('envd', c.req.header('x-access-token'), sandbox) ??
+        tokens.read('traffic', c.req.header(trafficHeader), sandbox);
+      return maker && { maker };
+    },
+    needed: (c) =>
+      c.req.header(trafficHeader) === undefined
+        ? `Sandbox is secured with traffic access token. Token header '${trafficHeader}' is missing`
+        : `Sandbox is secured with traffic access token. Provided token in header '${trafficHeader}' is invalid`,
+  };
+
+  const interpreter: Surface = {
+    ...open,
+    claims: at(({ port, fault }) => port === ownPorts.interpreter && fault === undefined),
+    respond(c, error) {
+      const address = addressOf(c, domain);
+      if (error.code === 'gone') return notFound(c, address);
+      if (error.code === 'unauthorized') return refused(c, address, error);
+      setRetryAfter(c, error);
+      return c.text(messageOf(error), problemKinds[error.code].status);
+    },
+  };
+
+  const ports: Surface = {
+    ...open,
+    claims: at(({ port, fault }) => fault !== undefined || !Object.values(ownPorts).includes(port)),
+    respond(c, error) {
+      const address = addressOf(c, domain);
+      if (error.code === 'gone') return notFound(c, address);
+      if (error.code === 'unauthorized') return refused(c, address, error);
+      if (error instanceof ClosedPort) return closed(c, address);
+      const { status } = problemKinds[error.code];
+      return c.json(
+        { sandboxId: address.sandbox, port: address.port, message: messageOf(error), code: status },
+        status,
+      );
+    },
+    readTarget(incoming) {
+      const { sandbox, port, fault } = addressIn(incoming, domain) ?? { sandbox: '', port: 0 };
+      if (fault !== undefined) throw new CodeBoxError('invalid_request', fault);
+      const box = toBoxId(sandbox);
+      if (box === undefined) throw new CodeBoxError('gone', 'The sandbox was not found');
+      return { box, port, path: incoming.url ?? '/', prefix: '', isUnslashed: false };
+    },
+  };
+
+  return { envd, interpreter, ports };
+};
+
+/** Clients recognise by the status 502 that a sandbox does not run. */
+const notFound = (c: Context<Env>, { sandbox }: Address): Response =>
+  c.json({ sandboxId: sandbox, message: 'The sandbox was not found', code: 502 }, 502);
+
+const refused = (c: Context<Env>, { sandbox }: Address, { message }: CodeBoxError): Response =>
+  c.json({ sandboxId: sandbox, message, code: 403 }, 403);
+
+const closed = (c: Context<Env>, { sandbox, port }: Address): Response =>
+  c.req.header('accept')?.includes('text/html')
+    ? c.html(closedPortPage(sandbox, port), 502)
+    : c.json({ sandboxId: sandbox, port, message: 'The sandbox is running but port is not open', code: 502 }, 502);
 
 /** The sandboxes of requests that name them by a signature only. */
 const named = new WeakMap<IncomingMessage, string>();
@@ -82,35 +139,6 @@ const addressIn = (incoming: IncomingMessage, domain: string): Address | undefin
     ? { sandbox: named.get(incoming) ?? '', port: ownPorts.envd }
     : undefined);
 
-const addressOf = (c: Context<Env>, domain: string): Address =>
+/** Returns where a request of these surfaces goes. */
+export const addressOf = (c: Context<Env>, domain: string): Address =>
   (c.env?.incoming && addressIn(c.env.incoming, domain)) ?? { sandbox: '', port: 0 };
-
-/** Finds the running sandbox that a request names. Throws `gone` for one that does not run. */
-export const createRunning = (directory: Pick<RouteParts['directory'], 'find' | 'cached'>, domain: string) => {
-  const read = async (ref: BoxRef) => {
-    const row = await directory.find(ref).catch(() => undefined);
-    // The sweep that ends boxes comes some seconds after their time.
-    const hasEnded = row === undefined || row.endedAt !== null || row.expiresAt.getTime() <= Date.now();
-    if (hasEnded || (isPaused(row) && !pausesItself(row))) throw new CodeBoxError('gone', 'The sandbox was not found');
-    return row;
-  };
-
-  return {
-    /** Returns the box of the request. A sandbox that has paused itself counts as running, because its use resumes it. */
-    async of(c: Context<Env>): Promise<BoxRef> {
-      const ref = { tenant: c.get('tenant'), box: toBoxId(addressOf(c, domain).sandbox) ?? '' };
-      noteBox(c, ref.box);
-      if (!directory.cached(ref)) await read(ref);
-      return ref;
-    },
-
-    /** Throws unless the sandbox of the request runs now. The check does not count as use. */
-    async check(c: Context<Env>): Promise<void> {
-      const ref = { tenant: c.get('tenant'), box: toBoxId(addressOf(c, domain).sandbox) ?? '' };
-      noteBox(c, ref.box);
-      if (isPaused(await read(ref))) throw new CodeBoxError('gone', 'The sandbox was not found');
-    },
-  };
-};
-
-export type Running = ReturnType<typeof createRunning>;

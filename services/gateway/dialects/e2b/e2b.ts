@@ -4,13 +4,14 @@ import { controlSurface } from './control/control.ts';
 import { addMetricsRoute } from './control/metrics.ts';
 import { addSandboxRoutes } from './control/sandboxes.ts';
 import { addTemplateRoutes } from './control/templates.ts';
-import { createDataSurface, createRunning } from './data.ts';
+import { createDataSurfaces } from './data.ts';
 import { addFileRoutes } from './envd/files.ts';
 import { addFilesystemRoutes } from './envd/filesystem.ts';
 import { addProcessRoutes } from './envd/process.ts';
 import { addWatchRoute } from './envd/watch.ts';
 import { addWatcherRoutes } from './envd/watchers.ts';
 import { addInterpreterRoutes } from './interpreter/interpreter.ts';
+import { createRunning } from './running.ts';
 import { createSignatures, type SignaturesOptions } from './signatures.ts';
 import { createTokens } from './tokens.ts';
 
@@ -20,30 +21,41 @@ export interface E2bOptions extends Pick<SignaturesOptions, 'findMakers'> {
   portsDomain: string;
 }
 
-/** E2B's API: the control plane, and the servers inside sandboxes, which come first because they claim requests by their headers. */
+const health = { method: 'get', path: '/health', summary: 'Whether it runs', tag: 'Sandboxes', responses: {} } as const;
+
+/** E2B's API: the control plane, and what is inside sandboxes, which comes first because it claims requests by their headers. */
 export const createE2b = ({ seal, findMakers, portsDomain: domain }: E2bOptions): Dialect[] => {
   const tokens = createTokens(seal);
   const signatures = createSignatures({ tokens, findMakers });
+  const { envd, interpreter, ports } = createDataSurfaces({ tokens, signatures, domain });
   return [
     {
-      surface: createDataSurface({ tokens, signatures, domain }),
+      surface: envd,
       addRoutes(endpoints, parts) {
         const running = createRunning(parts.directory, domain);
-        endpoints.add(
-          { method: 'get', path: '/health', scope: 'any', summary: 'Whether it runs', tag: 'Sandboxes', responses: {} },
-          async ({ c }) => {
-            await running.check(c);
-            return c.body(null, 204);
-          },
-        );
+        endpoints.add({ ...health, scope: 'any' }, async ({ c }) => {
+          await running.check(c);
+          return c.body(null, 204);
+        });
         addFileRoutes(endpoints, parts, running);
         addFilesystemRoutes(endpoints, parts, running);
         addWatchRoute(endpoints, parts, running);
         addWatcherRoutes(endpoints, parts, running);
         addProcessRoutes(endpoints, parts, running);
+      },
+    },
+    {
+      surface: interpreter,
+      addRoutes(endpoints, parts) {
+        const running = createRunning(parts.directory, domain);
+        endpoints.add({ ...health, scope: 'any' }, async ({ c }) => {
+          await running.check(c);
+          return c.json('OK');
+        });
         addInterpreterRoutes(endpoints, parts, running);
       },
     },
+    { surface: ports, addRoutes: () => {} },
     {
       surface: controlSurface,
       addRoutes(endpoints, parts) {

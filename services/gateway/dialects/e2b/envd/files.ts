@@ -7,8 +7,8 @@ import { openUpload } from '../../../../http/bodies/uploads.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import { sendFile } from '../../../http/downloads.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
-import type { Running } from '../data.ts';
 import { toBoxPath, toSandboxPath } from '../paths.ts';
+import type { Running } from '../running.ts';
 
 const described = { tag: 'Files', responses: {} };
 /** The other parameters belong to signed URLs, or name a user: a box has only one. */

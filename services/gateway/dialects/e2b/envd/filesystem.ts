@@ -3,8 +3,8 @@ import { CodeBoxError, type FileEntry, hasCode, maxFolderDepth } from '#contract
 import type { FileHead } from '../../../boxes/reach/files.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
-import type { Running } from '../data.ts';
 import { toBoxPath, toSandboxPath } from '../paths.ts';
+import type { Running } from '../running.ts';
 import { createUnaryCalls } from './unary.ts';
 
 const pathSchema = z.string().max(4096).default('').transform(toBoxPath);

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { RouteScope } from '../../../http/admission/admission.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
-import type { Running } from '../data.ts';
+import type { Running } from '../running.ts';
 
 interface Service {
   /** The name of the service with its package, such as `process.Process`. */

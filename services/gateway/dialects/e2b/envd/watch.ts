@@ -4,8 +4,8 @@ import { streamAs } from '../../../../http/bodies/stream.ts';
 import type { FileChange } from '../../../boxes/reach/file-watch.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
-import type { Running } from '../data.ts';
 import { toBoxPath } from '../paths.ts';
+import type { Running } from '../running.ts';
 import { messages, readMessage } from './connect.ts';
 
 export const watchSchema = z.object({

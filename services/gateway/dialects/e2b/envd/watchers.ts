@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { CodeBoxError } from '#contract';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
-import type { Running } from '../data.ts';
+import type { Running } from '../running.ts';
 import { createUnaryCalls } from './unary.ts';
 import { toEvents, watchSchema } from './watch.ts';
 

@@ -4,8 +4,8 @@ import { type StreamWire, streamAs } from '../../../../http/bodies/stream.ts';
 import { largeJson } from '../../../../json/json-bounds.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
-import type { Running } from '../data.ts';
 import { home, toBoxPath } from '../paths.ts';
+import type { Running } from '../running.ts';
 import { toLines } from './lines.ts';
 
 const described = { tag: 'Code interpreter', responses: {} };
