@@ -84,7 +84,10 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
       const restarted = (await sandbox.runCode('mine', { context })).error.name;
       await sandbox.removeCodeContext(context);
       const gone = await failure(sandbox.runCode('1', { context }));
-      return [context.language, context.cwd, before, value, elsewhere, late, kept, restarted, gone];
+      const outside = await sandbox.createCodeContext({ cwd: '/tmp' });
+      const there = (await sandbox.runCode('import os; os.getcwd()', { context: outside })).text;
+      await sandbox.removeCodeContext(outside);
+      return [context.language, context.cwd, before, value, elsewhere, late, kept, restarted, gone, outside.cwd, there];
     `);
     expect(seen).toEqual([
       'python',
@@ -96,6 +99,8 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
       '5',
       'NameError',
       'NotFoundError',
+      '/tmp',
+      '/tmp',
     ]);
   });
 

@@ -21,5 +21,15 @@ export const toBoxPath = (path: string): string => {
   throw new CodeBoxError('invalid_request', `The path ${parsed.error.issues[0]?.message ?? 'is invalid'}.`);
 };
 
+/** The same for a folder in which something runs: an absolute path elsewhere is one of the box. */
+export const toFolder = (cwd: string): string => {
+  try {
+    return toBoxPath(cwd);
+  } catch (error) {
+    if (cwd.startsWith('/')) return cwd;
+    throw error;
+  }
+};
+
 /** Converts a path relative to the working folder to one of a sandbox. */
 export const toSandboxPath = (path: string): string => (path === '' ? home : `${home}/${path}`);

@@ -6,7 +6,7 @@ import { orAborted } from '../../../../waiting/or-aborted.ts';
 import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints, RawInput } from '../../../http/endpoint.ts';
-import { toBoxPath } from '../paths.ts';
+import { toFolder } from '../paths.ts';
 import type { Running } from '../running.ts';
 import { acknowledge, messages, readMessage, readMessages } from './connect.ts';
 import { createPtys, sizeSchema, toEnd } from './pty.ts';
@@ -42,16 +42,6 @@ const shell = ['/bin/bash', '-i', '-l'];
 const requireShell = ({ cmd, args }: Start): void => {
   if ([cmd, ...args].join(' ') === shell.join(' ')) return;
   throw new CodeBoxError('invalid_request', `A terminal runs ${shell.join(' ')}: start other programs there.`);
-};
-
-/** Clients mean a folder of the box by an absolute path outside the home folder. */
-const toFolder = (cwd: string): string => {
-  try {
-    return toBoxPath(cwd);
-  } catch (error) {
-    if (cwd.startsWith('/')) return cwd;
-    throw error;
-  }
 };
 
 const toEvent = (event: CommandEvent): object | undefined => {
