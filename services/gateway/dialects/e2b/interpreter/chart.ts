@@ -5,15 +5,18 @@ type Bar = Extract<ChartSeries, { type: 'bar' }>;
 type Pie = Extract<ChartSeries, { type: 'pie' }>;
 type Whiskers = Extract<ChartSeries, { type: 'box' }>;
 
-/** Converts the data of a figure to E2B's format; undefined when there is none. Several axes become a `superchart`. */
+/**
+ * Converts the data of a figure to E2B's format; undefined when there is none. Several axes become a `superchart`, and a figure in which
+ * nothing is plotted has the type `unknown`.
+ */
 export const toE2bChart = (value: unknown): object | undefined => {
   const parsed = chartSchema.safeParse(value);
   if (!parsed.success) return undefined;
   const charts = parsed.data.axes.filter(({ series }) => series.length > 0).map(toChart);
   const title = parsed.data.title ?? '';
   if (charts.length > 1) return { type: 'superchart', title, elements: charts };
-  const [chart] = charts;
-  return chart && { ...chart, title: chart.title || title };
+  const [chart = { type: 'unknown', title: parsed.data.axes[0]?.title, elements: [] }] = charts;
+  return { ...chart, title: chart.title || title };
 };
 
 const toChart = (axes: ChartAxes) => {
