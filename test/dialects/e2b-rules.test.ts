@@ -157,6 +157,21 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
     expect(await page.text()).toContain('<title>Closed Port Error</title>');
   });
 
+  test('a sandbox has the template that was asked for, and is listed by it', async () => {
+    const ask = { templateID: 'code-interpreter-v1', metadata: { of: 'templates' } };
+    const made = await control('POST', '/v2/sandboxes', ask);
+    const named = { templateID: 'code-interpreter-v1', alias: 'code-interpreter-v1' };
+    expect(made.body).toMatchObject(named);
+    const sandbox = made.body.sandboxID as string;
+    expect((await control('GET', `/sandboxes/${sandbox}`)).body).toMatchObject({ ...named, metadata: ask.metadata });
+    const listed = async (template: string) =>
+      (await control('GET', `/v2/sandboxes?metadata=of%3Dtemplates&template=${template}`)).body;
+    for (const template of ['base', 'code-interpreter-v1', 'python'])
+      expect(await listed(template)).toMatchObject([{ ...named, sandboxID: sandbox, metadata: ask.metadata }]);
+    expect(await listed('nope')).toEqual([]);
+    expect((await control('DELETE', `/sandboxes/${sandbox}`)).status).toBe(204);
+  });
+
   test('older clients create a sandbox, use its code, files and commands, and end it', async () => {
     const seen = await runOlderClients(gateway);
     const path = ['42', 'text', ['a.txt'], 'text', true, false];

@@ -1,14 +1,9 @@
 import { z } from 'zod';
-import { type CreateBox, createBoxSchema, defaultTemplate, maxLifetimeSeconds } from '#contract';
+import { type CreateBox, createBoxSchema, maxLifetimeSeconds } from '#contract';
+import { asked, toTemplate } from './template-names.ts';
 
 /** The longest timeout of a sandbox, and the longest idle time of a box: a sandbox must not end before its timeout. */
 const maxTimeoutSeconds = 86_400;
-/** Names of E2B's own templates, which stand for the default template. */
-const ownTemplates = new Set(['base', 'code-interpreter', 'code-interpreter-v1']);
-
-/** Maps a template name of E2B's clients to ours. */
-export const toTemplate = (name: string): string => (ownTemplates.has(name) ? defaultTemplate : name);
-
 export const timeoutSchema = z.number().min(0).max(maxTimeoutSeconds).transform(Math.ceil);
 
 /** A field without a counterpart here. It is refused rather than ignored, because callers rely on its effect. */
@@ -75,7 +70,7 @@ export const toCreateBox = (
   const network = toNetwork(ask.allow_internet_access, offersInternet);
   return {
     template: toTemplate(templateID),
-    ...(metadata && { metadata }),
+    metadata: { ...metadata, ...asked(templateID) },
     ...(envVars && { env: envVars }),
     ...(network && { network }),
     ...(ask.autoPause

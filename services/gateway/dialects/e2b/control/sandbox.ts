@@ -1,6 +1,7 @@
 import { CodeBoxError } from '#contract';
 import type { BoxRow } from '../../../boxes/life/directory.ts';
 import { toSandboxId } from '../address.ts';
+import { readAsked } from './template-names.ts';
 
 /** The version of E2B's daemon whose features are served. Clients themselves refuse calls that need a later one. */
 export const envdVersion = '0.5.7';
@@ -25,20 +26,22 @@ export const requireLiving = (row: BoxRow): BoxRow => {
 const endOf = (row: BoxRow): Date =>
   pausesItself(row) && !isPaused(row) ? new Date(row.lastActiveAt.getTime() + row.idleSeconds * 1000) : row.expiresAt;
 
+/** Returns what names a sandbox and its template. */
+export const toNames = (row: BoxRow) => {
+  const { template } = readAsked(row);
+  return { templateID: template, alias: template, sandboxID: toSandboxId(row.id), clientID: 'codebox', envdVersion };
+};
+
 /** Converts a box to a sandbox in a list. */
 export const toListed = (row: BoxRow) => ({
-  templateID: row.template,
-  alias: row.template,
-  sandboxID: toSandboxId(row.id),
-  clientID: 'codebox',
+  ...toNames(row),
   startedAt: row.createdAt.toISOString(),
   endAt: endOf(row).toISOString(),
   // A share of a CPU counts as one, because clients expect whole numbers.
   cpuCount: Math.ceil(row.limits.cpus),
   memoryMB: row.limits.memoryMb,
   diskSizeMB: row.limits.diskMb,
-  metadata: row.metadata,
+  metadata: readAsked(row).metadata,
   state: isPaused(row) ? ('paused' as const) : ('running' as const),
-  envdVersion,
   volumeMounts: [],
 });

@@ -8,7 +8,8 @@ import { toSandboxId } from '../address.ts';
 import type { Tokens } from '../tokens.ts';
 import { readMetadata } from './metadata-filter.ts';
 import { networkSchema, newSandboxSchema, timeoutSchema, toCreateBox } from './new-sandbox.ts';
-import { boxStates, envdVersion, isPaused, pausesItself, requireLiving, toListed } from './sandbox.ts';
+import { boxStates, isPaused, pausesItself, requireLiving, toListed, toNames } from './sandbox.ts';
+import { toTemplate } from './template-names.ts';
 
 const described = { tag: 'Sandboxes', responses: {} };
 const params = z.object({ box: z.string() });
@@ -63,11 +64,7 @@ export const addSandboxRoutes = (
     };
   };
   const toSandbox = (input: Pick<In, 'c' | 'tenant'>, row: BoxRow) => ({
-    templateID: row.template,
-    alias: row.template,
-    sandboxID: toSandboxId(row.id),
-    clientID: 'codebox',
-    envdVersion,
+    ...toNames(row),
     ...access(input, row),
   });
 
@@ -114,7 +111,7 @@ export const addSandboxRoutes = (
           limit: query.limit,
           cursor: query.nextToken,
           states: state.flatMap((one) => boxStates[one]),
-          template: query.template,
+          template: query.template === undefined ? undefined : toTemplate(query.template),
           order: query.order,
           createdAfter: query.startedAfter === undefined ? undefined : new Date(query.startedAfter),
           metadata: query.metadata === undefined ? undefined : readMetadata(query.metadata),
