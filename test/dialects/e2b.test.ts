@@ -266,6 +266,11 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
       };
       const back = await Sandbox.connect(two.sandboxId);
       seen.back = await back.isRunning();
+      await back.files.write('kept', 'text');
+      await back.runCode('x = 1');
+      await back.pause();
+      const again = await Sandbox.connect(two.sandboxId, { onResume: 'reboot' });
+      seen.rebooted = [await again.files.read('kept'), (await again.runCode('x')).error?.name];
       await Promise.all([one.kill(), two.kill()]);
       return seen;
     `);
@@ -278,6 +283,7 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
       again: false,
       isRunning: false,
       back: true,
+      rebooted: ['text', 'NameError'],
     });
   });
 

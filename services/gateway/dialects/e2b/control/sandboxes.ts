@@ -36,6 +36,15 @@ export interface SandboxesOptions {
   domain: string;
 }
 
+interface Connecting {
+  /** The timeout of the sandbox from now on. */
+  seconds: number;
+  /** Whether the sandbox has to be paused. */
+  isNeeded?: boolean;
+  /** Whether a paused sandbox starts again with its files only. */
+  restarts?: boolean;
+}
+
 type In<B = unknown> = Input<{ box: string }, unknown, B>;
 
 /** E2B's calls on sandboxes. */
@@ -129,16 +138,21 @@ export const addSandboxRoutes = (
         scope: 'boxes:write',
         summary: 'Connect to a sandbox, and resume it if it is paused',
         params,
-        body: z.object({ timeout: timeoutSchema.nullish() }),
+        body: z.object({ timeout: timeoutSchema.nullish(), memory: z.boolean().nullish() }),
       },
-      async (input) => await connect(input, input.body.timeout ?? defaultSeconds, false),
+      async (input) =>
+        await connect(input, {
+          seconds: input.body.timeout ?? defaultSeconds,
+          restarts: input.body.memory === false,
+        }),
     );
   }
 
-  const connect = async (input: In, seconds: number, isNeeded: boolean): Promise<Response> => {
+  const connect = async (input: In, { seconds, isNeeded = false, restarts = false }: Connecting): Promise<Response> => {
     const ref = { tenant: input.tenant, box: input.params.box };
     const row = await find(ref);
     if (!isPaused(row) && isNeeded) throw new CodeBoxError('conflict', 'The sandbox is not paused.');
+    if (restarts && row.state === 'paused') await pause(ref, false);
     if (isPaused(row)) await rest.resume(ref);
     const now = await setTimeout(ref, row, seconds, !isPaused(row));
     return input.c.json(toSandbox(input, now), isPaused(row) ? 201 : 200);
@@ -154,7 +168,7 @@ export const addSandboxRoutes = (
       params,
       body: z.object({ timeout: timeoutSchema.nullish() }),
     },
-    async (input) => await connect(input, input.body.timeout ?? oldDefaultSeconds, true),
+    async (input) => await connect(input, { seconds: input.body.timeout ?? oldDefaultSeconds, isNeeded: true }),
   );
 
   add(
