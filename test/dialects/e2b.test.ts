@@ -314,10 +314,12 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
         run: await failure(mine.runCode('1')), command: await failure(mine.commands.run('ls')), info: await failure(mine.getInfo()),
         timeout: await failure(mine.setTimeout(1000)) };
       const other = await Sandbox.create();
-      const command = failure((await other.commands.run('sleep 60', { background: true })).wait());
+      const ends = [await other.commands.run('sleep 60', { background: true }), await other.pty.create({ cols: 80, rows: 24, onData: () => {} })]
+        .map((each) => each.wait().catch(({ constructor, message }) => [constructor.name, message]));
       await other.kill();
-      return { ...seen, killed: await command };
+      return { ...seen, killed: await Promise.all(ends) };
     `);
+    const severed = ['TimeoutError', expect.stringContaining('killed or reached its end of life')];
     expect(seen).toEqual({
       running: true,
       code: 'TimeoutError',
@@ -328,7 +330,7 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
       command: 'SandboxNotFoundError',
       info: 'SandboxNotFoundError',
       timeout: 'SandboxNotFoundError',
-      killed: 'TimeoutError',
+      killed: [severed, severed],
     });
   });
 

@@ -56,7 +56,7 @@ export interface StreamWire<E> {
   /** Sent after the last event. */
   end?: () => string | Uint8Array;
   /** Sent as the end of a stream that fails. Without it the connection is cut, which shows that this is not the end. */
-  fail?: (error: CodeBoxError) => string | Uint8Array;
+  fail?: (error: CodeBoxError) => string | Uint8Array | undefined;
 }
 
 export interface StreamOptions<E> {

@@ -116,10 +116,13 @@ const envelope = (flags: number, message: object): Uint8Array<ArrayBuffer> => {
 export const acknowledge = (c: Context<Env>): Response =>
   c.body(Buffer.concat([envelope(0, {}), envelope(endFlag, {})]), 200, { 'Content-Type': streamType });
 
-/** The framing of a stream of messages. */
+/** The framing of a stream of messages. One whose sandbox has ended is cut: clients then look whether that was the reason. */
 export const messages: StreamWire<object> = {
   type: streamType,
   encode: (message) => envelope(0, message),
   end: () => envelope(endFlag, {}),
-  fail: (error) => envelope(endFlag, { error: toError(asCodeBoxError(error)) }),
+  fail: (thrown) => {
+    const error = asCodeBoxError(thrown);
+    return error.code === 'gone' ? undefined : envelope(endFlag, { error: toError(error) });
+  },
 };
