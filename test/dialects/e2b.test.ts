@@ -194,11 +194,16 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
       await first.disconnect();
       const again = await commands.connect(first.pid);
       await again.sendStdin('late\\n');
-      return { done, failed, args: listed.args, read: read.stdout, killed, again: (await again.wait()).stdout,
+      const names = ['E2B_SANDBOX', 'E2B_SANDBOX_ID', 'E2B_TEMPLATE_ID'];
+      const told = [(await commands.run(names.map((name) => 'echo $' + name).join(';'))).stdout.trim().split('\\n'),
+        (await sandbox.runCode('import os; print(*(os.environ[name] for name in ' + JSON.stringify(names) + '))')).logs.stdout[0].trim().split(' ')];
+      return { done, told, failed, args: listed.args, read: read.stdout, killed, again: (await again.wait()).stdout,
         unknown: await failure(commands.connect(999999)), late: await failure(commands.run('sleep 60', { timeoutMs: 500 })) };
     `);
+    const told = ['true', id, 'base'];
     expect(seen).toMatchObject({
       done: { exitCode: 0, stdout: "bar it's\n/tmp\n", stderr: 'e\n' },
+      told: [told, told],
       failed: 3,
       args: ['-l', '-c', 'while read l; do echo got $l; done'],
       read: 'got one\n',

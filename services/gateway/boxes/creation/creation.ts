@@ -1,4 +1,4 @@
-import { CodeBoxError, type CreateBox, hasCode, isUnavailable } from '#contract';
+import { CodeBoxError, type CreateBox, type Environment, hasCode, isUnavailable } from '#contract';
 import type { BoxConnection } from '../../box-server/connections.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { BoxRow, BoxStore } from '../../store/box/boxes.ts';
@@ -43,6 +43,14 @@ export interface CreationOptions {
 /** Outcome of a box request: warm, cold, queued first, refused for lack of room, or failed to start. */
 export type ClaimOutcome = 'warm' | 'cold' | 'queued' | 'refused' | 'failed';
 
+/** What is done and added for a new box once its id is known. */
+export interface ForNewBox {
+  /** Called with its row before anything is started. */
+  onAccepted?: ((row: BoxRow) => Promise<void>) | undefined;
+  /** Returns variables of its environment; those of the request come before them. */
+  envOf?: (row: BoxRow) => Environment;
+}
+
 /** A box whose row is written, and whose instance may have to be started. */
 interface ClaimedBox {
   box: BoxRow;
@@ -50,7 +58,7 @@ interface ClaimedBox {
   template: Template;
   ask: CreateBox;
   startedAt: number;
-  accept: () => Promise<void> | undefined;
+  forNew: ForNewBox;
   /** CPU time that its tenant has left today for its packages; undefined for no limit. */
   cpuLeftMs: number | undefined;
 }
@@ -98,11 +106,7 @@ export const createCreation = (options: CreationOptions) => {
       throw error;
     };
 
-  const create = async (
-    tenantId: string,
-    ask: CreateBox,
-    onAccepted?: (row: BoxRow) => Promise<void>,
-  ): Promise<CreatedBox> => {
+  const create = async (tenantId: string, ask: CreateBox, forNew: ForNewBox = {}): Promise<CreatedBox> => {
     const startedAt = performance.now();
     const template = catalog.choose(ask.template);
     const plan = planBox(tenantId, ask, template, driver.capabilities);
@@ -131,8 +135,7 @@ export const createCreation = (options: CreationOptions) => {
           retryAfterSeconds: 1,
         });
       }
-      const accept = () => onAccepted?.(claimed.box);
-      const started = startBox({ ...claimed, template, ask, startedAt, accept, cpuLeftMs });
+      const started = startBox({ ...claimed, template, ask, startedAt, forNew, cpuLeftMs });
       const box = await started.catch(reportFailure('failed'));
       report(claimed.hasWaited ? 'queued' : (box.startupKind ?? 'cold'));
       return { box, continuity: 'new' };
@@ -143,11 +146,12 @@ export const createCreation = (options: CreationOptions) => {
 
   /** Starts a claimed box and fills it. If that fails, the box ends as `failed`. */
   const startBox = async (claimed: ClaimedBox): Promise<BoxRow> => {
-    const { box: row, instance, template, ask, startedAt } = claimed;
+    const { box: row, instance, template, ask, startedAt, forNew } = claimed;
     let provisioned: ProvisionedInstance | undefined;
     try {
-      await claimed.accept();
-      const { env = {}, files = [] } = ask;
+      await forNew.onAccepted?.(row);
+      const { files = [] } = ask;
+      const env = { ...forNew.envOf?.(row), ...ask.env };
       const smallFiles = toSmallFiles(files);
       const writeFiles = async (server: BoxConnection) => {
         if (!smallFiles) await writeInlineFiles(server, files, AbortSignal.timeout(startMs));
@@ -174,7 +178,7 @@ export const createCreation = (options: CreationOptions) => {
   };
 
   return {
-    /** Creates a box, or returns the user's reusable one. Calls `onAccepted` with the row of a new box before anything is started. */
+    /** Creates a box, or returns the user's reusable one. */
     create,
 
     /** Returns the reusable box of a user, which it wakes if necessary, ready and in use; undefined when there is none. */

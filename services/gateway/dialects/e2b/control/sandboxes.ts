@@ -8,7 +8,7 @@ import { toSandboxId } from '../address.ts';
 import type { Tokens } from '../tokens.ts';
 import { readMetadata } from './metadata-filter.ts';
 import { networkSchema, newSandboxSchema, timeoutSchema, toCreateBox } from './new-sandbox.ts';
-import { boxStates, isPaused, pausesItself, requireLiving, toListed, toNames } from './sandbox.ts';
+import { boxStates, isPaused, pausesItself, requireLiving, toEnvironment, toListed, toNames } from './sandbox.ts';
 import { toTemplate } from './template-names.ts';
 
 const described = { tag: 'Sandboxes', responses: {} };
@@ -99,7 +99,9 @@ export const addSandboxRoutes = (
       },
       async (input) => {
         const defaults = { seconds, offersInternet: catalog.offersNetwork('internet') };
-        const { box } = await creation.create(input.tenant, toCreateBox(input.body, defaults));
+        const { box } = await creation.create(input.tenant, toCreateBox(input.body, defaults), {
+          envOf: toEnvironment,
+        });
         return input.c.json(toSandbox(input, box), 201);
       },
     );

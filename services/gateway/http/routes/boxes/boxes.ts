@@ -76,7 +76,7 @@ export const addBoxRoutes = (endpoints: Endpoints, { directory, creation, ending
       if (body.files?.length) requireScope(c, 'files');
       const progress = c.get('progress');
       const onAccepted = progress && (({ id }: BoxRow) => progress.mayStart(referenceTo(id)));
-      const { box, continuity } = await creation.create(tenant, body, onAccepted).catch((error: unknown) => {
+      const { box, continuity } = await creation.create(tenant, body, { onAccepted }).catch((error: unknown) => {
         // A box whose creation failed has ended already.
         progress?.isUndone();
         throw error;
