@@ -229,8 +229,26 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
         status: 400,
         body: { code: 400 },
       });
-    for (const path of ['/templates/aliases/nope', '/v3/templates', '/sandboxes/nope', '/sandboxes/NOPE-1', '/volumes'])
+    for (const path of ['/templates/aliases/nope', '/sandboxes/nope', '/sandboxes/NOPE-1', '/teams'])
       expect(await control('GET', path)).toMatchObject({ status: 404, body: { code: 404 } });
+    for (const [method, path, what] of [
+      ['POST', `/sandboxes/${id}/snapshots`, 'Snapshots'],
+      ['GET', '/snapshots?limit=1', 'Snapshots'],
+      ['POST', `/sandboxes/${id}/fork`, 'fork'],
+      ['GET', '/volumes', 'Volumes'],
+      ['GET', '/volumecontent/vol/dir?path=/', 'Volumes'],
+      ['POST', '/secrets', 'Secrets'],
+      ['POST', '/v3/templates', 'templates'],
+      ['GET', '/templates/base/builds/one/status', 'builds'],
+      ['DELETE', '/templates/base', 'templates'],
+      ['GET', '/templates/base/tags', 'tags'],
+    ] as const)
+      expect(await control(method, path)).toMatchObject({
+        status: 501,
+        body: { code: 501, message: expect.stringMatching(new RegExp(`${what}.* not supported`)) },
+      });
+    for (const path of ['/templates', '/v2/templates'])
+      expect(await control('GET', path)).toMatchObject({ status: 200, body: [{ templateID: 'python' }] });
 
     const { body } = await control('POST', `/v2/sandboxes/${id}/connect`, {});
     const token = { 'x-access-token': body.envdAccessToken as string };

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
-import type { CodeBoxError } from '#contract';
+import { CodeBoxError } from '#contract';
 import { problemKinds } from '../../../../http/problems/kinds.ts';
 import type { Env } from '../../../http/env.ts';
 import type { Surface } from '../../../http/surface.ts';
@@ -9,7 +9,23 @@ import { respondWith } from '../errors.ts';
 import { fromE2bKey } from '../key.ts';
 
 /** All paths of E2B's control plane, also those that are not served: their clients expect its errors there. */
-const paths = /^\/(?:v[23]\/)?(?:sandboxes|snapshots|templates|volumes|secrets|teams|events)(?:[/?]|$)/;
+const paths = /^\/(?:v[23]\/)?(?:sandboxes|snapshots|templates|volumes|volumecontent|secrets|teams|events)(?:[/?]|$)/;
+
+/** What E2B has below paths that are not served here. */
+const unsupported: readonly (readonly [paths: RegExp, what: string])[] = [
+  [/^\/(?:snapshots|sandboxes\/[^/]+\/snapshots)(?:\/|$)/, 'Snapshots are'],
+  [/^\/sandboxes\/[^/]+\/fork$/, 'The fork of a sandbox is'],
+  [/^\/(?:volumes|volumecontent)(?:\/|$)/, 'Volumes are'],
+  [/^\/secrets(?:\/|$)/, 'Secrets are'],
+  [/^\/(?:v[23]\/)?templates(?:\/(?!aliases\/).*)?$/, 'Changes of templates, their builds and their tags are'],
+];
+
+/** Returns the refusal of a call that E2B has and the gateway does not; undefined for any other error. */
+const refusalOf = (path: string, { code }: CodeBoxError): CodeBoxError | undefined => {
+  if (code !== 'not_found' && code !== 'method_not_allowed') return undefined;
+  const [, what] = unsupported.find(([pattern]) => pattern.test(path)) ?? [];
+  return what === undefined ? undefined : new CodeBoxError(code, `${what} not supported by CodeBox.`);
+};
 
 /** E2B's control plane, with an API key in the form `e2b_…` in `X-API-Key`. */
 export const controlSurface: Surface = {
@@ -19,8 +35,11 @@ export const controlSurface: Surface = {
     return key === undefined ? undefined : { key };
   },
   needed: () => 'A valid API key is needed in X-API-Key: e2b_ and the hexadecimal digits of a CodeBox key.',
-  // E2B does not distinguish a sandbox that has ended from one that never existed.
-  respond: (c: Context<Env>, error: CodeBoxError) =>
-    respondWith(c, error.code === 'gone' ? 404 : problemKinds[error.code].status, error),
+  respond(c: Context<Env>, error: CodeBoxError) {
+    const refusal = refusalOf(c.req.path, error);
+    if (refusal) return respondWith(c, 501, refusal);
+    // A sandbox that has ended is as unknown as one that never was.
+    return respondWith(c, error.code === 'gone' ? 404 : problemKinds[error.code].status, error);
+  },
   toBox: toBoxId,
 };

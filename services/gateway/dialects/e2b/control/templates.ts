@@ -31,9 +31,10 @@ const toListed = ({ name, limits }: Template) => ({
 /** The templates of the gateway, which its clients can select but not build. */
 export const addTemplateRoutes = ({ add }: Endpoints, { catalog }: Pick<RouteParts, 'catalog'>): void => {
   const described = { method: 'get', scope: 'boxes:read', tag: 'Templates', responses: {} } as const;
-  add({ ...described, path: '/templates', summary: 'List templates' }, async ({ c }) =>
-    c.json(catalog.list().map(toListed)),
-  );
+  for (const version of ['', '/v2'])
+    add({ ...described, path: `${version}/templates`, summary: 'List templates' }, async ({ c }) =>
+      c.json(catalog.list().map(toListed)),
+    );
 
   add(
     {
