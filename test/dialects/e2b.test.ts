@@ -114,7 +114,7 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
       return {
         written, several: several.map(({ path }) => path), zipped: await files.read('z.txt'), empty: await files.read('empty'),
         read: await files.read('/mnt/data/a/b.txt'), same: (await sandbox.commands.run('cat /home/user/a/b.txt')).stdout,
-        missing: await failure(files.read('nope')), outside: await failure(files.read('/etc/passwd')),
+        missing: await failure(files.read('nope')), outside: await failure(files.read('/nope/passwd')),
         folder: await failure(files.read('a')), made: [await files.makeDir('m/n'), await files.makeDir('m/n')],
         listed: (await files.list('.', { depth: 2 })).filter(({ path }) => /[ad]\\//.test(path.slice(11))).map(({ path, type, size }) => [path, type, size]),
         moved: (await files.rename('c.txt', 'm/c2.txt')).path, info: (await files.getInfo('m/c2.txt')).size, changed: (await files.getInfo('m')).modifiedTime,
@@ -142,6 +142,41 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
       changed: expect.stringMatching(/^20\d\d-/),
       exists: [true, false],
       removed: [null, false],
+    });
+  });
+
+  test('files have modes and links, and are also read and written outside of the home folder', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const { files, commands } = sandbox;
+      const written = await files.write('/tmp/deep/a.txt', 'there');
+      await commands.run('mkdir -p modes && cd modes && echo 1 > f && chmod 640 f && ln -s f link && ln -s /tmp/deep out');
+      const facts = ({ name, type, mode, permissions, owner, group, symlinkTarget }) => [name, type, mode, permissions, owner, group, symlinkTarget];
+      const seen = {
+        written: written.path, read: await files.read('/tmp/deep/a.txt'), listed: (await files.list('/tmp/deep')).map(({ path }) => path),
+        printed: (await commands.run('cat /tmp/deep/a.txt')).stdout, made: await files.makeDir('/tmp/deep/b'),
+        root: (await files.list('/')).some(({ path, type }) => path === '/tmp' && type === 'dir'),
+        modes: (await files.list('modes')).map(facts), info: facts(await files.getInfo('modes/link')), folder: facts(await files.getInfo('modes')).slice(1, 6),
+        moved: (await files.rename('/tmp/deep', 'modes/deep')).path, back: (await files.rename('modes/deep/a.txt', '/tmp/a.txt')).path,
+        gone: await files.exists('/tmp/deep'), kept: await files.read('/tmp/a.txt'), link: await (await fetch(await sandbox.downloadUrl('/tmp/a.txt'))).text(),
+        forbidden: await failure(files.write('/etc/new', 'x')), watched: await failure(files.watchDir('/tmp', () => {})),
+      };
+      await files.remove('/tmp/a.txt');
+      return { ...seen, removed: await files.exists('/tmp/a.txt') };
+    `);
+    const owner = ['user', 'user'];
+    const link = ['link', 'symlink', 0o777, 'Lrwxrwxrwx', ...owner, '/home/user/modes/f'];
+    expect(seen).toEqual({
+      ...{ written: '/tmp/deep/a.txt', read: 'there', listed: ['/tmp/deep/a.txt'], printed: 'there', made: true },
+      root: true,
+      modes: [
+        ['f', 'file', 0o640, '-rw-r-----', ...owner, null],
+        link,
+        ['out', 'symlink', 0o777, 'Lrwxrwxrwx', ...owner, '/tmp/deep'],
+      ],
+      info: link,
+      folder: ['dir', 0o755, 'drwxr-xr-x', ...owner],
+      ...{ moved: '/home/user/modes/deep', back: '/tmp/a.txt', gone: false, kept: 'there', link: 'there' },
+      ...{ forbidden: 'InvalidArgumentError', watched: 'InvalidArgumentError', removed: false },
     });
   });
 

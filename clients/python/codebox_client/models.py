@@ -575,6 +575,10 @@ class FileEntry(Model):
     Only for a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as in the URL of the file.
     """
     etag: str | None = None
+    mode: int | None = None
+    """
+    The permission bits, as a number.
+    """
     modified_at: AwareDatetime
     name: str
     path: str
@@ -582,6 +586,10 @@ class FileEntry(Model):
     Relative to /mnt/data.
     """
     size_bytes: int
+    target: str | None = None
+    """
+    Where a symbolic link leads, as an absolute path.
+    """
     type: Literal["file", "directory", "symlink", "other"]
 
 

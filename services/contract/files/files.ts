@@ -80,6 +80,8 @@ export const fileEntrySchema = z
     type: z.enum(['file', 'directory', 'symlink', 'other']),
     sizeBytes: z.int().nonnegative(),
     modifiedAt: z.iso.datetime(),
+    mode: z.int().min(0).max(0o7777).optional().meta({ description: 'The permission bits, as a number.' }),
+    target: z.string().optional().meta({ description: 'Where a symbolic link leads, as an absolute path.' }),
     etag: z.string().optional(),
   })
   .meta({ id: 'FileEntry' });

@@ -99,6 +99,12 @@ interface StreamedResponse extends RawResponse {
   body: Dispatcher.ResponseData['body'];
 }
 
+/** Asks for the entry at a path as it is: a link is not followed. */
+export interface LookAtFile {
+  op: 'stat';
+  path: string;
+}
+
 /** A small file that is sent within JSON. */
 export interface SmallFile {
   path: string;
@@ -316,7 +322,7 @@ export const createBoxServerClient = (
     changes: async (search: string, signal: AbortSignal) => open(`files:watch${search}&follow=false`, { signal }),
 
     /** Performs one file operation; `isNew` is true when an entry was created. The caller sets the deadline. */
-    operateOnFiles: async (operation: FileOperation, signal: AbortSignal) => {
+    operateOnFiles: async (operation: FileOperation | LookAtFile, signal: AbortSignal) => {
       const options = { method: 'POST', ...asJson(operation), headersTimeout: 0, signal } as const;
       const response = await request(streams, 'files', options);
       return { entry: await readResponse(fileEntrySchema, response.body), isNew: response.status === 201 };

@@ -1,14 +1,16 @@
 """Uploads, downloads and listings of the working folder."""
 
 import os
+import shutil
 import socket
 import subprocess
 import threading
+import uuid
 from email.utils import parsedate_to_datetime
 
 import pytest
 from box import HEAD, Box, eventually
-from file_calls import FILES, own
+from file_calls import FILES, do, own, put
 
 
 def test_an_uploaded_file_is_downloaded_unchanged(box: Box) -> None:
@@ -155,7 +157,8 @@ def test_a_folder_is_not_replaced_by_a_file_nor_a_file_by_a_folder(box: Box) -> 
         "a/%2e%2e/b",
         ".",
         "a//b",
-        "/etc/passwd",
+        "//etc/passwd",
+        "/etc/../etc/passwd",
         "a/",
         "a%00b",
         "x" * 300,
@@ -329,3 +332,48 @@ def test_one_of_several_concurrent_replacements_succeeds(box: Box) -> None:
     for thread in threads:
         thread.join()
     assert sorted(codes) == [200] + [412] * 7
+
+
+def test_an_absolute_path_leads_anywhere_in_the_box(box: Box) -> None:
+    # Another file system than that of the working folder.
+    folder = f"/dev/shm/box-{uuid.uuid4().hex}"
+    try:
+        response = box.http.put(FILES + folder + "/a/f", content=b"1")
+        assert (response.status_code, response.json()["path"]) == (201, folder + "/a/f")
+        assert box.http.put(FILES + folder + "/a/f", content=b"22").status_code == 200
+        assert box.http.get(FILES + folder + "/a/f").content == b"22"
+        assert [(item["path"], item["type"]) for item in box.http.get(FILES + folder + "?depth=2").json()["items"]] == [
+            (folder + "/a", "directory"),
+            (folder + "/a/f", "file"),
+        ]
+        assert os.listdir(folder) == ["a"]
+        assert "/dev" in [item["path"] for item in box.http.get(FILES + "/").json()["items"]]
+        assert do(box, op="move", **{"from": folder + "/a", "to": "moved"}).json()["path"] == "moved"
+        assert box.http.get(FILES + "moved/f").content == b"22"
+        put(box, folder + "/b/old")
+        assert do(box, op="move", **{"from": "moved", "to": folder + "/b", "overwrite": True}).status_code == 200
+        assert box.http.get(FILES + "moved").status_code == 404
+        assert os.listdir(folder + "/b") == ["f"]
+        assert do(box, op="mkdir", path=folder + "/b").status_code == 200
+        assert box.http.delete(FILES + folder).status_code == 204
+        assert not os.path.exists(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    for path in ("/a//b", "/a/../b", "//etc", "/a/"):
+        assert do(box, op="stat", path=path).json()["code"] == "invalid_request", path
+    refused = box.http.put(FILES + "/proc/new", content=b"1")
+    assert (refused.status_code, refused.json()["code"]) in ((400, "invalid_request"), (404, "not_found"))
+
+
+def test_an_entry_has_its_mode_and_where_a_link_leads(box: Box) -> None:
+    put(box, "f")
+    (box.data / "f").chmod(0o640)
+    (box.data / "link").symlink_to("f")
+    own(box.data / "link")
+    items = {item["name"]: item for item in box.http.get(FILES).json()["items"]}
+    assert (items["f"]["mode"], "target" in items["f"]) == (0o640, False)
+    assert (items["link"]["type"], items["link"]["target"]) == ("symlink", str(box.data / "f"))
+    link = do(box, op="stat", path="link").json()
+    assert {**link, "etag": None} == {**items["link"], "etag": None}
+    assert do(box, op="stat", path="").json()["type"] == "directory"
+    assert do(box, op="stat", path="nope").json()["code"] == "not_found"

@@ -10,7 +10,7 @@ import {
   type SearchPage,
   type SearchQuery,
 } from '#contract';
-import type { RawResponse } from '../../box-server/client.ts';
+import type { LookAtFile, RawResponse } from '../../box-server/client.ts';
 import { type FileHead, readFileHead, readRefusedSize } from '../../box-server/file-head.ts';
 import { readResponse } from '../../box-server/protocol/response.ts';
 import type { BoxRef } from '../box-ref.ts';
@@ -70,7 +70,7 @@ const graceMs = 15_000;
 
 /**
  * Reads and writes files of a box. They are streamed: the gateway buffers no more than a socket does. `path` is relative to the
- * working folder, which is ''.
+ * working folder, which is '', or an absolute path in the box; callers refuse what their API does not have.
  */
 export const createFiles = ({ access, activity }: { access: Pick<Access, 'use'>; activity: Activity }) => {
   const held = async (
@@ -154,10 +154,10 @@ export const createFiles = ({ access, activity }: { access: Pick<Access, 'use'>;
       return await server.search(toSearch(query), leave);
     },
 
-    /** Makes, moves, copies, extracts or fetches. When `leave` fires, the operation is canceled and leaves nothing behind. */
+    /** Looks, makes, moves, copies, extracts or fetches. When `leave` fires, the operation is canceled and leaves nothing behind. */
     async operate(
       ref: BoxRef,
-      operation: FileOperation,
+      operation: FileOperation | LookAtFile,
       leave: AbortSignal,
     ): Promise<{ entry: FileEntry; isNew: boolean }> {
       const { box: row, server } = await access.use(ref);

@@ -30,14 +30,21 @@ def path_fields(path: str) -> dict[str, str]:
     return {"path": shown} if shown == path else {"path": shown, "encodedPath": quote(raw)}
 
 
-def entry(path: str, status: os.stat_result) -> dict[str, Any]:
-    """Return `{name,path,encodedPath?,type,sizeBytes,modifiedAt}`; `path` is relative to the working folder."""
+def entry(path: str, status: os.stat_result, place: str) -> dict[str, Any]:
+    """Return `{name,path,encodedPath?,type,sizeBytes,modifiedAt,mode,target?}`.
+
+    `path` is relative to the working folder or absolute, `place` always absolute; `target` is where a link leads.
+    """
     modified = datetime.datetime.fromtimestamp(max(0, status.st_mtime), datetime.UTC)
     names = path_fields(path)
-    return {
+    shown = {
         "name": os.path.basename(names["path"]),
         **names,
         "type": kind(status.st_mode),
         "sizeBytes": status.st_size,
         "modifiedAt": modified.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "mode": stat.S_IMODE(status.st_mode),
     }
+    if stat.S_ISLNK(status.st_mode):
+        shown["target"] = path_fields(os.path.realpath(place))["path"]
+    return shown

@@ -11,6 +11,7 @@ from typing import Any
 
 from codebox_server.errors import BoxError
 from codebox_server.files.entry import entry
+from codebox_server.files.paths import prefix_of
 
 
 def list_folder(folder: str, path: str, limit: int, cursor: str | None, depth: int = 1) -> dict[str, Any]:
@@ -19,11 +20,12 @@ def list_folder(folder: str, path: str, limit: int, cursor: str | None, depth: i
     `depth` is the number of levels to list. Links are not followed. Blocks, so it belongs in a thread.
     """
     page = _Page(limit + 1)
-    page.add(folder, path + "/" if path else "", depth, _decode(cursor).split("/") if cursor else [])
+    prefix = prefix_of(path)
+    page.add(folder, prefix, depth, _decode(cursor).split("/") if cursor else [])
     more = len(page.items) > limit
     items = page.items[:limit]
     last = page.paths[limit - 1] if more else ""
-    return {"items": items, "nextCursor": _encode(last[len(path) + 1 if path else 0 :]) if more else None}
+    return {"items": items, "nextCursor": _encode(last[len(prefix) :]) if more else None}
 
 
 class _Page:
@@ -75,7 +77,7 @@ def _names(folder: str) -> list[str]:
 
 def _look(path: str, shown: str) -> dict[str, Any] | None:
     try:
-        return entry(shown, os.lstat(path))
+        return entry(shown, os.lstat(path), path)
     except OSError:
         # It was removed after the listing.
         return None

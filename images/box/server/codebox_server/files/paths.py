@@ -1,4 +1,4 @@
-"""Converts a path in a URL to a path in the working folder."""
+"""Converts a path in a request to a path in the file system of the box."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from codebox_server.errors import BoxError
 
 
 def resolve(root: str, path: str) -> str:
-    """Return the absolute path for a relative one; the empty path is the root. Raises invalid_request.
+    """Return the absolute path for one relative to `root`, which is the empty path; an absolute one leads anywhere in
+    the box. Raises invalid_request.
 
     Links are followed when the path is used: the server sees what code of the box sees and nothing more. Bytes that
     are not UTF-8 are lone surrogates, as everywhere in Python.
@@ -22,6 +23,23 @@ def resolve(root: str, path: str) -> str:
         raise BoxError("invalid_request", "a path must not have surrogates that represent no byte") from None
     if len(raw) > PATH_BYTES or "\0" in path:
         raise BoxError("invalid_request", f"a path must not have NUL and may have at most {PATH_BYTES} bytes")
-    if any(segment in ("", ".", "..") for segment in path.split("/")):
+    if path == "/":
+        return path
+    if any(segment in ("", ".", "..") for segment in path.removeprefix("/").split("/")):
         raise BoxError("invalid_request", "a path must not have empty, . or .. segments")
     return os.path.join(root, path)
+
+
+def prefix_of(path: str) -> str:
+    """Return what the paths in a folder begin with."""
+    return path if path in ("", "/") else path + "/"
+
+
+def scratch_for(target: str, data: str, upload: str) -> str:
+    """Return a folder for what is not finished, on the file system of `target`: `upload` for a path below `data`."""
+    if target == data or target.startswith(data + "/"):
+        return upload
+    folder = os.path.dirname(target)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    return folder

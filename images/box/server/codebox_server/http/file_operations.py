@@ -11,6 +11,7 @@ from codebox_server.http.base import number_field, optional_text, text_field
 from codebox_server.http.work import WorkHandler
 
 _FIELDS: dict[str, set[str]] = {
+    "stat": {"path"},
     "mkdir": {"path"},
     "move": {"from", "to", "overwrite"},
     "copy": {"from", "to", "overwrite"},
@@ -35,6 +36,7 @@ class FileOperationsHandler(WorkHandler):
             if name != "op" and name not in _FIELDS[op]:
                 raise BoxError("invalid_request", f"unknown field of {op}", f"/{name}")
         operations: dict[str, _Operation] = {
+            "stat": self._stat,
             "mkdir": self._mkdir,
             "move": self._move,
             "copy": self._copy,
@@ -44,6 +46,9 @@ class FileOperationsHandler(WorkHandler):
         outcome = await self.while_connected(operations[op](fields))
         if outcome is not None:
             self.send_json(*outcome)
+
+    async def _stat(self, fields: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        return await self.box.files.operations.look(text_field(fields, "path")), 200
 
     async def _mkdir(self, fields: dict[str, Any]) -> tuple[dict[str, Any], int]:
         entry, is_new = await self.box.files.operations.make_folder(text_field(fields, "path"))

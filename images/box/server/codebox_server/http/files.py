@@ -14,7 +14,7 @@ from codebox_server.bounds import DISCARD_BYTES, LIST_DEPTH_MAX, LIST_LIMIT, LIS
 from codebox_server.errors import BoxError
 from codebox_server.files.entry import entry, etag
 from codebox_server.files.listing import list_folder
-from codebox_server.files.paths import resolve
+from codebox_server.files.paths import resolve, scratch_for
 from codebox_server.files.upload import Upload, check_replaceable, look
 from codebox_server.http.archives import send_archive
 from codebox_server.http.base import BoxHandler
@@ -53,11 +53,12 @@ class FilesHandler(BoxHandler):
             self._refusal = error
 
     def _begin_upload(self, path: str) -> None:
-        target = resolve(str(self.box.settings.data), path)
+        data = str(self.box.settings.data)
+        target = resolve(data, path)
         if not path:
             raise BoxError("invalid_request", "the root folder cannot be replaced")
         self._check_target(target)
-        self._upload = Upload(str(self.box.settings.upload))
+        self._upload = Upload(scratch_for(target, data, str(self.box.settings.upload)))
 
     async def data_received(self, chunk: bytes) -> None:
         """Accept a part of the body; the client is slowed to the speed of the disk."""
@@ -108,7 +109,7 @@ class FilesHandler(BoxHandler):
             upload.abort()
             raise
         self.set_header("ETag", etag(status))
-        self.send_json({**entry(path, status), "etag": etag(status)}, 200 if existed else 201)
+        self.send_json({**entry(path, status, target), "etag": etag(status)}, 200 if existed else 201)
 
     async def get(self, path: str) -> None:
         """Send the bytes of a file, whole or a range, or one page of a folder."""

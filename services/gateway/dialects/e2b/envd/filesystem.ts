@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { CodeBoxError, type FileEntry, hasCode, maxFolderDepth } from '#contract';
-import type { FileHead } from '../../../boxes/reach/files.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
 import { toBoxPath, toSandboxPath } from '../paths.ts';
@@ -19,22 +18,26 @@ const types: Record<FileEntry['type'], string> = {
   other: 'FILE_TYPE_UNSPECIFIED',
 };
 
-/** Mode, owner and group are left out: boxes do not report them. */
-const toEntry = (entry: Pick<FileEntry, 'type' | 'path' | 'sizeBytes'> & { modifiedAt: string | undefined }) => ({
-  name: toSandboxPath(entry.path).split('/').at(-1),
-  type: types[entry.type],
-  path: toSandboxPath(entry.path),
-  size: String(entry.sizeBytes),
-  ...(entry.modifiedAt !== undefined && { modifiedTime: entry.modifiedAt }),
-});
+/** The one user of a box, by the name that it has at E2B. */
+const owner = 'user';
 
-const ofHead = (path: string, { kind, lengthBytes, modifiedAt }: FileHead) =>
-  toEntry({
-    path,
-    type: kind === 'folder' ? 'directory' : 'file',
-    sizeBytes: kind === 'folder' ? 0 : (lengthBytes ?? 0),
-    modifiedAt: modifiedAt?.toISOString(),
-  });
+const marks: Record<FileEntry['type'], string> = { file: '-', directory: 'd', symlink: 'L', other: '?' };
+
+/** Returns a mode in the form of E2B's daemon, such as `-rw-r--r--`. */
+const toPermissions = (type: FileEntry['type'], mode: number): string =>
+  marks[type] + [...'rwxrwxrwx'].map((mark, at) => (mode & (0o400 >> at) ? mark : '-')).join('');
+
+const toEntry = ({ path, type, sizeBytes, modifiedAt, mode, target }: FileEntry) => ({
+  name: toSandboxPath(path).split('/').at(-1),
+  type: types[type],
+  path: toSandboxPath(path),
+  size: String(sizeBytes),
+  ...(mode !== undefined && { mode: mode & 0o777, permissions: toPermissions(type, mode) }),
+  owner,
+  group: owner,
+  modifiedTime: modifiedAt,
+  ...(target !== undefined && { symlinkTarget: toSandboxPath(target) }),
+});
 
 /** The calls on files of E2B's daemon. */
 export const addFilesystemRoutes = (
@@ -49,9 +52,10 @@ export const addFilesystemRoutes = (
   });
   const never = () => AbortSignal.any([]);
 
-  addCall('Stat', 'Read the type and size of a file', z.object({ path: pathSchema }), async (ref, { path }) => ({
-    entry: ofHead(path, await files.stat(ref, path)),
-  }));
+  addCall('Stat', 'Read the type and size of a file', z.object({ path: pathSchema }), async (ref, { path }) => {
+    const { entry } = await files.operate(ref, { op: 'stat', path }, never());
+    return { entry: toEntry(entry) };
+  });
 
   addCall(
     'ListDir',

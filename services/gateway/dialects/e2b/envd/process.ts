@@ -6,7 +6,7 @@ import { orAborted } from '../../../../waiting/or-aborted.ts';
 import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints, RawInput } from '../../../http/endpoint.ts';
-import { toFolder } from '../paths.ts';
+import { toBoxPath } from '../paths.ts';
 import type { Running } from '../running.ts';
 import { acknowledge, messages, readMessage, readMessages } from './connect.ts';
 import { createPtys, sizeSchema, toEnd } from './pty.ts';
@@ -102,7 +102,7 @@ export const addProcessRoutes = (
       const timeoutSeconds = timeoutOf(c.req.header('connect-timeout-ms'));
       const place = {
         ...(process.envs && { env: process.envs }),
-        ...(process.cwd && { cwd: toFolder(process.cwd) }),
+        ...(process.cwd && { cwd: toBoxPath(process.cwd) }),
       };
       if (pty) {
         requireShell(process);

@@ -4,12 +4,16 @@ import { streamAs } from '../../../../http/bodies/stream.ts';
 import type { FileChange } from '../../../boxes/reach/file-watch.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
-import { toBoxPath } from '../paths.ts';
+import { home, toBoxPath } from '../paths.ts';
 import type { Running } from '../running.ts';
 import { messages, readMessage } from './connect.ts';
 
 export const watchSchema = z.object({
-  path: z.string().max(4096).transform(toBoxPath),
+  path: z
+    .string()
+    .max(4096)
+    .transform(toBoxPath)
+    .refine((path) => !path.startsWith('/'), `lies outside ${home}, where changes are not reported`),
   recursive: z.boolean().default(false),
   includeEntry: z.literal(false, { error: 'is not supported' }).nullish(),
   allowNetworkMounts: z.literal(false, { error: 'is not supported' }).nullish(),

@@ -4,7 +4,7 @@ import { type StreamWire, streamAs } from '../../../../http/bodies/stream.ts';
 import { largeJson } from '../../../../json/json-bounds.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
-import { home, toFolder } from '../paths.ts';
+import { toBoxPath, toSandboxPath } from '../paths.ts';
 import type { Running } from '../running.ts';
 import { toLines } from './lines.ts';
 
@@ -89,7 +89,7 @@ export const addInterpreterRoutes = (
       body: z.object({ language: executionFields.language.nullish(), cwd: z.string().max(4096).nullish() }),
     },
     async ({ c, body: { language, cwd } }) => {
-      const folder = cwd ? toFolder(cwd) : '';
+      const folder = cwd ? toBoxPath(cwd) : '';
       const ask = { ...(language && { language }), ...(folder !== '' && { cwd: folder }) };
       return c.json(toContext(await contexts.create(await running.of(c), ask)));
     },
@@ -134,8 +134,4 @@ const orNoSuch =
     throw hasCode(error, 'not_found') ? noSuchContext(id) : error;
   };
 
-const toContext = ({ id, language, cwd }: CodeContext) => ({
-  id,
-  language,
-  cwd: cwd === '' ? home : cwd.startsWith('/') ? cwd : `${home}/${cwd}`,
-});
+const toContext = ({ id, language, cwd }: CodeContext) => ({ id, language, cwd: toSandboxPath(cwd) });

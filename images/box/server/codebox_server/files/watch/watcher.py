@@ -142,7 +142,8 @@ class Watcher:
 
     def _change(self, kind: str, path: str, source: str | None = None) -> Change:
         try:
-            shown = entry(path, os.lstat(os.path.join(self._data, path)))
+            place = os.path.join(self._data, path)
+            shown = entry(path, os.lstat(place), place)
         except OSError:
             # It has changed again, which the next scan reports.
             return Change(kind, path, source)
