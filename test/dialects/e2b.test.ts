@@ -104,6 +104,35 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
     ]);
   });
 
+  test('code runs in every language, and a new sandbox has the contexts that every sandbox begins with', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const mine = await Sandbox.create({ timeoutMs: 120_000 });
+      const listed = async () => (await mine.listCodeContexts()).map(({ id, language, cwd }) => [id === language, language, cwd]);
+      const before = await listed();
+      const [python, javascript] = await mine.listCodeContexts();
+      await mine.restartCodeContext(python);
+      const run = async (code, language) => { const { results, logs } = await mine.runCode(code, { language }); return results[0]?.text ?? logs.stdout.join(''); };
+      const seen = {
+        before, js: await run('const z = 40; z + 2', 'js'), ts: await run('const add = (x: number): number => x + 1; add(41)', 'ts'), bash: await run('echo $((6 * 7))', 'bash'),
+        kept: (await mine.runCode('z', { context: javascript })).text, fresh: (await mine.runCode('1 + 1', { context: python })).text,
+        after: (await listed()).map(([isName, language]) => [isName, language]).sort(), own: (await mine.createCodeContext({ language: 'javascript' })).language,
+      };
+      await mine.restartCodeContext(javascript);
+      const restarted = (await mine.runCode('typeof z', { language: 'js' })).text;
+      await mine.kill();
+      return { ...seen, restarted };
+    `);
+    expect(seen).toEqual({
+      before: [
+        [true, 'python', '/home/user'],
+        [true, 'javascript', '/home/user'],
+      ],
+      ...{ js: '42', ts: '42', bash: '42\n', kept: '40', fresh: '2' },
+      after: ['bash', 'javascript', 'python', 'typescript'].map((language) => [false, language]),
+      ...{ own: 'javascript', restarted: 'undefined' },
+    });
+  });
+
   test('files are written and read in every form, and listed, renamed and removed', async () => {
     const seen = await js<Record<string, unknown>>(`
       const { files } = sandbox;
@@ -444,6 +473,10 @@ describe.each(mainDriver)('the E2B dialect in production, on the %s driver', (dr
     const seen = await js(`
       const mine = await Sandbox.create({ timeoutMs: 120_000 });
       await mine.files.write('data.txt', 'kept');
+      await mine.files.write('/tmp/other.txt', 'elsewhere');
+      await mine.files.rename('/tmp/other.txt', 'moved.txt');
+      const moved = await mine.files.getInfo('moved.txt');
+      if (await mine.files.read('moved.txt') !== 'elsewhere' || moved.permissions !== '-rw-r--r--') throw new Error(moved.permissions);
       const seen = [(await mine.runCode('x = 41\\nx + 1')).text, (await mine.commands.run('cat data.txt')).stdout];
       seen.push(await mine.pause(), await mine.isRunning());
       const back = await Sandbox.connect(mine.sandboxId);

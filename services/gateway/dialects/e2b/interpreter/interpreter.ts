@@ -7,6 +7,7 @@ import type { Endpoints } from '../../../http/endpoint.ts';
 import { toBoxPath, toSandboxPath } from '../paths.ts';
 import type { Running } from '../running.ts';
 import { toLines } from './lines.ts';
+import { createUsualContexts, languageOf } from './usual-contexts.ts';
 
 const described = { tag: 'Code interpreter', responses: {} };
 const params = z.object({ context: z.string().max(64) });
@@ -36,6 +37,8 @@ export const addInterpreterRoutes = (
   { executions, contexts, stopping }: Pick<RouteParts, 'executions' | 'contexts' | 'stopping'>,
   running: Running,
 ): void => {
+  const usual = createUsualContexts(contexts);
+
   add(
     {
       ...described,
@@ -49,12 +52,12 @@ export const addInterpreterRoutes = (
     async ({ c, body }) => {
       const ref = await running.of(c);
       const leave = new AbortController();
-      const { code, context_id: context, language, env_vars: env } = body;
+      const { code, context_id: context, env_vars: env } = body;
+      const language = languageOf(context ?? '') ?? body.language;
       const ask = {
         code,
         timeoutSeconds,
-        ...(context && { context }),
-        ...(language && { language }),
+        ...(language ? { language } : context && { context }),
         ...(env && { env }),
       };
       const { row, events } = await executions
@@ -75,9 +78,11 @@ export const addInterpreterRoutes = (
     },
   );
 
-  add({ ...described, method: 'get', path: '/contexts', scope: 'run', summary: 'List contexts' }, async ({ c }) =>
-    c.json((await contexts.list(await running.of(c))).map(toContext)),
-  );
+  add({ ...described, method: 'get', path: '/contexts', scope: 'run', summary: 'List contexts' }, async ({ c }) => {
+    const ref = await running.of(c);
+    const started = await contexts.list(ref);
+    return c.json([...(await usual.waiting(ref, started)), ...started.map(toContext)]);
+  });
 
   add(
     {
@@ -105,7 +110,9 @@ export const addInterpreterRoutes = (
       params,
     },
     async ({ c, params: { context } }) => {
-      await contexts.delete(await running.of(c), context).catch(orNoSuch(context));
+      const ref = await running.of(c);
+      const id = await usual.idOf(ref, context);
+      if (id !== undefined) await contexts.delete(ref, id).catch(orNoSuch(context));
       return c.body(null, 200);
     },
   );
@@ -120,7 +127,9 @@ export const addInterpreterRoutes = (
       params,
     },
     async ({ c, params: { context } }) => {
-      await contexts.restart(await running.of(c), context).catch(orNoSuch(context));
+      const ref = await running.of(c);
+      const id = await usual.idOf(ref, context);
+      if (id !== undefined) await contexts.restart(ref, id).catch(orNoSuch(context));
       return c.body(null, 200);
     },
   );
