@@ -23,8 +23,8 @@ export interface DataOptions {
 const trafficHeader = 'e2b-traffic-access-token';
 
 /**
- * What is inside a sandbox: the daemon for files and processes, the code interpreter, and the servers of its programs, each at its port.
- * Requests name the sandbox and the port by their headers or their host. The key is not sent there, but a token that was made for it.
+ * Serves requests to the inside of a sandbox: to the daemon for files and processes, the code interpreter, and the servers of its programs,
+ * each at its port. Headers or the host of a request name the sandbox and the port. Clients send a token of the sandbox instead of the key.
  */
 export const createDataSurfaces = ({ tokens, signatures, domain }: DataOptions) => {
   const at = (isOwn: (address: Address) => boolean) => ({

@@ -23,7 +23,7 @@ export interface E2bOptions extends Pick<SignaturesOptions, 'findMakers'> {
 
 const health = { method: 'get', path: '/health', summary: 'Whether it runs', tag: 'Sandboxes', responses: {} } as const;
 
-/** E2B's API: the control plane, and what is inside sandboxes, which comes first because it claims requests by their headers. */
+/** E2B's API: the control plane, and the servers inside sandboxes, which come first because they claim requests by their headers. */
 export const createE2b = ({ seal, findMakers, portsDomain: domain }: E2bOptions): Dialect[] => {
   const tokens = createTokens(seal);
   const signatures = createSignatures({ tokens, findMakers });

@@ -38,7 +38,7 @@ export const controlSurface: Surface = {
   respond(c: Context<Env>, error: CodeBoxError) {
     const refusal = refusalOf(c.req.path, error);
     if (refusal) return respondWith(c, 501, refusal);
-    // A sandbox that has ended is as unknown as one that never was.
+    // E2B does not distinguish a sandbox that has ended from one that never existed.
     return respondWith(c, error.code === 'gone' ? 404 : problemKinds[error.code].status, error);
   },
   toBox: toBoxId,

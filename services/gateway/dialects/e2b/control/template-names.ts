@@ -6,7 +6,7 @@ const ownTemplates = new Set(['base', 'code-interpreter', 'code-interpreter-v1']
 /** The key of the metadata of a box that keeps by which of these names its template was asked for. */
 const askedKey = 'e2b.template';
 
-/** Returns the name of the template that E2B's clients call so. */
+/** Maps a template name of E2B's clients to ours. */
 export const toTemplate = (name: string): string => (ownTemplates.has(name) ? defaultTemplate : name);
 
 /** Returns the metadata that keeps the name by which a template was asked for. */
