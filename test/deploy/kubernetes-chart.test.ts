@@ -123,6 +123,8 @@ describe('the chart', () => {
       'networkpolicy-targets-pod',
       // PostgreSQL has the user of its image.
       'container-security-context-user-group-id',
+      // They differ in their patience: a gateway that does not respond leaves its Service long before it is ended.
+      'pod-probes-identical',
     ];
     const score = spawn('kube-score', [
       'score',
@@ -137,7 +139,15 @@ describe('the chart', () => {
     expect(output.split('\n').filter((line) => line.startsWith('[CRITICAL]'))).toEqual([]);
   });
 
-  test('a gateway has only the permissions that it uses, in the namespace of boxes only', async () => {
+  test('gateways and agents stay in their Services while what they need is away', async () => {
+    const probes = podTemplates(await render(namespace, production)).map(({ spec }) => spec?.containers[0]);
+    expect(probes.map((container) => [container?.name, container?.readinessProbe?.httpGet?.path])).toEqual([
+      ['agent', '/healthz'],
+      ['gateway', '/healthz'],
+    ]);
+  });
+
+  test('a gateway may do only what it does, in the namespace of boxes only', async () => {
     const objects = await render(namespace, {});
     expect(objects.filter(({ kind }) => kind?.startsWith('Cluster'))).toEqual([]);
     expect(ofKind(objects, 'RoleBinding')).toMatchObject([

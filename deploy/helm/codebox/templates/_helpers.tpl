@@ -144,18 +144,19 @@ envFrom: {{ range . }}
 {{- end }}
 {{- end -}}
 
-{{- /* Probes: a start may wait for another gateway that migrates the database. */ -}}
+{{- /*
+Probes: a start may wait for another gateway that migrates the database. A pod that has started stays in its Service until it stops: what fails
+for all replicas at once, such as PostgreSQL, is reported to callers by them, who still reach what works. `/readyz` is for alerts and people.
+*/ -}}
 {{- define "codebox.probes" -}}
 startupProbe:
   httpGet: { path: /healthz, port: http }
   periodSeconds: 2
   failureThreshold: 120
 readinessProbe:
-  httpGet: { path: /readyz, port: http }
+  httpGet: { path: /healthz, port: http }
   periodSeconds: 5
-  timeoutSeconds: 6
-  # What fails for all replicas at once is reported to callers by them, not by an empty Service.
-  failureThreshold: 6
+  timeoutSeconds: 5
 livenessProbe:
   httpGet: { path: /healthz, port: http }
   periodSeconds: 10
