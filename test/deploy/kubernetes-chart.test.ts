@@ -147,6 +147,24 @@ describe('the chart', () => {
     ]);
   });
 
+  test('pods that share a claim of one node run on one node, which can be drained', async () => {
+    const together = { agent: { enabled: true }, postgres: { enabled: false }, database: { url: 'postgresql://db/codebox' } };
+    const disruptions = (objects: KubernetesObject[]) =>
+      ofKind(objects, 'PodDisruptionBudget').map((budget) => (budget as { spec?: { maxUnavailable: unknown } }).spec);
+    const shared = await render(namespace, together);
+    for (const { metadata, spec } of podTemplates(shared)) {
+      const [term] = spec?.affinity?.podAffinity?.requiredDuringSchedulingIgnoredDuringExecution ?? [];
+      expect(term?.topologyKey).toBe('kubernetes.io/hostname');
+      expect(metadata?.labels).toMatchObject(term?.labelSelector?.matchLabels ?? { term: 'missing' });
+    }
+    expect(disruptions(shared)).toMatchObject([{ maxUnavailable: '100%' }, { maxUnavailable: '100%' }]);
+    for (const blobs of [{ claim: { accessMode: 'ReadWriteMany' } }, { url: 's3+https://s3.example.com/b/c' }]) {
+      const apart = await render(namespace, { ...together, blobs });
+      expect(podTemplates(apart).map(({ spec }) => spec?.affinity)).toEqual([undefined, undefined]);
+      expect(disruptions(apart)).toMatchObject([{ maxUnavailable: 1 }, { maxUnavailable: 1 }]);
+    }
+  });
+
   test('a gateway may do only what it does, in the namespace of boxes only', async () => {
     const objects = await render(namespace, {});
     expect(objects.filter(({ kind }) => kind?.startsWith('Cluster'))).toEqual([]);
@@ -190,6 +208,7 @@ describe('the chart', () => {
     [{ image: { digest: 'sha256:1' } }, "at '/image/digest'"],
     [{ boxes: { memory: 'much' } }, "at '/boxes/memory'"],
     [{ blobs: { url: 'https://s3.example.com' } }, "at '/blobs/url'"],
+    [{ blobs: { claim: { accessMode: 'ReadWriteOncePod' } } }, "at '/blobs/claim/accessMode'"],
     [{ gateway: { env: { 'not a name': '1' } } }, "at '/gateway/env'"],
     [{ networkPolicy: { apiServer: { to: ['everywhere'] } } }, "at '/networkPolicy/apiServer/to/0'"],
     [{ postgres: { enabled: false } }, 'database.existingSecret or database.url is needed without postgres.enabled'],

@@ -103,6 +103,30 @@ topologySpreadConstraints:
 {{- end }}
 {{- end -}}
 
+{{- /* Not empty if the files are in a claim that only the pods of one node can use. */ -}}
+{{- define "codebox.isOnOneNode" -}}
+{{- if not (or .Values.blobs.url .Values.blobs.volume) -}}
+{{- if eq .Values.blobs.claim.accessMode "ReadWriteOnce" -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* Where pods with the files run: all on one node if their claim requires it. */ -}}
+{{- define "codebox.besideFiles" -}}
+{{- if include "codebox.isOnOneNode" . }}
+affinity:
+  podAffinity:
+    requiredDuringSchedulingIgnoredDuringExecution:
+      - topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels: { codebox.dev/files: {{ include "codebox.name" . }} }
+{{- end }}
+{{- end -}}
+
+{{- /* How many pods of a part may be evicted at once: those that can only move together, all. */ -}}
+{{- define "codebox.maxUnavailable" -}}
+maxUnavailable: {{ if include "codebox.isOnOneNode" . }}100%{{ else }}1{{ end }}
+{{- end -}}
+
 {{- /* The database and the store for files, which gateways and agents need. */ -}}
 {{- define "codebox.storeEnv" -}}
 - name: DATABASE_URL
