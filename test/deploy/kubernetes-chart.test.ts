@@ -148,7 +148,11 @@ describe('the chart', () => {
   });
 
   test('pods that share a claim of one node run on one node, which can be drained', async () => {
-    const together = { agent: { enabled: true }, postgres: { enabled: false }, database: { url: 'postgresql://db/codebox' } };
+    const together = {
+      agent: { enabled: true },
+      postgres: { enabled: false },
+      database: { url: 'postgresql://db/codebox' },
+    };
     const disruptions = (objects: KubernetesObject[]) =>
       ofKind(objects, 'PodDisruptionBudget').map((budget) => (budget as { spec?: { maxUnavailable: unknown } }).spec);
     const shared = await render(namespace, together);
@@ -163,6 +167,26 @@ describe('the chart', () => {
       expect(podTemplates(apart).map(({ spec }) => spec?.affinity)).toEqual([undefined, undefined]);
       expect(disruptions(apart)).toMatchObject([{ maxUnavailable: 1 }, { maxUnavailable: 1 }]);
     }
+  });
+
+  test('a setting takes the place of that of the chart, and no variable is there twice', async () => {
+    const env = { CODEBOX_KUBERNETES_DISK: 'memory', CODEBOX_ADMIN_KEY: 'own', CODEBOX_MAX_MEMORY_MB: 1_048_576 };
+    const values = {
+      boxes: { disk: 'class:fast' },
+      gateway: { env },
+      agent: { enabled: true, env: { CODEBOX_URL: 'x' } },
+    };
+    const containers = podTemplates(await render(namespace, values)).flatMap(({ spec }) => spec?.containers ?? []);
+    const variables = (name: string) => containers.find((container) => container.name === name)?.env ?? [];
+    for (const { name, env: all = [] } of containers)
+      expect(new Set(all.map((variable) => variable.name)).size, name).toBe(all.length);
+    expect(variables('gateway').filter(({ name }) => name in env)).toEqual([
+      { name: 'CODEBOX_ADMIN_KEY', value: 'own' },
+      { name: 'CODEBOX_KUBERNETES_DISK', value: 'memory' },
+      { name: 'CODEBOX_MAX_MEMORY_MB', value: '1048576' },
+    ]);
+    expect(variables('agent')).toContainEqual({ name: 'CODEBOX_URL', value: 'x' });
+    expect(variables('gateway').find(({ name }) => name === 'DATABASE_URL')?.valueFrom).toBeDefined();
   });
 
   test('a gateway may do only what it does, in the namespace of boxes only', async () => {
@@ -207,6 +231,7 @@ describe('the chart', () => {
     [{ image: { tag: 'latest' } }, "at '/image/tag'"],
     [{ image: { digest: 'sha256:1' } }, "at '/image/digest'"],
     [{ boxes: { memory: 'much' } }, "at '/boxes/memory'"],
+    [{ boxes: { disk: 'fast' } }, "at '/boxes/disk'"],
     [{ blobs: { url: 'https://s3.example.com' } }, "at '/blobs/url'"],
     [{ blobs: { claim: { accessMode: 'ReadWriteOncePod' } } }, "at '/blobs/claim/accessMode'"],
     [{ gateway: { env: { 'not a name': '1' } } }, "at '/gateway/env'"],

@@ -129,20 +129,20 @@ maxUnavailable: {{ if include "codebox.isOnOneNode" . }}100%{{ else }}1{{ end }}
 
 {{- /* The database and the store for files, which gateways and agents need. */ -}}
 {{- define "codebox.storeEnv" -}}
-- name: DATABASE_URL
-  valueFrom:
-    secretKeyRef: { name: {{ include "codebox.databaseSecretName" . }}, key: {{ .Values.database.existingSecretKey }} }
-- name: CODEBOX_BLOBS
-  value: {{ default "/var/lib/codebox/blobs" .Values.blobs.url | quote }}
+DATABASE_URL: { valueFrom: { secretKeyRef: { name: {{ include "codebox.databaseSecretName" . }}, key: {{ .Values.database.existingSecretKey }} } } }
+CODEBOX_BLOBS: { value: {{ default "/var/lib/codebox/blobs" .Values.blobs.url | quote }} }
 {{- end -}}
 
-{{- /* Free settings of a part, and the secrets that have some. */ -}}
-{{- define "codebox.extraEnv" -}}
-{{- range $name, $value := . }}
-- { name: {{ $name }}, value: {{ $value | quote }} }
+{{- /* The variables of a container: list of those of the chart, as a map in YAML, and of the values, which take their place. */ -}}
+{{- define "codebox.env" -}}
+{{- $env := first . | fromYaml -}}
+{{- range $name, $value := last . }}{{ $_ := set $env $name (dict "value" (kindIs "string" $value | ternary $value ($value | toJson))) }}{{ end -}}
+env: {{ range $name, $source := $env }}
+  - {{ merge (dict "name" $name) $source | toJson }}
 {{- end }}
 {{- end -}}
 
+{{- /* The secrets that have further settings of a part. */ -}}
 {{- define "codebox.envFrom" -}}
 envFrom: {{ range . }}
   - secretRef: { name: {{ . }} }{{ end }}
