@@ -9,6 +9,7 @@ import {
   KubernetesObjectApi,
   type V1PodTemplateSpec,
   type V1PolicyRule,
+  type V1Service,
   type V1StatefulSetSpec,
 } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -189,6 +190,18 @@ describe('the chart', () => {
     expect(variables('gateway').find(({ name }) => name === 'DATABASE_URL')?.valueFrom).toBeDefined();
   });
 
+  test('the Service of the API does not have the port of the admin API and the metrics', async () => {
+    const values = { ...extensions, gateway: { service: { type: 'LoadBalancer' } } };
+    const objects = await render(namespace, values);
+    const services = (ofKind(objects, 'Service') as V1Service[]).map(({ metadata, spec }) => [
+      metadata?.name,
+      spec?.type,
+      spec?.ports?.map(({ name }) => name).join(),
+    ]);
+    expect(services).toContainEqual(['codebox', 'LoadBalancer', 'http']);
+    expect(services).toContainEqual(['codebox-admin', 'ClusterIP', 'admin']);
+  });
+
   test('a gateway may do only what it does, in the namespace of boxes only', async () => {
     const objects = await render(namespace, {});
     expect(objects.filter(({ kind }) => kind?.startsWith('Cluster'))).toEqual([]);
@@ -216,12 +229,12 @@ describe('the chart', () => {
     const objects = await render(namespace, extensions);
     const routes = ofKind(objects, 'HTTPRoute').map((route) => (route as { spec?: { hostnames: string[] } }).spec);
     expect(routes.map((route) => route?.hostnames)).toEqual([['*.boxes.example.com'], ['api.example.com']]);
-    const [service] = ofKind(objects, 'Service').filter(({ metadata }) => metadata?.name === 'codebox');
     const monitor = ofKind(objects, 'ServiceMonitor')[0] as { spec?: { selector: { matchLabels: object } } };
-    expect(service?.metadata?.labels).toMatchObject({
-      ...monitor.spec?.selector.matchLabels,
-      'app.kubernetes.io/part-of': 'codebox',
-    });
+    const isMonitored = ({ metadata }: KubernetesObject) =>
+      Object.entries(monitor.spec?.selector.matchLabels ?? {}).every(([k, value]) => metadata?.labels?.[k] === value);
+    expect(ofKind(objects, 'Service').filter(isMonitored)).toMatchObject([
+      { metadata: { name: 'codebox-admin', labels: { 'app.kubernetes.io/part-of': 'codebox' } } },
+    ]);
     expect(ofKind(objects, 'PrometheusRule')).toMatchObject([{ spec: { groups: [{}, {}, {}] } }]);
     expect(JSON.stringify(ofKind(objects, 'ConfigMap'))).toContain('codebox_open_streams');
   });
