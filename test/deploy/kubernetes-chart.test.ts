@@ -65,6 +65,7 @@ const extensions: Values = {
   portsDomain: 'boxes.example.com',
   httpRoute: { enabled: true, parentRefs: [{ name: 'gateway' }] },
   monitoring: { serviceMonitor: true, prometheusRule: true, dashboard: true },
+  networkPolicy: { monitoring: peers('monitoring') },
 };
 
 const ofKind = (objects: KubernetesObject[], kind: string) => objects.filter((object) => object.kind === kind);
@@ -250,6 +251,7 @@ describe('the chart', () => {
     [{ gateway: { env: { 'not a name': '1' } } }, "at '/gateway/env'"],
     [{ networkPolicy: { apiServer: { to: ['everywhere'] } } }, "at '/networkPolicy/apiServer/to/0'"],
     [{ postgres: { enabled: false } }, 'database.existingSecret or database.url is needed without postgres.enabled'],
+    [{ monitoring: { serviceMonitor: true } }, 'monitoring.serviceMonitor needs networkPolicy.monitoring'],
     [{ ingress: { enabled: true } }, 'ingress.enabled needs host, portsDomain or agent.host'],
   ])('wrong values are refused by name: %j', async (values, message) => {
     await expect(render(namespace, values)).rejects.toThrow(message);
