@@ -7,6 +7,7 @@ import {
   KubeConfig,
   type KubernetesObject,
   KubernetesObjectApi,
+  type V1NetworkPolicy,
   type V1PodTemplateSpec,
   type V1PolicyRule,
   type V1Service,
@@ -201,6 +202,17 @@ describe('the chart', () => {
     ]);
     expect(services).toContainEqual(['codebox', 'LoadBalancer', 'http']);
     expect(services).toContainEqual(['codebox-admin', 'ClusterIP', 'admin']);
+  });
+
+  test('boxes with the network `internet` reach their name servers, and not what the values except', async () => {
+    const boxes = { nameServers: ['10.96.0.10', 'fd00::10'], blockedAddresses: ['198.51.100.7/32', '2001:db8::/32'] };
+    const objects = await render(namespace, { boxes });
+    const policies = ofKind(objects, 'NetworkPolicy') as V1NetworkPolicy[];
+    const [addresses, names] = policies.find(({ metadata }) => metadata?.name === 'internet')?.spec?.egress ?? [];
+    expect(addresses?.to?.map(({ ipBlock }) => ipBlock?.except?.at(-1))).toEqual(['198.51.100.7/32', '2001:db8::/32']);
+    expect(names?.to?.map(({ ipBlock }) => ipBlock?.cidr)).toEqual(['10.96.0.10/32', 'fd00::10/128']);
+    expect(names?.ports?.map(({ port }) => port)).toEqual([53, 53]);
+    expect(JSON.stringify(podTemplates(objects))).toContain('"10.96.0.10,fd00::10"');
   });
 
   test('a gateway may do only what it does, in the namespace of boxes only', async () => {

@@ -198,7 +198,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
 /** Returns a digest of the pod that an instance would have. An image is identified by its reference only. */
 const revisionOf = (defaults: PodDefaults, image: string): string => {
   const limits = { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 };
-  const pod = podOf(defaults, { id: 'any', token: '', image, limits, network: 'none' });
+  const pod = podOf(defaults, { id: 'any', token: '', image, limits, network: 'internet' });
   return createHash('sha256').update(JSON.stringify(pod)).digest('hex');
 };
 

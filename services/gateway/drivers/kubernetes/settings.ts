@@ -21,6 +21,8 @@ export interface KubernetesSettings {
   schedulingMs: number;
   /** An `address:port` that the network policy blocks, which boxes check before they accept requests; undefined without a check. */
   blocked: string | undefined;
+  /** The addresses of the name servers of boxes with a network. */
+  nameServers: readonly string[];
   /** Whether pods are created through Sandboxes, by the controller of agent-sandbox. */
   sandboxes: boolean;
 }
@@ -47,6 +49,11 @@ export const kubernetesVariables = {
     .regex(/^(?:none|(?:[0-9.]+|\[[0-9a-f:.]+\]):\d{1,5})$/i, 'must be address:port, or none')
     // The API server, as the kubelet expands it from the environment of each pod.
     .default('$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)'),
+  // Those of the cluster have private addresses, which the policies block.
+  CODEBOX_KUBERNETES_NAME_SERVERS: z
+    .string()
+    .regex(/^[0-9a-f.:]+(?: *, *[0-9a-f.:]+){0,2}$/i, 'must be one to three addresses, separated by commas')
+    .default('1.1.1.1,8.8.8.8'),
   CODEBOX_KUBERNETES_SANDBOXES: z.enum(['0', '1']).default('0'),
 };
 
@@ -56,9 +63,7 @@ type KubernetesVariables = z.output<z.ZodObject<typeof kubernetesVariables>>;
 export const toKubernetesSettings = (values: KubernetesVariables): KubernetesSettings => ({
   namespace: values.CODEBOX_KUBERNETES_NAMESPACE,
   pullPolicy: values.CODEBOX_KUBERNETES_PULL_POLICY,
-  pullSecrets: values.CODEBOX_KUBERNETES_PULL_SECRETS.split(',')
-    .map((name) => name.trim())
-    .filter((name) => name !== ''),
+  pullSecrets: toList(values.CODEBOX_KUBERNETES_PULL_SECRETS),
   seccompProfile: values.CODEBOX_KUBERNETES_SECCOMP,
   disk: toDisk(values.CODEBOX_KUBERNETES_DISK),
   certificates: values.CODEBOX_KUBERNETES_CA_BUNDLE,
@@ -66,8 +71,15 @@ export const toKubernetesSettings = (values: KubernetesVariables): KubernetesSet
   cpuShare: values.CODEBOX_KUBERNETES_CPU_SHARE,
   schedulingMs: values.CODEBOX_KUBERNETES_SCHEDULING_SECONDS * 1000,
   blocked: values.CODEBOX_KUBERNETES_BLOCKED === 'none' ? undefined : values.CODEBOX_KUBERNETES_BLOCKED,
+  nameServers: toList(values.CODEBOX_KUBERNETES_NAME_SERVERS),
   sandboxes: values.CODEBOX_KUBERNETES_SANDBOXES === '1',
 });
+
+const toList = (text: string): string[] =>
+  text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
 
 const toDisk = (text: string): KubernetesSettings['disk'] => {
   if (text === 'node' || text === 'memory') return text;

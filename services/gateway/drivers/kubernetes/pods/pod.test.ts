@@ -39,6 +39,22 @@ test('a placement is applied to the pod', () => {
   expect(requests).toMatchObject({ 'nvidia.com/gpu': '1', cpu: '500m', memory: limits?.memory });
 });
 
+test('autoscalers of nodes do not end boxes, unless the placement of their template permits it', () => {
+  const ofCluster = 'cluster-autoscaler.kubernetes.io/safe-to-evict';
+  expect(podWith().metadata?.annotations).toMatchObject({
+    'karpenter.sh/do-not-disrupt': 'true',
+    [ofCluster]: 'false',
+  });
+  const { metadata } = podWith({ placement: { annotations: { [ofCluster]: 'true' } } });
+  expect(metadata?.annotations?.[ofCluster]).toBe('true');
+});
+
+test('boxes with a network have the name servers of the settings', () => {
+  const env = { CODEBOX_KUBERNETES_NAME_SERVERS: '10.96.0.10, fd00::10' };
+  expect(podWith({ network: 'internet' }, env).spec?.dnsConfig).toEqual({ nameservers: ['10.96.0.10', 'fd00::10'] });
+  expect(podWith({}, env).spec?.dnsConfig?.nameservers).toEqual(['127.0.0.1']);
+});
+
 test.each([
   [{ runtimeclass: 'gvisor' }, /runtimeclass/],
   [{ labels: { 'codebox.instance': 'another' } }, /codebox\./],

@@ -39,8 +39,11 @@ const specAnnotation = 'codebox.spec';
 const MiB = 1024 * 1024;
 /** The allowance for logs and other files outside of the volume. */
 const logMb = 16;
-/** The name servers of boxes with a network, which cannot reach those of the cluster. */
-const nameServers = ['1.1.1.1', '8.8.8.8'];
+/** Keeps Karpenter and the cluster autoscaler from ending boxes in order to use fewer nodes. */
+const keepsNode = {
+  'karpenter.sh/do-not-disrupt': 'true',
+  'cluster-autoscaler.kubernetes.io/safe-to-evict': 'false',
+};
 
 /** The name of an instance's pod: deployments that share a namespace may have instances of the same id. */
 export const podName = (deployment: string, id: string): string =>
@@ -83,6 +86,7 @@ export const podOf = (defaults: PodDefaults, spec: InstanceSpec): V1Pod => {
         ...(spec.template !== undefined && { 'codebox.template': labelOf(spec.template) }),
       },
       annotations: {
+        ...keepsNode,
         ...annotations,
         [specAnnotation]: specDigest(spec),
         'codebox.passwd': passwd,
@@ -93,7 +97,7 @@ export const podOf = (defaults: PodDefaults, spec: InstanceSpec): V1Pod => {
     spec: {
       ...confinement(defaults.settings, spec),
       topologySpreadConstraints: ['kubernetes.io/hostname', 'topology.kubernetes.io/zone'].map(spreadOver(defaults)),
-      dnsConfig: nameServersOf(spec.network, canConnect),
+      dnsConfig: nameServersOf(defaults.settings, spec.network, canConnect),
       ...placed(defaults.settings, spec),
       containers: [container(defaults, spec)],
       volumes: volumesOf(defaults.settings, spec),
@@ -132,14 +136,19 @@ const spreadOver =
   });
 
 /** Without a network, names fail at once; where one may follow, as soon as the name servers are given up. */
-const nameServersOf = (network: NetworkPolicy, canConnect: boolean): V1PodDNSConfig => {
-  if (network !== 'none') return { nameservers: nameServers };
+const nameServersOf = (
+  { nameServers }: KubernetesSettings,
+  network: NetworkPolicy,
+  canConnect: boolean,
+): V1PodDNSConfig => {
+  const nameservers = [...nameServers];
+  if (network !== 'none') return { nameservers };
   if (!canConnect) return { nameservers: ['127.0.0.1'] };
   const options = [
     { name: 'timeout', value: '1' },
     { name: 'attempts', value: '1' },
   ];
-  return { nameservers: nameServers, options };
+  return { nameservers, options };
 };
 
 const placed = ({ pullSecrets }: KubernetesSettings, { placement = {} }: InstanceSpec): Partial<V1PodSpec> => {
