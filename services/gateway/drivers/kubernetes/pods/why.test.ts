@@ -26,6 +26,10 @@ describe('why a pod has ended', () => {
     ['the shutdown of its node', { reason: 'Terminated', ...ended(137, 'Error') }, 'evicted'],
     ['a critical pod', { reason: 'Preempting' }, 'preempted'],
     ['the loss of its node', { reason: 'NodeLost' }, 'node_lost'],
+    ['a node whose CPUs another pod took first', { reason: 'OutOfcpu' }, 'unschedulable'],
+    ['a node whose devices another pod took first', { reason: 'OutOfnvidia.com/gpu' }, 'unschedulable'],
+    ['a node that could not give it devices', { reason: 'UnexpectedAdmissionError' }, 'unschedulable'],
+    ['a node whose labels have changed', { reason: 'NodeAffinity' }, 'unschedulable'],
     [
       'a more important pod',
       { conditions: [condition('DisruptionTarget', 'True', 'PreemptionByScheduler')], ...ended(143, 'Error') },
@@ -57,6 +61,7 @@ describe('why a pod is removed', () => {
 describe('why a pod does not start', () => {
   test.each([
     ['ErrImageNeverPull', 'image'],
+    ['InvalidImageName', 'image'],
     ['ImagePullBackOff', 'image'],
     ['CreateContainerError', 'exit'],
     ['ContainerCreating', undefined],

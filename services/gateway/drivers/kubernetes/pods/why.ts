@@ -60,20 +60,28 @@ const disruptions: Record<string, WhyCode> = {
   DeletionByPodGC: 'node_lost',
 };
 
-/** The reasons for which a kubelet ends a whole pod. */
+/** The reasons for which a kubelet ends or refuses a whole pod. */
 const podReasons: Record<string, WhyCode> = {
   Evicted: 'evicted',
   NodeShutdown: 'evicted',
   Terminated: 'evicted',
   Preempting: 'preempted',
   NodeLost: 'node_lost',
+  NodeAffinity: 'unschedulable',
+  NodeName: 'unschedulable',
+  TaintToleration: 'unschedulable',
+  TopologyAffinityError: 'unschedulable',
+  UnexpectedAdmissionError: 'unschedulable',
 };
+
+/** A kubelet refuses a pod if other pods have taken a resource of the node since the scheduler looked: `OutOfcpu`, `OutOfpods`, … */
+const isOutOfResource = (reason: string): boolean => reason.startsWith('OutOf');
 
 /** Returns why a pod has ended. */
 export const whyEnded = (pod: V1Pod): Why => {
   const { reason = '', message = '' } = pod.status ?? {};
   const ended = boxStatus(pod)?.state?.terminated;
-  const code = podReasons[reason];
+  const code = isOutOfResource(reason) ? 'unschedulable' : podReasons[reason];
   if (code !== undefined) return { code, detail: `${reason}: ${message}` };
   // The reason is also set if only a program of the box was killed earlier. A sandbox of gVisor that was killed has no exit code of its own.
   if (ended?.reason === 'OOMKilled' && [128, 137].includes(ended.exitCode))
