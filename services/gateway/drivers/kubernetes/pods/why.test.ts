@@ -62,6 +62,8 @@ describe('why a pod does not start', () => {
   test.each([
     ['ErrImageNeverPull', 'image'],
     ['InvalidImageName', 'image'],
+    // The first attempt failed; the next one may not.
+    ['ErrImagePull', undefined],
     ['ImagePullBackOff', 'image'],
     ['CreateContainerError', 'exit'],
     ['ContainerCreating', undefined],

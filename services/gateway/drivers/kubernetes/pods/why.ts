@@ -6,8 +6,8 @@ const condition = (pod: V1Pod, type: string): V1PodCondition | undefined =>
 
 const boxStatus = (pod: V1Pod): V1ContainerStatus | undefined => pod.status?.containerStatuses?.[0];
 
+/** Nodes repeat a pull that failed once (`ErrImagePull`), after a pause that grows (`ImagePullBackOff`). */
 const imageReasons = new Set([
-  'ErrImagePull',
   'ImagePullBackOff',
   'ErrImageNeverPull',
   'ImageInspectError',
