@@ -1,5 +1,5 @@
 import type { V1Node } from '@kubernetes/client-node';
-import { afterAll, beforeAll, describe, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createKubernetesDriver } from '../../services/gateway/drivers/kubernetes/driver.ts';
 import { podName, podOf } from '../../services/gateway/drivers/kubernetes/pods/pod.ts';
 import { type BoxNamespace, clusterImage, createBoxNamespace } from '../kubernetes/namespace.ts';
@@ -101,6 +101,19 @@ describe.concurrent('a cluster', () => {
     await admin.createNamespacedEvent({ namespace: ns, body: event });
     expect(await why()).toMatchObject({ code: 'unschedulable', retryAfterSeconds: 60 });
     await driver.destroy(id, deadline());
+  });
+
+  test.each([
+    ['names no class of the cluster', { runtimeClass: 'there-is-none' }],
+    ['is not valid', { nodeSelector: { disktype: 'not a label' } }],
+  ])('that refuses a pod whose placement %s will do so again', async (_, placement) => {
+    const driver = await createDriver();
+    const spec = { id: 'refused', token: 't', image: 'box', limits, network: 'none', placement } as const;
+    const failure: unknown = await driver.create(spec, deadline()).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 'unavailable', reason: 'box_refused', why: { code: 'refused' } });
+    expect(failure).not.toHaveProperty('retryAfterSeconds', expect.anything());
+    expect(failure).toHaveProperty('why.detail', expect.stringMatching(/there-is-none|not a label/));
+    expect(String(failure)).not.toMatch(/there-is-none|not a label/);
   });
 
   test('takes pods with every setting, confined as its namespace requires', async ({ expect }) => {

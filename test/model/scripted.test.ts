@@ -97,6 +97,14 @@ test.each([
   expect(await newestFailed()).toMatchObject({ state: 'failed', cause: { code: cause } });
 });
 
+test('an instance that the backend will never accept is nothing to try again', async () => {
+  world.script.refusal = { code: 'refused', detail: 'the words of the backend' };
+  const { status, body, retryAfter } = await create();
+  expect([status, body.code, body.reason, retryAfter]).toEqual([503, 'unavailable', 'box_refused', 0]);
+  expect(JSON.stringify(body)).not.toContain('the words of the backend');
+  expect(await newestFailed()).toMatchObject({ state: 'failed', cause: { code: 'start_failed' } });
+});
+
 test.each(['refused', 'silent'] as const)(
   'usage that is %s does not prevent creating, using or deleting a box',
   async (usage) => {

@@ -49,9 +49,10 @@ export interface Binding {
 
 /**
  * Why an instance does not run: no host has capacity for it, its image is not available, it exceeded its memory limit, its host evicted it
- * for lack of a resource, a more important instance preempted it, its host is lost, or it exited by itself.
+ * for lack of a resource, a more important instance preempted it, its host is lost, it exited by itself, or the backend refuses to create such
+ * an instance and will do so again.
  */
-export type WhyCode = 'unschedulable' | 'image' | 'oom' | 'evicted' | 'preempted' | 'node_lost' | 'exit';
+export type WhyCode = 'unschedulable' | 'image' | 'oom' | 'evicted' | 'preempted' | 'node_lost' | 'exit' | 'refused';
 
 export interface Why {
   code: WhyCode;

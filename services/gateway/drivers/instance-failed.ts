@@ -8,7 +8,7 @@ export class InstanceFailed extends CodeBoxError {
   constructor(why: Why, cause?: unknown) {
     super('unavailable', messages[why.code], {
       cause: cause ?? new Error(`${why.code}: ${why.detail}`),
-      ...(why.code === 'image' ? { reason: 'image_unavailable' } : { retryAfterSeconds: why.retryAfterSeconds ?? 5 }),
+      ...(why.code === 'refused' ? { reason: 'box_refused' } : { retryAfterSeconds: why.retryAfterSeconds ?? 5 }),
     });
     this.why = why;
   }
@@ -22,4 +22,5 @@ const messages: Record<Why['code'], string> = {
   preempted: 'The host ended the box in favour of one with higher priority.',
   node_lost: 'The host of the box is lost.',
   exit: 'The box exited while it started.',
+  refused: 'Such a box cannot be created here: the cluster refuses it.',
 };

@@ -20,13 +20,13 @@ export const asCodeBoxError = (thrown: unknown): CodeBoxError => {
   return new CodeBoxError('internal', 'Something went wrong inside the service.', { cause: thrown });
 };
 
-/** Reasons of a code that is usually temporary, which here is not. */
-const lasting: readonly (ErrorReason | undefined)[] = ['protocol', 'image_unavailable'];
+/** The reasons for which a retry of what is unavailable does not help. */
+const lasting = new Set<ErrorReason | undefined>(['protocol', 'box_refused']);
 
 /** After how many seconds the request may succeed; undefined if a retry does not help. */
 const retryAfterOf = (error: CodeBoxError): number | undefined => {
   const { status } = problemKinds[error.code];
-  const isPassing = (status === 429 || status === 503) && !lasting.includes(error.reason);
+  const isPassing = (status === 429 || status === 503) && !lasting.has(error.reason);
   return error.retryAfterSeconds ?? (isPassing ? soonSeconds : undefined);
 };
 

@@ -29,10 +29,10 @@ export const problemReasons: Record<ErrorReason, { code: ErrorCode; meaning: str
     code: 'unavailable',
     meaning: 'The node of the box is silent, and whether the box still runs is unknown. Retry after `Retry-After`.',
   },
-  image_unavailable: {
+  box_refused: {
     code: 'unavailable',
     meaning:
-      'The image of the template is missing or cannot be pulled. A retry does not help before the operator has provided it.',
+      'The cluster refuses to create such a box, for example because its template names a class that does not exist. A retry does not help; the operator finds the reason in the log.',
   },
 };
 

@@ -13,6 +13,7 @@ const causes: Record<WhyCode, BoxCause | undefined> = {
   preempted: { code: 'preempted', detail: 'The host of the box ended it in favour of one with higher priority.' },
   node_lost: { code: 'node_lost', detail: 'The host of the box is permanently lost.' },
   unschedulable: { code: 'unschedulable', detail: 'No host had capacity for the box.' },
+  refused: { code: 'start_failed', detail: 'The cluster refuses to create such a box.' },
   image: { code: 'image_unavailable', detail: 'The image of the box is missing or could not be pulled.' },
 };
 

@@ -30,6 +30,8 @@ const createDeadlineMs = 30_000;
 const gonePollMs = 200;
 /** Instances whose ids fit into one request. */
 const idsAtOnce = 50;
+/** How an API server refuses a pod that names what does not exist, that it cannot read, or that a policy or a webhook forbids. */
+const lastingRefusals = new Set([400, 403, 404, 422]);
 /** The number of removed pods whose disruption is remembered. */
 const maxDisruptions = 1000;
 
@@ -212,11 +214,13 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     return made;
   } catch (cause) {
     const refusal = cause instanceof CodeBoxError ? cause.cause : undefined;
-    const isRefused = (apiStatus(refusal) ?? 500) < 500;
+    const status = apiStatus(refusal) ?? 500;
+    const isRefused = status < 500;
     // The caller's signal may have caused the failure, so the clean-up has a deadline of its own.
     if (!isRefused) await destroy(parts, spec.id, AbortSignal.timeout(createDeadlineMs)).catch(() => undefined);
     if (isRefused && /exceeded quota/.test(String(refusal)))
       throw new InstanceFailed({ code: 'unschedulable', detail: String(refusal) }, cause);
+    if (lastingRefusals.has(status)) throw new InstanceFailed({ code: 'refused', detail: String(refusal) }, cause);
     throw cause;
   }
 };

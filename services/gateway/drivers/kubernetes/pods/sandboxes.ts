@@ -45,6 +45,7 @@ export const createSandboxStore = (cluster: Cluster, namespace: string, pods: Po
       const { conditions = [] } = (await read(name, signal))?.status ?? {};
       const obstacle = conditions.find(({ reason }) => reason === 'ReconcilerError')?.message ?? '';
       if (/exceeded quota/.test(obstacle)) throw new InstanceFailed({ code: 'unschedulable', detail: obstacle });
+      if (/ is (?:forbidden|invalid): /.test(obstacle)) throw new InstanceFailed({ code: 'refused', detail: obstacle });
       await sleep(pollMs, undefined, { signal }).catch((cause: unknown) => {
         throw new Error(`agent-sandbox made no pod in time. ${obstacle}`, { cause });
       });
