@@ -31,6 +31,21 @@ export const createBackground = (onError: (what: string, error: unknown) => void
     signal: controller.signal,
     attempt,
     run,
+    /**
+     * Runs a task for each item. Resolves when all have ended or, so that one which takes long does not hold up what follows, after
+     * `patienceMs`; the others then go on.
+     */
+    async each<T>(
+      items: readonly T[],
+      { what, patienceMs }: { what: string; patienceMs: number },
+      task: (item: T) => Promise<void>,
+    ): Promise<void> {
+      const all = Promise.all(items.map((item) => attempt(what, () => task(item))));
+      run(what, () => all);
+      const timer = new AbortController();
+      await Promise.race([all, sleep(patienceMs, undefined, { signal: timer.signal }).catch(() => {})]);
+      timer.abort();
+    },
     /** Returns a function that starts the task unless its previous run is still active. */
     oneAtATime(what: string, task: () => Promise<unknown>): () => void {
       let goesOn = false;

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -5,6 +6,7 @@ import { pino } from 'pino';
 import { afterAll, expect, test } from 'vitest';
 import { type Box, createClient } from '#contract';
 import { readConfig } from '../../services/gateway/config.ts';
+import type { Driver } from '../../services/gateway/drivers/driver.ts';
 import { createGateway } from '../../services/gateway/gateway.ts';
 import { makeKey } from '../../services/gateway/http/admission/auth.ts';
 import { startEmbeddedPostgres } from '../../services/postgres/embedded.ts';
@@ -14,22 +16,17 @@ import { createStandIns } from '../model/stand-in.ts';
 const stack = new AsyncDisposableStack();
 afterAll(() => stack.disposeAsync());
 
-test('a box hibernates once its files are stored, even if its instance cannot be destroyed yet', async () => {
+/** Starts a gateway whose instances are destroyed only as `destroy` says. */
+const startStuck = async (
+  name: string,
+  destroy: (id: string, signal: AbortSignal, end: Driver['destroy']) => Promise<void>,
+) => {
   const folder = await mkdtemp(join(tmpdir(), 'codebox-stuck-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   const postgres = await startEmbeddedPostgres(join(folder, 'postgres'));
   stack.defer(postgres.stop);
   const { driver } = createStandIns(folder, () => 0);
-  let isStuck = true;
-  let tries = 0;
-  const stuck = {
-    ...driver,
-    async destroy(id: string, signal: AbortSignal) {
-      tries += 1;
-      if (isStuck) throw new Error('the daemon does not do it');
-      await driver.destroy(id, signal);
-    },
-  };
+  const stuck = { ...driver, destroy: (id: string, signal: AbortSignal) => destroy(id, signal, driver.destroy) };
   const config = readConfig({
     CODEBOX_DATA_DIR: folder,
     DATABASE_URL: postgres.url,
@@ -41,10 +38,19 @@ test('a box hibernates once its files are stored, even if its instance cannot be
   const gateway = stack.use(await createGateway(config, { driver: stuck, log: pino({ level: 'silent' }) }));
   const port = await gateway.start();
   const { key, id, hash } = makeKey();
-  await gateway.store.keys.addTenant('ten-stuck', 'stuck');
-  await gateway.store.keys.add({ id, tenantId: 'ten-stuck', hash, name: 'stuck' });
-  const { boxes } = createClient({ url: `http://127.0.0.1:${port}`, key });
+  await gateway.store.keys.addTenant(`ten-${name}`, name);
+  await gateway.store.keys.add({ id, tenantId: `ten-${name}`, hash, name });
+  return { gateway, boxes: createClient({ url: `http://127.0.0.1:${port}`, key }).boxes };
+};
 
+test('a box hibernates once its files are stored, even if its instance cannot be destroyed yet', async () => {
+  let isStuck = true;
+  let tries = 0;
+  const { gateway, boxes } = await startStuck('stuck', async (id, signal, end) => {
+    tries += 1;
+    if (isStuck) throw new Error('the daemon does not do it');
+    await end(id, signal);
+  });
   const box: Box = await boxes.create({});
   expect(await boxes.hibernate(box.id)).toMatchObject({ state: 'hibernated' });
   const before = tries;
@@ -54,4 +60,28 @@ test('a box hibernates once its files are stored, even if its instance cannot be
   isStuck = false;
   await eventually(async () => (await gateway.store.instances.of(box.id)).length === 1);
   await boxes.delete(box.id);
+});
+
+test('instances that cannot be destroyed yet do not hold up the end of other boxes', async () => {
+  const silent = new Set<string>();
+  let most = 0;
+  let waiting = 0;
+  const { gateway, boxes } = await startStuck('silent', async (id, signal, end) => {
+    if (!silent.has(id)) return await end(id, signal);
+    most = Math.max(most, ++waiting);
+    await once(signal, 'abort');
+    waiting -= 1;
+    throw signal.reason;
+  });
+  const doomed = await Promise.all([boxes.create({}), boxes.create({})]);
+  for (const { id } of doomed) {
+    for (const instance of await gateway.store.instances.of(id)) {
+      silent.add(instance.id);
+      await gateway.store.instances.abandon(instance.id);
+    }
+  }
+  await eventually(async () => waiting === doomed.length);
+  const overdue = await boxes.create({ maxLifetimeSeconds: 1 });
+  await eventually(async () => (await boxes.read(overdue.id)).state === 'deleted', 15_000);
+  expect(most, 'an instance is destroyed once at a time').toBe(doomed.length);
 });

@@ -43,6 +43,8 @@ interface Pool {
 
 const batch = 16;
 const probeMs = 5000;
+/** How long a sweep waits for a batch: an instance whose host is silent takes until its deadline. */
+const patienceMs = 2 * probeMs;
 const revisionMs = 5000;
 /** Slack beyond `givenUpMs` before a row in `creating` is presumed abandoned. */
 const graceMs = 30_000;
@@ -180,7 +182,7 @@ export const createPool = (options: PoolOptions) => {
   };
 
   const each = (rows: InstanceRow[], what: string, task: (row: InstanceRow) => Promise<void>) =>
-    Promise.all(rows.map((row) => background.attempt(what, () => task(row))));
+    background.each(rows, { what, patienceMs }, task);
 
   const drain = async () => {
     for (let drained = batch; drained === batch; ) {

@@ -45,6 +45,8 @@ export interface ReaperOptions {
 }
 
 const batch = 16;
+/** How long a sweep waits for a batch: an instance whose host is silent takes until its deadline. */
+const patienceMs = 3000;
 /** When more instances than this may have ended at once, all are checked. */
 const maxNoticed = 1000;
 const budgetBatch = 16;
@@ -57,7 +59,7 @@ const noAgeMs = 30 * 86_400_000;
 
 /**
  * Ends boxes past their time, and reconciles the driver with the database in both directions, at start and then every minute. Any number
- * of gateways may do so at once. Each item has a deadline of its own, and failures are tried again at the next sweep.
+ * of gateways may do so at once. Each item has a deadline of its own, which may lie beyond the sweep, and failures are tried again at a later one.
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, creation, endings, instances, pool, settlement, activity, background, rest } = options;
@@ -70,11 +72,13 @@ export const createReaper = (options: ReaperOptions) => {
   let settleOlderThanMs = noAgeMs;
   let budgetedUpTo = '';
   const noticed = new Set<string>();
+  /** What earlier sweeps still destroy. */
+  const destroying = new Set<string>();
   let isChecking = false;
   let watch: Disposable | undefined;
 
   const each = <T>(items: readonly T[], what: string, task: (item: T) => Promise<void>) =>
-    Promise.all(items.map((item) => background.attempt(what, () => task(item))));
+    background.each(items, { what, patienceMs }, task);
 
   const reapOverdue = async () => {
     for (let ended = batch; ended === batch; ) {
@@ -106,7 +110,11 @@ export const createReaper = (options: ReaperOptions) => {
   const finishDestroying = async () => {
     await store.instances.giveUp(driver.site, batch);
     const rows = await store.instances.destroying(driver.site, batch);
-    await each(rows, 'destroy an instance', (row) => instances.destroy(row.id));
+    const others = rows.filter(({ id }) => !destroying.has(id));
+    await each(others, 'destroy an instance', async ({ id }) => {
+      destroying.add(id);
+      await instances.destroy(id).finally(() => destroying.delete(id));
+    });
   };
 
   const failStuck = async () => {
