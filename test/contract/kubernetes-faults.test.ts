@@ -57,30 +57,46 @@ describe.concurrent('a cluster', () => {
     const id = 'on-a-silent-node';
     const tolerations = [{ key: 'codebox.test/node', operator: 'Exists' }];
     const there = { nodeSelector: { 'codebox.test/node': node }, tolerations };
-    const spec = { id, token: 't', image: 'box', limits, network: 'none', placement: there } as const;
-    expect((await driver.create(spec, deadline())).state).toBe('pending');
-    const pod = { name: podName(deployment, id), namespace: ns };
-    await expect.poll(async () => (await admin.readNamespacedPod(pod)).spec?.nodeName, patience).toBe(node);
-    const reported = await admin.readNamespacedPod(pod);
-    const isTrue = (type: string) => ({ type, status: 'True' });
-    reported.status = {
-      phase: 'Running',
-      podIP: '192.0.2.7',
-      podIPs: [{ ip: '192.0.2.7' }],
-      conditions: ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'].map(isTrue),
-    };
-    await admin.replaceNamespacedPodStatus({ ...pod, body: reported });
-    expect(await stateOf(id)).toBe('running');
+    for (const one of [id, 'dying']) {
+      const spec = { id: one, token: 't', image: 'box', limits, network: 'none', placement: there } as const;
+      expect((await driver.create(spec, deadline())).state).toBe('pending');
+      const pod = { name: podName(deployment, one), namespace: ns };
+      await expect.poll(async () => (await admin.readNamespacedPod(pod)).spec?.nodeName, patience).toBe(node);
+      const reported = await admin.readNamespacedPod(pod);
+      const isTrue = (type: string) => ({ type, status: 'True' });
+      reported.status = {
+        phase: 'Running',
+        podIP: '192.0.2.7',
+        podIPs: [{ ip: '192.0.2.7' }],
+        conditions: ['PodScheduled', 'Initialized', 'ContainersReady', 'Ready'].map(isTrue),
+      };
+      await admin.replaceNamespacedPodStatus({ ...pod, body: reported });
+      expect(await stateOf(one)).toBe('running');
+    }
 
     await expect.poll(() => stateOf(id), patience).toBe('unavailable');
     expect(await driver.list(deadline())).toContainEqual(expect.objectContaining({ id, state: 'running' }));
     expect(ended).not.toContain(id);
+    const beganAt = performance.now();
+    await expect(driver.destroy('dying', deadline())).rejects.toMatchObject({ reason: 'node_silent' });
+    expect(performance.now() - beganAt, 'the end of a pod on a silent node is not awaited').toBeLessThan(10_000);
+    expect(await driver.list(deadline())).toContainEqual(expect.objectContaining({ id: 'dying', state: 'running' }));
 
     const taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
     const silent = await admin.readNode({ name: node });
     const taints = [...(silent.spec?.taints ?? []), taint];
     await admin.replaceNode({ name: node, body: { ...silent, spec: { ...silent.spec, taints } } });
     await expect.poll(() => stateOf(id), patience).toBe('node_lost');
+    await expect
+      .poll(
+        () =>
+          driver.destroy('dying', deadline()).then(
+            () => 'gone',
+            () => 'there',
+          ),
+        patience,
+      )
+      .toBe('gone');
     expect(ended).toContain(id);
     await driver.destroy(id, deadline());
     expect(await stateOf(id)).toBeUndefined();

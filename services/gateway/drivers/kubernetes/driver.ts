@@ -154,11 +154,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (why && (pod === undefined || instanceOf(pod, schedulingMs).state === 'ended'))
         return { id, state: 'ended', why };
       if (pod === undefined) return undefined;
-      if (isSilent(pod))
-        throw new CodeBoxError('unavailable', 'The node of the box is silent.', {
-          reason: 'node_silent',
-          retryAfterSeconds: 5,
-        });
+      if (isSilent(pod)) throw nodeIsSilent();
       const instance = instanceOf(pod, schedulingMs);
       if (instance.why?.code !== 'unschedulable' || !rights.events) return instance;
       return { ...instance, why: { ...instance.why, ...(await readScaleUp(cluster, pod, signal)) } };
@@ -197,6 +193,9 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
   };
 };
 
+const nodeIsSilent = () =>
+  new CodeBoxError('unavailable', 'The node of the box is silent.', { reason: 'node_silent', retryAfterSeconds: 5 });
+
 /** Returns a digest of the pod that an instance would have. An image is identified by its reference only. */
 const revisionOf = (defaults: PodDefaults, image: string): string => {
   const limits = { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 };
@@ -225,11 +224,15 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
   }
 };
 
-/** Deletes a pod and waits until its processes have ended, which its kubelet reports by removing it. */
+/**
+ * Deletes a pod and waits until its processes have ended, which its kubelet reports by removing it. Throws at once if the node is silent: the
+ * deletion is accepted, but nobody knows when it takes place.
+ */
 const destroy = async ({ store, defaults }: Parts, id: string, signal: AbortSignal): Promise<void> => {
   const name = podName(defaults.deployment, id);
   await store.remove(name, signal);
-  while ((await store.find(name, signal)) !== undefined) {
+  for (let pod = await store.find(name, signal); pod !== undefined; pod = await store.find(name, signal)) {
+    if (isSilent(pod)) throw nodeIsSilent();
     await sleep(gonePollMs, undefined, { signal }).catch((cause: unknown) => {
       throw new CodeBoxError('unavailable', 'The pod could not be removed in time.', { cause });
     });
