@@ -2,6 +2,7 @@ import type { V1Node } from '@kubernetes/client-node';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createKubernetesDriver } from '../../services/gateway/drivers/kubernetes/driver.ts';
 import { podName, podOf } from '../../services/gateway/drivers/kubernetes/pods/pod.ts';
+import { openApiProxy } from '../kubernetes/api-proxy.ts';
 import { type BoxNamespace, clusterImage, createBoxNamespace } from '../kubernetes/namespace.ts';
 import { limits } from './fixture.ts';
 
@@ -144,6 +145,40 @@ describe.concurrent('a cluster', () => {
     expect(mounted).toEqual(expect.arrayContaining(['/etc/ssl/certs/ca-certificates.crt', '/opt/wheels']));
     expect(made.spec?.volumes?.find(({ name }) => name === 'mnt')?.ephemeral).toBeDefined();
     expect(made.spec).toMatchObject({ hostUsers: false, topologySpreadConstraints: [{ maxSkew: 1 }, { maxSkew: 1 }] });
+  });
+
+  test('whose changes are followed is asked only when something has changed', async ({ expect, onTestFinished }) => {
+    const proxy = await openApiProxy(namespace.kubeconfig);
+    onTestFinished(() => proxy[Symbol.asyncDispose]());
+    const { settings } = namespace;
+    const driver = await createKubernetesDriver({ deployment: 'followed', settings, kubeconfig: proxy.kubeconfig });
+    const watching = driver.watch?.(() => {});
+    onTestFinished(() => watching?.[Symbol.dispose]());
+    const reads: string[] = [];
+    proxy.faultOf = ({ method, path }) => void (method === 'GET' && !path.includes('watch=') && reads.push(path));
+    const readsOf = async (work: () => Promise<unknown>) => {
+      const before = reads.length;
+      await work();
+      return reads.length - before;
+    };
+    const ids = ['one', 'two'];
+    const start = async (id: string) => {
+      let change = driver.changed?.(id, deadline());
+      const spec = { id, token: 't', image: clusterImage, limits, network: 'none' } as const;
+      for (let made = await driver.create(spec, deadline()); made.state !== 'running'; ) {
+        await change;
+        change = driver.changed?.(id, deadline());
+        made = (await driver.inspect(id, deadline())) ?? made;
+      }
+    };
+    // The scheduler and the kubelet report a start in three steps, and some take seconds on a busy machine.
+    expect(await readsOf(() => Promise.all(ids.map(start))), 'for the start of two pods').toBeLessThan(14);
+    const measured = async () => (await driver.usage(ids, deadline())).size;
+    expect(await readsOf(() => expect.poll(measured, patience).toBe(2))).toBeGreaterThan(0);
+    expect(reads.filter((path) => /codebox.instance.*in/.test(decodeURIComponent(path)))).toEqual([]);
+    const end = (id: string) => driver.destroy(id, deadline());
+    expect(await readsOf(() => Promise.all(ids.map(end))), 'for the end of two pods').toBeLessThan(8);
+    expect(await driver.list(deadline())).toEqual([]);
   });
 
   test('that evicts a pod leaves the reason, although the pod is gone', async ({ expect, onTestFinished }) => {

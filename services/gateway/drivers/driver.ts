@@ -170,6 +170,11 @@ export interface Driver {
   /** Measures the usage of these instances. Those that do not run or cannot be measured now are omitted. */
   usage(ids: readonly string[], signal: AbortSignal): Promise<Map<string, InstanceUsage>>;
   /**
+   * Resolves when an instance may have changed since the call and `inspect` may return something else, and after some seconds in any case.
+   * Never rejects. Absent where the backend does not report changes.
+   */
+  changed?(id: string, signal: AbortSignal): Promise<void>;
+  /**
    * Calls `onChange` when an instance may have ended or, without an id, when any may have, until it is disposed of. These are hints: some may
    * be wrong and some may be missing; `inspect` is authoritative.
    */

@@ -24,7 +24,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
       throw error;
     }
   };
-  const { checkPlacement, lacksImage, freeze, thaw, watch } = driver;
+  const { changed, checkPlacement, freeze, thaw, watch } = driver;
   return {
     kind: driver.kind,
     site: driver.site,
@@ -39,6 +39,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
     ...(lacksImage && { lacksImage: (image, signal) => observe('lacksImage', () => lacksImage(image, signal)) }),
     ...(freeze && { freeze: (id, signal) => observe('freeze', () => freeze(id, signal)) }),
     ...(thaw && { thaw: (id, signal) => observe('thaw', () => thaw(id, signal)) }),
+    ...(changed && { changed }),
     ...(watch && { watch }),
     usage: (ids, signal) => observe('usage', () => driver.usage(ids, signal)),
     ping: (signal) => observe('ping', () => driver.ping(signal)),

@@ -8,7 +8,7 @@ import type { TemplateLanguages } from './template-languages.ts';
 import type { Template } from './templates.ts';
 
 export interface LaunchOptions {
-  driver: Pick<Driver, 'create' | 'inspect'>;
+  driver: Pick<Driver, 'create' | 'inspect' | 'changed'>;
   connections: Pick<BoxConnections, 'to' | 'tokenOf'>;
   languages: Pick<TemplateLanguages, 'revisionOf' | 'record'>;
 }
@@ -24,18 +24,24 @@ const pollMs = 20;
 
 /** Creates instances of templates, and records the languages that each reports. */
 export const createLaunch = ({ driver, connections, languages }: LaunchOptions) => {
-  /** Waits until a created instance runs and its box server responds. */
-  const waitUntilServing = async (created: Instance, signal: AbortSignal): Promise<ServingInstance> => {
-    for (let instance: Instance | undefined = created; ; instance = await driver.inspect(created.id, signal)) {
+  /** Resolves when an instance is to be inspected again. Never rejects. */
+  const changed = (id: string, signal: AbortSignal): Promise<void> =>
+    driver.changed?.(id, signal) ?? sleep(inspectEveryMs, undefined, { signal }).catch(() => {});
+
+  /** Creates an instance, and waits until it runs and its box server responds. */
+  const createServing = async (spec: InstanceSpec, signal: AbortSignal): Promise<ServingInstance> => {
+    // Begun before the instance is created or read, so that no change is missed.
+    let change = changed(spec.id, signal);
+    for (let instance: Instance | undefined = await driver.create(spec, signal); ; ) {
       const isHopeless = instance === undefined || instance.state === 'ended' || instance.why !== undefined;
       if (isHopeless) throw new InstanceFailed(instance?.why ?? { code: 'exit', detail: 'it does not exist any more' });
       const address = instance?.address;
-      if (address === undefined) {
-        await sleep(inspectEveryMs, undefined, { signal });
-        continue;
-      }
-      const server = connections.to(created.id, address);
-      if (await respondsSoon(server, signal)) return { address, server };
+      const server = address === undefined ? undefined : connections.to(spec.id, address);
+      if (address !== undefined && server && (await respondsBefore(change, server, signal))) return { address, server };
+      await change;
+      signal.throwIfAborted();
+      change = changed(spec.id, signal);
+      instance = await driver.inspect(spec.id, signal);
     }
   };
 
@@ -58,7 +64,7 @@ export const createLaunch = ({ driver, connections, languages }: LaunchOptions) 
       template: name,
       ...(placement && { placement }),
     };
-    const serving = await waitUntilServing(await driver.create(whole, signal), signal);
+    const serving = await createServing(whole, signal);
     if (revision !== undefined) languages.record(template, { revision, languages: await serving.server.languages() });
     return serving;
   };
@@ -67,9 +73,17 @@ export const createLaunch = ({ driver, connections, languages }: LaunchOptions) 
 export type Launch = ReturnType<typeof createLaunch>;
 
 /** Resolves with whether a box server responds before its instance is to be inspected again. */
-const respondsSoon = async (server: Pick<BoxConnection, 'health'>, signal: AbortSignal): Promise<boolean> => {
-  const until = performance.now() + inspectEveryMs;
-  while (performance.now() < until) {
+const respondsBefore = async (
+  change: Promise<void>,
+  server: Pick<BoxConnection, 'health'>,
+  signal: AbortSignal,
+): Promise<boolean> => {
+  let isDue = false;
+  void change.then(() => {
+    isDue = true;
+  });
+  // One attempt in any case: the change may have been the start.
+  do {
     try {
       await server.health(signal);
       return true;
@@ -78,6 +92,6 @@ const respondsSoon = async (server: Pick<BoxConnection, 'health'>, signal: Abort
       if (!hasCode(error, 'unavailable') || error instanceof OtherApi) throw error;
     }
     await sleep(pollMs, undefined, { signal });
-  }
+  } while (!isDue);
   return false;
 };

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { V1Pod } from '@kubernetes/client-node';
 import { CodeBoxError } from '#contract';
 import { checkBinding } from '../binding.ts';
@@ -14,6 +13,7 @@ import { apiStatus, type Cluster, createCluster, readKubeConfig } from './api/cl
 import { type Rights, readRights } from './api/rights.ts';
 import { readScaleUp } from './api/scale-up.ts';
 import { connectPod } from './pods/connect.ts';
+import { createFollowedPods, type FollowedPods } from './pods/followed.ts';
 import { instanceOf } from './pods/instance.ts';
 import { readPlacement } from './pods/placement.ts';
 import { isMadeFrom, type PodDefaults, podName, podOf, podSelector } from './pods/pod.ts';
@@ -21,13 +21,11 @@ import { resizePod } from './pods/resize.ts';
 import { createSandboxStore } from './pods/sandboxes.ts';
 import { createPodStore, type PodStore } from './pods/store.ts';
 import { createUsageReader } from './pods/usage.ts';
-import { watchPods } from './pods/watch.ts';
 import { isSilent } from './pods/why.ts';
 import type { KubernetesSettings } from './settings.ts';
 
 const startDeadlineMs = 60_000;
 const createDeadlineMs = 30_000;
-const gonePollMs = 200;
 /** Instances whose ids fit into one request. */
 const idsAtOnce = 50;
 /** How an API server refuses a pod that names what does not exist, that it cannot read, or that a policy or a webhook forbids. */
@@ -62,7 +60,8 @@ export const createKubernetesDriver = async (options: KubernetesDriverOptions): 
   const pods = createPodStore(cluster, namespace);
   const store = usesSandboxes ? createSandboxStore(cluster, namespace, pods) : pods;
   const defaults = { deployment, site, settings, packages, canConnect: rights.connect };
-  const parts = { cluster, store, rights, place, settings, defaults };
+  const followed = createFollowedPods({ cluster, namespace, selector: podSelector(deployment) });
+  const parts = { cluster, store, followed, rights, place, settings, defaults };
   const capabilities: Capabilities = {
     images: true,
     networks: ['none', 'internet'],
@@ -102,6 +101,7 @@ const weaknessesOf = ({ seccompProfile, disk, blocked }: KubernetesSettings, { u
 interface Parts {
   cluster: Cluster;
   store: PodStore;
+  followed: FollowedPods;
   rights: Rights;
   place: string;
   settings: KubernetesSettings;
@@ -109,7 +109,7 @@ interface Parts {
 }
 
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
-  const { cluster, store, settings, rights, defaults } = parts;
+  const { cluster, store, followed, settings, rights, defaults } = parts;
   const { namespace, schedulingMs } = settings;
   const { deployment } = defaults;
   const creations = createCreations();
@@ -171,17 +171,17 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     },
     async usage(ids, signal) {
       if (!rights.usage) return new Map();
-      const pages = Array.from({ length: Math.ceil(ids.length / idsAtOnce) }, (_, page) =>
-        store.list(podSelector(deployment, ids.slice(page * idsAtOnce, (page + 1) * idsAtOnce)), signal),
+      const seen = ids.map((id) => [id, followed.get(podName(deployment, id))] as const);
+      const unseen = seen.flatMap(([id, pod]) => (pod === undefined ? id : []));
+      const pages = Array.from({ length: Math.ceil(unseen.length / idsAtOnce) }, (_, page) =>
+        store.list(podSelector(deployment, unseen.slice(page * idsAtOnce, (page + 1) * idsAtOnce)), signal),
       );
-      const pods = (await Promise.all(pages)).flat();
+      const pods = [...seen.flatMap(([, pod]) => pod ?? []), ...(await Promise.all(pages)).flat()];
       return await readUsage(pods.filter(({ status }) => status?.phase === 'Running'));
     },
+    changed: (id, signal) => followed.changed(podName(deployment, id), signal),
     watch(onChange) {
-      return watchPods({
-        cluster,
-        namespace,
-        selector: podSelector(deployment),
+      return followed.follow({
         onEnd: onChange,
         onDisrupted(id, why) {
           disrupted.set(id, why);
@@ -228,13 +228,15 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
  * Deletes a pod and waits until its processes have ended, which its kubelet reports by removing it. Throws at once if the node is silent: the
  * deletion is accepted, but nobody knows when it takes place.
  */
-const destroy = async ({ store, defaults }: Parts, id: string, signal: AbortSignal): Promise<void> => {
+const destroy = async ({ store, followed, defaults }: Parts, id: string, signal: AbortSignal): Promise<void> => {
   const name = podName(defaults.deployment, id);
   await store.remove(name, signal);
-  for (let pod = await store.find(name, signal); pod !== undefined; pod = await store.find(name, signal)) {
+  for (;;) {
+    const changed = followed.changed(name, signal, (pod) => pod === undefined || isSilent(pod));
+    const pod = await store.find(name, signal);
+    if (pod === undefined) return;
     if (isSilent(pod)) throw nodeIsSilent();
-    await sleep(gonePollMs, undefined, { signal }).catch((cause: unknown) => {
-      throw new CodeBoxError('unavailable', 'The pod could not be removed in time.', { cause });
-    });
+    await changed;
+    if (signal.aborted) throw new CodeBoxError('unavailable', 'The pod could not be removed in time.');
   }
 };
