@@ -103,21 +103,40 @@ describe.concurrent('a cluster', () => {
     expect(await stateOf(id)).toBeUndefined();
   });
 
-  test('that adds a node for a box reports when to try again', async ({ expect }) => {
-    const { admin, name: ns } = namespace;
-    const driver = await createDriver();
-    const id = 'without-a-node';
-    const placement = { nodeSelector: { 'codebox.test/node': 'nowhere' } };
-    await driver.create({ id, token: 't', image: 'box', limits, network: 'none', placement }, deadline());
-    const { metadata } = await admin.readNamespacedPod({ name: podName(deployment, id), namespace: ns });
-    const involvedObject = { kind: 'Pod', namespace: ns, name: metadata?.name ?? '', uid: metadata?.uid ?? '' };
-    const event = { metadata: { name: id }, involvedObject, reason: 'TriggeredScaleUp', message: 'one node more' };
-    const why = async () => (await driver.inspect(id, deadline()))?.why;
-    await expect.poll(why, patience).toMatchObject({ code: 'unschedulable' });
-    expect((await why())?.retryAfterSeconds).toBeUndefined();
-    await admin.createNamespacedEvent({ namespace: ns, body: event });
-    expect(await why()).toMatchObject({ code: 'unschedulable', retryAfterSeconds: 60 });
-    await driver.destroy(id, deadline());
+  describe('whose nodes have no room for a box', () => {
+    /** Creates a pod that may wait for `schedulingMs`. `announce` says what an autoscaler does about it. */
+    const createUnscheduled = async (id: string, schedulingMs: number) => {
+      const { admin, name: ns, kubeconfig } = namespace;
+      const settings = { ...namespace.settings, schedulingMs };
+      const driver = await createKubernetesDriver({ deployment, settings, kubeconfig });
+      const placement = { nodeSelector: { 'codebox.test/node': 'nowhere' } };
+      await driver.create({ id, token: 't', image: 'box', limits, network: 'none', placement }, deadline());
+      const { metadata } = await admin.readNamespacedPod({ name: podName(deployment, id), namespace: ns });
+      const involvedObject = { kind: 'Pod', namespace: ns, name: metadata?.name ?? '', uid: metadata?.uid ?? '' };
+      const announce = (reason: string) =>
+        admin.createNamespacedEvent({
+          namespace: ns,
+          body: { metadata: { generateName: id }, involvedObject, reason, message: 'says the autoscaler' },
+        });
+      return { find: () => driver.inspect(id, deadline()), announce, end: () => driver.destroy(id, deadline()) };
+    };
+
+    test('refuses it, unless it adds a node', async ({ expect }) => {
+      const { find, announce, end } = await createUnscheduled('unscheduled', 0);
+      await expect.poll(find, patience).toMatchObject({ why: { code: 'unschedulable' } });
+      await announce('TriggeredScaleUp');
+      expect(await find()).toEqual({ id: 'unscheduled', state: 'pending', awaitsHost: true });
+      await end();
+    });
+
+    test('refuses it at once if it adds none', async ({ expect }) => {
+      const { find, announce, end } = await createUnscheduled('unwanted', 600_000);
+      await announce('NotTriggerScaleUp');
+      await expect.poll(find, patience).toMatchObject({
+        why: { code: 'unschedulable', detail: 'NotTriggerScaleUp: says the autoscaler' },
+      });
+      await end();
+    });
   });
 
   test.each([

@@ -71,6 +71,8 @@ export interface Instance {
   state: 'pending' | 'running' | 'ended';
   /** The address of its box server: `unix:/absolute/path` or `tls:address:port`. Present from `running` on. */
   address?: string;
+  /** Whether the backend is adding a host for it while it is pending, which may take minutes. */
+  awaitsHost?: boolean;
   /** Why it has ended or, while it is pending, why it will not start. `list` may omit it. */
   why?: Why;
 }

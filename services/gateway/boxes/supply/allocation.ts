@@ -140,7 +140,7 @@ export const createAllocation = (options: AllocationOptions) => {
     contents: BoxContents,
   ): Promise<ProvisionedInstance> => {
     const { limits, network } = box;
-    const { address, server } = await starts((signal) => launch(template, { id, limits, network }, signal));
+    const { address, server } = await starts((signal, hold) => launch(template, { id, limits, network }, signal, hold));
     const startup = handOut(box, id);
     const filesWritten = beginFiles(server, contents);
     const { env, files } = contents;

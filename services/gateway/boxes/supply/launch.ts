@@ -4,6 +4,7 @@ import { OtherApi } from '../../box-server/abilities.ts';
 import type { BoxConnection, BoxConnections } from '../../box-server/connections.ts';
 import type { Driver, Instance, InstanceSpec } from '../../drivers/driver.ts';
 import { InstanceFailed } from '../../drivers/instance-failed.ts';
+import type { Hold } from './start-patience.ts';
 import type { TemplateLanguages } from './template-languages.ts';
 import type { Template } from './templates.ts';
 
@@ -29,12 +30,13 @@ export const createLaunch = ({ driver, connections, languages }: LaunchOptions) 
     driver.changed?.(id, signal) ?? sleep(inspectEveryMs, undefined, { signal }).catch(() => {});
 
   /** Creates an instance, and waits until it runs and its box server responds. */
-  const createServing = async (spec: InstanceSpec, signal: AbortSignal): Promise<ServingInstance> => {
+  const createServing = async (spec: InstanceSpec, signal: AbortSignal, hold: Hold): Promise<ServingInstance> => {
     // Begun before the instance is created or read, so that no change is missed.
     let change = changed(spec.id, signal);
     for (let instance: Instance | undefined = await driver.create(spec, signal); ; ) {
       const isHopeless = instance === undefined || instance.state === 'ended' || instance.why !== undefined;
       if (isHopeless) throw new InstanceFailed(instance?.why ?? { code: 'exit', detail: 'it does not exist any more' });
+      hold(instance?.awaitsHost === true);
       const address = instance?.address;
       const server = address === undefined ? undefined : connections.to(spec.id, address);
       if (address !== undefined && server && (await respondsBefore(change, server, signal))) return { address, server };
@@ -47,12 +49,14 @@ export const createLaunch = ({ driver, connections, languages }: LaunchOptions) 
 
   /**
    * Creates an instance and resolves once its box server responds. Throws InstanceFailed when the instance has ended or will never run,
-   * OtherApi for a box server that this gateway does not support, or the reason of `signal`.
+   * OtherApi for a box server that this gateway does not support, or the reason of `signal`. While the backend adds a host for it,
+   * its time is held.
    */
   return async (
     template: Template,
     spec: Omit<InstanceSpec, 'token' | 'image' | 'template' | 'placement'>,
     signal: AbortSignal,
+    hold: Hold,
   ): Promise<ServingInstance> => {
     // Read before the instance is created: its languages must not be recorded for an image that replaces its own meanwhile.
     const revision = await languages.revisionOf(template);
@@ -64,7 +68,7 @@ export const createLaunch = ({ driver, connections, languages }: LaunchOptions) 
       template: name,
       ...(placement && { placement }),
     };
-    const serving = await createServing(whole, signal);
+    const serving = await createServing(whole, signal, hold);
     if (revision !== undefined) languages.record(template, { revision, languages: await serving.server.languages() });
     return serving;
   };

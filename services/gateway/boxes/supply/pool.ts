@@ -108,8 +108,8 @@ export const createPool = (options: PoolOptions) => {
     const { template, breaker } = pool;
     try {
       const { limits, network, language } = template;
-      const address = await starts(async (signal) => {
-        const serving = await launch(template, { id, limits, network, takesNetwork: true }, signal);
+      const address = await starts(async (signal, hold) => {
+        const serving = await launch(template, { id, limits, network, takesNetwork: true }, signal, hold);
         await serving.server.warm([language], signal);
         return serving.address;
       }, background.signal);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { createPatience } from './start-patience.ts';
@@ -6,6 +7,23 @@ const untilAborted = (signal: AbortSignal): Promise<number> => {
   const startedAt = performance.now();
   return new Promise((done) => signal.addEventListener('abort', () => done(performance.now() - startedAt)));
 };
+
+test('a start that waits for what is not its own keeps its time, up to ten times', async () => {
+  const patience = createPatience({ startMs: 40, load: () => 1, checkEveryMs: 5 });
+  const startedAt = performance.now();
+  await patience(undefined, async (signal, hold) => {
+    hold(true);
+    await sleep(120);
+    expect(signal.aborted).toBe(false);
+    hold(false);
+    await once(signal, 'abort');
+  });
+  expect(performance.now() - startedAt).toBeGreaterThan(150);
+  await patience(undefined, async (signal, hold) => {
+    hold(true);
+    await once(signal, 'abort');
+  });
+});
 
 test('the time limit of a start grows with the load per CPU, up to ten times', async () => {
   const tookMs = async (load: number) =>

@@ -1,5 +1,8 @@
 import { availableParallelism, loadavg } from 'node:os';
 
+/** Says whether a start waits for what it does not do itself: its time does not pass meanwhile. */
+export type Hold = (isHeld: boolean) => void;
+
 export interface PatienceOptions {
   /** How long a start may take on a machine that is not busy. */
   startMs: number;
@@ -25,21 +28,28 @@ export const createPatience = ({ startMs, load = machineLoad, checkEveryMs = 250
   const longestMs = longestStartMs(startMs);
 
   /** Runs a task, whose signal fires when its time is over or when `stop` fires. */
-  return async <T>(stop: AbortSignal | undefined, task: (signal: AbortSignal) => Promise<T>): Promise<T> => {
+  return async <T>(
+    stop: AbortSignal | undefined,
+    task: (signal: AbortSignal, hold: Hold) => Promise<T>,
+  ): Promise<T> => {
+    let isHeld = false;
+    const hold: Hold = (now) => {
+      isHeld = now;
+    };
     const over = new AbortController();
     const startedAt = performance.now();
     let checkedAt = startedAt;
     let passedMs = 0;
     const check = () => {
       const now = performance.now();
-      passedMs += Math.min(now - checkedAt, 2 * checkEveryMs) / Math.max(1, load());
+      if (!isHeld) passedMs += Math.min(now - checkedAt, 2 * checkEveryMs) / Math.max(1, load());
       checkedAt = now;
       if (passedMs >= startMs || now - startedAt >= longestMs)
         over.abort(new DOMException('It did not start in time.', 'TimeoutError'));
     };
     const timer = setInterval(check, checkEveryMs);
     try {
-      return await task(stop ? AbortSignal.any([over.signal, stop]) : over.signal);
+      return await task(stop ? AbortSignal.any([over.signal, stop]) : over.signal, hold);
     } finally {
       clearInterval(timer);
     }

@@ -1,5 +1,5 @@
 import { CodeBoxError } from '#contract';
-import { createPatience, longestStartMs } from './start-patience.ts';
+import { createPatience, type Hold, longestStartMs } from './start-patience.ts';
 import type { StartSlots } from './start-slots.ts';
 
 export interface StartsOptions {
@@ -16,7 +16,7 @@ const retryAfterSeconds = 5;
  */
 export const createStarts = ({ slots, startMs }: StartsOptions) => {
   const patience = createPatience({ startMs });
-  return async <T>(start: (signal: AbortSignal) => Promise<T>, stop?: AbortSignal): Promise<T> => {
+  return async <T>(start: (signal: AbortSignal, hold: Hold) => Promise<T>, stop?: AbortSignal): Promise<T> => {
     const turn = AbortSignal.timeout(longestStartMs(startMs));
     let isMyTurn = false;
     try {

@@ -21,7 +21,7 @@ import { resizePod } from './pods/resize.ts';
 import { createSandboxStore } from './pods/sandboxes.ts';
 import { createPodStore, type PodStore } from './pods/store.ts';
 import { createUsageReader } from './pods/usage.ts';
-import { isSilent } from './pods/why.ts';
+import { isSilent, isUnscheduled, whileUnscheduled } from './pods/why.ts';
 import type { KubernetesSettings } from './settings.ts';
 
 const startDeadlineMs = 60_000;
@@ -156,8 +156,9 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (pod === undefined) return undefined;
       if (isSilent(pod)) throw nodeIsSilent();
       const instance = instanceOf(pod, schedulingMs);
-      if (instance.why?.code !== 'unschedulable' || !rights.events) return instance;
-      return { ...instance, why: { ...instance.why, ...(await readScaleUp(cluster, pod, signal)) } };
+      if (instance.state !== 'pending' || !isUnscheduled(pod) || !rights.events) return instance;
+      const scaleUp = await readScaleUp(cluster, pod, signal);
+      return { id, state: 'pending', ...whileUnscheduled(pod, scaleUp, schedulingMs) };
     },
     async bind(id, change, signal) {
       checkBinding(capabilities, change);

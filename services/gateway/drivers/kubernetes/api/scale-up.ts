@@ -1,23 +1,32 @@
-import type { V1Pod } from '@kubernetes/client-node';
-import type { Why } from '../../driver.ts';
+import type { CoreV1Event, V1Pod } from '@kubernetes/client-node';
 import type { Cluster } from './cluster.ts';
 
-/** How the cluster autoscaler and Karpenter report that they add a node for a pod. */
-const reasons = new Set(['TriggeredScaleUp', 'Nominated']);
-/** A new node takes one or two minutes. */
-const retryAfterSeconds = 60;
+/** What an autoscaler does about a pod that no node has room for. */
+export interface ScaleUp {
+  /** Whether it adds a node for the pod. */
+  isComing: boolean;
+  detail: string;
+}
 
-/** Returns the event that announces a node for a pod that no node has room for, and when it is worth asking again. */
+/** How the cluster autoscaler and Karpenter report that they add a node for a pod, or that they do not. */
+const reasons: Record<string, boolean> = { TriggeredScaleUp: true, Nominated: true, NotTriggerScaleUp: false };
+
+const timeOf = ({ lastTimestamp, eventTime, metadata }: CoreV1Event): number =>
+  new Date(lastTimestamp ?? eventTime ?? metadata.creationTimestamp ?? 0).getTime();
+
+/** Returns what the last event of an autoscaler says about a pod; undefined if there is none or events may not be read. */
 export const readScaleUp = async (
   cluster: Cluster,
   { metadata }: V1Pod,
   signal: AbortSignal,
-): Promise<Pick<Why, 'detail' | 'retryAfterSeconds'> | undefined> => {
+): Promise<ScaleUp | undefined> => {
   const { namespace = '', uid } = metadata ?? {};
   const fieldSelector = `involvedObject.uid=${uid}`;
   const events = await cluster.callIfAllowed(signal, (core, options) =>
     core.listNamespacedEvent({ namespace, fieldSelector, limit: 100 }, options),
   );
-  const found = events?.items.find(({ reason }) => reasons.has(reason ?? ''));
-  return found && { detail: `${found.reason}: ${found.message}`, retryAfterSeconds };
+  const [last] = (events?.items ?? [])
+    .filter(({ reason }) => reasons[reason ?? ''] !== undefined)
+    .sort((one, other) => timeOf(other) - timeOf(one));
+  return last && { isComing: reasons[last.reason ?? ''] === true, detail: `${last.reason}: ${last.message}` };
 };

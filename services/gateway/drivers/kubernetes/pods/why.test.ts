@@ -1,7 +1,7 @@
 import type { V1ContainerState, V1Pod, V1PodCondition, V1PodStatus } from '@kubernetes/client-node';
 import { describe, expect, test } from 'vitest';
 import { instanceOf } from './instance.ts';
-import { isSilent, whyDisrupted } from './why.ts';
+import { isSilent, whileUnscheduled, whyDisrupted } from './why.ts';
 
 const podWith = (status: V1PodStatus): V1Pod => ({ metadata: { labels: { 'codebox.instance': 'i-1' } }, status });
 const boxIs = (state: V1ContainerState): Pick<V1PodStatus, 'containerStatuses'> => ({
@@ -75,6 +75,29 @@ describe('why a pod does not start', () => {
     const since = (ms: number) => [condition('PodScheduled', 'False', 'Unschedulable', new Date(Date.now() - ms))];
     expect(whyOf({ phase: 'Pending', conditions: since(60_000) }, 10_000)).toBe('unschedulable');
     expect(whyOf({ phase: 'Pending', conditions: since(0) }, 10_000)).toBeUndefined();
+  });
+});
+
+describe('a pod for which no node has room', () => {
+  const pod = (waitedMs: number) =>
+    podWith({
+      phase: 'Pending',
+      conditions: [condition('PodScheduled', 'False', 'Unschedulable', new Date(Date.now() - waitedMs))],
+    });
+  const coming = { isComing: true, detail: 'TriggeredScaleUp' };
+
+  test('may wait for one that is being added, for three minutes', () => {
+    expect(whileUnscheduled(pod(60_000), coming, 10_000)).toEqual({ awaitsHost: true });
+    expect(whileUnscheduled(pod(181_000), coming, 10_000)).toMatchObject({
+      why: { code: 'unschedulable', detail: 'TriggeredScaleUp', retryAfterSeconds: 60 },
+    });
+  });
+
+  test('does not wait if none will be added', () => {
+    const none = { isComing: false, detail: 'NotTriggerScaleUp' };
+    expect(whileUnscheduled(pod(0), none, 10_000)).toEqual({
+      why: { code: 'unschedulable', detail: 'NotTriggerScaleUp' },
+    });
   });
 });
 

@@ -1,5 +1,6 @@
 import type { V1ContainerStatus, V1Pod, V1PodCondition } from '@kubernetes/client-node';
-import type { Why, WhyCode } from '../../driver.ts';
+import type { Instance, Why, WhyCode } from '../../driver.ts';
+import type { ScaleUp } from '../api/scale-up.ts';
 
 const condition = (pod: V1Pod, type: string): V1PodCondition | undefined =>
   pod.status?.conditions?.find((one) => one.type === type);
@@ -33,13 +34,33 @@ const isOnSilentNode = (pod: V1Pod): boolean =>
 export const isSilent = (pod: V1Pod): boolean =>
   pod.status?.phase === 'Unknown' || (pod.status?.phase === 'Running' && isOnSilentNode(pod));
 
+/** Whether no node has room for a pending pod. */
+export const isUnscheduled = (pod: V1Pod): boolean => {
+  const scheduled = condition(pod, 'PodScheduled');
+  return scheduled?.status === 'False' && scheduled.reason === 'Unschedulable';
+};
+
+/** A node that is added takes one or two minutes. */
+const longestScaleUpMs = 180_000;
+const retryAfterSeconds = 60;
+
+/** Returns what becomes of a pod that no node has room for. It may wait for `schedulingMs`, and for minutes if a node is being added. */
+export const whileUnscheduled = (
+  pod: V1Pod,
+  scaleUp: ScaleUp | undefined,
+  schedulingMs: number,
+): Pick<Instance, 'why' | 'awaitsHost'> => {
+  const { lastTransitionTime, message = '' } = condition(pod, 'PodScheduled') ?? {};
+  const waitedMs = Date.now() - (lastTransitionTime?.getTime() ?? 0);
+  if (scaleUp && !scaleUp.isComing) return { why: { code: 'unschedulable', detail: scaleUp.detail } };
+  if (scaleUp && waitedMs < Math.max(schedulingMs, longestScaleUpMs)) return { awaitsHost: true };
+  if (scaleUp) return { why: { code: 'unschedulable', detail: scaleUp.detail, retryAfterSeconds } };
+  return waitedMs < schedulingMs ? {} : { why: { code: 'unschedulable', detail: message } };
+};
+
 /** Returns why a pending pod will not run; undefined while it may. It may wait for a node for `schedulingMs`. */
 export const whyNotStarted = (pod: V1Pod, schedulingMs: number): Why | undefined => {
-  const scheduled = condition(pod, 'PodScheduled');
-  if (scheduled?.status === 'False' && scheduled.reason === 'Unschedulable') {
-    const since = scheduled.lastTransitionTime?.getTime() ?? 0;
-    return Date.now() - since < schedulingMs ? undefined : { code: 'unschedulable', detail: scheduled.message ?? '' };
-  }
+  if (isUnscheduled(pod)) return whileUnscheduled(pod, undefined, schedulingMs).why;
   const { reason = '', message = '' } = boxStatus(pod)?.state?.waiting ?? {};
   if (imageReasons.has(reason)) return { code: 'image', detail: `${reason}: ${message}` };
   if (containerReasons.has(reason)) return { code: 'exit', detail: `${reason}: ${message}` };
