@@ -215,7 +215,7 @@ describe('the chart', () => {
     expect(JSON.stringify(podTemplates(objects))).toContain('"10.96.0.10,fd00::10"');
   });
 
-  test('a gateway may do only what it does, in the namespace of boxes only', async () => {
+  test('a gateway has only the permissions that it uses, in the namespace of boxes only', async () => {
     const objects = await render(namespace, {});
     expect(objects.filter(({ kind }) => kind?.startsWith('Cluster'))).toEqual([]);
     expect(ofKind(objects, 'RoleBinding')).toMatchObject([

@@ -42,6 +42,7 @@ export const errorReasons = [
   'kernel_start',
   'protocol',
   'node_silent',
+  'image_unavailable',
   'box_refused',
 ] as const;
 

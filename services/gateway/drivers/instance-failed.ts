@@ -1,4 +1,4 @@
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, type ErrorReason } from '#contract';
 import type { Why } from './driver.ts';
 
 /** The error for an instance that will not run, with the reason: `unavailable` to callers. */
@@ -6,13 +6,20 @@ export class InstanceFailed extends CodeBoxError {
   readonly why: Why;
 
   constructor(why: Why, cause?: unknown) {
+    const reason = lastingReasons[why.code];
     super('unavailable', messages[why.code], {
       cause: cause ?? new Error(`${why.code}: ${why.detail}`),
-      ...(why.code === 'refused' ? { reason: 'box_refused' } : { retryAfterSeconds: why.retryAfterSeconds ?? 5 }),
+      ...(reason ? { reason } : { retryAfterSeconds: why.retryAfterSeconds ?? 5 }),
     });
     this.why = why;
   }
 }
+
+/** Only the operator can mend these, so a retry does not help. */
+const lastingReasons: Partial<Record<Why['code'], ErrorReason>> = {
+  image: 'image_unavailable',
+  refused: 'box_refused',
+};
 
 const messages: Record<Why['code'], string> = {
   unschedulable: 'No host has capacity for the box.',

@@ -24,7 +24,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
       throw error;
     }
   };
-  const { changed, checkPlacement, freeze, thaw, watch } = driver;
+  const { changed, checkPlacement, lacksImage, freeze, thaw, watch } = driver;
   return {
     kind: driver.kind,
     site: driver.site,

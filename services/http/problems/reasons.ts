@@ -29,6 +29,11 @@ export const problemReasons: Record<ErrorReason, { code: ErrorCode; meaning: str
     code: 'unavailable',
     meaning: 'The node of the box is silent, and whether the box still runs is unknown. Retry after `Retry-After`.',
   },
+  image_unavailable: {
+    code: 'unavailable',
+    meaning:
+      'The image of the template is missing or cannot be pulled. A retry does not help before the operator has provided it.',
+  },
   box_refused: {
     code: 'unavailable',
     meaning:
