@@ -58,6 +58,7 @@ export const openLab = (place: JupyterPlace) => {
     sessions: {
       start: (path: string, kernel = { name: 'python3' }) =>
         SessionAPI.startSession({ path, type: 'notebook', name: path, kernel }, serverSettings),
+      change: (id: string, ask: object) => SessionAPI.updateSession({ ...ask, id } as never, serverSettings),
       list: () => SessionAPI.listRunning(serverSettings),
       end: (id: string) => SessionAPI.shutdownSession(id, serverSettings),
     },

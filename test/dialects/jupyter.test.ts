@@ -177,7 +177,27 @@ c.on_msg(lambda message: got.append(message["content"]["data"]))`,
     await sessions.end(session.id);
     await contents.delete('report.ipynb');
     await expect(contents.get('report.ipynb')).rejects.toThrow(/report.ipynb/);
-    expect((await lab.specs()).default).toBe('python');
+  });
+
+  test('the kernel of Python has the name that notebooks have for it', async () => {
+    const { default: usual, kernelspecs } = await lab.specs();
+    expect([usual, kernelspecs.python3?.language, kernelspecs.python]).toEqual(['python3', 'python', undefined]);
+    const session = await lab.sessions.start('named.ipynb');
+    await lab.kernels.refreshRunning();
+    const running = [...lab.kernels.running()].map(({ name }) => name);
+    const older = await lab.start('python');
+    const other = await lab.sessions.change(session.id, { kernel: { name: 'javascript' } });
+    const listed = await lab.sessions.list();
+    expect([session.kernel?.name, running, older.name, other.kernel?.name, listed[0]?.kernel?.name]).toEqual([
+      'python3',
+      expect.arrayContaining(['python3']),
+      'python3',
+      'javascript',
+      'javascript',
+    ]);
+    expect(running).not.toContain('python');
+    await lab.sessions.end(session.id);
+    await older.shutdown();
   });
 
   test('terminals are started, used and ended', async () => {

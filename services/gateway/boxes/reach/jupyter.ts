@@ -29,10 +29,10 @@ export const createJupyter = ({ access, activity }: { access: Pick<Access, 'use'
     /** Makes a request; the caller reads the body. Throws the refusal of the server. */
     request,
 
-    /** Reads a small JSON resource. Throws `unavailable` when it does not match `schema`. */
-    async read<T>(ref: BoxRef, path: string, schema: z.ZodType<T>): Promise<T> {
-      const { body } = await request(ref, { method: 'GET', path });
-      return await readResponse(schema, body);
+    /** Makes a request and reads its response of a small JSON resource. Throws `unavailable` when that does not match `schema`. */
+    async ask<T>(ref: BoxRef, ask: JupyterRequest, schema: z.ZodType<T>): Promise<{ status: number; value: T }> {
+      const { status, body } = await request(ref, ask);
+      return { status, value: await readResponse(schema, body) };
     },
 
     /** Opens the channels of a kernel. Throws `not_found`. */

@@ -1,6 +1,7 @@
 import { posix } from 'node:path';
 import { Readable } from 'node:stream';
 import type { Context } from 'hono';
+import type { ContentfulStatusCode } from 'hono/utils/http-status';
 import { z } from 'zod';
 import { CodeBoxError, type Context as Kernel, languageSchema } from '#contract';
 import { findLanguage } from '../../boxes/supply/languages.ts';
@@ -17,13 +18,22 @@ const sessionSchema = z.looseObject({
   path: pathSchema.nullish(),
   kernel: z.looseObject({ id: z.string().max(64).nullish(), name: languageSchema.nullish() }).nullish(),
 });
-const sessionsSchema = z.array(z.looseObject({ path: z.string() })).max(1000);
+/** A session of the Jupyter server in the box, whose names of kernels are languages. */
+const sessionOfBox = z.looseObject({
+  path: z.string(),
+  kernel: z.looseObject({ name: z.string().transform((language) => kindOf(language)) }).nullish(),
+});
+const sessionsOfBox = z.array(sessionOfBox).max(1000);
+
+/** The names that notebooks have for kernels, where that is not the language. */
+const kinds: Record<string, string> = { python: 'python3' };
+const kindOf = (language: string): string => kinds[language] ?? language;
 
 const titles: Record<string, string> = { python: 'Python 3', javascript: 'JavaScript', typescript: 'TypeScript' };
 
 const toModel = ({ id, language, lastActivityAt, state }: Kernel, shownId = id) => ({
   id: shownId,
-  name: language,
+  name: kindOf(language),
   last_activity: lastActivityAt,
   execution_state: state,
   connections: 0,
@@ -32,7 +42,7 @@ const toModel = ({ id, language, lastActivityAt, state }: Kernel, shownId = id) 
 const toSpec = (language: string) => {
   const display_name = titles[language] ?? `${language[0]?.toUpperCase()}${language.slice(1)}`;
   const spec = { argv: [], env: {}, display_name, language, interrupt_mode: 'signal', metadata: {} };
-  return { name: language, spec, resources: {} };
+  return { name: kindOf(language), spec, resources: {} };
 };
 
 /** `/jupyter/{name}/api`: kernels, their specs, and sessions, which are kernels of documents. */
@@ -48,8 +58,9 @@ export const addKernelRoutes = ({ add, addRaw }: Endpoints, parts: RouteParts, p
     { ...described, method: 'get', path: '/jupyter/{name}/api/kernelspecs', summary: 'List the kinds of kernels' },
     async ({ c, tenant }) => {
       const known = await languagesOf(c, tenant);
-      const kernelspecs = Object.fromEntries(known.map((language) => [language, toSpec(language)]));
-      return c.json({ default: known.includes('python') ? 'python' : known[0], kernelspecs });
+      const kernelspecs = Object.fromEntries(known.map((language) => [kindOf(language), toSpec(language)]));
+      const usual = known.includes('python') ? 'python' : known[0];
+      return c.json({ default: usual && kindOf(usual), kernelspecs });
     },
   );
 
@@ -132,40 +143,48 @@ export const addKernelRoutes = ({ add, addRaw }: Endpoints, parts: RouteParts, p
 
   const sessions = '/jupyter/{name}/api/sessions';
   const session = `${sessions}/{session}`;
-  for (const [method, path] of [
-    ['get', sessions],
-    ['get', session],
-    ['delete', session],
+  const placeOf = (c: Context<Env>): string => {
+    const id = c.req.param('session');
+    return id === undefined ? 'sessions' : `sessions/${encodeURIComponent(id)}`;
+  };
+
+  for (const [path, schema] of [
+    [sessions, sessionsOfBox],
+    [session, sessionOfBox],
   ] as const)
-    addRaw({ ...described, method, path, summary: `The request \`${method}\` for sessions` }, async ({ c, tenant }) => {
+    add({ ...described, method: 'get', path, summary: 'Read sessions' }, async ({ c, tenant }) => {
       const ref = await places.boxOf(c, tenant);
-      const id = c.req.param('session');
-      const found = id === undefined ? 'sessions' : `sessions/${encodeURIComponent(id)}`;
-      return respondWith(c, await jupyter.request(ref, { method: method === 'get' ? 'GET' : 'DELETE', path: found }));
+      const { value } = await jupyter.ask(ref, { method: 'GET', path: placeOf(c) }, schema as z.ZodType<object>);
+      return c.json(value);
     });
 
-  for (const [method, path] of [
-    ['post', sessions],
-    ['patch', session],
+  addRaw(
+    { ...described, method: 'delete', path: session, summary: 'End a session and its kernel' },
+    async ({ c, tenant }) => {
+      const ref = await places.boxOf(c, tenant);
+      return respondWith(c, await jupyter.request(ref, { method: 'DELETE', path: placeOf(c) }));
+    },
+  );
+
+  for (const [method, path, summary] of [
+    ['post', sessions, 'Start a session'],
+    ['patch', session, 'Change a session'],
   ] as const)
-    add(
-      { ...described, method, path, summary: `The request \`${method}\` for sessions`, body: sessionSchema },
-      async ({ c, tenant, body }) => {
-        const ref = await places.boxOf(c, tenant);
-        const isKnown = async () =>
-          (await jupyter.read(ref, 'sessions', sessionsSchema)).some((one) => one.path === body.path);
-        const startsKernel =
-          method === 'post' ? !body.kernel?.id && !(await isKnown()) : body.kernel && !body.kernel.id;
-        // Kernels are started by the gateway, so that they count.
-        const started = startsKernel
-          ? await places.startKernel(c, tenant, body.kernel?.name ?? undefined, posix.dirname(body.path ?? '/'))
-          : undefined;
-        const ask = started ? { ...body, kernel: { id: started.id, name: started.kernel.language } } : body;
-        const id = c.req.param('session');
-        const found = id === undefined ? 'sessions' : `sessions/${encodeURIComponent(id)}`;
-        const content = Readable.from([Buffer.from(JSON.stringify(ask))]);
-        const request = { method: method === 'post' ? 'POST' : 'PATCH', path: found, body: content } as const;
-        return respondWith(c, await jupyter.request(ref, request));
-      },
-    );
+    add({ ...described, method, path, summary, body: sessionSchema }, async ({ c, tenant, body }) => {
+      const ref = await places.boxOf(c, tenant);
+      const isKnown = async () => {
+        const { value } = await jupyter.ask(ref, { method: 'GET', path: 'sessions' }, sessionsOfBox);
+        return value.some((one) => one.path === body.path);
+      };
+      const startsKernel = method === 'post' ? !body.kernel?.id && !(await isKnown()) : body.kernel && !body.kernel.id;
+      // Kernels are started here, so that they count.
+      const started = startsKernel
+        ? await places.startKernel(c, tenant, body.kernel?.name ?? undefined, posix.dirname(body.path ?? '/'))
+        : undefined;
+      const asked = started ? { ...body, kernel: { id: started.id, name: started.kernel.language } } : body;
+      const content = Readable.from([Buffer.from(JSON.stringify(asked))]);
+      const request = { method: method === 'post' ? 'POST' : 'PATCH', path: placeOf(c), body: content } as const;
+      const { status, value } = await jupyter.ask(ref, request, sessionOfBox);
+      return c.json(value, status as ContentfulStatusCode);
+    });
 };
