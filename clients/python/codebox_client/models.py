@@ -494,6 +494,10 @@ class ExecutionClear(Model):
 
 class ExecutionDisplay(Model):
     display_id: str | None = None
+    metadata: dict[str, Any] | None = None
+    """
+    What a program says about its data, by MIME type, such as the width and height of an image.
+    """
     mime: dict[str, Any]
     """
     Data by MIME type; binary data is base64. `application/vnd.codebox.chart+json` is a Chart.
@@ -508,6 +512,10 @@ class ExecutionDisplay(Model):
 
 class ExecutionDisplayUpdate(Model):
     display_id: str
+    metadata: dict[str, Any] | None = None
+    """
+    What a program says about its data, by MIME type, such as the width and height of an image.
+    """
     mime: dict[str, Any]
     """
     Data by MIME type; binary data is base64. `application/vnd.codebox.chart+json` is a Chart.
@@ -527,8 +535,23 @@ class ExecutionInputRequest(Model):
     type: Literal["input_request"]
 
 
+class ExecutionReply(Model):
+    """
+    What a Jupyter client learns from the reply of its kernel: the values of its expressions, and requests such as to show a help text.
+    """
+
+    expressions: dict[str, dict[str, Any]]
+    payload: list[dict[str, Any]]
+    seq: int
+    type: Literal["reply"]
+
+
 class ExecutionResult(Model):
     main: Literal[True]
+    metadata: dict[str, Any] | None = None
+    """
+    What a program says about its data, by MIME type, such as the width and height of an image.
+    """
     mime: dict[str, Any]
     """
     Data by MIME type; binary data is base64. `application/vnd.codebox.chart+json` is a Chart.
@@ -1126,6 +1149,7 @@ ExecutionEvent = TypeAliasType(
         | ExecutionInputRequest
         | ExecutionError
         | ExecutionInstall
+        | ExecutionReply
         | ExecutionDone,
         Field(discriminator="type"),
     ],
@@ -1160,6 +1184,7 @@ class Run(WithOutputs):
         | ExecutionInputRequest
         | ExecutionError
         | ExecutionInstall
+        | ExecutionReply
         | ExecutionDone
         | CommandStarted
         | CommandStdout

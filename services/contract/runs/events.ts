@@ -39,6 +39,10 @@ const mime = z
     description: 'Data by MIME type; binary data is base64. `application/vnd.codebox.chart+json` is a Chart.',
   });
 
+const metadata = z.record(z.string(), z.unknown()).optional().meta({
+  description: 'What a program says about its data, by MIME type, such as the width and height of an image.',
+});
+
 /** How a run ended. `error`: the program failed. `lost`: its result is unknown, and it was not run again. */
 export const runStatuses = ['ok', 'error', 'timeout', 'interrupted', 'oom', 'killed', 'output_limit', 'lost'] as const;
 
@@ -128,12 +132,19 @@ export const executionEventSchema = z
     stdoutEvent.extend({ origin }).meta({ id: 'ExecutionStdout' }),
     stderrEvent.extend({ origin }).meta({ id: 'ExecutionStderr' }),
     truncatedEvent,
-    z.object({ seq, type: z.literal('result'), mime, main: z.literal(true) }).meta({ id: 'ExecutionResult' }),
+    z.object({ seq, type: z.literal('result'), mime, metadata, main: z.literal(true) }).meta({ id: 'ExecutionResult' }),
     z
-      .object({ seq, type: z.literal('display'), mime, displayId: z.string().max(maxField).optional(), origin })
+      .object({
+        seq,
+        type: z.literal('display'),
+        mime,
+        metadata,
+        displayId: z.string().max(maxField).optional(),
+        origin,
+      })
       .meta({ id: 'ExecutionDisplay' }),
     z
-      .object({ seq, type: z.literal('display_update'), mime, displayId: z.string().max(maxField), origin })
+      .object({ seq, type: z.literal('display_update'), mime, metadata, displayId: z.string().max(maxField), origin })
       .meta({ id: 'ExecutionDisplayUpdate' }),
     z.object({ seq, type: z.literal('clear'), wait: z.boolean(), origin }).meta({ id: 'ExecutionClear' }),
     z
@@ -159,6 +170,18 @@ export const executionEventSchema = z
         text: z.string().max(maxText),
       })
       .meta({ id: 'ExecutionInstall' }),
+    z
+      .object({
+        seq,
+        type: z.literal('reply'),
+        expressions: z.record(z.string().max(maxField), z.record(z.string(), z.unknown())),
+        payload: z.array(z.record(z.string(), z.unknown())).max(100),
+      })
+      .meta({
+        id: 'ExecutionReply',
+        description:
+          'What a Jupyter client learns from the reply of its kernel: the values of its expressions, and requests such as to show a help text.',
+      }),
     executionDoneSchema,
   ])
   .meta({ id: 'ExecutionEvent' });

@@ -23,6 +23,8 @@ export interface ClientMessage {
   username: string;
   storeHistory: boolean;
   allowStdin: boolean;
+  /** Evaluated after the code, by the names of their values. */
+  expressions?: Record<string, string>;
 }
 
 export interface CommandRequest {

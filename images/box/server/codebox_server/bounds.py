@@ -15,6 +15,8 @@ FLOOD_EVENTS = 10 * STREAM_EVENTS
 # Rich output (results, displays, errors) of one run.
 RICH_BYTES = 16 * MIB
 RICH_EVENTS = 10_000
+# What a Jupyter client learns from the reply of a kernel only.
+REPLY_BYTES = 4 * MIB
 # JSON in one display event: MIME types, keys and values, and nesting levels. The gateway
 # refuses events with 524,288 keys and values or more than 64 levels.
 MIME_TYPES = 100

@@ -20,6 +20,7 @@ const executeSchema = z.object({
   store_history: z.boolean().nullish(),
   allow_stdin: z.boolean().nullish(),
   stop_on_error: z.boolean().nullish(),
+  user_expressions: z.record(z.string().max(1000), z.string().max(65_536)).nullish(),
 });
 const inputSchema = z.object({ value: z.string().max(1_048_576) });
 
@@ -74,6 +75,7 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
         storesHistory: !isSilent && (ask.store_history ?? true),
         allowsInput: ask.allow_stdin ?? false,
         stopsOnError: ask.stop_on_error ?? true,
+        expressions: ask.user_expressions ?? {},
         after: relay.sent(),
       });
     };

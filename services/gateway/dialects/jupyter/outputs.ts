@@ -38,14 +38,14 @@ export const createTranslation = (
 ) => {
   let count = 0;
   let error: ReportedError | undefined;
+  let user_expressions: Record<string, object> = {};
+  let payload: object[] = [];
 
   const replyParts = (failure: ReportedError | undefined): Part[] => [
     [
       'shell',
       'execute_reply',
-      failure
-        ? { status: 'error', execution_count: count, ...failure, user_expressions: {}, payload: [] }
-        : { status: 'ok', execution_count: count, user_expressions: {}, payload: [] },
+      { status: failure ? 'error' : 'ok', execution_count: count, ...failure, user_expressions, payload },
     ],
     status('idle'),
   ];
@@ -69,12 +69,14 @@ export const createTranslation = (
         return [['iopub', 'stream', { name: 'stdout', text: event.text }]];
       case 'result':
         if (isSilent) return [];
-        return [['iopub', 'execute_result', { data: event.mime, metadata: {}, execution_count: count }]];
+        return [
+          ['iopub', 'execute_result', { data: event.mime, metadata: event.metadata ?? {}, execution_count: count }],
+        ];
       case 'display':
       case 'display_update': {
         const transient = event.displayId === undefined ? {} : { display_id: event.displayId };
         const type = event.type === 'display' ? 'display_data' : 'update_display_data';
-        return [['iopub', type, { data: event.mime, metadata: {}, transient }]];
+        return [['iopub', type, { data: event.mime, metadata: event.metadata ?? {}, transient }]];
       }
       case 'clear':
         return [['iopub', 'clear_output', { wait: event.wait }]];
@@ -83,6 +85,10 @@ export const createTranslation = (
       case 'error':
         error = { ename: event.name, evalue: event.value, traceback: event.traceback };
         return [['iopub', 'error', error]];
+      case 'reply':
+        user_expressions = event.expressions;
+        payload = event.payload;
+        return [];
       case 'done': {
         if (event.executionCount) count = event.executionCount;
         if (event.status === 'ok') return replyParts(undefined);

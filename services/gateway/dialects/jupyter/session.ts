@@ -27,6 +27,8 @@ export interface Cell extends CellRequest {
   storesHistory: boolean;
   allowsInput: boolean;
   stopsOnError: boolean;
+  /** Evaluated after the code, by the names of their values. */
+  expressions: Record<string, string>;
   /** Resolves when the messages before it have been sent to the kernel. */
   after: Promise<void>;
 }
@@ -115,13 +117,17 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
     if (to && !to.peer.closed.aborted) pending.delete(cell.request.header.msg_id);
   };
 
-  const follow = async (cell: PendingCell, { header, code, storesHistory, allowsInput }: Cell): Promise<void> => {
+  const follow = async (
+    cell: PendingCell,
+    { header, code, storesHistory, allowsInput, expressions }: Cell,
+  ): Promise<void> => {
     const message = {
       id: header.msg_id,
       session,
       username: header.username,
       storeHistory: storesHistory,
       allowStdin: allowsInput,
+      expressions,
     };
     const { row, events } = await executions.start(ref, {
       code,

@@ -8,6 +8,7 @@ from codebox_server.bounds import (
     CPU_LIMIT_MS_MAX,
     HEADER_CHARACTERS,
     INPUT_BYTES,
+    MIME_TYPES,
     STREAM_BYTES,
     STREAM_BYTES_MAX,
     TIMEOUT_MS_MAX,
@@ -84,7 +85,7 @@ class ExecutionHandler(BoxHandler):
 
 
 def _message_field(fields: dict[str, Any]) -> ClientMessage | None:
-    """Return `{id, session, username, storeHistory, allowStdin}`, which is optional."""
+    """Return `{id, session, username, storeHistory, allowStdin, expressions?}`, which is optional."""
     value = fields.get("message")
     if value is None:
         return None
@@ -95,7 +96,17 @@ def _message_field(fields: dict[str, Any]) -> ClientMessage | None:
     if not texts[0] or any(len(text) > HEADER_CHARACTERS for text in texts):
         raise BoxError("invalid_request", f"a field of message has at most {HEADER_CHARACTERS} characters", "/message")
     number, session, username = texts
-    return ClientMessage(number, session, username, flag_field(value, "storeHistory"), flag_field(value, "allowStdin"))
+    flags = (flag_field(value, "storeHistory"), flag_field(value, "allowStdin"))
+    return ClientMessage(number, session, username, *flags, _expressions_field(value))
+
+
+def _expressions_field(fields: dict[str, Any]) -> dict[str, str]:
+    value = fields.get("expressions", {})
+    if not isinstance(value, dict) or not all(isinstance(expression, str) for expression in value.values()):
+        raise BoxError("invalid_request", "expressions has to be an object of texts", "/message/expressions")
+    if len(value) > MIME_TYPES:
+        raise BoxError("invalid_request", f"expressions has at most {MIME_TYPES} fields", "/message/expressions")
+    return value
 
 
 class ExecutionEventsHandler(BoxHandler):

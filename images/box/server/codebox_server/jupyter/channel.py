@@ -74,8 +74,8 @@ class KernelChannel:
             "code": code,
             "silent": False,
             "store_history": message is None or message.store_history,
-            "user_expressions": {},
-            "allow_stdin": takes_input,
+            "user_expressions": {} if message is None else message.expressions,
+            "allow_stdin": message is None or message.allow_stdin,
             # An error must not abort requests that other clients of this kernel have queued.
             "stop_on_error": False,
         }

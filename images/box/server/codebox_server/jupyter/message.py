@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 _DELIMITER = b"<IDS|MSG>"
@@ -21,6 +21,8 @@ class ClientMessage:
     username: str
     store_history: bool = True
     allow_stdin: bool = True
+    # Expressions that the kernel evaluates after the code, by the names of their values.
+    expressions: dict[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, str]:
         """Return the parts of its header."""
@@ -83,6 +85,12 @@ def display_id(content: dict[str, Any]) -> str | None:
     transient = content.get("transient")
     value = transient.get("display_id") if isinstance(transient, dict) else None
     return value if isinstance(value, str) else None
+
+
+def display_metadata(content: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a display, such as the sizes of its images, without that of our kernels."""
+    metadata = content.get("metadata")
+    return {name: value for name, value in metadata.items() if name != "codebox"} if isinstance(metadata, dict) else {}
 
 
 def dropped_bytes(content: dict[str, Any]) -> int:

@@ -16,6 +16,7 @@ from codebox_server.bounds import (
     JSON_LEVELS,
     JSON_VALUES,
     MIME_TYPES,
+    REPLY_BYTES,
     RICH_BYTES,
     RICH_EVENTS,
     STREAM_BYTES,
@@ -23,6 +24,8 @@ from codebox_server.bounds import (
     TRACEBACK_BYTES,
 )
 from codebox_server.runs.journal import Journal, Journals
+
+_TOO_LARGE = {"status": "error", "ename": "ValueError", "evalue": "the values are too large", "traceback": []}
 
 
 def text_bytes(text: str) -> int:
@@ -144,12 +147,13 @@ class Output:
             self._dropped_bytes += dropped
             self._dropped_events += 1
         mime: dict[str, Any] = fields["mime"]
+        whole = mime
         if self._rich_bytes + size > RICH_BYTES:
             mime = _placeholder(mime)
         elif _is_excessive(mime):
             texts = {kind: value for kind, value in mime.items() if isinstance(value, str)}
             mime = texts if 0 < len(texts) <= MIME_TYPES else _placeholder(mime)
-        if mime is fields["mime"]:
+        if mime is whole:
             self._rich_bytes += size
         else:
             kept = sum(map(text_bytes, mime.values()))
@@ -157,7 +161,18 @@ class Output:
             self._dropped_bytes += max(0, size - kept)
             self._dropped_events += 1
             fields = {**fields, "mime": mime}
+        if "metadata" in fields and (mime is not whole or _is_excessive({**mime, "metadata": fields["metadata"]})):
+            fields = {name: value for name, value in fields.items() if name != "metadata"}
         self._event(kind, fields)
+
+    def reply(self, expressions: dict[str, Any], payload: list[dict[str, Any]], size: int) -> None:
+        """Add what a reply has for a Jupyter client, `size` bytes on the wire. If that is too much, the value of each
+        expression becomes an error.
+        """
+        self._count(size)
+        if size > REPLY_BYTES or self._store.full or _is_excessive({"expressions": expressions, "payload": payload}):
+            expressions, payload = dict.fromkeys(expressions, _TOO_LARGE), []
+        self._event("reply", {"expressions": expressions, "payload": payload})
 
     def error(self, name: str, value: str, traceback: list[str], hint: dict[str, Any] | None = None) -> None:
         """Add an error with its fields cut to their limits."""

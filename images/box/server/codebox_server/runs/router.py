@@ -12,7 +12,7 @@ from codebox_server.jupyter.message import Message
 from codebox_server.packages.missing_package import MissingPackages
 from codebox_server.runs.execution import Execution
 from codebox_server.runs.live_kernel import LiveKernel
-from codebox_server.runs.translation import take_begin, take_error, take_output, take_question
+from codebox_server.runs.translation import take_begin, take_error, take_output, take_question, take_reply
 
 
 class MessageRouter:
@@ -49,6 +49,7 @@ class MessageRouter:
         elif message.kind == "execute_reply":
             execution.reply = message.content()
             execution.reply_metadata = message.metadata()
+            take_reply(execution, execution.reply, len(message.raw_content))
             self._check_ends(execution)
         elif message.kind == "input_request":
             self._on_question(execution, message)

@@ -12,6 +12,7 @@ from codebox_server.runs.execution import Execution
 from codebox_server.runs.output import marked
 
 _PROMPT_CHARACTERS = 10_000
+_PAYLOADS = 100
 
 
 def take_output(execution: Execution, message: Message, origin: str | None = None) -> None:
@@ -26,7 +27,7 @@ def take_output(execution: Execution, message: Message, origin: str | None = Non
         output.stream("stderr" if content.get("name") == "stderr" else "stdout", text, origin)
         execution.refused = refused_package(text) or execution.refused
     elif kind == "execute_result" and origin is None:
-        output.rich("result", {"mime": wire.mime(content), "main": True}, size, wire.dropped_bytes(content))
+        output.rich("result", _rich(content) | {"main": True}, size, wire.dropped_bytes(content))
     elif kind in ("display_data", "execute_result"):
         output.rich("display", _display(content) | marked(origin), size, wire.dropped_bytes(content))
     elif kind == "update_display_data":
@@ -101,8 +102,27 @@ def take_question(execution: Execution, message: Message) -> None:
     execution.output.announce("input_request", {"prompt": prompt, "password": bool(content.get("password"))})
 
 
+def take_reply(execution: Execution, reply: dict[str, Any], size: int) -> None:
+    """Pass on what the Jupyter client of a run learns from the reply only: the values of its expressions, and requests
+    such as to show a help text.
+    """
+    client = execution.request.message
+    values, payload = reply.get("user_expressions"), reply.get("payload")
+    if client is None or not (isinstance(values, dict) and isinstance(payload, list)):
+        return
+    known = {name: values[name] for name in client.expressions if isinstance(values.get(name), dict)}
+    asked = [item for item in payload[:_PAYLOADS] if isinstance(item, dict)]
+    if known or asked:
+        execution.output.reply(known, asked, size)
+
+
+def _rich(content: dict[str, Any]) -> dict[str, Any]:
+    metadata = wire.display_metadata(content)
+    return {"mime": wire.mime(content), **({"metadata": metadata} if metadata else {})}
+
+
 def _display(content: dict[str, Any]) -> dict[str, Any]:
-    fields: dict[str, Any] = {"mime": wire.mime(content)}
+    fields = _rich(content)
     identity = wire.display_id(content)
     if identity is not None:
         fields["displayId"] = identity
