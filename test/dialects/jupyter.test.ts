@@ -154,6 +154,8 @@ c.on_msg(lambda message: got.append(message["content"]["data"]))`,
     // The channels of a busy kernel open after 20 seconds.
     await socket.json(({ msg_type }) => msg_type === 'interrupt_reply', 10_000);
     await socket.json(({ msg_type }) => msg_type === 'kernel_info_reply');
+    // JupyterLab drops messages that wait when one comes that names another session.
+    expect(new Set(socket.messages.map((message) => 'json' in message && sessionOf(message.json))).size).toBe(1);
     socket.ws.close();
     await kernel.shutdown();
   });
@@ -352,6 +354,7 @@ interface Model {
   execution_state: string;
 }
 
+const sessionOf = ({ header }: Record<string, unknown>) => (header as { session?: string }).session;
 const parentOf = ({ parent_header }: Record<string, unknown>) => (parent_header as { msg_id?: string }).msg_id;
 
 /** The texts and types of messages up to the reply; all belong to the first cell. */

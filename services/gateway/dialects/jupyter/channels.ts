@@ -135,7 +135,9 @@ export const addChannelRoute = ({ add }: Endpoints, parts: RouteParts, places: P
         };
         return webSockets.accept(c, { maxMessageBytes, check, protocol }, (peer) => {
           peer.closed.addEventListener('abort', release, { once: true });
-          const send = (message: ServerMessage) => peer.send(encode(message, protocol));
+          // Clients take messages of another session for those of an earlier process, and drop them when they have to wait.
+          const send = (message: ServerMessage) =>
+            peer.send(encode({ ...message, header: { ...message.header, session: kernel.id } }, protocol));
           const named = { ref, kernel: kernel.id, session: query.session_id || undefined };
           const session = sessions.connect(named, { peer, send }, log);
           const handle = serve({ peer, session, place, send, count: () => webSockets.countMessage(c) });

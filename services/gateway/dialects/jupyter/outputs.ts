@@ -7,6 +7,7 @@ export interface CellRequest {
   code: string;
   /** Whether only streams and errors are shown. */
   isSilent: boolean;
+  storesHistory: boolean;
 }
 
 interface ReportedError {
@@ -33,7 +34,7 @@ const status = (execution_state: string): Part => ['iopub', 'status', { executio
  * Translates the events of one run to the messages of a kernel. `origins` has the requests of earlier runs, whose threads may still write.
  */
 export const createTranslation = (
-  { header, code, isSilent }: CellRequest,
+  { header, code, isSilent, storesHistory }: CellRequest,
   origins: Pick<Map<string, Header>, 'get'>,
 ) => {
   let count = 0;
@@ -56,8 +57,10 @@ export const createTranslation = (
     switch (event.type) {
       case 'started':
         count = event.executionCount ?? 0;
+        // Code that is not kept has the number of the code before it, but where it is shown itself.
+        if (!storesHistory) count = Math.max(0, count - 1);
         if (isSilent) return [status('busy')];
-        return [status('busy'), ['iopub', 'execute_input', { code, execution_count: count }]];
+        return [status('busy'), ['iopub', 'execute_input', { code, execution_count: event.executionCount ?? 0 }]];
       case 'stdout':
       case 'stderr':
         return [['iopub', 'stream', { name: event.type, text: event.text }]];
@@ -90,7 +93,7 @@ export const createTranslation = (
         payload = event.payload;
         return [];
       case 'done': {
-        if (event.executionCount) count = event.executionCount;
+        if (event.executionCount && storesHistory) count = event.executionCount;
         if (event.status === 'ok') return replyParts(undefined);
         if (error) return replyParts(error);
         const ename = event.status === 'error' ? 'RuntimeError' : endings[event.status];

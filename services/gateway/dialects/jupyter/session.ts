@@ -24,7 +24,6 @@ export interface SessionParts {
 }
 
 export interface Cell extends CellRequest {
-  storesHistory: boolean;
   allowsInput: boolean;
   stopsOnError: boolean;
   /** Evaluated after the code, by the names of their values. */
@@ -180,7 +179,7 @@ export const createSession = ({ ref, kernel, session }: SessionPlace, parts: Ses
       const header: Header = { msg_id: message.id, msg_type: 'execute_request', session, username: message.username };
       noteOrigin(execution, header);
       const request = { header, stopsOnError: false };
-      const translation = createTranslation({ header, code: '', isSilent: false }, origins);
+      const translation = createTranslation({ header, code: '', isSilent: false, storesHistory: true }, origins);
       const cell = { request, translation, execution, seq: 0, isLive: false };
       pending.set(message.id, cell);
       return [cell];
