@@ -10,6 +10,11 @@ import type { RunningGateway } from '../api/harness.ts';
 import { openCheckout, pastePage } from '../paste.ts';
 
 const run = promisify(execFile);
+/** Prints which clients a test uses, for its log. */
+export const printVersions = (dialect: string, versions: Record<string, string> | readonly string[]): void => {
+  process.stdout.write(`${dialect} clients: ${Object.values(versions).join(', ')}\n`);
+};
+
 const installMs = 560_000;
 
 /** Resolves with a folder that `make` has filled. It is kept between runs as long as `packages` stay the same. */

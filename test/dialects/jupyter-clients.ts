@@ -14,9 +14,7 @@ import {
   SessionAPI,
   TerminalManager,
 } from '@jupyterlab/services';
-import { eventually } from '../api/harness.ts';
-import { freePort } from '../free-port.ts';
-import { pythonClients } from './clients.ts';
+import { printVersions, pythonClients } from './clients.ts';
 
 export const versions = {
   services: '@jupyterlab/services 7.6.6',
@@ -25,7 +23,11 @@ export const versions = {
 };
 const pythonPackages = [versions.client, versions.server, 'ipykernel==7.4.0', 'websockets==17.4'];
 
-export const installPython = (): Promise<string> => pythonClients(...pythonPackages);
+export const installPython = async (): Promise<string> => {
+  const python = await pythonClients(...pythonPackages);
+  printVersions('Jupyter', versions);
+  return python;
+};
 
 /** A Jupyter server for clients: its address and a token. */
 export interface JupyterPlace {

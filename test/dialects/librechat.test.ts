@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { anyDriver, collect, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { readPage } from '../pages.ts';
-import { npmClients, pasteDialectPage, runJavaScript } from './clients.ts';
+import { npmClients, printVersions, runJavaScript } from './clients.ts';
 
 const version = '@librechat/agents@3.9.2';
 /** Pinned: later versions in the range of a dependency do not load together with the other dependencies. */
@@ -10,6 +10,7 @@ const pinned = '@opentelemetry/exporter-trace-otlp-http@0.220.0';
 let folder = '';
 beforeAll(async () => {
   folder = await npmClients(version, pinned);
+  printVersions('LibreChat', [version]);
 }, 600_000);
 
 /** Defines `run`, which calls the code tool as LibreChat's agents do, and resolves with its text and its artifact. */

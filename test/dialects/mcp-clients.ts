@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { RunningGateway } from '../api/harness.ts';
 import { project } from '../pages.ts';
-import { npmClients, pythonClients, runJavaScript, runPython } from './clients.ts';
+import { npmClients, printVersions, pythonClients, runJavaScript, runPython } from './clients.ts';
 
 export const versions = {
   npm: '@modelcontextprotocol/sdk@1.32.2',
@@ -52,7 +52,7 @@ export const installClients = async (): Promise<void> => {
   folder = await npmClients(versions.npm);
   inspector = await npmClients(versions.inspector);
   python = await pythonClients(versions.python);
-  process.stdout.write(`MCP clients: ${Object.values(versions).join(', ')}\n`);
+  printVersions('MCP', versions);
 };
 
 const bridge = join(project, 'scripts/mcp.ts');

@@ -4,12 +4,13 @@ import manifest from '../../package.json' with { type: 'json' };
 import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { readPage } from '../pages.ts';
-import { pasteDialectPage, pythonClients, runPython } from './clients.ts';
+import { printVersions, pythonClients, runPython } from './clients.ts';
 
 const pythonVersion = 'openai==3.54.0';
 let python = '';
 beforeAll(async () => {
   python = await pythonClients(pythonVersion);
+  printVersions('OpenAI', [`openai@${manifest.dependencies.openai}`, pythonVersion]);
 }, 600_000);
 
 const all = async <T>(items: AsyncIterable<T>): Promise<T[]> => {

@@ -9,12 +9,13 @@ import { anyDriver, collect, drivers, eventually, type RunningGateway, startGate
 import { rawRequest } from '../api/servers.ts';
 import { freePort } from '../free-port.ts';
 import { readPage } from '../pages.ts';
-import { pythonClients } from './clients.ts';
+import { printVersions, pythonClients } from './clients.ts';
 
 const version = 'open-terminal==0.14.5';
 let python = '';
 beforeAll(async () => {
   python = await pythonClients(version);
+  printVersions('Open Terminal', [version]);
 }, 600_000);
 
 interface Server {
