@@ -1,9 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
 import {
   ContentsManager,
   type Kernel,
@@ -79,7 +74,7 @@ export type Lab = ReturnType<typeof openLab>;
 type Options = Partial<KernelMessage.IExecuteRequestMsg['content']> & { answer?: string };
 export interface CellResult {
   /** The messages of iopub, with their types. */
-  outputs: { type: string; content: Record<string, unknown> }[];
+  outputs: { type: string; content: Record<string, unknown>; metadata?: unknown }[];
   reply: Record<string, unknown>;
 }
 
@@ -91,8 +86,8 @@ export const runCell = async (
 ): Promise<CellResult> => {
   const future = kernel.requestExecute({ code, allow_stdin: answer !== undefined, ...options });
   const outputs: CellResult['outputs'] = [];
-  future.onIOPub = ({ header, content }) => {
-    outputs.push({ type: header.msg_type, content: content as Record<string, unknown> });
+  future.onIOPub = ({ header, content, metadata }) => {
+    outputs.push({ type: header.msg_type, content: content as Record<string, unknown>, metadata });
   };
   future.onStdin = ({ header }) => {
     if (answer !== undefined) kernel.sendInputReply({ value: answer, status: 'ok' }, header as never);
@@ -111,77 +106,7 @@ export const resultOf = ({ outputs }: CellResult): unknown => {
   return (result?.content.data as Record<string, unknown> | undefined)?.['text/plain'];
 };
 
-/** Sends the requests of connecting clients; resolves with the status of each response and the names in it. */
-export const handshake = async ({ url, token }: JupyterPlace): Promise<unknown[]> => {
-  const call = async (path: string, ask?: object) => {
-    const response = await fetch(`${url}/api${path}`, {
-      headers: { authorization: `token ${token}`, 'content-type': 'application/json' },
-      ...(ask && { method: 'POST', body: JSON.stringify(ask) }),
-    });
-    const value = (await response.json()) as Answer;
-    return { seen: [path, response.status, namesIn(Array.isArray(value) ? value[0] : value)], value };
-  };
-  const kernel = { name: 'python3' };
-  const session = await call('/sessions', { path: 'n.ipynb', type: 'notebook', name: 'n.ipynb', kernel });
-  const paths = ['', '/me', '/status', '/kernelspecs', '/kernelspecs/python3', '/sessions', '/kernels', '/contents'];
-  const seen = [session.seen, namesIn(session.value.kernel)];
-  for (const path of [...paths, `/kernels/${session.value.kernel.id}`, '/kernelspecs/cobol', '/terminals'])
-    seen.push(
-      (await call(path)).seen.map((part) => (part === path ? path.replace(session.value.kernel.id, 'id') : part)),
-    );
-  await fetch(`${url}/api/sessions/${session.value.id}`, {
-    method: 'DELETE',
-    headers: { authorization: `token ${token}` },
-  });
-  return seen;
-};
-const namesIn = (value: object = {}): string[] => Object.keys(value).sort();
-interface Answer {
-  id: string;
-  kernel: { id: string };
-}
-
-/** Starts an unchanged Jupyter Server of the same version as in boxes. */
-export const startStock = async (python: string): Promise<JupyterPlace & { dispose: () => Promise<void> }> => {
-  const [port, token] = [await freePort(), 'stock'];
-  const folder = await mkdtemp(join(tmpdir(), 'codebox-stock-'));
-  const options = [`--ServerApp.port=${port}`, '--ServerApp.port_retries=0', `--ServerApp.root_dir=${folder}`];
-  const env = { ...process.env, HOME: folder, PATH: `${dirname(python)}:${process.env.PATH}` };
-  const child: ChildProcess = spawn(
-    python,
-    [
-      '-m',
-      'jupyter_server',
-      '--no-browser',
-      '--allow-root',
-      '--ServerApp.ip=127.0.0.1',
-      `--IdentityProvider.token=${token}`,
-      ...options,
-    ],
-    { env, stdio: 'ignore', cwd: folder },
-  );
-  const url = `http://127.0.0.1:${port}`;
-  const dispose = async () => {
-    const ended = once(child, 'exit');
-    child.kill('SIGTERM');
-    await ended;
-    await rm(folder, { recursive: true, force: true });
-  };
-  try {
-    await eventually(() =>
-      fetch(`${url}/api`).then(
-        ({ ok }) => ok,
-        () => false,
-      ),
-    );
-  } catch (error) {
-    await dispose();
-    throw error;
-  }
-  return { url, token, dispose };
-};
-
-/** Sends and reads the messages of Open WebUI in its Jupyter mode. */
+/** What Open WebUI sends and reads in its Jupyter mode. */
 export const openWebUi = `
 import asyncio, json, os, uuid, urllib.request, websockets
 base, token = os.environ["BASE"], os.environ["TOKEN"]

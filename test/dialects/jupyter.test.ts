@@ -6,7 +6,6 @@ import { readPage } from '../pages.ts';
 import { pasteDialectPage, runPython } from './clients.ts';
 import {
   executeRequest,
-  handshake,
   installPython,
   isReply,
   isStream,
@@ -16,7 +15,6 @@ import {
   request,
   resultOf,
   runCell,
-  startStock,
   textOf,
   versions,
 } from './jupyter-clients.ts';
@@ -73,40 +71,6 @@ describe.each(drivers)('the Jupyter dialect on the %s driver', (driver) => {
   });
 
   if (!anyDriver.includes(driver)) return;
-
-  test('a notebook gets the same messages as from a stock Jupyter Server', async () => {
-    const cells = [
-      'print(1, end=""); 2',
-      'from IPython.display import display, HTML, clear_output\nh = display(HTML("<b>1</b>"), display_id="d")',
-      'clear_output(wait=True)\nh.update(HTML("<b>2</b>"))',
-      'import sys; print("e", file=sys.stderr)',
-      'None.x',
-      'name = input("who? ")\nname',
-      'def f(): yield 1\nlist(f())',
-      '%time 1',
-    ];
-    const record = async (of: Lab) => {
-      const kernel = await of.start();
-      const seen = [];
-      for (const code of cells) {
-        const { outputs, reply } = await runCell(kernel, code, { answer: 'ada' });
-        const shown = outputs.map(({ type, content: { traceback, ...content } }) => [type, content]);
-        const { traceback, engine_info, ...rest } = reply;
-        seen.push(code.startsWith('%time') ? [shown.length] : [shown, rest]);
-      }
-      await kernel.shutdown();
-      return seen;
-    };
-    const stock = await startStock(python);
-    const stockLab = openLab(stock);
-    try {
-      expect(await record(lab)).toEqual(await record(stockLab));
-      expect(await handshake(place('hedy'))).toEqual(await handshake(stock));
-    } finally {
-      stockLab.dispose();
-      await stock.dispose();
-    }
-  });
 
   test('after an error the cells that wait are aborted, and silent code shows and counts nothing', async () => {
     const kernel = await lab.start();

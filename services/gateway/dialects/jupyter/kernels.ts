@@ -29,7 +29,11 @@ const sessionsOfBox = z.array(sessionOfBox).max(1000);
 const kinds: Record<string, string> = { python: 'python3' };
 const kindOf = (language: string): string => kinds[language] ?? language;
 
-const titles: Record<string, string> = { python: 'Python 3', javascript: 'JavaScript', typescript: 'TypeScript' };
+const titles: Record<string, string> = {
+  python: 'Python 3 (ipykernel)',
+  javascript: 'JavaScript',
+  typescript: 'TypeScript',
+};
 
 const toModel = ({ id, language, lastActivityAt, state }: Kernel, shownId = id) => ({
   id: shownId,
@@ -41,7 +45,17 @@ const toModel = ({ id, language, lastActivityAt, state }: Kernel, shownId = id) 
 
 const toSpec = (language: string) => {
   const display_name = titles[language] ?? `${language[0]?.toUpperCase()}${language.slice(1)}`;
-  const spec = { argv: [], env: {}, display_name, language, interrupt_mode: 'signal', metadata: {} };
+  const metadata = { debugger: false };
+  const kernel_protocol_version = '5.5';
+  const spec = {
+    argv: [],
+    env: {},
+    display_name,
+    language,
+    interrupt_mode: 'signal',
+    kernel_protocol_version,
+    metadata,
+  };
   return { name: kindOf(language), spec, resources: {} };
 };
 
