@@ -172,6 +172,10 @@ box.upload("mine", "data")
 box.exec("import os; os.mkdir('folder')")
 show([box.exec("print(os.getcwd())", cwd="folder").text, box.exec("print(os.getcwd())").text])
 show(box.exec("input()").errors[0])
+from concurrent.futures import ThreadPoolExecutor
+with ThreadPoolExecutor(8) as pool:
+    inside = [pool.submit(box.exec, "print(os.getcwd())", cwd="folder" if number % 2 else None) for number in range(12)]
+show([one.result().text for one in inside] == ["/mnt/data\\n", "/mnt/data/folder\\n"] * 6)
 `);
     expect(shown).toEqual([
       {},
@@ -180,6 +184,7 @@ show(box.exec("input()").errors[0])
       {},
       ['/mnt/data/folder\n', '/mnt/data\n'],
       'EOFError: nobody can answer input() here',
+      true,
     ]);
     const other = await gateway.addTenant();
     expect(await v2('show(CodeBox(session_id="shared").list_files())', other)).toEqual([[]]);
@@ -236,6 +241,7 @@ show("".join(box.exec("import sys; sys.stderr.write(" + repr(text) + ")").errors
       [await call('POST', exec, { code: '1', timeout: -1 }), 422, at('body', 'timeout')],
       [await call('POST', exec, { code: 'a\0', kernel: 'bash' }), 422, at('body', 'code')],
       [await call('POST', exec, { code: '1', cwd: 'none', kernel: 'bash' }), 422, at('body', 'cwd')],
+      [await call('POST', exec, { code: '1', cwd: 'none' }), 422, at('body', 'cwd')],
       [await call('POST', `/api/v2/codebox/${'s'.repeat(300)}/exec`, { code: '1' }), 422, at('path', 'session')],
       [await call('POST', exec.replace('exec', 'files/upload'), '{}'), 422, expect.anything()],
       [await call('GET', exec.replace('exec', 'files/download/%zz')), 422, at('path', 'path')],

@@ -9,6 +9,7 @@ const healthMs = 5000;
 const abilities = {
   changes: 'list the changes of its files',
   checkpoint: 'save its files',
+  folder: 'run code in a folder of its own',
   jupyter: 'serve Jupyter clients',
   keys: 'take input for terminals outside of their connections',
   output: 'keep more of the output of a run',

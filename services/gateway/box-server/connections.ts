@@ -59,6 +59,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
         health,
         execute: async (id, { outputBytes, unattended, ...body }, leave) => {
           if (body.message) await need('jupyter');
+          if (body.cwd !== undefined) await need('folder');
           const keepsMore = outputBytes !== undefined && (await has('output'));
           const refusesInput = unattended === true && (await has('unattended'));
           const more = { ...(keepsMore && { outputBytes }), ...(refusesInput && { unattended }) };

@@ -7,6 +7,8 @@ export interface CodeRequest {
   context?: string;
   timeoutMs: number;
   cpuLimitMs?: number;
+  /** Where this code alone runs, relative to the working folder; only in Python. */
+  cwd?: string;
   env?: Environment;
   autoInstall?: boolean;
   message?: ClientMessage;

@@ -136,6 +136,20 @@ def test_the_environment_of_a_run_is_undone(box: Box) -> None:
     assert text(box.run(code)) == f"None {home}\n"
 
 
+def test_the_folder_of_a_run_is_undone_also_after_an_error_and_beside_other_runs(box: Box) -> None:
+    where = "import os; print(os.getcwd())"
+    home = text(box.run(where)).strip()
+    box.run("import os; os.makedirs('one/two', exist_ok=True)")
+    runs = [box.start(where, cwd="one") if number % 2 else box.start(where) for number in range(6)]
+    assert [text(run.wait()) for run in runs] == [f"{home}\n", f"{home}/one\n"] * 3
+    box.run("1/0", cwd="one/two")
+    assert text(box.run(where)) == f"{home}\n"
+    for cwd, language in (("none", "python"), ("one", "bash")):
+        refused = box.start("1", language, cwd=cwd)
+        refused.join()
+        assert (refused.status, refused.error["pointer"]) == (400, "/cwd")
+
+
 def test_input_requests_and_receives_text(box: Box) -> None:
     run = box.start("name = input('who? ')\nprint('hi', name)")
     request = run.until("input_request")

@@ -45,6 +45,8 @@ export interface ExecutionsOptions {
 export interface ExecutionAsk extends CreateExecution {
   /** The message of a Jupyter client that asked for it. */
   message?: ClientMessage;
+  /** Where this code alone runs, relative to the working folder; only in Python. */
+  cwd?: string;
   /** Whether a reader of its events gets up to 56 MiB of text, as clients of other servers expect. */
   isLong?: boolean;
   /** Whether nobody answers `input()`, which then fails at once. */
@@ -265,7 +267,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
 export type Executions = ReturnType<typeof createExecutions>;
 
 const toRequest = (
-  { code, context, timeoutSeconds, env, autoInstall, message, isLong, unattended }: ExecutionAsk,
+  { code, context, timeoutSeconds, cwd, env, autoInstall, message, isLong }: ExecutionAsk,
   language: string | null,
   cpuLimitMs: number | undefined,
 ): CodeRequest => ({
@@ -274,6 +276,7 @@ const toRequest = (
   ...(language !== null && { language }),
   timeoutMs: timeoutSeconds === undefined ? defaultTimeoutMs : Math.round(timeoutSeconds * 1000),
   ...(cpuLimitMs !== undefined && { cpuLimitMs }),
+  ...(cwd !== undefined && { cwd }),
   ...(env && { env }),
   ...(autoInstall && { autoInstall }),
   ...(message && { message }),

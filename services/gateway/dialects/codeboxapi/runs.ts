@@ -1,6 +1,5 @@
 import { CodeBoxError, packageSpecsSchema } from '#contract';
 import type { BoxRef } from '../../boxes/box-ref.ts';
-import { workingFolder } from '../../boxes/life/working-folder.ts';
 import type { RouteParts } from '../../http/app.ts';
 import type { RunEvent } from './outputs.ts';
 
@@ -29,8 +28,10 @@ const mostPackages = 1000;
 export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | 'contexts' | 'packages'>) => {
   const { executions, commands, contexts, packages } = parts;
 
-  const startCell = async (ref: BoxRef, code: string, timeoutSeconds: number, leave: AbortSignal): Promise<Events> => {
-    const { row, events } = await executions.start(ref, { code, language, timeoutSeconds, isLong: true }, leave);
+  const startCell = async (ref: BoxRef, request: RunRequest, leave: AbortSignal): Promise<Events> => {
+    const { code, cwd, timeoutSeconds } = request;
+    const ask = { code, language, timeoutSeconds, isLong: true, ...(cwd && { cwd }) };
+    const { row, events } = await executions.start(ref, ask, leave);
     const interrupt = () => executions.interrupt(ref, row.id).catch(ignoreRefusal);
     leave.addEventListener('abort', interrupt, { once: true });
     return withoutInput(events, interrupt);
@@ -42,15 +43,6 @@ export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | '
     const { id, events } = await commands.start(ref, ask, leave);
     leave.addEventListener('abort', () => commands.kill(ref, id).catch(ignoreRefusal), { once: true });
     return inLines(events);
-  };
-
-  /** Runs a cell in another folder, and returns to the working folder afterwards. */
-  const startCellIn = async (ref: BoxRef, cwd: string, request: RunRequest, leave: AbortSignal): Promise<Events> => {
-    const { code, timeoutSeconds } = request;
-    const moved = await Array.fromAsync(await startCell(ref, goTo(cwd), timeoutSeconds, leave));
-    if (moved.some(({ type }) => type === 'error')) return replay(moved);
-    const events = await startCell(ref, code, timeoutSeconds, leave);
-    return followedBy(events, () => executions.start(ref, { code: goTo(''), language, detach: true }));
   };
 
   /** Replaces the kernel: variables are gone, files stay. */
@@ -84,7 +76,7 @@ export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | '
 
     /** Starts a run and returns its events. Calls that are not user code go to their own use cases. */
     async start(ref: BoxRef, request: RunRequest, leave: AbortSignal): Promise<Events> {
-      const { code, kernel, cwd, timeoutSeconds } = request;
+      const { code, kernel } = request;
       if (kernel === 'bash') {
         if (code === lister) return await listPackages(ref);
         const names = packageSpecsSchema.safeParse(installer.exec(code)?.[1]?.split(/\s+/));
@@ -96,8 +88,7 @@ export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | '
         await restart(ref);
         return replay([]);
       }
-      if (cwd) return await startCellIn(ref, cwd, request, leave);
-      const events = await startCell(ref, code, timeoutSeconds, leave);
+      const events = await startCell(ref, request, leave);
       return code.trim() === '%who' ? namesOnly(events) : events;
     },
   };
@@ -106,12 +97,6 @@ export const createRuns = (parts: Pick<RouteParts, 'executions' | 'commands' | '
 /** Ignores the error of a run that has already ended. */
 const ignoreRefusal = (error: unknown): void => {
   if (!(error instanceof CodeBoxError)) throw error;
-};
-
-/** The code that enters a folder; it leaves no name behind. A JSON string is a Python string too. */
-const goTo = (folder: string): string => {
-  const os = '__import__("os")';
-  return `${os}.chdir(${os}.path.join(${JSON.stringify(workingFolder)}, ${JSON.stringify(folder)}))`;
 };
 
 async function* replay(events: AsyncIterable<RunEvent> | readonly RunEvent[] = []): Events {
@@ -130,14 +115,6 @@ async function* withoutInput(events: AsyncIterable<RunEvent> | undefined, interr
 async function* namesOnly(events: Events): Events {
   for await (const event of events)
     if (event.type !== 'stdout' || !event.text.startsWith('Interactive namespace is empty')) yield event;
-}
-
-async function* followedBy(events: Events, finish: () => Promise<unknown>): Events {
-  try {
-    yield* events;
-  } finally {
-    await finish();
-  }
 }
 
 /** Passes output on by whole lines, as pipes do, because callers count chunks. */

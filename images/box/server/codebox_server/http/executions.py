@@ -27,6 +27,19 @@ from codebox_server.http.base import (
 from codebox_server.jupyter.message import ClientMessage
 from codebox_server.runs.execution import ExecutionRequest
 
+_FIELDS = {
+    "code",
+    "language",
+    "context",
+    "timeoutMs",
+    "cpuLimitMs",
+    "cwd",
+    "env",
+    "autoInstall",
+    "message",
+    "outputBytes",
+}
+
 
 class ExecutionsHandler(BoxHandler):
     """The list of executions that have not ended, or of one Jupyter client."""
@@ -44,13 +57,15 @@ class ExecutionHandler(BoxHandler):
 
     async def put(self, execution_id: str) -> None:
         """Run code and stream its events from the first one."""
-        names = {"code", "language", "context", "timeoutMs", "cpuLimitMs", "env", "autoInstall", "message"}
-        fields = self.body_fields({*names, "outputBytes", "unattended"})
+        fields = self.body_fields(_FIELDS)
         context_id = optional_text(fields, "context")
         language = self._language(text_field(fields, "language", "python"), context_id)
         env = env_field(fields)
         if env and not self.box.specs.takes_env(language):
             raise BoxError("invalid_request", f"{language} does not support an environment for a single run", "/env")
+        folder = optional_text(fields, "cwd")
+        if folder is not None and not self.box.specs.takes_folder(language):
+            raise BoxError("invalid_request", f"{language} does not support a folder for a single run", "/cwd")
         request = ExecutionRequest(
             id=check_id(execution_id),
             code=text_field(fields, "code"),
@@ -60,7 +75,7 @@ class ExecutionHandler(BoxHandler):
             env=env,
             auto_install=flag_field(fields, "autoInstall"),
             message=_message_field(fields),
-            unattended=flag_field(fields, "unattended"),
+            folder=None if folder is None else self.box.commands.folder(folder),
             output_bytes=optional_number(fields, "outputBytes", 1, STREAM_BYTES_MAX) or STREAM_BYTES,
         )
         execution = await self.box.executions.start(request, context_id)

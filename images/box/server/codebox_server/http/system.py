@@ -15,6 +15,7 @@ API = 1
 ABILITIES = [
     "changes",
     "checkpoint",
+    "folder",
     "jupyter",
     "keys",
     "output",

@@ -68,7 +68,9 @@ class KernelChannel:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._welcome), _WELCOME_SECONDS)
 
-    def execute(self, code: str, env: dict[str, str], takes_input: bool, message: ClientMessage | None = None) -> str:
+    def execute(
+        self, code: str, env: dict[str, str], message: ClientMessage | None = None, folder: str | None = None
+    ) -> str:
         """Send an execute request; return its message id, which its outputs carry. It has the header of `message`."""
         content = {
             "code": code,
@@ -82,7 +84,8 @@ class KernelChannel:
         header = self._session.msg_header("execute_request")
         if message is not None:
             header |= {"msg_id": message.id, "session": message.session, "username": message.username}
-        request = self._session.msg("execute_request", content, header=header, metadata={"codebox": {"env": env}})
+        own = {"env": env} if folder is None else {"env": env, "folder": folder}
+        request = self._session.msg("execute_request", content, header=header, metadata={"codebox": own})
         self._send("shell", request)
         return str(request["header"]["msg_id"])
 

@@ -47,6 +47,10 @@ class BoxKernelSpecManager(KernelSpecManager):
         """Whether its kernel applies the environment of a single run."""
         return self._declares(language, "env")
 
+    def takes_folder(self, language: str) -> bool:
+        """Whether its kernel runs code in the folder of a single run."""
+        return self._declares(language, "folder")
+
     def lists_variables(self, language: str) -> bool:
         """Whether its kernel supports our request for variables."""
         return self._declares(language, "variables")

@@ -214,7 +214,7 @@ class Context:
         execution.state = "running"
         execution.started_at = time.monotonic()
         request = execution.request
-        execution.message_id = self._kernel.execute(request)
+        execution.message_id = self._kernel.execute(request.code, request.env, request.message, request.folder)
         clock = asyncio.get_running_loop().call_later(request.timeout_ms / 1000, self.stop, execution, "timeout")
         cpu_clock = CpuClock(
             request.cpu_limit_ms,
@@ -261,7 +261,8 @@ class Context:
             execution.output.announce("install", installed.to_json())
             if installed.exit_code == 0 and self._may_continue(execution):
                 execution.missing = None
-                execution.run_again(self._kernel.execute(replace(execution.request, message=None)))
+                request = execution.request
+                execution.run_again(self._kernel.execute(request.code, request.env, folder=request.folder))
                 await execution.settled
                 return
             if installed.hint is not None:

@@ -203,11 +203,12 @@ class LiveKernel:
         # Cancelled when the channel is closed.
         return None if exchange.cancelled() else exchange.result()
 
-    def execute(self, request: ExecutionRequest) -> str:
+    def execute(
+        self, code: str, env: dict[str, str], message: ClientMessage | None = None, folder: str | None = None
+    ) -> str:
         """Send a request; return the message id that its outputs carry."""
         assert self._channel is not None
-        code, env, takes_input = request.code, request.env, request.takes_input
-        self._last_request = self._channel.execute(code, env, takes_input, request.message)
+        self._last_request = self._channel.execute(code, env, message, folder)
         return self._last_request
 
     def reply_input(self, text: str) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -42,6 +43,24 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
         super().__init__(**kwargs)
         # A cell that awaits is interrupted in this thread.
         self.shell_channel_thread = _NoSubshells()
+
+    async def do_execute(self, code: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """As in stock ipykernel, in the folder of the request if it names one."""
+        own = self.get_parent("shell").get("metadata", {}).get("codebox")
+        folder = own.get("folder") if isinstance(own, dict) else None
+        if folder is None:
+            return await super().do_execute(code, *args, **kwargs)
+        before = os.getcwd()
+        try:
+            os.chdir(folder)
+        except OSError:
+            # The code must not run elsewhere: the error is that of the cell.
+            code = f"__import__('os').chdir({folder!r})"
+        try:
+            return await super().do_execute(code, *args, **kwargs)
+        finally:
+            with suppress(OSError):
+                os.chdir(before)
 
     @contextmanager
     def _cancel_on_sigint(self, future: asyncio.Task[Any]) -> Iterator[None]:
