@@ -5,6 +5,7 @@ import { type Quotas, quotaNames, quotasSchema } from '#contract';
 import { type BlobsConfig, blobsVariables, toBlobsConfig } from '../blobs/settings.ts';
 import { ConfigurationError } from '../configuration-error.ts';
 import { type DialectName, dialectNames } from './dialects/dialects.ts';
+import { type Issuer, issuerVariables, toIssuer } from './dialects/mcp/settings.ts';
 import { type KubernetesSettings, kubernetesVariables, toKubernetesSettings } from './drivers/kubernetes/settings.ts';
 import { keyId } from './http/admission/auth.ts';
 import { type TracingSettings, toTracingSettings, tracingVariables } from './tracing/settings.ts';
@@ -98,6 +99,7 @@ const environmentSchema = z.object({
       (hosts) => hosts.every((host) => /^[a-z0-9.-]+$/.test(host)),
       'must be host names such as chat.example.com',
     ),
+  ...issuerVariables,
   CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   CODEBOX_PIP_INDEX_URL: webAddress.optional(),
   CODEBOX_NPM_REGISTRY: webAddress.optional(),
@@ -159,6 +161,8 @@ export interface Config {
   dialects: readonly DialectName[];
   /** Hosts whose pages may call the dialect `mcp`. */
   mcpOrigins: readonly string[];
+  /** The authorization server of the dialect `mcp`; undefined when it takes API keys only. */
+  mcpIssuer: Issuer | undefined;
   logLevel: string;
   /** The package sources of boxes; the path of the wheels folder is absolute. */
   packages: { pipIndexUrl: string | undefined; npmRegistry: string | undefined; wheelsDir: string | undefined };
@@ -223,6 +227,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     portResponseMs: values.CODEBOX_PORTS_ANSWER_SECONDS * 1000,
     dialects: values.CODEBOX_DIALECTS,
     mcpOrigins: values.CODEBOX_MCP_ORIGINS,
+    mcpIssuer: toIssuer(values),
     logLevel: values.CODEBOX_LOG_LEVEL,
     packages: {
       pipIndexUrl: values.CODEBOX_PIP_INDEX_URL,

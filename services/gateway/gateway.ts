@@ -55,8 +55,14 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const options = { activity, lagMs: 2 * beatMs + beatLateMs, stopping: stopping.signal };
   const boxes = await openBoxes(platform, options);
   const reaper = openUpkeep(platform, boxes, options);
-  const { portsDomain, mcpOrigins } = config;
-  const dialectOptions = { portsDomain, mcpOrigins, seal: platform.seal, findMakers: store.keys.callersOfBoxes };
+  const { portsDomain, mcpOrigins, mcpIssuer } = config;
+  const dialectOptions = {
+    portsDomain,
+    mcpOrigins,
+    mcpIssuer,
+    seal: platform.seal,
+    findMakers: store.keys.callersOfBoxes,
+  };
   const dialects = overrides.dialects ?? (await dialectsOf(config.dialects, dialectOptions));
   const app = openHttp(platform, boxes, { ...options, leaving: leaving.signal, dialects });
 

@@ -3,6 +3,7 @@ import { codeboxapi } from './codeboxapi/codeboxapi.ts';
 import { createE2b, type E2bOptions } from './e2b/e2b.ts';
 import { jupyter } from './jupyter/jupyter.ts';
 import { librechat } from './librechat/librechat.ts';
+import type { Issuer } from './mcp/settings.ts';
 import { openai } from './openai/openai.ts';
 import { openterminal } from './openterminal/openterminal.ts';
 import { piston } from './piston/piston.ts';
@@ -11,6 +12,8 @@ import { piston } from './piston/piston.ts';
 export interface DialectOptions extends E2bOptions {
   /** Hosts whose pages may call the dialect `mcp`. */
   mcpOrigins: readonly string[];
+  /** Whose access tokens the dialect `mcp` accepts besides API keys. */
+  mcpIssuer: Issuer | undefined;
 }
 
 /** The dialects that `CODEBOX_DIALECTS` can name. The clients of one product may need several surfaces. */
@@ -19,8 +22,9 @@ const dialects = {
   e2b: createE2b,
   jupyter: () => [jupyter],
   librechat: () => librechat,
-  // Loaded on demand, because of the library that it uses.
-  mcp: async ({ seal, mcpOrigins: origins }) => (await import('./mcp/mcp.ts')).createMcp({ seal, origins }),
+  // Loaded on demand, for the library that it uses.
+  mcp: async ({ seal, mcpOrigins: origins, mcpIssuer: issuer }) =>
+    (await import('./mcp/mcp.ts')).createMcp({ seal, origins, issuer }),
   openai: () => openai,
   openterminal: () => openterminal,
   piston: () => piston,

@@ -21,6 +21,8 @@ export interface Env extends HttpEnv {
     keyId: string;
     /** The scopes of the key; null for all scopes. */
     scopes: readonly KeyScope[] | null;
+    /** The end user whom the credential names; undefined for a key, which stands for its whole tenant. */
+    endUser?: string;
     /** The id of the box that the request names, whatever its surface calls it. */
     box?: string;
     /** Set for a request with an Idempotency-Key: records what it may have started, and where that can be read. */

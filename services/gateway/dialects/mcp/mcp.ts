@@ -20,16 +20,21 @@ import type { Endpoints } from '../../http/endpoint.ts';
 import { type Env, noteBox } from '../../http/env.ts';
 import type { Surface } from '../../http/surface.ts';
 import type { Seal } from '../../seal.ts';
+import { createAccessTokens } from './access-tokens.ts';
 import { createCancellations } from './cancellations.ts';
 import { checkOrigin } from './origin.ts';
+import { createResourceMetadata, metadataAddress } from './resource-metadata.ts';
 import { createServer, messageOf } from './server.ts';
 import { createSessions } from './sessions.ts';
+import type { Issuer } from './settings.ts';
 import type { Call } from './tool.ts';
 
 export interface McpOptions {
   seal: Seal;
   /** Hosts whose pages may call the gateway, in addition to pages of this machine. */
   origins: readonly string[];
+  /** Whose access tokens are accepted besides API keys. */
+  issuer: Issuer | undefined;
 }
 
 const path = '/mcp';
@@ -47,22 +52,36 @@ const codeOf = ({ code, cause }: CodeBoxError): number => {
 
 /** The Model Context Protocol over Streamable HTTP. */
 export const createMcp = (options: McpOptions): readonly Dialect[] => {
+  const { issuer } = options;
+  const tokens = issuer && createAccessTokens(issuer);
+  const challenge = issuer
+    ? `Bearer resource_metadata="${metadataAddress(issuer.resource)}"`
+    : 'Bearer realm="codebox"';
+
   const surface: Surface = {
     claims: { prefix: path },
-    credentialOf(c) {
+    async credentialOf(c) {
       checkOrigin(c, options.origins);
       const key = givenKey(c);
-      return key === undefined ? undefined : { key };
+      if (key === undefined || !issuer || !tokens || key.startsWith('cbx_'))
+        return key === undefined ? undefined : { key };
+      const subject = await tokens.subjectOf(key);
+      if (subject === undefined) return { find: async () => undefined };
+      c.set('endUser', subject);
+      return { key: issuer.key };
     },
     needed: (c) => `A valid API key is needed: Authorization: Bearer cbx_…${keyMistake(c)}`,
     respond(c, error) {
       setRetryAfter(c, error);
-      if (error.code === 'unauthorized') c.header('WWW-Authenticate', 'Bearer realm="codebox"');
+      const isRefused = issuer && givenKey(c) !== undefined;
+      if (error.code === 'unauthorized')
+        c.header('WWW-Authenticate', isRefused ? `${challenge}, error="invalid_token"` : challenge);
       const body = { jsonrpc: '2.0', error: { code: codeOf(error), message: messageOf(error) }, id: null };
       return c.json(body, problemKinds[error.code].status);
     },
   };
-  return [{ surface, addRoutes: (endpoints, parts) => addRoutes(endpoints, parts, options) }];
+  const server: Dialect = { surface, addRoutes: (endpoints, parts) => addRoutes(endpoints, parts, options) };
+  return issuer ? [createResourceMetadata(issuer), server] : [server];
 };
 
 const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions): void => {
@@ -72,8 +91,12 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
   /** The user whose reusable box the request is for: that of its header, else that of its session. */
   const readUser = (c: Context<Env>) => {
     const session = c.req.header('mcp-session-id');
-    const ofSession = session === undefined ? undefined : sessions.userOf(c.get('tenant'), session);
+    const ofSession = session === undefined ? undefined : sessions.userOf(ownerOf(c), session);
     const given = c.req.header('x-codebox-user');
+    const endUser = c.get('endUser');
+    if (endUser !== undefined && given !== undefined)
+      throw new CodeBoxError('forbidden', 'The access token names the user: X-CodeBox-User needs an API key.');
+    if (endUser !== undefined) return { ofSession, user: `oauth/${endUser}` };
     if (given === undefined) return { ofSession, user: ofSession };
     if (!userSchema.safeParse(given).success)
       throw new CodeBoxError('invalid_request', 'X-CodeBox-User must be 1 to 256 printable characters of ASCII.');
@@ -127,7 +150,7 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
       const isLegacy = kind === 'legacy';
       const response = await (isLegacy ? serveLegacy : serveModern)(make, toRequest(c), body, mode);
       const headers = new Headers(response.headers);
-      if (isLegacy && message.method === 'initialize') headers.set('Mcp-Session-Id', sessions.begin(tenant));
+      if (isLegacy && message.method === 'initialize') headers.set('Mcp-Session-Id', sessions.begin(ownerOf(c)));
       if (headers.get('content-type') === 'text/event-stream') c.set('isStream', true);
       return new Response(response.body, { status: response.status, headers });
     },
@@ -157,6 +180,9 @@ const serveLegacy: Serve = async (make, request, parsedBody, mode) => {
 /** Serves one message of the protocol since 2026-07-28, which is canceled when the client leaves. */
 const serveModern: Serve = (make, request, parsedBody, responseMode) =>
   createMcpHandler(make, { legacy: 'reject', maxSubscriptions: 0, responseMode }).fetch(request, { parsedBody });
+
+/** Whose sessions a request may use: those of its tenant, or of the end user that it names. */
+const ownerOf = (c: Context<Env>): string => [c.get('tenant'), c.get('endUser') ?? []].flat().join(' ');
 
 const noUser = () => new CodeBoxError('invalid_request', 'The request has neither Mcp-Session-Id nor X-CodeBox-User.');
 

@@ -7,11 +7,11 @@ import type { Seal } from '../../seal.ts';
 const form = /^([\w-]{22})\.([\w-]{43})$/;
 
 /**
- * Sessions of clients. A session is a reusable box of the user `mcp/<name>`, whose name is in the session id, sealed for one tenant. So
+ * Sessions of clients. A session is a reusable box of the user `mcp/<name>`, whose name is in the session id, sealed for its owner: a tenant, or one of its end users. So
  * every gateway recognises the id without a record of it, and the box is created by the first call that needs it.
  */
 export const createSessions = (seal: Seal, { directory, endings }: Pick<RouteParts, 'directory' | 'endings'>) => {
-  const toId = (tenant: string, name: string): string => `${name}.${seal(`mcp session ${name} of ${tenant}`)}`;
+  const toId = (owner: string, name: string): string => `${name}.${seal(`mcp session ${name} of ${owner}`)}`;
 
   const newest = async (tenant: string, user: string) => {
     const states = ['creating', 'ready', 'paused', 'hibernated', 'deleting', 'deleted'] as const;
@@ -20,12 +20,12 @@ export const createSessions = (seal: Seal, { directory, endings }: Pick<RoutePar
 
   return {
     /** Returns the id of a new session. */
-    begin: (tenant: string): string => toId(tenant, randomBytes(16).toString('base64url')),
+    begin: (owner: string): string => toId(owner, randomBytes(16).toString('base64url')),
 
-    /** Returns the user whose reusable box the session is. Throws `not_found` for an id that was not made for this tenant. */
-    userOf(tenant: string, id: string): string {
+    /** Returns the user whose reusable box the session is. Throws `not_found` for an id that was not made for this owner. */
+    userOf(owner: string, id: string): string {
       const name = form.exec(id)?.[1] ?? '';
-      const [given, expected] = [Buffer.from(id), Buffer.from(toId(tenant, name))];
+      const [given, expected] = [Buffer.from(id), Buffer.from(toId(owner, name))];
       if (given.length !== expected.length || !timingSafeEqual(given, expected)) throw noSession();
       return `mcp/${name}`;
     },
