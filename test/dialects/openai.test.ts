@@ -51,6 +51,7 @@ describe.each(drivers)('the OpenAI dialect on the %s driver', (driver) => {
       container_id: made.id,
       path: '/mnt/data/in.csv',
       bytes: 8,
+      source: 'user',
     });
     const code = "import os; os.makedirs('sub'); open('sub/é.txt', 'w').write(open('/mnt/data/in.csv').read() * 2)";
     await gateway.run(boxOf(made.id), code);

@@ -37,19 +37,25 @@ const pathOf = ({ path, encodedPath }: Pick<FileEntry, 'path' | 'encodedPath'>):
 const byTime = (a: FileEntry, b: FileEntry): number =>
   a.modifiedAt < b.modifiedAt ? -1 : Number(a.modifiedAt !== b.modifiedAt);
 
-/** Boxes do not record who created a file, so its source is always the assistant. */
-const toFile = (box: string, path: string, sizeBytes: number, modifiedAt: Date) => ({
+/** Boxes do not record who created a file, so `source` is the user in the response to an upload only. */
+const toFile = (
+  box: string,
+  path: string,
+  sizeBytes: number,
+  modifiedAt: Date,
+  source: 'user' | 'assistant' = 'assistant',
+) => ({
   id: containerFileId(path),
   object: 'container.file' as const,
   container_id: toContainerId(box),
   created_at: seconds(modifiedAt),
   bytes: sizeBytes,
   path: `${workingFolder}/${path.toWellFormed()}`,
-  source: 'assistant' as const,
+  source,
 });
 
-const ofEntry = (box: string, entry: FileEntry) =>
-  toFile(box, pathOf(entry), entry.sizeBytes, new Date(entry.modifiedAt));
+const ofEntry = (box: string, entry: FileEntry, source?: 'user') =>
+  toFile(box, pathOf(entry), entry.sizeBytes, new Date(entry.modifiedAt), source);
 
 /** The files of a container: those below the working folder of its box. Their ids encode their paths. */
 export const addContainerFileRoutes = ({ add, addRaw }: Endpoints, { files }: Pick<RouteParts, 'files'>): void => {
@@ -86,7 +92,7 @@ export const addContainerFileRoutes = ({ add, addRaw }: Endpoints, { files }: Pi
         });
       const [entry] = await receiveFiles(c, files, { tenant, box });
       if (!entry) throw new CodeBoxError('invalid_request', 'Send one file.');
-      return c.json(ofEntry(box, entry));
+      return c.json(ofEntry(box, entry, 'user'));
     },
   );
 
