@@ -7,6 +7,7 @@ import { type ColdTarget, measureColdStart } from './rows/cold-start.ts';
 import { measureContextsMemory } from './rows/contexts-memory.ts';
 import { measureCreates } from './rows/creates.ts';
 import { measureDensity } from './rows/density.ts';
+import { measureDialectCommands } from './rows/dialect-commands.ts';
 import { measureDialects } from './rows/dialects.ts';
 import { measureFirstByte } from './rows/first-byte.ts';
 import { measureFlood } from './rows/flood.ts';
@@ -48,6 +49,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   };
   if (inOneGateway.some(wants)) await measureInOneGateway(own, image, add);
   await add('dialects', () => measureDialects(own, { rounds: 300, warmUp: 300 }));
+  await add('dialect-commands', () => measureDialectCommands(own, { rounds: 100, warmUp: 40, freshRounds: 20 }));
   await add('flood', () => measureFlood(own));
   await add('warm-start', () => measureWarmStart(own, 15));
   await add('burst', () => measureBurst(own));
