@@ -124,7 +124,7 @@ describe.each(drivers)('a notebook on the %s driver', (driver) => {
     await gateway?.dispose();
   });
 
-  test('gets the same messages as from a stock Jupyter Server', { timeout: 240_000 }, async () => {
+  test('gets the same messages as from a stock Jupyter Server', async () => {
     const labs = [openLab(place('ada')), openLab(stock)] as const;
     try {
       const [seen, expected] = [await record(labs[0]), await record(labs[1])];
@@ -132,7 +132,7 @@ describe.each(drivers)('a notebook on the %s driver', (driver) => {
     } finally {
       for (const lab of labs) lab.dispose();
     }
-  });
+  }, 240_000);
 
   test.each([
     ['JupyterLab', fromLab],
