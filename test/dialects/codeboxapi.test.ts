@@ -4,7 +4,7 @@ import { anyDriver, drivers, eventually, type RunningGateway, startGateway } fro
 import { rawRequest } from '../api/servers.ts';
 import { downloadWheels } from '../api/wheels.ts';
 import { readPage } from '../pages.ts';
-import { printVersions, pythonClients, runPython } from './clients.ts';
+import { pasteDialectPage, printVersions, pythonClients, runPython } from './clients.ts';
 
 const versions = { new: 'codeboxapi==0.2.6', old: 'codeboxapi==0.1.19', agent: 'codeinterpreterapi==0.1.20' };
 

@@ -106,7 +106,7 @@ export const resultOf = ({ outputs }: CellResult): unknown => {
   return (result?.content.data as Record<string, unknown> | undefined)?.['text/plain'];
 };
 
-/** What Open WebUI sends and reads in its Jupyter mode. */
+/** Sends and reads the messages of Open WebUI in its Jupyter mode. */
 export const openWebUi = `
 import asyncio, json, os, uuid, urllib.request, websockets
 base, token = os.environ["BASE"], os.environ["TOKEN"]

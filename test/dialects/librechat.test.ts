@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { anyDriver, collect, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { readPage } from '../pages.ts';
-import { npmClients, printVersions, runJavaScript } from './clients.ts';
+import { npmClients, pasteDialectPage, printVersions, runJavaScript } from './clients.ts';
 
 const version = '@librechat/agents@3.9.2';
 /** Pinned: later versions in the range of a dependency do not load together with the other dependencies. */

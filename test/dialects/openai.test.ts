@@ -4,7 +4,7 @@ import manifest from '../../package.json' with { type: 'json' };
 import { anyDriver, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { readPage } from '../pages.ts';
-import { printVersions, pythonClients, runPython } from './clients.ts';
+import { pasteDialectPage, printVersions, pythonClients, runPython } from './clients.ts';
 
 const pythonVersion = 'openai==3.54.0';
 let python = '';

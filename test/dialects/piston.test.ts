@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { anyDriver, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
 import { readPage } from '../pages.ts';
-import { npmClients, printVersions, pythonClients, runJavaScript, runPython } from './clients.ts';
+import { npmClients, pasteDialectPage, printVersions, pythonClients, runJavaScript, runPython } from './clients.ts';
 
 const versions = { npm: 'piston-client@1.0.2', python: 'piston_rspy==0.4.3' };
 let [folder, python] = ['', ''];

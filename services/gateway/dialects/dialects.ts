@@ -22,7 +22,7 @@ const dialects = {
   e2b: createE2b,
   jupyter: () => [jupyter],
   librechat: () => librechat,
-  // Loaded on demand, for the library that it uses.
+  // Loaded on demand, because of the library that it uses.
   mcp: async ({ seal, mcpOrigins: origins, mcpIssuer: issuer }) =>
     (await import('./mcp/mcp.ts')).createMcp({ seal, origins, issuer }),
   openai: () => openai,

@@ -27,7 +27,7 @@ def test_health_names_the_api_the_abilities_and_the_languages(box: Box) -> None:
         "api": 1,
         "abilities": [
             *("changes", "checkpoint", "folder", "jupyter", "keys", "output", "packages"),
-            *("ports", "search", "stop", "terminals", "watch"),
+            *("ports", "search", "stop", "terminals", "unattended", "watch"),
         ],
         "languages": ["python", "javascript", "typescript", "bash"],
     }

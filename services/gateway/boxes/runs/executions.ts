@@ -267,7 +267,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
 export type Executions = ReturnType<typeof createExecutions>;
 
 const toRequest = (
-  { code, context, timeoutSeconds, cwd, env, autoInstall, message, isLong }: ExecutionAsk,
+  { code, context, timeoutSeconds, cwd, env, autoInstall, message, isLong, unattended }: ExecutionAsk,
   language: string | null,
   cpuLimitMs: number | undefined,
 ): CodeRequest => ({

@@ -191,7 +191,7 @@ export const addKernelRoutes = ({ add, addRaw }: Endpoints, parts: RouteParts, p
         return value.some((one) => one.path === body.path);
       };
       const startsKernel = method === 'post' ? !body.kernel?.id && !(await isKnown()) : body.kernel && !body.kernel.id;
-      // Kernels are started here, so that they count.
+      // Kernels are started by the gateway, so that they count.
       const started = startsKernel
         ? await places.startKernel(c, tenant, body.kernel?.name ?? undefined, posix.dirname(body.path ?? '/'))
         : undefined;

@@ -38,6 +38,7 @@ _FIELDS = {
     "autoInstall",
     "message",
     "outputBytes",
+    "unattended",
 }
 
 
@@ -76,6 +77,7 @@ class ExecutionHandler(BoxHandler):
             auto_install=flag_field(fields, "autoInstall"),
             message=_message_field(fields),
             folder=None if folder is None else self.box.commands.folder(folder),
+            unattended=flag_field(fields, "unattended"),
             output_bytes=optional_number(fields, "outputBytes", 1, STREAM_BYTES_MAX) or STREAM_BYTES,
         )
         execution = await self.box.executions.start(request, context_id)

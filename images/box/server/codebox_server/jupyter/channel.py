@@ -69,7 +69,13 @@ class KernelChannel:
             await asyncio.wait_for(asyncio.shield(self._welcome), _WELCOME_SECONDS)
 
     def execute(
-        self, code: str, env: dict[str, str], message: ClientMessage | None = None, folder: str | None = None
+        self,
+        code: str,
+        env: dict[str, str],
+        *,
+        takes_input: bool,
+        message: ClientMessage | None = None,
+        folder: str | None = None,
     ) -> str:
         """Send an execute request; return its message id, which its outputs carry. It has the header of `message`."""
         content = {
@@ -77,7 +83,7 @@ class KernelChannel:
             "silent": False,
             "store_history": message is None or message.store_history,
             "user_expressions": {} if message is None else message.expressions,
-            "allow_stdin": message is None or message.allow_stdin,
+            "allow_stdin": takes_input,
             # An error must not abort requests that other clients of this kernel have queued.
             "stop_on_error": False,
         }

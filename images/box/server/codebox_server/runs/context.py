@@ -214,7 +214,7 @@ class Context:
         execution.state = "running"
         execution.started_at = time.monotonic()
         request = execution.request
-        execution.message_id = self._kernel.execute(request.code, request.env, request.message, request.folder)
+        execution.message_id = self._kernel.execute(request)
         clock = asyncio.get_running_loop().call_later(request.timeout_ms / 1000, self.stop, execution, "timeout")
         cpu_clock = CpuClock(
             request.cpu_limit_ms,
@@ -261,8 +261,7 @@ class Context:
             execution.output.announce("install", installed.to_json())
             if installed.exit_code == 0 and self._may_continue(execution):
                 execution.missing = None
-                request = execution.request
-                execution.run_again(self._kernel.execute(request.code, request.env, folder=request.folder))
+                execution.run_again(self._kernel.execute(replace(execution.request, message=None)))
                 await execution.settled
                 return
             if installed.hint is not None:

@@ -34,6 +34,8 @@ class ExecutionRequest:
     # CPU time of everything that it starts; None means no limit.
     cpu_limit_ms: int | None = None
     message: ClientMessage | None = None
+    # Nobody answers its requests for input.
+    unattended: bool = False
     # Where the code runs; None means where the code before it has left the kernel.
     folder: str | None = None
     # How much of its streams is kept.

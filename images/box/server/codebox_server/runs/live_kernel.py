@@ -203,12 +203,16 @@ class LiveKernel:
         # Cancelled when the channel is closed.
         return None if exchange.cancelled() else exchange.result()
 
-    def execute(
-        self, code: str, env: dict[str, str], message: ClientMessage | None = None, folder: str | None = None
-    ) -> str:
+    def execute(self, request: ExecutionRequest) -> str:
         """Send a request; return the message id that its outputs carry."""
         assert self._channel is not None
-        self._last_request = self._channel.execute(code, env, message, folder)
+        self._last_request = self._channel.execute(
+            request.code,
+            request.env,
+            takes_input=request.takes_input,
+            message=request.message,
+            folder=request.folder,
+        )
         return self._last_request
 
     def reply_input(self, text: str) -> None:
