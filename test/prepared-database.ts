@@ -9,10 +9,15 @@ import { startEmbeddedPostgres } from '../services/postgres/embedded.ts';
 /** Passes the folder to the processes that run test files. */
 const variable = 'CODEBOX_TEST_DATABASE';
 
+/** The folder that this project has made, and removes. */
+let made: string | undefined;
+
 /** Before all files: creates a database that is initialized, migrated and stopped, which gateways copy. */
 export const setup = async (): Promise<void> => {
+  // Made for another project of this run, or for a run that this one is a test of.
   if (process.env[variable]) return;
   const folder = await mkdtemp(join(tmpdir(), 'codebox-database-'));
+  made = folder;
   process.env[variable] = folder;
   const postgres = await startEmbeddedPostgres(folder);
   const store = await openStore(postgres.url, () => {});
@@ -24,8 +29,7 @@ export const setup = async (): Promise<void> => {
 
 /** After all files: removes the database. */
 export const teardown = async (): Promise<void> => {
-  const folder = process.env[variable];
-  if (folder) await rm(folder, { recursive: true, force: true });
+  if (made) await rm(made, { recursive: true, force: true });
 };
 
 /** Copies the prepared database into a data folder. Without one, as in a benchmark, the gateway creates its own. */

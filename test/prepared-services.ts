@@ -11,6 +11,8 @@ type Service = 'gateway' | 'agent';
 
 /** Passes the folder to the processes that run test files. */
 const variable = 'CODEBOX_TEST_SERVICES';
+/** The folder that this project has made, and removes. */
+let made: string | undefined;
 /** Bundles find packages from here. */
 const parent = join(projectFolder, '.codebox/test-cache');
 /** Large packages, which services import only if they are used. `pg` and `ssh2` can do without the last two. */
@@ -42,11 +44,13 @@ const placesOfSources: Plugin = {
  * a thousand modules. The tests of `npm start`, of systemd and of the service image run the sources, as users do.
  */
 export const setup = async (): Promise<void> => {
+  // Made for another project of this run, or for a run that this one is a test of.
   if (process.env[variable]) return;
   // The bundler is large, and only this process needs it.
   const { build } = await import('vite');
   await mkdir(parent, { recursive: true });
   const outDir = await mkdtemp(join(parent, 'services-'));
+  made = outDir;
   process.env[variable] = outDir;
   await build({
     configFile: false,
@@ -61,8 +65,7 @@ export const setup = async (): Promise<void> => {
 
 /** After all files: removes the bundles. */
 export const teardown = async (): Promise<void> => {
-  const folder = process.env[variable];
-  if (folder) await rm(folder, { recursive: true, force: true });
+  if (made) await rm(made, { recursive: true, force: true });
 };
 
 const sourceOf = (service: Service, root: string) => ({ args: [...nodeFlags, mainOf(service, root)], env: {} });

@@ -7,8 +7,8 @@ import type { Seal } from '../../seal.ts';
 const form = /^([\w-]{22})\.([\w-]{43})$/;
 
 /**
- * Sessions of clients. A session is a reusable box of the user `mcp/<name>`, whose name is in the session id, sealed for its owner: a tenant, or one of its end users. So
- * every gateway recognises the id without a record of it, and the box is created by the first call that needs it.
+ * Sessions of clients. A session is a reusable box of the user `mcp/<name>`, whose name is in the session id, sealed for its owner: a tenant,
+ * or one of its end users. So every gateway recognises the id without a record of it, and the box is created by the first call that needs it.
  */
 export const createSessions = (seal: Seal, { directory, endings }: Pick<RouteParts, 'directory' | 'endings'>) => {
   const toId = (owner: string, name: string): string => `${name}.${seal(`mcp session ${name} of ${owner}`)}`;
