@@ -52,7 +52,7 @@ export interface Platform {
 
 /** How long the driver may take to report its capacity. */
 const capacityMs = 10_000;
-/** How long it may take to look for an image. */
+/** How long it may take to look for the images of all templates. */
 const imageMs = 5000;
 
 /**
@@ -136,9 +136,12 @@ const checkPlacements = (driver: Driver, templates: Iterable<Template>): void =>
 
 /** A missing image is no reason not to start: it may be built meanwhile, and the other templates work. */
 const warnOfMissingImages = async (driver: Driver, templates: Iterable<Template>, log: Logger): Promise<void> => {
-  for (const { name, image } of templates)
-    if (await driver.lacksImage?.(image, AbortSignal.timeout(imageMs)).catch(() => false))
+  const signal = AbortSignal.timeout(imageMs);
+  const looks = Array.from(templates, async ({ name, image }) => {
+    if (await driver.lacksImage?.(image, signal).catch(() => false))
       log.warn({ template: name, image }, 'the image of a template is missing: build or pull it, or correct its name');
+  });
+  await Promise.all(looks);
 };
 
 /** Opens the configured database, or an embedded one in the data folder. */
