@@ -9,6 +9,11 @@ import { addressOf } from './data.ts';
 
 /** Finds the running sandbox that a request names. Throws `gone` for one that does not run. */
 export const createRunning = (directory: Pick<RouteParts['directory'], 'find' | 'cached'>, domain: string) => {
+  const named = (c: Context<Env>): BoxRef => {
+    const ref = { tenant: c.get('tenant'), box: toBoxId(addressOf(c, domain).sandbox) ?? '' };
+    noteBox(c, ref.box);
+    return ref;
+  };
   const read = async (ref: BoxRef) => {
     const row = await directory.find(ref).catch(() => undefined);
     // The sweep that ends boxes comes some seconds after their time.
@@ -20,17 +25,14 @@ export const createRunning = (directory: Pick<RouteParts['directory'], 'find' | 
   return {
     /** Returns the box of the request. A sandbox that has paused itself counts as running, because its use resumes it. */
     async of(c: Context<Env>): Promise<BoxRef> {
-      const ref = { tenant: c.get('tenant'), box: toBoxId(addressOf(c, domain).sandbox) ?? '' };
-      noteBox(c, ref.box);
+      const ref = named(c);
       if (!directory.cached(ref)) await read(ref);
       return ref;
     },
 
-    /** Throws unless the sandbox of the request runs now. It is not used by that. */
+    /** Throws unless the sandbox of the request runs now. The check does not count as use. */
     async check(c: Context<Env>): Promise<void> {
-      const ref = { tenant: c.get('tenant'), box: toBoxId(addressOf(c, domain).sandbox) ?? '' };
-      noteBox(c, ref.box);
-      if (isPaused(await read(ref))) throw new CodeBoxError('gone', 'The sandbox was not found');
+      if (isPaused(await read(named(c)))) throw new CodeBoxError('gone', 'The sandbox was not found');
     },
   };
 };
