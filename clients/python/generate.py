@@ -32,7 +32,8 @@ TAKEN = {
     "CreateCommand": ("CommandOptions", {"command", "argv", "detach"}),
     "InstallPackages": ("InstallOptions", {"packages", "detach"}),
     "CreateContext": ("ContextOptions", set()),
-    "CreateRun": ("RunOptions", {"code"}),
+    "CreateRun": ("RunOptions", {"code", "steps"}),
+    "RunStep": ("RunStep", set()),
     "InlineFile": ("InlineFile", set()),
     "Limits": ("Limits", set()),
 }

@@ -214,6 +214,11 @@ open('own/package/index.js', 'w').write('module.exports = 42')`;
     expect((await gateway.run(made.id, 'import serial; 1')).text).toBe('1');
     const once = await gateway.post<Run>('/v1/run', { packages: ['pyserial'], code: 'import serial; serial.__name__' });
     expect(once.body).toMatchObject({ status: 'ok', text: "'serial'" });
+    const installing = await gateway.post<Run>('/v1/run', {
+      autoInstall: true,
+      code: 'import cowsay\ncowsay.__name__',
+    });
+    expect(installing.body).toMatchObject({ status: 'ok', text: "'cowsay'" });
     const before = (await gateway.get<Page<Box>>('/v1/boxes')).body.items.length;
     const refused = await gateway.post<Problem>('/v1/boxes', { packages: ['no-such-package-anywhere'] });
     expect([refused.status, refused.body.code]).toEqual([400, 'invalid_request']);

@@ -701,7 +701,7 @@ PackageManager = TypeAliasType("PackageManager", Literal["pip", "npm"])
 class RunFile(Model):
     base64: str | None
     """
-    Null for a file over 4 MiB, or beyond 16 MiB in total.
+    Null for a file over 4 MiB, or beyond 16 MiB in total, and with `"returnFiles": "names"`.
     """
     change: Literal["created", "modified"]
     path: str
@@ -1156,7 +1156,7 @@ ExecutionEvent = TypeAliasType(
 )
 
 
-class Run(WithOutputs):
+class RunStepResult(Model):
     cause: Cause | None = None
     cpu_ms: float | None
     """
@@ -1167,10 +1167,6 @@ class Run(WithOutputs):
     exit_code: int | None
     """
     The exit code of a program; null for code in a kernel.
-    """
-    files: list[RunFile]
-    """
-    Files that the run created or changed.
     """
     outputs: list[
         ExecutionStarted
@@ -1232,3 +1228,52 @@ class Execution(WithStreams):
     """
     The plain text of the main result.
     """
+
+
+class Run(WithOutputs):
+    cause: Cause | None = None
+    cpu_ms: float | None
+    """
+    CPU time of the run; null if the box does not report it.
+    """
+    duration_ms: float
+    error: RunError | None
+    exit_code: int | None
+    """
+    The exit code of a program; null for code in a kernel.
+    """
+    files: list[RunFile]
+    """
+    Files that the run created or changed.
+    """
+    outputs: list[
+        ExecutionStarted
+        | ExecutionStdout
+        | ExecutionStderr
+        | OutputTruncated
+        | ExecutionResult
+        | ExecutionDisplay
+        | ExecutionDisplayUpdate
+        | ExecutionClear
+        | ExecutionInputRequest
+        | ExecutionError
+        | ExecutionInstall
+        | ExecutionReply
+        | ExecutionDone
+        | CommandStarted
+        | CommandStdout
+        | CommandStderr
+        | CommandDone
+    ]
+    signal: str | None
+    """
+    The signal that ended a program, such as SIGSEGV; null for code in a kernel.
+    """
+    status: Literal["ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
+    stderr: str
+    stdout: str
+    steps: list[RunStepResult] | None = None
+    """
+    For a request with `steps`: the result of each step that ran. The other fields are those of the last.
+    """
+    text: str | None

@@ -78,6 +78,7 @@ class ExecutionOptions(CallOptions, total=False):
     cpu_seconds: float
     env: Mapping[str, str]
     auto_install: bool
+    files: Sequence[InlineFile]
 
 
 class CommandOptions(CallOptions, total=False):
@@ -106,20 +107,42 @@ class ContextOptions(CallOptions, total=False):
     env: Mapping[str, str]
 
 
-class RunOptions(CallOptions, total=False):
-    """How code runs once in a fresh box. With ``files``, ``stdin`` or ``args`` it runs as a program."""
+class RunStep(TypedDict, total=False):
+    """One step of a run: ``code``, or a process by ``command`` or ``argv``."""
 
+    code: str
     language: str
-    files: Sequence[InlineFile]
+    auto_install: bool
+    command: str
+    argv: Sequence[str]
+    cwd: str
     stdin: str
-    args: Sequence[str]
     env: Mapping[str, str]
     timeout_seconds: float
     cpu_seconds: float
+
+
+class StepsOptions(CallOptions, total=False):
+    """The fresh box in which steps run, and which of the changed files are returned."""
+
+    files: Sequence[InlineFile]
     limits: Limits
     template: str
     network: Network
     packages: Sequence[str]
+    return_files: Literal["none", "names", "content"]
+
+
+class RunOptions(StepsOptions, total=False):
+    """How code runs once in a fresh box. With ``files``, ``stdin`` or ``args`` it runs as a program."""
+
+    language: str
+    stdin: str
+    args: Sequence[str]
+    env: Mapping[str, str]
+    auto_install: bool
+    timeout_seconds: float
+    cpu_seconds: float
 
 
 def to_json(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,19 +1,31 @@
-import { type CreateRun, type Run, runSchema } from '../boxes/run.ts';
+import { type CreateRun, type Run, type RunEvent, runEventSchema, runSchema } from '../boxes/run.ts';
+import { CodeBoxError } from '../problems/errors.ts';
 import { type Caller, callerSchema } from '../tenants/caller.ts';
 import { createAdmin, createUsage } from './admin.ts';
 import { createBoxes, createPorts, createTemplates, createTickets } from './boxes.ts';
 import { createContexts } from './contexts.ts';
+import { readLines } from './events.ts';
 import { createFiles } from './files.ts';
 import { createCommands, createExecutions, createPackages } from './runs.ts';
 import { createSessions } from './session.ts';
 import { createSockets, createTerminals, type SocketOptions } from './terminals.ts';
-import { type CallOptions, type CreateOptions, createTransport, pathOf, type TransportOptions } from './transport.ts';
+import {
+  type CallOptions,
+  type CreateOptions,
+  createTransport,
+  parse,
+  pathOf,
+  type TransportOptions,
+} from './transport.ts';
 
 /** How a client reaches the gateway. */
 export type ClientOptions = TransportOptions & SocketOptions;
 
 /** Time for a cold start and for the run, which may take up to an hour of its own. */
 const runSeconds = 300;
+
+const timeOf = ({ steps, timeoutSeconds = 60 }: CreateRun): number =>
+  steps?.reduce((sum, step) => sum + (step.timeoutSeconds ?? 60), 0) ?? timeoutSeconds;
 
 /**
  * The public API, typed: every response is checked against the contract, lists are async iterables over their pages,
@@ -51,9 +63,32 @@ export const createClient = (options: ClientOptions) => {
         path: pathOf('run'),
         json: body,
         creates: true,
-        deadlineSeconds: runSeconds + (body.timeoutSeconds ?? 60),
+        deadlineSeconds: runSeconds + timeOf(body),
         options: callOptions,
       }),
+
+    /**
+     * Runs something once in a fresh box and streams its events, up to `end`. Leaving the loop ends the run and its box.
+     * A stream that is cut cannot be resumed, and rejects with `unavailable`.
+     */
+    async *streamRun(body: CreateRun, callOptions: CallOptions = {}): AsyncGenerator<RunEvent, void, undefined> {
+      const response = await transport.open({
+        method: 'POST',
+        path: pathOf('run'),
+        json: body,
+        headers: { accept: 'application/x-ndjson' },
+        deadlineSeconds: runSeconds,
+        options: callOptions,
+      });
+      if (response.body === null) throw new CodeBoxError('internal', 'The gateway sent no events.');
+      for await (const line of readLines(response.body, callOptions.signal)) {
+        if (line === '') continue;
+        const event = parse(runEventSchema, line);
+        yield event;
+        if (event.type === 'end') return;
+      }
+      throw new CodeBoxError('unavailable', 'The stream was interrupted.');
+    },
   };
 };
 

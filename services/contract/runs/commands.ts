@@ -7,16 +7,25 @@ import { plainText, wellFormedText } from '../values/text.ts';
 import { commandEventSchema, leftProcessesSchema, runStatuses } from './events.ts';
 import { installedPackagesSchema, versionHintSchema } from './packages.ts';
 
+/** Fields that describe a process. */
+export const commandFields = {
+  command: plainText().min(1).max(131_072).optional().meta({ description: 'A command line for bash.' }),
+  argv: z
+    .array(plainText().max(131_072))
+    .min(1)
+    .max(1024)
+    .optional()
+    .meta({ description: 'A program and its arguments, run without a shell.' }),
+  cwd: plainText().max(4096).optional().meta({ description: 'Relative to /mnt/data, or absolute.' }),
+  stdin: wellFormedText()
+    .max(1_048_576)
+    .optional()
+    .meta({ description: 'Written to stdin, which is then closed. Without it stdin is empty.' }),
+};
+
 export const createCommandSchema = z
   .strictObject({
-    command: plainText().min(1).max(131_072).optional().meta({ description: 'A command line for bash.' }),
-    argv: z
-      .array(plainText().max(131_072))
-      .min(1)
-      .max(1024)
-      .optional()
-      .meta({ description: 'A program and its arguments, run without a shell.' }),
-    cwd: plainText().max(4096).optional().meta({ description: 'Relative to /mnt/data, or absolute.' }),
+    ...commandFields,
     env: environmentSchema.optional(),
     timeoutSeconds: z
       .number()
@@ -29,10 +38,6 @@ export const createCommandSchema = z
         'CPU time of the command and everything that it starts; beyond it the command ends with cause cpu_limit.',
     }),
     detach: z.boolean().optional(),
-    stdin: wellFormedText()
-      .max(1_048_576)
-      .optional()
-      .meta({ description: 'Written to stdin, which is then closed. Without it stdin is empty.' }),
     openStdin: z.boolean().optional().meta({
       description: 'Keep stdin open for `…/input`. Default true for a detached command without `stdin`, else false.',
     }),

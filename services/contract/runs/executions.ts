@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { changedFilesSchema } from '../files/files.ts';
+import { changedFilesSchema, inlineFileSchema } from '../files/files.ts';
 import { causeSchema } from '../values/cause.ts';
 import { cpuSecondsSchema, environmentSchema } from '../values/limits.ts';
 import { pageSchema } from '../values/page.ts';
@@ -40,6 +40,9 @@ export const executionFields = {
   autoInstall: z.boolean().optional().meta({
     description: 'Install a missing module and run the code again, once, provided that only imports had run by then.',
   }),
+  files: z.array(inlineFileSchema).min(1).max(256).optional().meta({
+    description: 'Written to the box before the code runs, in their order; existing files are replaced.',
+  }),
 };
 
 /** Adds to a schema that it takes a language or a context but not both. */
@@ -59,7 +62,8 @@ export const codeQueryFields = {
   cpuSeconds: z.coerce.number().pipe(cpuSecondsSchema).optional().meta({ description: besideCode }),
 };
 
-const flag = () =>
+/** A boolean in the query of a request whose body is plain code. */
+export const flagInQuery = () =>
   z
     .enum(['true', 'false'])
     .transform((value) => value === 'true')
@@ -70,8 +74,8 @@ const flag = () =>
 export const executionCodeQuerySchema = z.strictObject({
   ...codeQueryFields,
   context: executionFields.context.meta({ description: besideCode }),
-  autoInstall: flag(),
-  detach: flag(),
+  autoInstall: flagInQuery(),
+  detach: flagInQuery(),
 });
 
 export const createExecutionSchema = languageOrContext(

@@ -103,6 +103,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     quotas,
   });
   const files = createFiles({ access, activity });
+  const { whole, stream } = createRun({ creation, endings, catalog, executions, commands, files, background });
   return {
     ...supply,
     ...resting,
@@ -129,7 +130,8 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     portSessions: createPortSessions(store.portSessions),
     jupyter: createJupyter({ access, activity }),
     stats: createStats({ usage, directory }),
-    run: createRun({ creation, endings, catalog, executions, commands, files, background }),
+    run: whole,
+    streamRun: stream,
   };
 };
 

@@ -19,7 +19,6 @@ import type { Commands } from '../boxes/runs/commands.ts';
 import type { Contexts } from '../boxes/runs/contexts.ts';
 import type { Executions } from '../boxes/runs/executions.ts';
 import type { Packages } from '../boxes/runs/packages.ts';
-import type { RunOnce } from '../boxes/runs/run.ts';
 import type { Catalog } from '../boxes/supply/catalog.ts';
 import type { Store } from '../store/store.ts';
 import type { ValidKey } from '../store/tenants/keys.ts';
@@ -57,7 +56,7 @@ import { addCommandRoutes, createCommandResponses } from './routes/runs/commands
 import { addContextRoutes } from './routes/runs/contexts.ts';
 import { addExecutionRoutes } from './routes/runs/executions.ts';
 import { addPackageRoutes } from './routes/runs/packages.ts';
-import { addRunRoute } from './routes/runs/run.ts';
+import { addRunRoute, type RunParts } from './routes/runs/run.ts';
 import { addSystemRoutes, type SystemOptions } from './routes/system.ts';
 import { addUsageRoutes } from './routes/usage.ts';
 import { createShell } from './shell.ts';
@@ -66,7 +65,7 @@ import type { Surface } from './surface.ts';
 import { v1, v1Admin } from './v1.ts';
 
 /** The use cases and settings that the routes need. */
-export interface RouteParts {
+export interface RouteParts extends RunParts {
   metrics: Metrics;
   catalog: Catalog;
   directory: Directory;
@@ -81,7 +80,6 @@ export interface RouteParts {
   fileWatch: FileWatch;
   jupyter: Jupyter;
   packages: Packages;
-  run: RunOnce;
   terminals: Terminals;
   stats: Stats;
   tickets: Tickets;
@@ -103,8 +101,6 @@ export interface Dialect {
 }
 
 export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
-  /** Aborted shortly before connections that still wait for a response are closed. */
-  leaving: AbortSignal;
   log: Logger;
   dialects: readonly Dialect[];
   ports: Ports;
@@ -186,7 +182,7 @@ const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
   const runs = createCommandResponses(parts.commands, parts.stopping);
   addCommandRoutes(endpoints, parts.commands, runs);
   addPackageRoutes(endpoints, parts.packages, runs);
-  addRunRoute(endpoints, parts.run);
+  addRunRoute(endpoints, parts);
   addStatsRoute(endpoints, parts.stats, parts.stopping);
   addTicketRoutes(endpoints, parts.tickets);
   addPortRoutes(endpoints);

@@ -71,15 +71,20 @@ export interface StreamOptions<E> {
 /**
  * Streams events as server-sent events or NDJSON, one at a time as the reader consumes them, with a ping after 15 s of
  * silence. An event is not retained once it is passed on: do not race each event against a long-lived promise, as that
- * would retain every event.
+ * would retain every event. A stream that cannot be resumed is cut when the server stops.
  */
 export const streamEvents = <H extends HttpEnv, E extends StreamedEvent>(
   c: Context<H>,
-  { format, ...options }: StreamOptions<E> & { format: StreamFormat },
+  { format, canResume = true, ...options }: StreamOptions<E> & { format: StreamFormat; canResume?: boolean },
 ): Response =>
   streamAs(
     c,
-    { type: types[format], encode: encoders[format], ping: pings[format], closing: closings[format] },
+    {
+      type: types[format],
+      encode: encoders[format],
+      ping: pings[format],
+      ...(canResume && { closing: closings[format] }),
+    },
     options,
   );
 

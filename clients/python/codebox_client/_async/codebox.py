@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from .. import models
 from .._call import Call, creating, path_of
-from ..options import BoxOptions, RunOptions
+from ..options import BoxOptions, RunOptions, RunStep, StepsOptions, to_json
 from .box import AsyncBox
 from .transport import AsyncTransport
 
@@ -80,6 +80,12 @@ class AsyncCodeBox:
         """Runs code once in a fresh box that is deleted afterwards."""
         seconds = _RUN_SECONDS + options.get("timeout_seconds", 60.0)
         call = creating(path_of("run"), {"code": code}, options, seconds=seconds)
+        return await self._transport.json(models.Run, call)
+
+    async def run_steps(self, *steps: RunStep, **options: Unpack[StepsOptions]) -> models.Run:
+        """Runs steps one after the other in a fresh box, up to the first that fails."""
+        seconds = _RUN_SECONDS + sum(step.get("timeout_seconds", 60.0) for step in steps)
+        call = creating(path_of("run"), {"steps": [to_json(step) for step in steps]}, options, seconds=seconds)
         return await self._transport.json(models.Run, call)
 
     def templates(self) -> AsyncIterator[models.Template]:

@@ -5,6 +5,7 @@ import {
   type ExecutionDone,
   type ExecutionEvent,
   hasCode,
+  type InlineFile,
   isUnavailable,
   type Page,
   type PageQuery,
@@ -14,9 +15,11 @@ import type { Background } from '../../../waiting/background.ts';
 import type { BoxExecution } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
 import type { ClientMessage, CodeRequest } from '../../box-server/run-requests.ts';
+import type { BoxRow } from '../../store/box/boxes.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
 import type { Store } from '../../store/store.ts';
 import { type BoxRef, boxOf } from '../box-ref.ts';
+import { checkInlineFiles, writeInlineFiles } from '../creation/inline-files.ts';
 import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
@@ -73,6 +76,8 @@ const lookMs = 2000;
 /** How long a reader waits for the end of a run whose box is being ended. */
 const endMs = 20_000;
 const pollMs = 250;
+/** How long the files of a request may take that the box fetches. */
+const filesMs = 60_000;
 const defaultTimeoutMs = 60_000;
 /** The most that a box server keeps of one run. */
 const longBytes = 56 * 1024 * 1024;
@@ -158,6 +163,23 @@ export const createExecutions = (options: ExecutionsOptions) => {
     }
   };
 
+  /** Writes the files that code needs, before there is a record of it. */
+  const writeFiles = async (
+    server: BoxConnection,
+    { id, network }: BoxRow,
+    files: readonly InlineFile[],
+    leave: AbortSignal | undefined,
+  ): Promise<void> => {
+    checkInlineFiles(files, network);
+    const late = AbortSignal.timeout(filesMs);
+    const release = activity.hold(id);
+    try {
+      await writeInlineFiles(server, files, leave ? AbortSignal.any([late, leave]) : late);
+    } finally {
+      release();
+    }
+  };
+
   return {
     find,
 
@@ -189,6 +211,7 @@ export const createExecutions = (options: ExecutionsOptions) => {
     ): Promise<{ row: ExecutionRow; events?: AsyncGenerator<ExecutionEvent> }> {
       const { server, ...used } = await access.use(ref);
       const cpuLimitMs = await budget.ofRun(used, ask.cpuSeconds);
+      if (ask.files) await writeFiles(server, used.box, ask.files, leave);
       const { context = null } = ask;
       const language = context === null ? await catalog.languageIn(used.box, server, ask.language) : null;
       const id = newId('exe');

@@ -1,12 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import {
-  CodeBoxError,
-  type CommandEvent,
-  type CreateRun,
-  type ExecutionEvent,
-  type InlineFile,
-  type Run,
-} from '#contract';
+import type { CommandEvent, CreateRun, ExecutionEvent, InlineFile, Run, RunEvent, RunStep } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
 import { type BoxRef, refOf } from '../box-ref.ts';
 import type { Creation } from '../creation/creation.ts';
@@ -15,9 +8,9 @@ import type { Files } from '../reach/files.ts';
 import type { Catalog } from '../supply/catalog.ts';
 import { type Program, programOf } from '../supply/templates.ts';
 import type { Commands } from './commands.ts';
-import { streamText } from './commands.ts';
-import { toRunError } from './execution-view.ts';
 import type { Executions } from './executions.ts';
+import { createChanges, readChanged } from './run-files.ts';
+import { toRun } from './run-view.ts';
 
 export interface RunOptions {
   creation: Pick<Creation, 'create'>;
@@ -29,94 +22,82 @@ export interface RunOptions {
   background: Background;
 }
 
-type RunEvent = ExecutionEvent | CommandEvent;
+export interface RunCall {
+  /** Called once the box is ready, before anything runs in it. */
+  onStart?: () => Promise<void> | undefined;
+  /** Aborted when nobody waits for the result any more: the box then ends. */
+  leave?: AbortSignal;
+}
+
+type StepEvent = ExecutionEvent | CommandEvent;
 
 /** Idle time of the box, in case its gateway dies before it deletes the box. */
 const strayIdleSeconds = 60;
 const endPatienceMs = 2000;
-const maxFileBytes = 4 * 1024 * 1024;
-const maxFiles = 256;
-const maxFilesBytes = 16 * 1024 * 1024;
+const defaultStepSeconds = 60;
 
 /** Runs something once in a fresh box, returns its outputs and changed files, and deletes the box. */
 export const createRun = (options: RunOptions) => {
   const { creation, endings, catalog, executions, commands, files, background } = options;
-  const toProgram = (ask: CreateRun, { file, argv }: Program): { argv: string[]; main: InlineFile | undefined } => {
-    const main = ask.code === undefined ? undefined : { path: file, text: ask.code };
-    const first = main?.path ?? ask.files?.[0]?.path ?? file;
-    return { argv: [...argv, `./${first}`, ...(ask.args ?? [])], main };
-  };
 
-  const runProgram = async (ref: BoxRef, ask: CreateRun, argv: string[]): Promise<CommandEvent[]> => {
-    const timeoutSeconds = ask.timeoutSeconds ?? 60;
-    const { events } = await commands.start(ref, {
-      argv,
-      timeoutSeconds,
-      ...(ask.cpuSeconds !== undefined && { cpuSeconds: ask.cpuSeconds }),
-      ...(ask.env && { env: ask.env }),
-      ...(ask.stdin !== undefined && { stdin: ask.stdin }),
-    });
-    const all: CommandEvent[] = [];
-    for await (const event of events ?? []) all.push(event);
-    return all;
-  };
-
-  const runCode = async (ref: BoxRef, ask: CreateRun): Promise<ExecutionEvent[]> => {
-    const { code = '', language, timeoutSeconds, cpuSeconds, env } = ask;
-    const { events } = await executions.start(ref, {
-      code,
-      // The caller gets the result only, and knows neither the box nor the execution.
-      unattended: true,
-      ...(language !== undefined && { language }),
-      ...(timeoutSeconds !== undefined && { timeoutSeconds }),
-      ...(cpuSeconds !== undefined && { cpuSeconds }),
-      ...(env && { env }),
-    });
-    const all: ExecutionEvent[] = [];
-    for await (const event of events ?? []) all.push(event);
-    return all;
-  };
-
-  const readChanged = async (ref: BoxRef, events: RunEvent[]): Promise<Run['files']> => {
-    const done = events.at(-1);
-    const changed = done?.type === 'done' ? done.files : undefined;
-    const list = [
-      ...(changed?.created ?? []).map((path) => ({ path, change: 'created' as const })),
-      ...(changed?.modified ?? []).map((path) => ({ path, change: 'modified' as const })),
-    ];
-    const result: Run['files'] = [];
-    let budget = maxFilesBytes;
-    for (const { path, change } of list.slice(0, maxFiles)) {
-      const file = await readFile(ref, path, Math.min(budget, maxFileBytes)).catch(ignoreUnreadable);
-      if (!file) continue;
-      budget -= file.bytes?.length ?? 0;
-      result.push({ path, change, sizeBytes: file.sizeBytes, base64: file.bytes?.toString('base64') ?? null });
+  /** Returns what runs in the box, and the files that it needs beside those of the request. */
+  const plan = async (ask: CreateRun): Promise<{ steps: RunStep[]; main?: InlineFile }> => {
+    const template = catalog.choose(ask.template);
+    const { code, language, stdin, env, autoInstall, timeoutSeconds, cpuSeconds } = ask;
+    for (const [index, step] of (ask.steps ?? []).entries())
+      if (step.code !== undefined) await catalog.checkLanguage(template, step.language, `/steps/${index}/language`);
+    if (ask.steps) return { steps: ask.steps };
+    const shared = { env, timeoutSeconds, cpuSeconds };
+    if (ask.files !== undefined || stdin !== undefined || ask.args !== undefined) {
+      const { argv, main } = toProgram(ask, programOf(template, language));
+      return { steps: [{ argv, stdin, ...shared }], ...(main && { main }) };
     }
-    return result;
+    await catalog.checkLanguage(template, language);
+    return { steps: [{ code, language, autoInstall, ...shared }] };
   };
 
-  const readFile = async (ref: BoxRef, path: string, maxBytes: number) => {
-    const opened = await files.open(ref, path);
-    if (opened.kind === 'folder') return undefined;
-    const { body, lengthBytes = 0 } = opened;
-    if (lengthBytes > maxBytes) {
-      body.destroy();
-      return { sizeBytes: lengthBytes, bytes: null };
-    }
-    // The box may send no length, or a wrong one, so bytes are counted. Beyond the bound, the file is at least this long.
-    const chunks: Buffer[] = [];
-    let sizeBytes = 0;
+  /** Starts one step and yields its events. */
+  async function* runStep(ref: BoxRef, step: RunStep, leave: AbortSignal | undefined): AsyncGenerator<StepEvent> {
+    const { code, language, autoInstall, timeoutSeconds = defaultStepSeconds, ...process } = step;
+    const { env, cpuSeconds } = process;
+    // The caller gets the result only, and knows neither the box nor the execution: nobody answers `input()`.
+    const { events } =
+      code === undefined
+        ? await commands.start(ref, { ...process, timeoutSeconds }, leave)
+        : await executions.start(
+            ref,
+            { code, language, autoInstall, timeoutSeconds, env, cpuSeconds, unattended: true },
+            leave,
+          );
+    if (events) yield* events;
+  }
+
+  /** Runs the steps in order up to the first that fails, yields the changed files, and ends the box also when its reader leaves. */
+  async function* runIn(ref: BoxRef, ask: CreateRun, steps: RunStep[], { onStart, leave }: RunCall) {
+    let seq = 0;
+    const changes = createChanges();
+    let status: Run['status'] = 'ok';
     try {
-      for await (const chunk of body as AsyncIterable<Buffer>) {
-        sizeBytes += chunk.length;
-        if (sizeBytes > maxBytes) return { sizeBytes, bytes: null };
-        chunks.push(chunk);
+      leave?.throwIfAborted();
+      await onStart?.();
+      for (const [number, step] of steps.entries()) {
+        for await (const event of runStep(ref, step, leave)) {
+          if (event.type === 'done') {
+            status = event.status;
+            if (event.files) changes.add(event.files);
+          }
+          yield { ...withoutId(event), seq: ++seq, ...(ask.steps && { step: number }) } as RunEvent;
+        }
+        if (status !== 'ok') break;
       }
-    } catch (cause) {
-      throw new CodeBoxError('unavailable', 'The box closed the connection.', { cause });
+      const isGone = status === 'lost';
+      const changed = readChanged(files, ref, changes, isGone ? 'none' : (ask.returnFiles ?? 'content'));
+      for await (const file of changed) yield { seq: ++seq, type: 'file', ...file } satisfies RunEvent;
+      yield { seq: ++seq, type: 'end', status } satisfies RunEvent;
+    } finally {
+      await endBox(ref);
     }
-    return { sizeBytes, bytes: Buffer.concat(chunks) };
-  };
+  }
 
   /** Deletes the box, and waits for that only briefly: the result of the run does not depend on it. */
   const endBox = async (ref: BoxRef): Promise<void> => {
@@ -131,12 +112,9 @@ export const createRun = (options: RunOptions) => {
     patience.abort();
   };
 
-  /** Calls `onStart` once the box is ready, before anything runs in it. */
-  return async (tenant: string, ask: CreateRun, onStart?: () => Promise<void> | undefined): Promise<Run> => {
-    const isProgram = ask.files !== undefined || ask.stdin !== undefined || ask.args !== undefined;
-    const template = catalog.choose(ask.template);
-    const program = isProgram ? toProgram(ask, programOf(template, ask.language)) : undefined;
-    if (!program) await catalog.checkLanguage(template, ask.language);
+  /** Resolves with the events once the box is ready. They have to be read, and the box ends with them. */
+  const stream = async (tenant: string, ask: CreateRun, call: RunCall = {}): Promise<AsyncGenerator<RunEvent>> => {
+    const { steps, main } = await plan(ask);
     const { box } = await creation.create(tenant, {
       ...(ask.template !== undefined && { template: ask.template }),
       ...(ask.limits && { limits: ask.limits }),
@@ -145,44 +123,35 @@ export const createRun = (options: RunOptions) => {
       metadata: {},
       // If this gateway dies meanwhile, the reaper soon ends the idle box.
       idleSeconds: strayIdleSeconds,
-      files: [...(ask.files ?? []), ...(program?.main ? [program.main] : [])],
+      files: [...(ask.files ?? []), ...(main ? [main] : [])],
     });
-    const ref = refOf(box);
-    try {
-      await onStart?.();
-      const events: RunEvent[] = program ? await runProgram(ref, ask, program.argv) : await runCode(ref, ask);
-      const isGone = events.at(-1)?.type === 'done' && (events.at(-1) as { status: string }).status === 'lost';
-      return toRun(events, isGone ? [] : await readChanged(ref, events));
-    } finally {
-      await endBox(ref);
-    }
+    return runIn(refOf(box), ask, steps, call);
+  };
+
+  return {
+    stream,
+
+    /** Resolves with the result. */
+    whole: async (tenant: string, ask: CreateRun, call?: RunCall): Promise<Run> =>
+      toRun(await Array.fromAsync(await stream(tenant, ask, call)), ask.steps !== undefined),
   };
 };
 
 export type RunOnce = ReturnType<typeof createRun>;
 
-/** Ignores a changed path that is a dangling link, a pipe, or gone again: the outputs are returned without it. */
-const ignoreUnreadable = (error: unknown): undefined => {
-  if (!(error instanceof CodeBoxError)) throw error;
+const toProgram = (ask: CreateRun, { file, argv }: Program): { argv: string[]; main: InlineFile | undefined } => {
+  const main = ask.code === undefined ? undefined : { path: file, text: ask.code };
+  const first = main?.path ?? ask.files?.[0]?.path ?? file;
+  return { argv: [...argv, `./${first}`, ...(ask.args ?? [])], main };
 };
 
-const toRun = (events: RunEvent[], files: Run['files']): Run => {
-  const done = events.at(-1);
-  if (done?.type !== 'done') throw new Error('The run ended without its last event.');
-  const result = events.find((event) => event.type === 'result');
-  const text = result?.mime['text/plain'];
-  return {
-    status: done.status,
-    ...(done.cause && { cause: done.cause }),
-    exitCode: 'exitCode' in done ? done.exitCode : null,
-    text: typeof text === 'string' ? text : null,
-    error: toRunError(events),
-    stdout: streamText(events, 'stdout'),
-    stderr: streamText(events, 'stderr'),
-    outputs: events.filter((event) => event.type !== 'started' && event.type !== 'done'),
-    signal: 'signal' in done ? done.signal : null,
-    durationMs: done.durationMs,
-    cpuMs: done.cpuMs ?? null,
-    files,
-  };
+/** Leaves out the id by which others could read an event again: its box is gone by then. */
+const withoutId = (event: StepEvent): StepEvent => {
+  if (event.type !== 'started') return event;
+  if ('pid' in event) {
+    const { command: _, ...started } = event;
+    return started;
+  }
+  const { execution: _, ...started } = event;
+  return started;
 };

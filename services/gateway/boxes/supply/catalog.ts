@@ -25,9 +25,9 @@ export const createCatalog = (
   languagesOf: languages.of,
 
   /** Throws `invalid_request` for a language that new boxes of a template are known not to have. */
-  async checkLanguage(template: Template, requested = template.language): Promise<void> {
+  async checkLanguage(template: Template, requested = template.language, pointer?: string): Promise<void> {
     const known = await languages.of(template);
-    if (known) resolveLanguage(known, requested);
+    if (known) resolveLanguage(known, requested, pointer);
   },
 
   /** Returns the language of a box that a request names, or its default. Throws `invalid_request` for one that the box does not have. */

@@ -23,12 +23,12 @@ export const findLanguage = (languages: readonly string[], requested: string): s
   [requested, aliases.get(requested)].find((name) => name !== undefined && languages.includes(name));
 
 /** Returns the language of a box that a request names. Throws `invalid_request` when the box does not have it. */
-export const resolveLanguage = (languages: readonly string[], requested: string): string => {
+export const resolveLanguage = (languages: readonly string[], requested: string, pointer = '/language'): string => {
   const language = findLanguage(languages, requested);
   if (language !== undefined) return language;
   const suggestion = didYouMean(nearest(requested, languages));
   const detail = `is not a language of this box; it has ${languages.join(', ')}${suggestion}`;
   throw new CodeBoxError('invalid_request', 'The box does not have this language.', {
-    errors: [{ pointer: '/language', detail }],
+    errors: [{ pointer, detail }],
   });
 };

@@ -7,6 +7,7 @@ import type { Reference } from '../../store/reference.ts';
 import type { Env } from '../env.ts';
 import type { Claim, KeyClaims } from './key-claims.ts';
 import { locationOf } from './location.ts';
+import { storeStream } from './stored-stream.ts';
 
 /** How a repeated request is joined to the work of the first one. */
 interface Replay {
@@ -74,6 +75,7 @@ const respondFirst = async (
       claim.leave();
       return response;
     }
+    if (c.get('isStream')) return storeStream(response, maxStoredBytes, completeStream(claim));
     const text = await response.clone().text();
     await claim.complete({
       status: response.status,
@@ -87,6 +89,12 @@ const respondFirst = async (
     throw error;
   }
 };
+
+/** Stores the text of a stream as the response; null for one that is too long, undefined for one that broke. */
+const completeStream = (claim: Claim) => (text: string | null | undefined, contentType: string | null) =>
+  claim.complete(
+    text === undefined ? { status: failed, body: null, contentType: null } : { status: 200, body: text, contentType },
+  );
 
 /** The stored status of a request that failed after its work may have started. */
 const failed = 500;

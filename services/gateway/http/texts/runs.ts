@@ -16,7 +16,10 @@ export const runTexts: OperationTexts = {
   'POST /v1/run': {
     description:
       'With `code` alone, the code runs in a kernel, and the response has its results and figures. With `files`, `stdin` or `args` it ' +
-      'runs as a program, and the response has its `exitCode` or `signal`. Files that the code writes are returned in base64.',
+      'runs as a program, and the response has its `exitCode` or `signal`. `steps` run one after the other in one box that has the ' +
+      '`files`, up to the first that fails. Files that they write are returned in base64, unless `returnFiles` says otherwise. ' +
+      '`Accept: text/event-stream` or `application/x-ndjson` streams the events of the run, its files and `end`. A client that leaves ' +
+      'the request ends the run and its box, unless it has sent an `Idempotency-Key`, with which it gets the result later.',
     request: { language: 'python', code: 'print("hello")\n6 * 7', timeoutSeconds: 10 },
     response: {
       status: 'ok',
@@ -34,7 +37,7 @@ export const runTexts: OperationTexts = {
   },
   'POST /v1/boxes/{box}/executions': {
     description:
-      'Variables persist in the context. Code that raises an error is a 200 with status `error`; `cause` names anything else that ended ' +
+      'Variables persist in the context. `files` are written before the code runs. Code that raises an error is a 200 with status `error`; `cause` names anything else that ended ' +
       'the run. With `detach` the response is an immediate 202. `Accept: text/event-stream` or `application/x-ndjson` streams the events, of ' +
       'which the first one has the id by which the stream can be resumed.',
     request: { code: 'print("hello")\n6 * 7', timeoutSeconds: 10 },
