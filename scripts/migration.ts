@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { projectFolder } from './project.ts';
 import { runShown } from './steps.ts';
 
-// Writes a migration from the difference between a service's store/schema.ts and its last migration:
+// Writes a migration from the difference between a service's store/schema*.ts and its last migration:
 // `npm run migration -- gateway --name nouns`.
 const [service = '', ...options] = process.argv.slice(2);
 if (service !== 'gateway' && service !== 'agent') {
@@ -12,7 +12,7 @@ if (service !== 'gateway' && service !== 'agent') {
 }
 const kit = join(projectFolder, 'node_modules/drizzle-kit/bin.cjs');
 const store = `./services/${service}/store`;
-const place = ['--dialect', 'postgresql', '--schema', `${store}/schema.ts`, '--out', `${store}/migrations`];
+const place = ['--dialect', 'postgresql', '--schema', `${store}/schema*.ts`, '--out', `${store}/migrations`];
 const signal = new AbortController().signal;
 process.exitCode = await runShown([process.execPath, kit, 'generate', ...place, ...options], { signal });
 

@@ -16,6 +16,7 @@ export type { TerminalConnection, TerminalEvent } from './client/terminals.ts';
 export { createTransport, parse, pathOf, type Transport } from './client/transport.ts';
 export * from './files/fetch-url.ts';
 export * from './files/files.ts';
+export * from './files/links.ts';
 export * from './files/operations.ts';
 export * from './files/path-bytes.ts';
 export * from './files/search.ts';

@@ -13,6 +13,7 @@ export type { Session } from './client/session.ts';
 export type { TerminalConnection, TerminalEvent } from './client/terminals.ts';
 export type { CallOptions, CreateOptions } from './client/transport.ts';
 export type * from './files/files.ts';
+export type * from './files/links.ts';
 export type * from './files/operations.ts';
 export type * from './files/search.ts';
 export type * from './files/watch.ts';

@@ -11,6 +11,7 @@ import {
 } from '../boxes/boxes.ts';
 import { type BoxStats, type BoxStatsEvent, boxStatsEventSchema, boxStatsSchema } from '../boxes/stats.ts';
 import { type Ticket, ticketSchema } from '../boxes/tickets.ts';
+import { type CreatedLink, type CreateLink, createdLinkSchema, linkPageSchema } from '../files/links.ts';
 import { type Counting, followEvents } from './events.ts';
 import { type CallOptions, type CreateOptions, pathOf, type Transport } from './transport.ts';
 
@@ -131,6 +132,21 @@ export const createTemplates = (transport: Transport) => ({
 export const createTickets = (transport: Transport) => ({
   create: (box: string, options?: CallOptions): Promise<Ticket> =>
     transport.json(ticketSchema, { method: 'POST', path: pathOf('boxes', box, 'tickets'), options }),
+});
+
+/** Links to files of a box, for readers and writers without a key. */
+export const createLinks = (transport: Transport) => ({
+  /** The `url` of the new link is a path at the gateway's address. */
+  create: (box: string, body: CreateLink, options?: CallOptions): Promise<CreatedLink> =>
+    transport.json(createdLinkSchema, { method: 'POST', path: pathOf('boxes', box, 'links'), json: body, options }),
+
+  /** Newest first. */
+  list: (box: string, options?: CallOptions) =>
+    transport.items(linkPageSchema, { path: pathOf('boxes', box, 'links'), options }),
+
+  /** Revokes a link. */
+  delete: (box: string, link: string, options?: CallOptions): Promise<void> =>
+    transport.done({ method: 'DELETE', path: pathOf('boxes', box, 'links', link), options }),
 });
 
 /** Servers that listen inside a box. */

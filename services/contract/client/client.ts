@@ -2,7 +2,7 @@ import { type CreateRun, type Run, type RunEvent, runEventSchema, runSchema } fr
 import { CodeBoxError } from '../problems/errors.ts';
 import { type Caller, callerSchema } from '../tenants/caller.ts';
 import { createAdmin, createUsage } from './admin.ts';
-import { createBoxes, createPorts, createTemplates, createTickets } from './boxes.ts';
+import { createBoxes, createLinks, createPorts, createTemplates, createTickets } from './boxes.ts';
 import { createContexts } from './contexts.ts';
 import { readLines } from './events.ts';
 import { createFiles } from './files.ts';
@@ -44,6 +44,7 @@ export const createClient = (options: ClientOptions) => {
     contexts: createContexts(transport),
     commands: createCommands(transport),
     files: createFiles(transport),
+    links: createLinks(transport),
     packages: createPackages(transport),
     ports: createPorts(transport),
     /** One WebSocket for many executions of a box. */

@@ -11,6 +11,7 @@ import { createRecorder } from '../boxes/life/recorder.ts';
 import { createFileWatch } from '../boxes/reach/file-watch.ts';
 import { createFiles } from '../boxes/reach/files.ts';
 import { createJupyter } from '../boxes/reach/jupyter.ts';
+import { createLinks } from '../boxes/reach/links.ts';
 import { createPortSessions } from '../boxes/reach/port-sessions.ts';
 import { createPorts } from '../boxes/reach/ports.ts';
 import { createStats } from '../boxes/reach/stats.ts';
@@ -128,6 +129,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     packages: createPackages({ access, commands, budget }),
     ports: createPorts({ access, activity, responseMs: config.portResponseMs }),
     portSessions: createPortSessions(store.portSessions),
+    links: createLinks({ links: store.links, directory, files }),
     jupyter: createJupyter({ access, activity }),
     stats: createStats({ usage, directory }),
     run: whole,

@@ -9,6 +9,7 @@ import type { Endings } from '../boxes/life/endings.ts';
 import type { FileWatch } from '../boxes/reach/file-watch.ts';
 import type { Files } from '../boxes/reach/files.ts';
 import type { Jupyter } from '../boxes/reach/jupyter.ts';
+import type { Links } from '../boxes/reach/links.ts';
 import type { PortSessions } from '../boxes/reach/port-sessions.ts';
 import type { Ports } from '../boxes/reach/ports.ts';
 import type { Stats } from '../boxes/reach/stats.ts';
@@ -49,6 +50,7 @@ import { addTerminalRoutes } from './routes/boxes/terminals.ts';
 import { addTicketRoutes } from './routes/boxes/tickets.ts';
 import { addCallerRoute } from './routes/caller.ts';
 import { addFileRoutes } from './routes/files/files.ts';
+import { addLinkedFileRoutes, addLinkRoutes } from './routes/files/links.ts';
 import { addFileOperationRoutes } from './routes/files/operations.ts';
 import { addFileSearchRoute } from './routes/files/search.ts';
 import { addFileWatchRoute } from './routes/files/watch.ts';
@@ -62,7 +64,7 @@ import { addUsageRoutes } from './routes/usage.ts';
 import { createShell } from './shell.ts';
 import { createWebSockets, type WebSockets } from './sockets/websocket.ts';
 import type { Surface } from './surface.ts';
-import { v1, v1Admin } from './v1.ts';
+import { createFileLinks, v1, v1Admin } from './v1.ts';
 
 /** The use cases and settings that the routes need. */
 export interface RouteParts extends RunParts {
@@ -79,6 +81,7 @@ export interface RouteParts extends RunParts {
   files: Files;
   fileWatch: FileWatch;
   jupyter: Jupyter;
+  links: Links;
   packages: Packages;
   terminals: Terminals;
   stats: Stats;
@@ -154,6 +157,7 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   const parts = { ...options, webSockets: createWebSockets(openSockets) };
   // Mounted before `/v1`, whose prefix includes its paths.
   const admin = shell.mount(v1Admin, shell.book);
+  addLinkedFileRoutes(shell.mount(createFileLinks(parts.links), shell.book), parts.links);
   addV1Routes(shell.mount(v1, shell.book), parts);
   addAdminRoutes(admin, parts);
   for (const { surface, addRoutes } of options.dialects) addRoutes(shell.mount(surface), parts);
@@ -165,6 +169,7 @@ export const createApp = (options: AppOptions): Hono<Env> => {
 export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
   addSystemRoutes(endpoints, parts);
   addV1Routes(endpoints, parts);
+  addLinkedFileRoutes(endpoints, parts.links);
   addAdminRoutes(endpoints, parts);
 };
 
@@ -179,6 +184,7 @@ const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
   addFileOperationRoutes(endpoints, parts.files);
   addFileSearchRoute(endpoints, parts.files);
   addFileWatchRoute(endpoints, parts.fileWatch, parts.stopping);
+  addLinkRoutes(endpoints, parts.links);
   const runs = createCommandResponses(parts.commands, parts.stopping);
   addCommandRoutes(endpoints, parts.commands, runs);
   addPackageRoutes(endpoints, parts.packages, runs);

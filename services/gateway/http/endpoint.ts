@@ -18,6 +18,8 @@ import type { KeyClaims } from './idempotency/key-claims.ts';
 
 export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> extends BareSpec<P, Q, B> {
   scope: RouteScope;
+  /** Whether the path itself is the credential, for the OpenAPI document. */
+  isCapability?: true;
   /**
    * Accepts an Idempotency-Key. `replay` responds to a repeated request with what the first one created or started;
    * `storesResponse` also stores the whole response for as long as keys are kept; `onlyAbandoned` joins only work whose gateway
@@ -57,8 +59,8 @@ export interface EndpointsOptions extends BareOptions<Env> {
 export const createEndpoints = ({ claims, admit = requireScope, ...options }: EndpointsOptions) => {
   const { app, registry, routes, ...bare } = createBareEndpoints<Env>(options);
 
-  const admissionOf = (spec: { scope: RouteScope; idempotent?: unknown }) => ({
-    security: securityOf(spec.scope),
+  const admissionOf = (spec: { scope: RouteScope; isCapability?: true; idempotent?: unknown }) => ({
+    security: spec.isCapability ? [] : securityOf(spec.scope),
     admit: (c: Context<Env>) => admit(c, spec.scope),
     ...(spec.idempotent !== undefined && { headers }),
   });

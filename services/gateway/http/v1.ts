@@ -1,5 +1,6 @@
 import { givenKey, keyMistake } from '../../http/endpoints/given-key.ts';
 import { problemResponse } from '../../http/problems/problem.ts';
+import type { Links } from '../boxes/reach/links.ts';
 import { keyNeeded } from './admission/admission.ts';
 import type { Surface } from './surface.ts';
 
@@ -20,6 +21,15 @@ export const v1: Surface = {
   needed: (c) => `${keyNeeded}${keyMistake(c)}`,
   respond: problemResponse,
 };
+
+/** Files of boxes for whoever has a link. It is the credential, so pages of any origin may use it. */
+export const createFileLinks = ({ callerOf }: Pick<Links, 'callerOf'>): Surface => ({
+  claims: { prefix: '/v1/links' },
+  credentialOf: (c) => ({ find: () => callerOf(c.req.path.split('/')[3] ?? '') }),
+  needed: () => 'The link is not valid: it was revoked, or it expired long ago. Ask its creator for another one.',
+  respond: problemResponse,
+  isForPages: true,
+});
 
 /** The operator's part of that API, which needs the admin key. */
 export const v1Admin: Surface = {

@@ -16,7 +16,7 @@ import {
 import type { BoxCause, Cause, ExecutionDone, KeyScope, Limits } from '#contract';
 import type { Reference } from './reference.ts';
 
-const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
+export const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
 
 /** One row: the name with which drivers label their instances, so that deployments on one host do not sweep each other's. */
 export const deployments = pgTable('deployments', {
@@ -354,32 +354,4 @@ export const idempotencyKeys = pgTable(
     index('idempotency_keys_created').on(table.createdAt),
     index('idempotency_keys_answers').on(table.tenantId, table.createdAt).where(sql`${table.body} is not null`),
   ],
-);
-
-/** Columns of a token that grants the rights of a key for one box and a limited time. Only its SHA-256 is stored; it is deleted with the key. */
-const tokenColumns = () => ({
-  hash: text('hash').primaryKey(),
-  tenantId: text('tenant_id')
-    .notNull()
-    .references(() => tenants.id, { onDelete: 'cascade' }),
-  keyId: text('key_id')
-    .notNull()
-    .references(() => apiKeys.id, { onDelete: 'cascade' }),
-  boxId: text('box_id')
-    .notNull()
-    .references(() => boxes.id, { onDelete: 'cascade' }),
-  expiresAt: instant('expires_at').notNull(),
-});
-
-/** Tickets that have not been redeemed. */
-export const tickets = pgTable('tickets', tokenColumns(), (table) => [
-  index('tickets_expires').on(table.expiresAt),
-  index('tickets_box').on(table.boxId),
-]);
-
-/** Sessions of browsers that have redeemed a ticket for one port of a box, by their cookie. */
-export const portSessions = pgTable(
-  'port_sessions',
-  { ...tokenColumns(), port: integer('port').notNull() },
-  (table) => [index('port_sessions_expires').on(table.expiresAt), index('port_sessions_box').on(table.boxId)],
 );

@@ -1,6 +1,7 @@
 import { createBoxStore } from './box/boxes.ts';
 import { createExecutionStore } from './box/executions.ts';
 import { createInstanceStore } from './box/instances.ts';
+import { createLinkStore } from './box/links.ts';
 import { createTaskStore } from './box/tasks.ts';
 import { connectDatabase } from './database.ts';
 import { createGatewayStore } from './gateways.ts';
@@ -34,6 +35,7 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     audit: createAuditStore(db),
     instances: createInstanceStore(db),
     keys: createKeyStore(db),
+    links: createLinkStore(db),
     pools: createPoolStore(db, gateway),
     portSessions: createPortSessionStore(db),
     quotas: createQuotaStore(db),

@@ -2,7 +2,10 @@ import type { Background } from '../../../waiting/background.ts';
 import type { Store } from '../../store/store.ts';
 
 export interface PurgesOptions {
-  store: Pick<Store, 'executions' | 'boxes' | 'idempotency' | 'tickets' | 'portSessions' | 'gateways' | 'usage'>;
+  store: Pick<
+    Store,
+    'executions' | 'boxes' | 'idempotency' | 'tickets' | 'links' | 'portSessions' | 'gateways' | 'usage'
+  >;
   background: Background;
 }
 
@@ -39,6 +42,7 @@ export const createPurges = ({ store, background }: PurgesOptions) => {
     { what: 'boxes', everyMs: minuteMs, limit: 1000, some: (limit) => store.boxes.purgeEnded(keepEndedSeconds, limit) },
     { what: 'keys', everyMs: minuteMs, limit: 1000, some: (limit) => store.idempotency.purge(keepKeysSeconds, limit) },
     { what: 'tickets', everyMs: minuteMs, limit: 1000, some: store.tickets.purge },
+    { what: 'links', everyMs: minuteMs, limit: 1000, some: store.links.purge },
     { what: 'port sessions', everyMs: minuteMs, limit: 1000, some: store.portSessions.purge },
     { what: 'gateways', everyMs: minuteMs, limit: 1000, some: store.gateways.purge },
     { what: 'usage', everyMs: hourMs, limit: 1000, some: (limit) => store.usage.purge(keepUsageDays, limit) },

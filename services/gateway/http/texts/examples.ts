@@ -7,6 +7,8 @@ export const ids = {
   terminal: 'ter-a2b3c4d5e6f7g2h3i4j5k6l7m2',
   tenant: 'ten-a2b3c4d5e6f7g2h3i4j5k6l7m2',
   key: 'Zk3JxT9aQ7Lm',
+  link: 'link-a2b3c4d5e6f7g2h3i4j5k6l7m2',
+  token: 'lnk_0sUGXyEKxrRzkGr3W9mFNcJrj0GqfA4oUVyAcHLCTxE',
 };
 
 /** Examples of path parameters, by name. */

@@ -1,5 +1,18 @@
 import type { OperationTexts } from '../../../http/endpoints/operation-texts.ts';
-import { fileEntry, pageOf } from './examples.ts';
+import { at, fileEntry, ids, pageOf } from './examples.ts';
+
+const link = {
+  id: ids.link,
+  box: ids.box,
+  path: 'reports/table.csv',
+  method: 'GET',
+  once: true,
+  maxBytes: null,
+  download: null,
+  createdAt: at,
+  expiresAt: at,
+  usedAt: null,
+};
 
 /** Descriptions and examples of the file operations. */
 export const fileTexts: OperationTexts = {
@@ -25,6 +38,31 @@ export const fileTexts: OperationTexts = {
       'A multipart/form-data body uploads many files at once; each filename is a path. A JSON body performs the one operation that `op` ' +
       'names; extracted and fetched files count against the disk limit.',
     request: { op: 'copy', from: 'table.csv', to: 'reports/table.csv' },
+    response: fileEntry,
+  },
+  'POST /v1/boxes/{box}/links': {
+    description:
+      'Whoever has the `url`, a path at this gateway, may read (or with `method: PUT` write) the file without a key. The file need not ' +
+      'exist yet. A link ends when it expires, when it is revoked, and with the key that created it and its box; with `once` after one use.',
+    request: { path: 'reports/table.csv', once: true, expiresInSeconds: 600 },
+    response: { ...link, url: `/v1/links/${ids.token}` },
+  },
+  'GET /v1/boxes/{box}/links': {
+    description: 'Links that have expired are listed for another day.',
+    response: pageOf(link),
+  },
+  'DELETE /v1/boxes/{box}/links/{link}': {
+    description: 'Its next use is refused with 401. A download that has begun continues.',
+  },
+  'GET /v1/links/{token}': {
+    description:
+      'The file is sent as a download that no browser shows in the origin of the gateway. 410 for a link that has expired or was used.',
+  },
+  'HEAD /v1/links/{token}': {
+    description: 'Returns the headers of the same GET, and does not use up a link that is valid once.',
+  },
+  'PUT /v1/links/{token}': {
+    description: 'The body is the content of the file. 413 for more than the `maxBytes` of the link.',
     response: fileEntry,
   },
   'GET /v1/boxes/{box}/files:search': {

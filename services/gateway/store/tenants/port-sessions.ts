@@ -1,7 +1,7 @@
 import { and, eq, gt, lt, sql } from 'drizzle-orm';
 import type { Database } from '../database.ts';
 import { deleteSome } from '../delete-some.ts';
-import { portSessions } from '../schema.ts';
+import { portSessions } from '../schema-tokens.ts';
 import type { Caller } from './keys.ts';
 
 /** Sessions of browsers for one port of one box, by the hash of their cookie. Times are those of the database's clock. */

@@ -1,7 +1,7 @@
 import { and, eq, gt, lt, sql } from 'drizzle-orm';
 import type { Database } from '../database.ts';
 import { deleteSome } from '../delete-some.ts';
-import { tickets } from '../schema.ts';
+import { tickets } from '../schema-tokens.ts';
 import type { Caller } from './keys.ts';
 
 /** Tickets that have not been redeemed, by their hash. Times are those of the database's clock. */

@@ -16,6 +16,7 @@ import { sendFile, setFileSize } from '../../downloads.ts';
 import type { Endpoints, Input } from '../../endpoint.ts';
 import type { Env } from '../../env.ts';
 import { boxParams } from '../boxes/boxes.ts';
+import { conditionsOf } from './conditions.ts';
 
 const params = boxParams.extend({ path: urlPathSchema });
 const folderParams = boxParams.extend({ path: z.union([z.literal(''), urlPathSchema]) });
@@ -33,14 +34,6 @@ const readQuery = folderQuerySchema.extend({
 const tag = 'Files';
 const binary = z.string().meta({ format: 'binary' });
 const archiveTypes = { tar: 'application/x-tar', zip: 'application/zip' };
-
-/** Reads the conditional headers of a request. */
-const conditionsOf = (c: Context<Env>) => ({
-  ifMatch: c.req.header('if-match'),
-  ifNoneMatch: c.req.header('if-none-match'),
-  ifModifiedSince: c.req.header('if-modified-since'),
-  ifUnmodifiedSince: c.req.header('if-unmodified-since'),
-});
 
 type ReadInput = Input<z.output<typeof folderParams>, z.output<typeof readQuery>, unknown>;
 
