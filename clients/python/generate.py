@@ -30,6 +30,7 @@ TAKEN = {
     "UpdateBox": ("BoxChanges", set()),
     "CreateExecution": ("ExecutionOptions", {"code", "detach"}),
     "CreateCommand": ("CommandOptions", {"command", "argv", "detach"}),
+    "RunNotebook": ("NotebookOptions", {"path", "detach"}),
     "InstallPackages": ("InstallOptions", {"packages", "detach"}),
     "CreateContext": ("ContextOptions", set()),
     "CreateRun": ("RunOptions", {"code", "steps"}),

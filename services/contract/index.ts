@@ -28,6 +28,7 @@ export * from './runs/commands.ts';
 export * from './runs/contexts.ts';
 export * from './runs/events.ts';
 export * from './runs/executions.ts';
+export * from './runs/notebooks.ts';
 export * from './runs/packages.ts';
 export * from './tenants/admin.ts';
 export * from './tenants/caller.ts';

@@ -23,6 +23,7 @@ export type * from './runs/commands.ts';
 export type * from './runs/contexts.ts';
 export type * from './runs/events.ts';
 export type * from './runs/executions.ts';
+export type * from './runs/notebooks.ts';
 export type * from './runs/packages.ts';
 export type * from './tenants/admin.ts';
 export type * from './tenants/caller.ts';

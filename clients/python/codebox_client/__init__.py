@@ -4,12 +4,12 @@ from . import models
 from ._async.box import AsyncBox, AsyncContexts
 from ._async.codebox import AsyncBoxes, AsyncCodeBox
 from ._async.files import AsyncFiles
-from ._async.runs import AsyncCommands, AsyncExecutions, AsyncPackages, AsyncRunningCode
+from ._async.runs import AsyncCommands, AsyncExecutions, AsyncNotebooks, AsyncPackages, AsyncRunningCode
 from ._async.streams import AsyncEventStream
 from ._sync.box import Box, Contexts
 from ._sync.codebox import Boxes, CodeBox
 from ._sync.files import Files
-from ._sync.runs import Commands, Executions, Packages, RunningCode
+from ._sync.runs import Commands, Executions, Notebooks, Packages, RunningCode
 from ._sync.streams import EventStream
 from .errors import CodeBoxError, InputFault, QuotaMet
 
@@ -22,6 +22,7 @@ __all__ = [
     "AsyncEventStream",
     "AsyncExecutions",
     "AsyncFiles",
+    "AsyncNotebooks",
     "AsyncPackages",
     "AsyncRunningCode",
     "Box",
@@ -34,6 +35,7 @@ __all__ = [
     "Executions",
     "Files",
     "InputFault",
+    "Notebooks",
     "Packages",
     "QuotaMet",
     "RunningCode",

@@ -669,6 +669,31 @@ class Limits(Model):
 NetworkPolicy = TypeAliasType("NetworkPolicy", Literal["none", "internet"])
 
 
+class NotebookCell(Model):
+    """
+    A code cell of a notebook begins or has ended.
+    """
+
+    cells: int
+    """
+    How many cells the notebook has, those with text included.
+    """
+    duration_ms: float | None = None
+    execution_count: int | None = None
+    id: str | None
+    index: int
+    """
+    The place of the cell among all cells of the notebook, from 0.
+    """
+    outputs: list[dict[str, Any]] | None = None
+    """
+    The outputs of a cell that has ended, as in the file; null when they are larger than 1 MiB, and then only the file has them.
+    """
+    seq: int
+    status: Literal["running", "ok", "error"]
+    type: Literal["cell"]
+
+
 OnIdle = TypeAliasType("OnIdle", Literal["delete", "pause", "hibernate"])
 """
 What happens to an idle box: it is deleted with its files, it is frozen with its variables, or only its files are kept.
@@ -963,7 +988,7 @@ class CommandDone(Model):
 CommandEvent = TypeAliasType(
     "CommandEvent",
     Annotated[
-        CommandStarted | CommandStdout | CommandStderr | OutputTruncated | CommandDone,
+        CommandStarted | CommandStdout | CommandStderr | NotebookCell | OutputTruncated | CommandDone,
         Field(discriminator="type"),
     ],
 )
@@ -1185,6 +1210,7 @@ class RunStepResult(Model):
         | CommandStarted
         | CommandStdout
         | CommandStderr
+        | NotebookCell
         | CommandDone
     ]
     signal: str | None
@@ -1263,6 +1289,7 @@ class Run(WithOutputs):
         | CommandStarted
         | CommandStdout
         | CommandStderr
+        | NotebookCell
         | CommandDone
     ]
     signal: str | None

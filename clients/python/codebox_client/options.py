@@ -92,6 +92,17 @@ class CommandOptions(CallOptions, total=False):
     open_stdin: bool
 
 
+class NotebookOptions(CallOptions, total=False):
+    """How a notebook runs."""
+
+    output: str
+    parameters: Mapping[str, Any]
+    on_error: Literal["stop", "continue"]
+    language: str
+    cell_timeout_seconds: float
+    timeout_seconds: float
+
+
 class InstallOptions(CallOptions, total=False):
     """How packages are installed."""
 

@@ -2,6 +2,7 @@ import type { Box, UpdateBox } from '../boxes/boxes.ts';
 import type { CreateCommand } from '../runs/commands.ts';
 import type { ExecutionEvent } from '../runs/events.ts';
 import type { CreateExecution, Execution, ExecutionSummary } from '../runs/executions.ts';
+import type { RunNotebook } from '../runs/notebooks.ts';
 import type { InstallPackages } from '../runs/packages.ts';
 import type { Client } from './client.ts';
 import type { EventStream } from './runs.ts';
@@ -15,6 +16,7 @@ export type OfBox<T> = {
 /** The options of an execution. */
 export type RunSettings = Omit<CreateExecution, 'code' | 'detach'>;
 type CommandSettings = Omit<CreateCommand, 'command' | 'argv' | 'detach'>;
+type NotebookSettings = Omit<RunNotebook, 'path' | 'detach'>;
 type InstallSettings = Omit<InstallPackages, 'packages' | 'detach'>;
 
 /** The events of an execution as they arrive; it can be read once. */
@@ -47,6 +49,18 @@ const createCommandCalls = (client: Client, id: string) => ({
     client.commands.stream(id, { ...programOf(program), ...settings }, options),
 });
 
+const createNotebookCalls = (client: Client, id: string) => ({
+  /** Runs all cells of a notebook, and waits; the file then has their outputs. */
+  run: (path: string, settings: NotebookSettings = {}, options?: CreateOptions) =>
+    client.notebooks.run(id, { path, ...settings }, options),
+  /** Runs all cells, and streams them as they run. */
+  stream: (path: string, settings: NotebookSettings = {}, options?: CreateOptions) =>
+    client.notebooks.stream(id, { path, ...settings }, options),
+  /** Starts a run, and resolves at once. */
+  start: (path: string, settings: NotebookSettings = {}, options?: CreateOptions) =>
+    client.notebooks.start(id, { path, ...settings }, options),
+});
+
 const createPackageCalls = (client: Client, id: string) => ({
   ...ofBox(client.packages, id),
   /** Installs packages, and waits. */
@@ -68,6 +82,7 @@ export class BoxHandle implements AsyncDisposable {
   readonly executions: OfBox<Client['executions']>;
   readonly contexts: OfBox<Client['contexts']>;
   readonly commands: ReturnType<typeof createCommandCalls>;
+  readonly notebooks: ReturnType<typeof createNotebookCalls>;
   readonly packages: ReturnType<typeof createPackageCalls>;
   readonly files: OfBox<Client['files']>;
   readonly ports: OfBox<Client['ports']>;
@@ -82,6 +97,7 @@ export class BoxHandle implements AsyncDisposable {
     this.executions = ofBox(client.executions, id);
     this.contexts = ofBox(client.contexts, id);
     this.commands = createCommandCalls(client, id);
+    this.notebooks = createNotebookCalls(client, id);
     this.packages = createPackageCalls(client, id);
     this.files = ofBox(client.files, id);
     this.ports = ofBox(client.ports, id);

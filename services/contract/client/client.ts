@@ -6,7 +6,7 @@ import { createBoxes, createLinks, createPorts, createTemplates, createTickets }
 import { createContexts } from './contexts.ts';
 import { readLines } from './events.ts';
 import { createFiles } from './files.ts';
-import { createCommands, createExecutions, createPackages } from './runs.ts';
+import { createCommands, createExecutions, createNotebooks, createPackages } from './runs.ts';
 import { createSessions } from './session.ts';
 import { createSockets, createTerminals, type SocketOptions } from './terminals.ts';
 import {
@@ -45,6 +45,7 @@ export const createClient = (options: ClientOptions) => {
     commands: createCommands(transport),
     files: createFiles(transport),
     links: createLinks(transport),
+    notebooks: createNotebooks(transport),
     packages: createPackages(transport),
     ports: createPorts(transport),
     /** One WebSocket for many executions of a box. */

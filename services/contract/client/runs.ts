@@ -13,6 +13,7 @@ import {
   executionSchema,
   executionSummarySchema,
 } from '../runs/executions.ts';
+import type { RunNotebook } from '../runs/notebooks.ts';
 import { type InstallPackages, type PackageManager, packagePageSchema } from '../runs/packages.ts';
 import { bySeq, followEvents } from './events.ts';
 import { type CallOptions, type CreateOptions, pathOf, type Transport } from './transport.ts';
@@ -30,7 +31,7 @@ export interface EventOptions extends CallOptions {
 interface Kind<S extends z.ZodType, W extends z.ZodType, E extends { seq: number; type: string }> {
   name: 'executions' | 'commands';
   /** The path where the run is started, when it differs from the one where it is read. */
-  startedAt?: 'packages';
+  startedAt?: 'packages' | 'notebooks';
   /** The timeout when the caller sets none. */
   timeoutSeconds: number;
   summary: S;
@@ -181,6 +182,22 @@ export const createCommands = (transport: Transport) => ({
   delete: (box: string, command: string, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'DELETE', path: pathOf('boxes', box, 'commands', command), options }),
 });
+
+/** Notebooks of a box. The run of one is a command: read it, wait for it and end it as one. */
+export const createNotebooks = (transport: Transport) => {
+  const runs = createRuns<Omit<RunNotebook, 'detach'>, typeof commandSummarySchema, typeof commandSchema, CommandEvent>(
+    transport,
+    { ...commandKind, startedAt: 'notebooks', timeoutSeconds: 600 },
+  );
+  return {
+    /** Runs all cells and waits; the file then has their outputs. */
+    run: runs.run,
+    /** Runs all cells and streams them as they run. */
+    stream: runs.stream,
+    /** Starts a run. */
+    start: runs.start,
+  };
+};
 
 /** Packages of a box. An installer is a command: read it, wait for it and end it as one. */
 export const createPackages = (transport: Transport) => {

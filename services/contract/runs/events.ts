@@ -202,6 +202,23 @@ export const commandDoneSchema = z
 
 export type CommandDone = z.infer<typeof commandDoneSchema>;
 
+const cellEvent = z
+  .object({
+    seq,
+    type: z.literal('cell'),
+    index: amount.meta({ description: 'The place of the cell among all cells of the notebook, from 0.' }),
+    cells: amount.meta({ description: 'How many cells the notebook has, those with text included.' }),
+    id: foreignText(64).nullable(),
+    status: z.enum(['running', 'ok', 'error']),
+    executionCount: amount.nullable().optional(),
+    durationMs: wallMs.optional(),
+    outputs: z.array(z.record(z.string(), z.unknown())).max(100_000).nullable().optional().meta({
+      description:
+        'The outputs of a cell that has ended, as in the file; null when they are larger than 1 MiB, and then only the file has them.',
+    }),
+  })
+  .meta({ id: 'NotebookCell', description: 'A code cell of a notebook begins or has ended.' });
+
 /** One event of a command; events are numbered as those of executions are. */
 export const commandEventSchema = z
   .discriminatedUnion('type', [
@@ -215,6 +232,7 @@ export const commandEventSchema = z
       .meta({ id: 'CommandStarted' }),
     stdoutEvent.meta({ id: 'CommandStdout' }),
     stderrEvent.meta({ id: 'CommandStderr' }),
+    cellEvent,
     truncatedEvent,
     commandDoneSchema,
   ])

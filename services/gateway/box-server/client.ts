@@ -35,7 +35,7 @@ import {
   responseDeadlineMs,
   translate,
 } from './protocol/response.ts';
-import type { CodeRequest, CommandRequest, InstallRequest } from './run-requests.ts';
+import type { CodeRequest, CommandRequest, InstallRequest, NotebookRequest } from './run-requests.ts';
 import { type Endpoint, tokenHeader } from './transport/endpoint.ts';
 import { connectToBox } from './transport/socket.ts';
 import { attachTerminal, type ScreenSize } from './transport/terminal-socket.ts';
@@ -267,6 +267,13 @@ export const createBoxServerClient = (
     /** Installs packages, as a command with this id. */
     install: async (id: string, body: InstallRequest, leave?: AbortSignal) =>
       open(`packages/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
+
+    /** Runs a notebook, as a command with this id. */
+    runNotebook: async (id: string, body: NotebookRequest, leave?: AbortSignal) =>
+      open(`notebooks/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
+
+    /** Reads the executions of a context as a notebook; the caller reads the body. */
+    notebook: (query: URLSearchParams) => request(streams, `notebook?${query}`, { headersTimeout: packMs }),
 
     packages: ({ manager, limit, cursor }: PackageQuery) => {
       const query = new URLSearchParams({ manager, limit: String(limit), ...(cursor !== undefined && { cursor }) });

@@ -68,6 +68,8 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
         sessionExecutions: only('jupyter', client.sessionExecutions),
         install: only('packages', client.install),
         packages: only('packages', client.packages),
+        runNotebook: only('notebooks', client.runNotebook),
+        notebook: only('notebooks', client.notebook),
         checkpoint: only('checkpoint', client.checkpoint),
         restore: only('checkpoint', client.restore),
         search: only('search', client.search),

@@ -40,6 +40,20 @@ export interface CommandRequest {
   openStdin: boolean;
 }
 
+/** A notebook to run in a kernel of its own; times in milliseconds. */
+export interface NotebookRequest {
+  path: string;
+  /** Where it is written with its outputs; by default into its own file. */
+  output?: string | undefined;
+  language?: string | undefined;
+  parameters?: Readonly<Record<string, unknown>> | undefined;
+  /** Whether the cells after one that fails run too. */
+  goOn: boolean;
+  cellTimeoutMs?: number;
+  timeoutMs?: number;
+  cpuLimitMs?: number;
+}
+
 export interface InstallRequest {
   manager: PackageManager;
   packages: string[];

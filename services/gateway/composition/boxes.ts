@@ -21,6 +21,7 @@ import { createCommands } from '../boxes/runs/commands.ts';
 import { createContexts } from '../boxes/runs/contexts.ts';
 import { createExecutions } from '../boxes/runs/executions.ts';
 import { createFollowing } from '../boxes/runs/following.ts';
+import { createNotebooks } from '../boxes/runs/notebooks.ts';
 import { createPackages } from '../boxes/runs/packages.ts';
 import { createRun } from '../boxes/runs/run.ts';
 import type { Template } from '../boxes/supply/templates.ts';
@@ -126,6 +127,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     fileWatch: createFileWatch({ access, endings, activity }),
     terminals: createTerminals({ access, endings, activity, quotas }),
     tickets: createTickets({ tickets: store.tickets, access }),
+    notebooks: createNotebooks({ access, activity, commands, budget }),
     packages: createPackages({ access, commands, budget }),
     ports: createPorts({ access, activity, responseMs: config.portResponseMs }),
     portSessions: createPortSessions(store.portSessions),

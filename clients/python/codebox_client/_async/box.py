@@ -12,7 +12,7 @@ from .. import models
 from .._call import Call, creating, path_of
 from ..options import BoxChanges, ContextOptions, ExecutionOptions, to_json
 from .files import AsyncFiles
-from .runs import AsyncCommands, AsyncExecutions, AsyncPackages, AsyncRunningCode
+from .runs import AsyncCommands, AsyncExecutions, AsyncNotebooks, AsyncPackages, AsyncRunningCode
 from .transport import AsyncTransport
 
 # All files of the box are transferred.
@@ -62,6 +62,7 @@ class AsyncBox:
         self.executions = AsyncExecutions(transport, info.id)
         self.contexts = AsyncContexts(transport, info.id)
         self.commands = AsyncCommands(transport, info.id)
+        self.notebooks = AsyncNotebooks(transport, info.id)
         self.packages = AsyncPackages(transport, info.id)
         self.files = AsyncFiles(transport, info.id)
 

@@ -22,7 +22,7 @@ from ..models import (
     ExecutionSummary,
     Package,
 )
-from ..options import CommandOptions, ExecutionOptions, InstallOptions
+from ..options import CommandOptions, ExecutionOptions, InstallOptions, NotebookOptions
 from .streams import AsyncEventStream
 from .transport import AsyncTransport
 
@@ -171,6 +171,27 @@ class AsyncCommands(_AsyncRuns[CommandSummary, Command, CommandEvent]):
     def list(self) -> AsyncIterator[CommandSummary]:
         """Commands that run, and finished ones that the box still remembers."""
         return self._transport.items(CommandSummary, Call("GET", self._path))
+
+
+class AsyncNotebooks(_AsyncRuns[CommandSummary, Command, CommandEvent]):
+    """Notebooks of a box. The run of one is a command: it can be read, waited for and ended as one."""
+
+    def __init__(self, transport: AsyncTransport, box: str) -> None:
+        kind = _Kind("commands", CommandSummary, Command, _counting.commands, 600.0, started_at="notebooks")
+        super().__init__(transport, box, kind)
+
+    async def run(self, path: str, **options: Unpack[NotebookOptions]) -> Command:
+        """Runs all cells, and waits; the file then has their outputs."""
+        return await self._run({"path": path}, options)
+
+    async def start(self, path: str, **options: Unpack[NotebookOptions]) -> CommandSummary:
+        """Starts a run, and returns at once."""
+        return await self._start({"path": path}, options)
+
+    def stream(self, path: str, **options: Unpack[NotebookOptions]) -> AsyncEventStream[CommandEvent]:
+        """Runs all cells, and streams them as they run."""
+        first = self._streaming({"path": path}, options)
+        return AsyncEventStream(self._transport, self._kind.counting, self._reopen, first=first)
 
 
 class AsyncPackages(_AsyncRuns[CommandSummary, Command, CommandEvent]):

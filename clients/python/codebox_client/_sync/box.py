@@ -13,7 +13,7 @@ from .. import models
 from .._call import Call, creating, path_of
 from ..options import BoxChanges, ContextOptions, ExecutionOptions, to_json
 from .files import Files
-from .runs import Commands, Executions, Packages, RunningCode
+from .runs import Commands, Executions, Notebooks, Packages, RunningCode
 from .transport import Transport
 
 # All files of the box are transferred.
@@ -63,6 +63,7 @@ class Box:
         self.executions = Executions(transport, info.id)
         self.contexts = Contexts(transport, info.id)
         self.commands = Commands(transport, info.id)
+        self.notebooks = Notebooks(transport, info.id)
         self.packages = Packages(transport, info.id)
         self.files = Files(transport, info.id)
 

@@ -23,7 +23,7 @@ from ..models import (
     ExecutionSummary,
     Package,
 )
-from ..options import CommandOptions, ExecutionOptions, InstallOptions
+from ..options import CommandOptions, ExecutionOptions, InstallOptions, NotebookOptions
 from .streams import EventStream
 from .transport import Transport
 
@@ -172,6 +172,27 @@ class Commands(_Runs[CommandSummary, Command, CommandEvent]):
     def list(self) -> Iterator[CommandSummary]:
         """Commands that run, and finished ones that the box still remembers."""
         return self._transport.items(CommandSummary, Call("GET", self._path))
+
+
+class Notebooks(_Runs[CommandSummary, Command, CommandEvent]):
+    """Notebooks of a box. The run of one is a command: it can be read, waited for and ended as one."""
+
+    def __init__(self, transport: Transport, box: str) -> None:
+        kind = _Kind("commands", CommandSummary, Command, _counting.commands, 600.0, started_at="notebooks")
+        super().__init__(transport, box, kind)
+
+    def run(self, path: str, **options: Unpack[NotebookOptions]) -> Command:
+        """Runs all cells, and waits; the file then has their outputs."""
+        return self._run({"path": path}, options)
+
+    def start(self, path: str, **options: Unpack[NotebookOptions]) -> CommandSummary:
+        """Starts a run, and returns at once."""
+        return self._start({"path": path}, options)
+
+    def stream(self, path: str, **options: Unpack[NotebookOptions]) -> EventStream[CommandEvent]:
+        """Runs all cells, and streams them as they run."""
+        first = self._streaming({"path": path}, options)
+        return EventStream(self._transport, self._kind.counting, self._reopen, first=first)
 
 
 class Packages(_Runs[CommandSummary, Command, CommandEvent]):

@@ -85,6 +85,16 @@ ORIGINS_KNOWN = 1000
 CONTEXTS = 16
 COMMANDS_RUNNING = 64
 
+# Notebooks: the size of a file, the cells in it, the outputs of one cell in its event, and the longest line that the
+# process of a run may send.
+NOTEBOOK_BYTES = 64 * MIB
+NOTEBOOK_CELLS = 10_000
+CELL_OUTPUT_BYTES = 1 * MIB
+REPORT_LINE_BYTES = 4 * MIB
+# An event of a cell without its outputs, and how often the file is written while its cells run.
+REPORT_BYTES = 4 * KIB
+NOTEBOOK_WRITE_SECONDS = 2.0
+
 # Tunnels to servers inside the box. Each has one buffer per direction.
 TUNNELS = 64
 TUNNEL_BUFFER_BYTES = 64 * KIB

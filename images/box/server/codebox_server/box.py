@@ -14,6 +14,7 @@ from codebox_server.files.files import Files, create_files
 from codebox_server.forks.client import ForkServer
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.specs import BoxKernelSpecManager
+from codebox_server.notebooks.notebooks import Notebooks
 from codebox_server.packages.hints import Hints
 from codebox_server.packages.installer import Installer
 from codebox_server.packages.inventory import Inventory
@@ -60,6 +61,7 @@ class Box:
     executions: Executions
     commands: Commands
     installer: Installer
+    notebooks: Notebooks
     tunnels: Tunnels
     files: Files
     terminals: Terminals
@@ -163,6 +165,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
         executions=Executions(contexts, journals),
         commands=commands,
         installer=installer,
+        notebooks=Notebooks(settings, manager.kernel_spec_manager, commands),
         tunnels=Tunnels(),
         files=create_files(str(settings.data), str(settings.upload), settings.polls),
         terminals=terminals,

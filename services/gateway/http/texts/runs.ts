@@ -128,6 +128,22 @@ export const runTexts: OperationTexts = {
     description: '`text` or `base64` is written unchanged; `eof` closes stdin afterwards.',
     request: { text: 'yes\n', eof: true },
   },
+  'POST /v1/boxes/{box}/notebooks': {
+    description:
+      'Every cell runs in a new kernel in the folder of the notebook, and its outputs are written back into the file. The events are those ' +
+      'of a command, with a `cell` at the start and the end of each code cell. A run that stops at a failed cell ends with `error`.',
+    request: { path: 'report.ipynb', output: 'report-2026.ipynb', parameters: { year: 2026 }, onError: 'continue' },
+    response: {
+      ...command,
+      command: null,
+      argv: ['python', 'runner.py'],
+      outputs: [{ seq: 2, type: 'cell', index: 0, cells: 1, id: 'f1d2', status: 'ok', executionCount: 1, outputs: [] }],
+    },
+  },
+  'GET /v1/boxes/{box}/notebook': {
+    description:
+      'The notebook has a cell for each execution that the box still has, the oldest first. Open it in Jupyter, or run it again.',
+  },
   'POST /v1/boxes/{box}/packages': {
     description:
       'The response has the output of the installer. The box needs the network `internet`, unless the operator provides a folder of ' +

@@ -18,6 +18,7 @@ ABILITIES = [
     "folder",
     "jupyter",
     "keys",
+    "notebooks",
     "output",
     "packages",
     "ports",

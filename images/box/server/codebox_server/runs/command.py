@@ -23,6 +23,7 @@ from codebox_server.runs.journal import Journal, Journals
 from codebox_server.runs.outcome import FULL, out_of_memory
 from codebox_server.runs.output import Output
 from codebox_server.runs.probe import Events, Probe
+from codebox_server.runs.reports import Reports
 from codebox_server.runs.trouble import trouble
 from codebox_server.system.cgroup import Counts
 from codebox_server.system.process import Death, cpu_ms, place_below, reap, signal_group, watch_exit
@@ -59,6 +60,8 @@ class CommandRequest:
     # Written to its stdin, which is then closed unless `open_stdin`.
     stdin: bytes = b""
     open_stdin: bool = False
+    # The type of the events that it writes as lines of JSON to the descriptor in its last argument, if any.
+    reports: str | None = None
 
 
 class Command:
@@ -85,27 +88,34 @@ class Command:
         self._eof = False
         self._death: Death | None = None
         self._ending: asyncio.Task[None] | None = None
+        self._reports: Reports | None = None
 
     def start(self, env: dict[str, str], files: Scan) -> None:
         """Start the process. Raises invalid_request when it cannot be started, too_many_requests in a full box."""
         request = self.request
         argv = ["bash", "-c", request.command] if request.command is not None else request.argv
+        reports = None if request.reports is None else Reports(request.reports, self.output)
         counts, before = self._probe.counts(), all_pids()
         try:
             process = subprocess.Popen(
-                argv or [],
+                [*(argv or []), *([] if reports is None else [str(reports.writer)])],
                 cwd=request.cwd,
                 env={**env, **request.env},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                pass_fds=() if reports is None else (reports.writer,),
             )
         except BlockingIOError as error:
             raise full() from error
         except (OSError, ValueError) as error:
             raise BoxError("invalid_request", f"the command cannot be started: {error}") from error
+        finally:
+            if reports is not None:
+                reports.handed_over()
         self.pid = process.pid
+        self._reports = reports
         place_below(self.pid)
         self._started_at = time.monotonic()
         self._adopt(process)
@@ -241,6 +251,8 @@ class Command:
                 await asyncio.wait_for(self._drained.wait(), PIPE_DRAIN_SECONDS)
         death = self._death
         assert death is not None
+        if self._reports is not None:
+            self._reports.close()
         try:
             events = await self._probe.events(counts, started, self.stop == "cpu_limit", death.signal is not None)
             done: dict[str, Any] = self._verdict(death, events)

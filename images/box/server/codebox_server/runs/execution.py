@@ -42,6 +42,11 @@ class ExecutionRequest:
     output_bytes: int = STREAM_BYTES
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether it is part of the history of its kernel: a Jupyter client may run code beside it."""
+        return self.message is None or self.message.store_history
+
+    @property
     def takes_input(self) -> bool:
         """Whether somebody can answer its requests for input."""
         return not self.unattended if self.message is None else self.message.allow_stdin

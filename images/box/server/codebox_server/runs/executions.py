@@ -78,15 +78,20 @@ class Executions:
         execution = Execution(request, None if context is None else context.id, journal, output)
         return execution
 
+    def known(self) -> list[Execution]:
+        """Return every execution that is still known, oldest first."""
+        return [run for run in self._journals.values() if isinstance(run, Execution)]
+
     def unfinished(self) -> list[Execution]:
         """Return every execution that runs or waits, oldest first."""
-        return [run for run in self._journals.values() if isinstance(run, Execution) and run.state != "done"]
+        return [run for run in self.known() if run.state != "done"]
 
     def of_session(self, session: str) -> list[Execution]:
         """Return the latest executions of a Jupyter client, oldest first: unfinished, or ended within an hour."""
         since = time.monotonic() - CLIENT_SECONDS
-        runs = [run for run in self._journals.values() if isinstance(run, Execution)]
-        mine = [run for run in runs if run.request.message is not None and run.request.message.session == session]
+        mine = [
+            run for run in self.known() if run.request.message is not None and run.request.message.session == session
+        ]
         return [run for run in mine if run.state != "done" or run.ended_at > since][-CLIENT_RUNS:]
 
     def get(self, execution_id: str) -> Execution:

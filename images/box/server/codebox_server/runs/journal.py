@@ -41,6 +41,10 @@ class Journal:
         """The number of the newest event, 0 before the first."""
         return len(self._lines)
 
+    def lines(self) -> list[bytes]:
+        """Return the encoded events so far."""
+        return self._lines.copy()
+
     def append(self, kind: str, fields: dict[str, Any]) -> int:
         """Number, store and publish one event; return its encoded size in bytes. `done` ends the journal."""
         line = encode({"seq": len(self._lines) + 1, "type": kind, **fields})

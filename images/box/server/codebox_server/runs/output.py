@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from codebox_server.bounds import (
     JSON_VALUES,
     MIME_TYPES,
     REPLY_BYTES,
+    REPORT_BYTES,
     RICH_BYTES,
     RICH_EVENTS,
     STREAM_BYTES,
@@ -173,6 +175,24 @@ class Output:
         if size > REPLY_BYTES or self._store.full or _is_excessive({"expressions": expressions, "payload": payload}):
             expressions, payload = dict.fromkeys(expressions, _TOO_LARGE), []
         self._event("reply", {"expressions": expressions, "payload": payload})
+
+    def report(self, kind: str, fields: dict[str, Any], size: int) -> None:
+        """Add an event that a process of the box server has written, `size` bytes on the wire, without its `outputs` if
+        they are too much.
+        """
+        self._count(size)
+        if self._rich_events >= RICH_EVENTS or self._store.full:
+            self._dropped_bytes += size
+            self._dropped_events += 1
+            return
+        self._rich_events += 1
+        if self._rich_bytes + size > RICH_BYTES or _is_excessive(fields):
+            fields = {**fields, "outputs": None}
+            size = len(json.dumps(fields))
+            if size > REPORT_BYTES:
+                return
+        self._rich_bytes += size
+        self._event(kind, fields)
 
     def error(self, name: str, value: str, traceback: list[str], hint: dict[str, Any] | None = None) -> None:
         """Add an error with its fields cut to their limits."""

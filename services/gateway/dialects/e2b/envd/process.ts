@@ -52,7 +52,7 @@ const toEvent = (event: CommandEvent): object | undefined => {
     return {
       data: { stderr: Buffer.from(`[${event.droppedBytes} bytes of output were dropped]\n`).toString('base64') },
     };
-  return { end: toEnd(event, event.cause?.detail) };
+  return event.type === 'done' ? { end: toEnd(event, event.cause?.detail) } : undefined;
 };
 
 /** The calls on processes of E2B's daemon. */
