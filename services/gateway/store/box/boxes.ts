@@ -159,6 +159,20 @@ export const createBoxStore = (db: Database) => {
   );
   const markReady = db.with(ready, ran).select().from(ready).prepare('box_ready');
 
+  // Locked in the order of ids, so that two gateways cannot deadlock. Written after each short run, so it is prepared.
+  const used = db
+    .select({ id: boxes.id })
+    .from(boxes)
+    .where(and(sql`${boxes.id} = any(${sql.placeholder('ids')}::text[])`, inArray(boxes.state, ['ready', 'creating'])))
+    .orderBy(asc(boxes.id))
+    .for('no key update');
+  const touchAll = db
+    .update(boxes)
+    .set({ lastActiveAt: sql`now()` })
+    .where(inArray(boxes.id, used))
+    .returning({ id: boxes.id })
+    .prepare('boxes_touch');
+
   return {
     /** Records the CPU time that the instance of a box had used when the box became ready: that time is not charged. */
     async noteStartup(id: string, instance: string, cpuMs: number): Promise<void> {
@@ -267,19 +281,7 @@ export const createBoxStore = (db: Database) => {
     /** Records use of boxes by the database's clock; returns the ids of those that are creating or ready. */
     async touch(ids: string[]): Promise<string[]> {
       if (ids.length === 0) return [];
-      // Locked in the order of ids, so that two gateways cannot deadlock.
-      const used = db
-        .select({ id: boxes.id })
-        .from(boxes)
-        .where(and(inArray(boxes.id, ids), inArray(boxes.state, ['ready', 'creating'])))
-        .orderBy(asc(boxes.id))
-        .for('no key update');
-      const touched = await db
-        .update(boxes)
-        .set({ lastActiveAt: sql`now()` })
-        .where(inArray(boxes.id, used))
-        .returning({ id: boxes.id });
-      return touched.map(({ id }) => id);
+      return (await touchAll.execute({ ids })).map(({ id }) => id);
     },
 
     /**
