@@ -3,7 +3,7 @@ import { readConfig as readAgentConfig } from '../services/agent/config.ts';
 import { giveUpIfWrong } from '../services/configuration-error.ts';
 import { readConfig } from '../services/gateway/config.ts';
 import { baseImage } from './base-image.ts';
-import { isDockerThere, prepareDockerImage, reasonOf } from './docker-image.ts';
+import { findFullImage, isDockerThere, prepareDockerImage, reasonOf } from './docker-image.ts';
 import { prepareLocalSandbox } from './local-sandbox.ts';
 
 /** The settings with which `npm start` starts the services. */
@@ -24,7 +24,18 @@ const env = process.env;
 const prepareDocker = async (): Promise<Record<string, string>> => {
   if (env.CODEBOX_BOX_IMAGE) return { CODEBOX_DRIVER: 'docker' };
   await baseImage({ log, signal });
-  return { CODEBOX_DRIVER: 'docker', CODEBOX_BOX_IMAGE: await prepareDockerImage(env, { log, signal }) };
+  const image = await prepareDockerImage(env, { log, signal });
+  return { CODEBOX_DRIVER: 'docker', CODEBOX_BOX_IMAGE: image, ...(await fullImage()) };
+};
+
+/** The variable that offers the full image, which `npm run full-image` builds, as a template. */
+const fullImage = async (): Promise<Record<string, string>> => {
+  if (env.CODEBOX_FULL_IMAGE) return {};
+  const found = await findFullImage(env, signal);
+  if (found === undefined) return {};
+  if (found !== 'outdated') return { CODEBOX_FULL_IMAGE: found };
+  log('The full image is of another version, so there is no template full: npm run full-image builds it anew.');
+  return {};
 };
 
 const prepareLocal = async (): Promise<Record<string, string>> => {

@@ -16,7 +16,7 @@ export const preparePython = async (
   // Compiled now: the tests run as another user, who cannot store bytecode, so every start would compile again.
   const install = ['pip', 'install', '-q', '--compile-bytecode'];
   const hash = createHash('sha256').update([python, ...install].join(' '));
-  for (const name of ['requirements.txt', 'requirements-dev.txt', 'tools.txt']) {
+  for (const name of ['requirements.txt', 'requirements-dev.txt']) {
     hash.update(await readFile(join(box, name)));
   }
   const stamp = hash.digest('hex');
@@ -24,8 +24,8 @@ export const preparePython = async (
   log('Installing the requirements of the tests of the box server.');
   await rm(venv, { recursive: true, force: true });
   await mkdir(folder, { recursive: true });
-  const tools = await readFile(join(box, 'tools.txt'), 'utf8');
-  const uv = /^uv==.*$/m.exec(tools)?.[0] ?? 'uv';
+  const requirements = await readFile(join(box, 'requirements.txt'), 'utf8');
+  const uv = /^uv==[^ ]+/m.exec(requirements)?.[0] ?? 'uv';
   await followCommand([python, '-m', 'venv', venv], { log, signal });
   await followCommand([`${venv}/bin/pip`, 'install', '-q', uv], { log, signal });
   const wanted = ['--python', venv, '-r', join(box, 'requirements-dev.txt')];

@@ -20,6 +20,8 @@ const tasks = [
   'openapi',
   'clients',
   'features',
+  'full-image',
+  'lock',
   'migration',
   'admin',
   'mcp',

@@ -72,7 +72,9 @@ test('docs/templates.md documents every field of a template, with an example tha
   const folder = await mkdtemp(join(tmpdir(), 'codebox-templates-'));
   const file = join(folder, 'templates.yaml');
   await writeFile(file, example);
-  expect([...readTemplates(file, 'codebox-box', 0).keys()]).toEqual(['python', 'data']);
+  expect([
+    ...readTemplates({ templatesFile: file, boxImage: 'codebox-box', fullImage: undefined, warmBoxes: 0 }).keys(),
+  ]).toEqual(['python', 'data']);
   await rm(folder, { recursive: true });
   const fields = [...text.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name);
   expect(fields).toEqual(templateFields);

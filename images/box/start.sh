@@ -8,4 +8,5 @@ mkdir -p -m 0700 "$runtime"
 if [ -d /opt/codebox/share/matplotlib ] && [ -z "${MPLCONFIGDIR:-}" ]; then
   cp -r /opt/codebox/share/matplotlib "$runtime/matplotlib"
 fi
-exec /opt/codebox/bin/python -m codebox_server
+# Without packages that code of the box has installed.
+exec /opt/codebox/bin/python -s -m codebox_server

@@ -11,6 +11,7 @@ import { newId } from '../postgres/id.ts';
 import { createBackground } from '../waiting/background.ts';
 import { readApiKey } from './api-key.ts';
 import { createChatBoxes } from './box/chat-boxes.ts';
+import { createDefaultTemplate } from './box/default-template.ts';
 import { createFacts } from './box/facts.ts';
 import { createLanguages } from './box/languages.ts';
 import { createAnswers } from './chats/answers/answers.ts';
@@ -88,7 +89,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const metrics = createMetrics();
   const links = createLinks(seal, config.linkSeconds);
   const kept = createKept(blobs, store.blobs, config.kept);
-  const boxes = createChatBoxes(store.chats);
+  const boxes = createChatBoxes(store.chats, createDefaultTemplate(clientFor()));
   const forget = createForget(store.messages, background);
   let awayAt = Number.NEGATIVE_INFINITY;
   const endLost = async () => {

@@ -4,7 +4,7 @@ import { below, readCeiling } from './ceiling.ts';
 
 const GiB = 1024;
 /** 1024 MiB by default, 8192 at most. */
-const templates = readTemplates(undefined, 'image', 0);
+const templates = readTemplates({ templatesFile: undefined, boxImage: 'image', fullImage: undefined, warmBoxes: 0 });
 const read = (maxBoxes?: number, maxMemoryMb?: number, capacityGiB = 8) =>
   readCeiling({ maxBoxes, maxMemoryMb }, templates.values(), { memoryMb: capacityGiB * GiB });
 

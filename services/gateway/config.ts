@@ -71,6 +71,7 @@ const environmentSchema = z.object({
     .regex(/^[a-zA-Z0-9._-]+$/)
     .default('runc'),
   CODEBOX_BOX_IMAGE: z.string().min(1).default('codebox-box:latest'),
+  CODEBOX_FULL_IMAGE: z.string().min(1).optional(),
   CODEBOX_TEMPLATES: z.string().min(1).optional(),
   CODEBOX_MAX_BOXES: z.coerce.number().int().min(1).max(10_000).optional(),
   CODEBOX_MAX_MEMORY_MB: z.coerce.number().int().min(128).max(1_000_000_000).optional(),
@@ -139,6 +140,8 @@ export interface Config {
   replaces: string | undefined;
   runtime: string;
   boxImage: string;
+  /** The image of the built-in template `full`, which exists only with it. */
+  fullImage: string | undefined;
   templatesFile: string | undefined;
   maxBoxes: number | undefined;
   /** The memory that all boxes may use together. */
@@ -211,6 +214,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     replaces: values.CODEBOX_REPLACES,
     runtime: values.CODEBOX_RUNTIME,
     boxImage: values.CODEBOX_BOX_IMAGE,
+    fullImage: values.CODEBOX_FULL_IMAGE,
     templatesFile: values.CODEBOX_TEMPLATES,
     maxBoxes: values.CODEBOX_MAX_BOXES,
     maxMemoryMb: values.CODEBOX_MAX_MEMORY_MB,

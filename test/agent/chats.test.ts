@@ -1,5 +1,7 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Chat, ChatTicket, Page } from '#contract';
 import { eventually } from '../api/harness.ts';
 import { connect } from '../api/websocket.ts';
@@ -137,4 +139,20 @@ test('while the gateway is down the agent returns 503, and recovers with it', as
   expect(refused).toMatchObject({ status: 503, body: { code: 'unavailable' } });
   await agent.gateway.restart();
   expect((await agent.send('POST', `/v1/chats/${chat.id}/cells`, { code: '1 + 1' })).body.text).toBe('2');
+});
+
+test('a chat that chooses no template gets a box of the full one where there is one', async () => {
+  const templates = join(agent.gateway.dataDir, 'full.yaml');
+  await writeFile(templates, 'python: {}\nfull: { limits: { memoryMb: 320 } }\n');
+  const full = await startAgent({}, { CODEBOX_TEMPLATES: templates });
+  onTestFinished(() => full.dispose());
+  for (const [body, template] of [
+    [{}, 'full'],
+    [{ template: 'python' }, 'python'],
+  ] as const) {
+    const chat = await full.createChat(body);
+    await full.call(`/v1/chats/${chat.id}/files/a.txt`, { method: 'PUT', body: 'hello' });
+    const { box } = (await full.send<Chat>('GET', `/v1/chats/${chat.id}`)).body;
+    expect((await full.gateway.client.boxes.read(box ?? '')).template).toBe(template);
+  }
 });

@@ -65,7 +65,7 @@ describe.each(drivers)('packages on the %s driver', (driver) => {
     const names = all.map(({ name }) => name);
     expect(names).toEqual([...new Set(names)].sort());
     expect(all.find(({ name }) => name === 'cowsay')?.source).toBe('user');
-    expect(all.find(({ name }) => name === 'pandas')).toEqual({ name: 'pandas', version: '3.1.1', source: 'image' });
+    expect(all.find(({ name }) => name === 'pandas')).toEqual({ name: 'pandas', version: '2.3.3', source: 'image' });
     expect((await gateway.get(`${path()}?manager=npm`)).body).toEqual({ items: [], nextCursor: null });
   });
 
@@ -106,27 +106,60 @@ describe.each(drivers)('packages on the %s driver', (driver) => {
     expect(body.stderr).toContain('No matching distribution');
   });
 
-  test('another version of a package of the image is refused with a hint that names the version of the image', async () => {
-    const wheel = 'pandas-0.0.1-py3-none-any.whl';
-    const info = 'pandas-0.0.1.dist-info';
-    const build = [
-      'import zipfile',
-      `with zipfile.ZipFile("${wheel}", "w") as wheel:`,
-      `  wheel.writestr("${info}/METADATA", "Metadata-Version: 2.1\\nName: pandas\\nVersion: 0.0.1\\n")`,
-      `  wheel.writestr("${info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")`,
-      `  wheel.writestr("${info}/RECORD", "")`,
-    ];
-    expect((await gateway.run(box.id, build.join('\n'))).error).toBeNull();
-    const hint = { code: 'fixed_version', manager: 'pip', package: 'pandas', version: '3.1.1' };
-    const { status, body } = await install({ packages: [`./${wheel}`] });
+  /** Code that writes the wheel of a package with one module, which knows its version. */
+  const wheelOf = (name: string, version: string) => `
+import zipfile
+info = "${name}-${version}.dist-info"
+with zipfile.ZipFile("${name}-${version}-py3-none-any.whl", "w") as wheel:
+    wheel.writestr("${name}.py", "__version__ = '${version}'")
+    wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: ${name}\\nVersion: ${version}\\n")
+    wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+    wheel.writestr(f"{info}/RECORD", "")`;
+
+  test('another version of a package of the image takes its place, for new kernels and commands', async () => {
+    const fresh = await gateway.createBox();
+    await gateway.run(fresh.id, `import seaborn\n${wheelOf('seaborn', '0.0.1')}`);
+    const { body } = await install({ packages: ['./seaborn-0.0.1-py3-none-any.whl'] }, fresh.id);
+    expect([body.status, body.installed]).toEqual(['ok', [{ name: 'seaborn', version: '0.0.1' }]]);
+    expect(body.hint).toMatchObject({ code: 'restart_kernel', package: 'seaborn', version: '0.13.2' });
+    expect(body.hint?.detail).toContain('seaborn 0.0.1 (0.13.2)');
+    const { text, context } = await gateway.run(fresh.id, 'seaborn.__version__');
+    expect(text).toBe("'0.13.2'");
+    await gateway.post(`/v1/boxes/${fresh.id}/contexts/${context}/restart`, {});
+    expect((await gateway.run(fresh.id, 'import seaborn; seaborn.__version__')).text).toBe("'0.0.1'");
+    const command = { command: 'python -c "import seaborn; print(seaborn.__version__)"' };
+    expect((await gateway.post<Command>(`/v1/boxes/${fresh.id}/commands`, command)).body.stdout).toBe('0.0.1\n');
+    const listed = (await gateway.get<Page<Package>>(`${path(fresh.id)}?limit=1000`)).body.items;
+    expect(listed.find(({ name }) => name === 'seaborn')).toMatchObject({ version: '0.0.1', source: 'user' });
+  });
+
+  test('another version of what the kernels run on is refused with a hint that names the conflict', async () => {
+    expect((await gateway.run(box.id, wheelOf('tornado', '4.0'))).error).toBeNull();
+    const hint = { code: 'package_conflict', manager: 'pip', package: 'tornado', version: expect.stringMatching(/^6/) };
+    const { status, body } = await install({ packages: ['./tornado-4.0-py3-none-any.whl'] });
     expect([status, body.status, body.installed]).toEqual([200, 'error', []]);
-    expect(body.stderr).toContain(
-      'Will not install to the user site because it will lack sys.path precedence to pandas',
-    );
     expect(body.hint).toMatchObject(hint);
-    expect(body.hint?.detail).toContain('The image has pandas 3.1.1');
-    const inCell = await gateway.run(box.id, `pip install --user ./${wheel}`, { language: 'bash' });
+    const inCell = await gateway.run(box.id, 'pip install ./tornado-4.0-py3-none-any.whl', { language: 'bash' });
     expect(inCell.error).toMatchObject({ name: 'ExitStatus', hint });
+  });
+
+  testOnce('pip unpacks on the volume', async () => {
+    const code = 'import os, pip._internal.cli.main as pip; pip.main(["config", "list"]); print(os.environ["TMPDIR"])';
+    const command = { argv: ['python', '-c', code] };
+    const { stdout } = (await gateway.post<Command>(`/v1/boxes/${box.id}/commands`, command)).body;
+    expect(stdout).toMatch(/^\/mnt\/home\/.+$/m);
+  });
+
+  test('a virtual environment of a box can have kernels', async () => {
+    const command = { command: 'python -m venv --without-pip own' };
+    expect((await gateway.post<Command>(`/v1/boxes/${box.id}/commands`, command)).body.exitCode).toBe(0);
+    const contexts = `/v1/boxes/${box.id}/contexts`;
+    const { status, body: context } = await gateway.post<{ id: string }>(contexts, { python: 'own' });
+    expect(status).toBe(201);
+    expect((await gateway.run(box.id, 'import sys; sys.prefix', { context: context.id })).text).toBe("'/mnt/data/own'");
+    const refused = await gateway.post<Problem>(contexts, { python: 'nowhere' });
+    expect([refused.status, refused.body.errors?.[0]?.pointer]).toEqual([400, '/python']);
+    await gateway.call(`${contexts}/${context.id}`, { method: 'DELETE' });
   });
 
   test.each([

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import type { Box, Execution, Problem, Run, Template } from '#contract';
+import type { Box, Execution, Problem, Run, Template, TemplateDetail } from '#contract';
 import { createDaemon } from '../../services/gateway/drivers/docker/daemon/daemon.ts';
 import { ensureBoxImage } from '../../services/gateway/drivers/docker/daemon/image.ts';
 import { readBuildContext } from '../../services/gateway/drivers/host/build-context.ts';
@@ -67,7 +67,10 @@ describe.each(anyDriver)('templates on the %s driver', (driver) => {
     expect(items[0]).toMatchObject({ languages: ['python', 'javascript', 'typescript', 'bash'], network: 'none' });
     expect(items[1]).toMatchObject({ languages: null });
     expect(JSON.stringify(items)).not.toContain('codebox-box');
-    expect((await gateway.get('/v1/templates/r')).body).toEqual(items[1]);
+    expect((await gateway.get('/v1/templates/r')).body).toEqual({ ...items[1], packages: null, programs: null });
+    const { packages, programs } = (await gateway.get<TemplateDetail>('/v1/templates/python')).body;
+    expect(packages).toContainEqual({ name: 'pandas', version: '2.3.3' });
+    expect(programs?.find(({ name }) => name === 'git')?.version).toMatch(/^\d+\./);
     expect((await gateway.get('/v1/templates/nothing')).status).toBe(404);
   });
 

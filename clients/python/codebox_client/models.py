@@ -723,6 +723,21 @@ class Package(Model):
 PackageManager = TypeAliasType("PackageManager", Literal["pip", "npm"])
 
 
+class RestartKernelHint(Model):
+    """
+    The box has a package in place of that of the image: running kernels need a restart.
+    """
+
+    code: Literal["restart_kernel"]
+    detail: str
+    manager: PackageManager
+    package: str
+    version: str
+    """
+    The version of the image, which running kernels may still use.
+    """
+
+
 class RunFile(Model):
     base64: str | None
     """
@@ -827,21 +842,6 @@ class Variable(Model):
     type: str
     """
     The name of its class.
-    """
-
-
-class VersionHint(Model):
-    """
-    For an installation, or a program that ran one: pip refused another version of a package of the image.
-    """
-
-    code: Literal["fixed_version"]
-    detail: str
-    manager: PackageManager
-    package: str
-    version: str
-    """
-    The version of the image, beside which pip installs no other.
     """
 
 
@@ -967,59 +967,6 @@ class ChartAxes(Model):
     y: ChartAxis
 
 
-class CommandDone(Model):
-    cause: Cause | None = None
-    cpu_ms: float | None = None
-    duration_ms: float
-    exit_code: int | None
-    files: ChangedFiles | None = None
-    hint: VersionHint | None = None
-    installed: list[InstalledPackage] | None = None
-    """
-    Packages that an installation added or changed.
-    """
-    processes: LeftProcesses | None = None
-    seq: int
-    signal: str | None
-    status: Literal["ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
-    type: Literal["done"]
-
-
-CommandEvent = TypeAliasType(
-    "CommandEvent",
-    Annotated[
-        CommandStarted | CommandStdout | CommandStderr | NotebookCell | OutputTruncated | CommandDone,
-        Field(discriminator="type"),
-    ],
-)
-
-
-class CommandSummary(Model):
-    argv: list[str] | None
-    box: str
-    cause: Cause | None = None
-    command: str | None
-    cpu_ms: float | None
-    cwd: str
-    """
-    The folder where it was started, relative to /mnt/data; "" is /mnt/data itself, and a folder outside of it is absolute.
-    """
-    duration_ms: float | None
-    exit_code: int | None
-    files: ChangedFiles | None
-    hint: VersionHint | None = None
-    id: str
-    installed: list[InstalledPackage] | None = None
-    """
-    For an installation: the packages that it added or changed.
-    """
-    last_seq: int
-    pid: int | None
-    processes: LeftProcesses
-    signal: str | None
-    status: Literal["running", "ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
-
-
 class ExecutionDone(Model):
     cause: Cause | None = None
     cpu_ms: float | None = None
@@ -1071,6 +1018,21 @@ class ExecutionSummary(Model):
     status: Literal["running", "ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
 
 
+class PackageConflictHint(Model):
+    """
+    The installer refused the versions of packages.
+    """
+
+    code: Literal["package_conflict"]
+    detail: str
+    manager: PackageManager
+    package: str
+    version: str | None = None
+    """
+    The only version that this box can have.
+    """
+
+
 class PackageHint(Model):
     code: Literal["install_package"]
     detail: str
@@ -1109,7 +1071,56 @@ class Chart(Model):
     """
 
 
-class Command(Model):
+Hint = TypeAliasType(
+    "Hint",
+    Annotated[
+        PackageHint | PackageConflictHint | RestartKernelHint,
+        Field(discriminator="code"),
+    ],
+)
+
+
+InstallationHint = TypeAliasType(
+    "InstallationHint",
+    Annotated[PackageConflictHint | RestartKernelHint, Field(discriminator="code")],
+)
+
+
+class RunError(Model):
+    hint: Hint | None = None
+    name: str
+    traceback: list[str]
+    value: str
+
+
+class CommandDone(Model):
+    cause: Cause | None = None
+    cpu_ms: float | None = None
+    duration_ms: float
+    exit_code: int | None
+    files: ChangedFiles | None = None
+    hint: InstallationHint | None = None
+    installed: list[InstalledPackage] | None = None
+    """
+    Packages that an installation added or changed.
+    """
+    processes: LeftProcesses | None = None
+    seq: int
+    signal: str | None
+    status: Literal["ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
+    type: Literal["done"]
+
+
+CommandEvent = TypeAliasType(
+    "CommandEvent",
+    Annotated[
+        CommandStarted | CommandStdout | CommandStderr | NotebookCell | OutputTruncated | CommandDone,
+        Field(discriminator="type"),
+    ],
+)
+
+
+class CommandSummary(Model):
     argv: list[str] | None
     box: str
     cause: Cause | None = None
@@ -1122,33 +1133,17 @@ class Command(Model):
     duration_ms: float | None
     exit_code: int | None
     files: ChangedFiles | None
-    hint: VersionHint | None = None
+    hint: InstallationHint | None = None
     id: str
     installed: list[InstalledPackage] | None = None
     """
     For an installation: the packages that it added or changed.
     """
     last_seq: int
-    outputs: list[CommandEvent]
-    """
-    Both streams in order: every event except started and done.
-    """
     pid: int | None
     processes: LeftProcesses
     signal: str | None
     status: Literal["running", "ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
-    stderr: str
-    stdout: str
-
-
-Hint = TypeAliasType("Hint", Annotated[PackageHint | VersionHint, Field(discriminator="code")])
-
-
-class RunError(Model):
-    hint: Hint | None = None
-    name: str
-    traceback: list[str]
-    value: str
 
 
 class ExecutionError(Model):
@@ -1221,6 +1216,38 @@ class RunStepResult(Model):
     stderr: str
     stdout: str
     text: str | None
+
+
+class Command(Model):
+    argv: list[str] | None
+    box: str
+    cause: Cause | None = None
+    command: str | None
+    cpu_ms: float | None
+    cwd: str
+    """
+    The folder where it was started, relative to /mnt/data; "" is /mnt/data itself, and a folder outside of it is absolute.
+    """
+    duration_ms: float | None
+    exit_code: int | None
+    files: ChangedFiles | None
+    hint: InstallationHint | None = None
+    id: str
+    installed: list[InstalledPackage] | None = None
+    """
+    For an installation: the packages that it added or changed.
+    """
+    last_seq: int
+    outputs: list[CommandEvent]
+    """
+    Both streams in order: every event except started and done.
+    """
+    pid: int | None
+    processes: LeftProcesses
+    signal: str | None
+    status: Literal["running", "ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
+    stderr: str
+    stdout: str
 
 
 class Execution(WithStreams):

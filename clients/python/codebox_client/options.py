@@ -115,6 +115,7 @@ class ContextOptions(CallOptions, total=False):
 
     language: str
     cwd: str
+    python: str
     env: Mapping[str, str]
 
 

@@ -1,6 +1,7 @@
 import { type Box, CodeBoxError, hasCode } from '#contract';
 import type { Owner } from '../chats/owner.ts';
 import type { ChatRow, ChatStore } from '../store/chats.ts';
+import type { DefaultTemplate } from './default-template.ts';
 
 /** The longest lifetime that the gateway allows: the files of the box belong to the chat. */
 const maxLifetimeSeconds = 2_592_000;
@@ -17,12 +18,13 @@ const lifetimeSeconds = (from: Date, end: Date | null): number => {
 };
 
 /** The box of each chat: one at a time, found by the chat's id, hibernated when idle. */
-export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
+export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>, defaultTemplate: DefaultTemplate) => ({
   /**
    * Makes the box ready; a chat whose box has ended gets a new one. Records what was lost since the previous box, for
    * the next answer.
    */
   async open({ client }: Owner, chat: BoxedChat, signal?: AbortSignal): Promise<Box> {
+    const template = chat.template ?? (await defaultTemplate());
     const box = await client.boxes.create(
       {
         user: chat.id,
@@ -30,7 +32,7 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>) => ({
         metadata: { chat: chat.id },
         onIdle: 'hibernate',
         maxLifetimeSeconds: lifetimeSeconds(chat.createdAt, chat.removeAt),
-        ...(chat.template !== null && { template: chat.template }),
+        ...(template !== undefined && { template }),
       },
       { idempotencyKey: false, ...(signal && { signal }) },
     );

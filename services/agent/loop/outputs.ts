@@ -38,7 +38,7 @@ const tracebackOf = ({ name, value, traceback }: RunError): string => {
 
 const coachOf = ({ hint }: RunError): string => {
   if (!hint) return 'Find the cause first, then change the code; do not run the same code again.';
-  if (hint.code === 'fixed_version') return hint.detail;
+  if (hint.code !== 'install_package') return hint.detail;
   return `${hint.detail} If it cannot be installed, do it without ${hint.module}, or say that it cannot be done.`;
 };
 

@@ -3,7 +3,7 @@ import { inlineFileSchema } from '../files/files.ts';
 import { packageSpecsSchema } from '../runs/packages.ts';
 import { environmentSchema, limitsSchema } from '../values/limits.ts';
 import { pageQuerySchema, pageSchema } from '../values/page.ts';
-import { plainText } from '../values/text.ts';
+import { foreignText, plainText } from '../values/text.ts';
 
 const metadataSchema = z
   .record(plainText().min(1).max(64), plainText().max(512))
@@ -39,6 +39,9 @@ export const networkPolicySchema = z.enum(['none', 'internet']).meta({ id: 'Netw
 
 /** The template of requests that name none. */
 export const defaultTemplate = 'python';
+
+/** The built-in template with the full image, which a deployment may lack. */
+export const fullTemplate = 'full';
 
 export const createBoxSchema = z
   .strictObject({
@@ -181,5 +184,35 @@ export const templateSchema = z
   .meta({ id: 'Template' });
 
 export type Template = z.infer<typeof templateSchema>;
+
+/** A package or program of an image. */
+const contentSchema = z.object({ name: foreignText(300), version: foreignText(300) });
+
+/** What an image, or the host of local boxes, brings. */
+export const contentsSchema = z.object({
+  packages: z
+    .array(contentSchema)
+    .max(5000)
+    .meta({ description: 'The Python packages, including dependencies, by name.' }),
+  programs: z
+    .array(contentSchema)
+    .max(1000)
+    .meta({ description: 'Programs that code often uses; with the local driver they are those of the host.' }),
+});
+
+export type Contents = z.infer<typeof contentsSchema>;
+
+export const templateDetailSchema = z
+  .object({
+    ...templateSchema.shape,
+    packages: contentsSchema.shape.packages.nullable(),
+    programs: contentsSchema.shape.programs.nullable(),
+  })
+  .meta({
+    id: 'TemplateDetail',
+    description: '`packages` and `programs` are null until an instance of the current image has been started.',
+  });
+
+export type TemplateDetail = z.infer<typeof templateDetailSchema>;
 
 export const templatePageSchema = pageSchema('TemplatePage', templateSchema);

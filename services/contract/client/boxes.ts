@@ -4,9 +4,9 @@ import {
   boxPageSchema,
   boxSchema,
   type CreateBox,
-  type Template,
+  type TemplateDetail,
+  templateDetailSchema,
   templatePageSchema,
-  templateSchema,
   type UpdateBox,
 } from '../boxes/boxes.ts';
 import { type BoxStats, type BoxStatsEvent, boxStatsEventSchema, boxStatsSchema } from '../boxes/stats.ts';
@@ -124,8 +124,8 @@ export const createBoxes = (transport: Transport) => ({
 export const createTemplates = (transport: Transport) => ({
   list: (options?: CallOptions) => transport.items(templatePageSchema, { path: pathOf('templates'), options }),
 
-  read: (template: string, options?: CallOptions): Promise<Template> =>
-    transport.json(templateSchema, { path: pathOf('templates', template), options }),
+  read: (template: string, options?: CallOptions): Promise<TemplateDetail> =>
+    transport.json(templateDetailSchema, { path: pathOf('templates', template), options }),
 });
 
 /** Lets a browser connect, which cannot send a key: the app creates a ticket, valid for one connection within 60 s. */

@@ -5,7 +5,7 @@ import { cpuSecondsSchema, environmentSchema } from '../values/limits.ts';
 import { pageSchema } from '../values/page.ts';
 import { plainText, wellFormedText } from '../values/text.ts';
 import { commandEventSchema, leftProcessesSchema, runStatuses } from './events.ts';
-import { installedPackagesSchema, versionHintSchema } from './packages.ts';
+import { installationHintSchema, installedPackagesSchema } from './packages.ts';
 
 /** Fields that describe a process. */
 export const commandFields = {
@@ -69,7 +69,7 @@ export const commandSummarySchema = z
     installed: installedPackagesSchema
       .optional()
       .meta({ description: 'For an installation: the packages that it added or changed.' }),
-    hint: versionHintSchema.optional(),
+    hint: installationHintSchema.optional(),
     lastSeq: z.int(),
   })
   .meta({ id: 'CommandSummary' });

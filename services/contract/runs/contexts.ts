@@ -10,6 +10,10 @@ export const createContextSchema = z
   .strictObject({
     language: languageSchema.optional().meta({ description: 'Default: the `language` of the template.' }),
     cwd: boxPathSchema.optional().meta({ description: 'Working folder, relative to /mnt/data; it must exist.' }),
+    python: boxPathSchema.optional().meta({
+      description:
+        'The folder of a virtual environment, relative to /mnt/data, whose Python runs the kernel. It needs the Python version of the box.',
+    }),
     env: environmentSchema.optional().meta({ description: 'Added to the environment of the box for this context.' }),
   })
   .meta({ id: 'CreateContext' });

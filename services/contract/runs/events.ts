@@ -3,7 +3,7 @@ import { changedFilesSchema } from '../files/files.ts';
 import { causeSchema, exitCode } from '../values/cause.ts';
 import { queryInteger } from '../values/page.ts';
 import { foreignText, plainText } from '../values/text.ts';
-import { hintSchema, installedPackagesSchema, packageManagerSchema, versionHintSchema } from './packages.ts';
+import { hintSchema, installationHintSchema, installedPackagesSchema, packageManagerSchema } from './packages.ts';
 
 // The events of a box are untrusted input: each number has to fit a date, a column and a metric, and each text has a bound.
 const seq = z.int().min(1);
@@ -196,7 +196,7 @@ export const commandDoneSchema = z
     installed: installedPackagesSchema
       .optional()
       .meta({ description: 'Packages that an installation added or changed.' }),
-    hint: versionHintSchema.optional(),
+    hint: installationHintSchema.optional(),
   })
   .meta({ id: 'CommandDone' });
 

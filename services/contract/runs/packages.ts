@@ -68,20 +68,37 @@ export const packageHintSchema = z
   })
   .meta({ id: 'PackageHint' });
 
-/** The version of the image, for a package that pip refused to install in another one. */
-export const versionHintSchema = z
+/** Packages whose versions exclude each other, or one that the kernels run on, of which a box has only the version of the image. */
+export const conflictHintSchema = z
   .object({
-    code: z.literal('fixed_version'),
+    code: z.literal('package_conflict'),
     manager: packageManagerSchema,
     package: foreignText(300),
-    version: foreignText(300).meta({ description: 'The version of the image, beside which pip installs no other.' }),
+    version: foreignText(300).optional().meta({ description: 'The only version that this box can have.' }),
+    detail: foreignText(1000),
+  })
+  .meta({ id: 'PackageConflictHint', description: 'The installer refused the versions of packages.' });
+
+/** A package that was installed in place of the one of the image. */
+export const restartHintSchema = z
+  .object({
+    code: z.literal('restart_kernel'),
+    manager: packageManagerSchema,
+    package: foreignText(300),
+    version: foreignText(300).meta({ description: 'The version of the image, which running kernels may still use.' }),
     detail: foreignText(1000),
   })
   .meta({
-    id: 'VersionHint',
-    description:
-      'For an installation, or a program that ran one: pip refused another version of a package of the image.',
+    id: 'RestartKernelHint',
+    description: 'The box has a package in place of that of the image: running kernels need a restart.',
   });
 
+/** What the caller of an installer should know. */
+export const installationHintSchema = z
+  .discriminatedUnion('code', [conflictHintSchema, restartHintSchema])
+  .meta({ id: 'InstallationHint' });
+
 /** What would help a program that failed. */
-export const hintSchema = z.discriminatedUnion('code', [packageHintSchema, versionHintSchema]).meta({ id: 'Hint' });
+export const hintSchema = z
+  .discriminatedUnion('code', [packageHintSchema, conflictHintSchema, restartHintSchema])
+  .meta({ id: 'Hint' });

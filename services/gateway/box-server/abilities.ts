@@ -9,6 +9,7 @@ const healthMs = 5000;
 const abilities = {
   changes: 'list the changes of its files',
   checkpoint: 'save its files',
+  contents: 'list what its image contains',
   folder: 'run code in a folder of its own',
   jupyter: 'serve Jupyter clients',
   keys: 'take input for terminals outside of their connections',
@@ -16,6 +17,7 @@ const abilities = {
   output: 'keep more of the output of a run',
   packages: 'install packages',
   ports: 'be reached at its ports',
+  python: 'run kernels of virtual environments',
   search: 'search its files',
   stop: 'stop everything that runs in it',
   terminals: 'open terminals',

@@ -5,6 +5,7 @@ import {
   CodeBoxError,
   type CreateContext,
   commandDoneSchema,
+  contentsSchema,
   contextIdSchema,
   contextSchema,
   type Environment,
@@ -247,6 +248,9 @@ export const createBoxServerClient = (
 
     /** Reads the statistics that only the box has. */
     stats: (signal: AbortSignal) => read(statsSchema, 'stats', signal),
+
+    /** Lists the packages and programs that came with its image. */
+    contents: (signal: AbortSignal) => read(contentsSchema, 'contents', signal),
 
     contexts: async () => (await read(contextsSchema, 'contexts')).items,
     createContext: async (body: CreateContext) => parseResponse(contextSchema, await call('contexts', 'POST', body)),

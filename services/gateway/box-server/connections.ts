@@ -65,6 +65,11 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
           const more = { ...(keepsMore && { outputBytes }), ...(refusesInput && { unattended }) };
           return await client.execute(id, { ...body, ...more }, leave);
         },
+        createContext: async (body) => {
+          if (body.python !== undefined) await need('python');
+          return await client.createContext(body);
+        },
+        contents: only('contents', client.contents),
         sessionExecutions: only('jupyter', client.sessionExecutions),
         install: only('packages', client.install),
         packages: only('packages', client.packages),

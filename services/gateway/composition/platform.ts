@@ -74,7 +74,7 @@ export const openPlatform = async (
   const id = newId('gw');
   const store = await openDatabase(config, id, log, stack);
 
-  const given = readTemplates(config.templatesFile, config.boxImage, config.warmBoxes);
+  const given = readTemplates(config);
   const deployment = await onceThere(() => store.keys.deployment(newId('dep')));
   const metrics = createMetrics({
     countBoxes: store.boxes.countByState,

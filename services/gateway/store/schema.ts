@@ -13,7 +13,7 @@ import {
   timestamp,
   uniqueIndex,
 } from 'drizzle-orm/pg-core';
-import type { BoxCause, Cause, ExecutionDone, KeyScope, Limits } from '#contract';
+import type { BoxCause, Cause, Contents, ExecutionDone, KeyScope, Limits } from '#contract';
 import type { Reference } from './reference.ts';
 
 export const instant = (name: string) => timestamp(name, { withTimezone: true, mode: 'date', precision: 3 });
@@ -265,7 +265,7 @@ export const pools = pgTable(
   (table) => [primaryKey({ columns: [table.site, table.template] })],
 );
 
-/** The languages of each template, as reported by an instance of this revision before anybody used it. */
+/** The languages and contents of each template, as reported by an instance of this revision before anybody used it. */
 export const templateLanguages = pgTable(
   'template_languages',
   {
@@ -273,6 +273,7 @@ export const templateLanguages = pgTable(
     template: text('template').notNull(),
     revision: text('revision').notNull(),
     languages: text('languages').array().notNull(),
+    contents: jsonb('contents').$type<Contents>(),
   },
   (table) => [primaryKey({ columns: [table.site, table.template] })],
 );

@@ -153,6 +153,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
         environment.merged,
         str(settings.runtime / "install.lock"),
     )
+    manager.shadows = installer.inventory.shadows
     missing_packages = MissingPackages(Hints(installer.inventory, settings.data), installer)
     contexts = Contexts(manager, probe, missing_packages)
     terminals = Terminals(environment.merged)

@@ -46,6 +46,8 @@ class Settings:
     sources: Sources
     # Kernel specs of the image, one folder per language.
     kernels: Path
+    # The list of programs that the build of the image has written.
+    programs: Path
     # How long a kernel may take to respond for the first time.
     kernel_start_seconds: float
 
@@ -128,6 +130,7 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         polls=env.get("CODEBOX_WATCH") == "polling",
         sources=read_sources(env),
         kernels=Path(env.get("CODEBOX_KERNELS") or "/opt/codebox/share/kernels"),
+        programs=Path(env.get("CODEBOX_PROGRAMS") or "/opt/codebox/share/programs.json"),
         kernel_start_seconds=float(env.get("CODEBOX_KERNEL_START_SECONDS") or KERNEL_START_SECONDS),
     )
 

@@ -1,6 +1,7 @@
 """Contexts are Jupyter kernels, whether they were created through our API or Jupyter's."""
 
 import json
+import sys
 import threading
 import uuid
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 import websocket
-from box import TOKEN, Box, eventually, of, result
+from box import TOKEN, Box, eventually, of, refusal, result, text
 
 
 def _contexts(box: Box) -> dict[str, dict[str, Any]]:
@@ -197,3 +198,34 @@ def _resident(box: Box) -> int:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise AssertionError("no VmRSS")
+
+
+def test_a_virtual_environment_can_have_kernels(empty_box: Box) -> None:
+    box = empty_box
+    made = box.command(f"{sys.executable} -m venv --without-pip own").wait()
+    assert made[-1]["exitCode"] == 0
+    site = next((box.data / "own/lib").glob("python3*")) / "site-packages"
+    (site / "seaborn.py").write_text("__version__ = 'own'")
+    body = {"language": "python", "python": "own", "env": {"COLOUR": "green"}}
+    created = box.http.post("/codebox/contexts", json=body)
+    assert created.status_code == 201, created.text
+    context = created.json()["id"]
+    code = "import seaborn, os, sys\n(seaborn.__version__, sys.prefix, os.environ['COLOUR'], 'CODEBOX_PYTHON' in os.environ)"
+    assert result(box.run(code, context=context)) == f"('own', '{box.data}/own', 'green', False)"
+    # What the environment lacks is found in the image.
+    assert result(box.run("import pandas.api.types; 1", context=box.context())) == "1"
+    assert text(box.run("!which python", context=context)).strip() == f"{box.data}/own/bin/python"
+    restarted = box.http.post(f"/codebox/contexts/{context}/restart")
+    assert restarted.status_code == 200
+    assert result(box.run("import sys; sys.prefix", context=context)) == f"'{box.data}/own'"
+
+
+def test_a_folder_without_a_fitting_python_has_no_kernels(box: Box) -> None:
+    (box.data / "odd/bin").mkdir(parents=True, mode=0o777)
+    for language, python, code in [("python", "none", ""), ("bash", "odd", ""), ("python", "odd", "echo 2.7")]:
+        if code:
+            program = box.data / "odd/bin/python"
+            program.write_text(f"#!/bin/sh\n{code}\n")
+            program.chmod(0o755)
+        body = {"language": language, "python": python}
+        assert refusal(box.http.post("/codebox/contexts", json=body)) == (400, "invalid_request", "/python")

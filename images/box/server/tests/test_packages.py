@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from box import Box, of, start_box
 
+from codebox_server.packages.conflicts import conflict_hint, refused_package, shadow_hint
 from codebox_server.packages.hints import Hints
 from codebox_server.packages.inventory import Inventory, changes
 from codebox_server.packages.names import DISTRIBUTIONS
@@ -235,27 +236,41 @@ def test_a_box_without_package_sources_reports_that_auto_install_cannot_work(fol
         assert "autoInstall has nowhere to get it from" in detail
 
 
-# What pip prints when the image has another version of a package.
-REFUSAL = "ERROR: Will not install to the user site because it will lack sys.path precedence to {} in /opt/python"
+# What pip prints when nothing fits: for two packages, and for one that the kernels run on.
+EXCLUSIVE = (
+    "ERROR: Cannot install numba==0.57 and NumPy==2.3 because these package versions have conflicting dependencies."
+)
+FIXED = "    The user requested (constraint) Tornado==6.6.1"
 
 
-def test_code_that_fails_because_pip_refused_a_version_gets_a_hint(box: Box) -> None:
-    version = box.http.get("/codebox/packages", params={"limit": 1000}).json()["items"]
-    numpy = next(item["version"] for item in version if item["name"] == "numpy")
-    code = f"echo '{REFUSAL.format('NumPy')}' >&2; exit 1"
-    events = box.run(f"({code})", "bash")
-    hint = of(events, "error")[0]["hint"]
-    assert hint == {
-        "code": "fixed_version",
-        "manager": "pip",
-        "package": "numpy",
-        "version": numpy,
-        "detail": f"The image has numpy {numpy}, beside which pip installs no other version. Use this one, or a template "
-        "with an image of your own.",
-    }
-    python = f"import subprocess, sys\nprint({REFUSAL.format('numpy')!r}, file=sys.stderr)\n1 / 0"
+def test_code_that_fails_because_pip_found_no_fitting_versions_gets_a_hint(box: Box) -> None:
+    hint = of(box.run(f"(echo '{EXCLUSIVE}' >&2; exit 1)", "bash"), "error")[0]["hint"]
+    assert (hint["code"], hint["manager"], hint["package"]) == ("package_conflict", "pip", "numba")
+    assert "version" not in hint
+    python = f"import sys\nprint({EXCLUSIVE!r}, file=sys.stderr)\n1 / 0"
     assert of(box.run(python), "error")[0]["hint"] == hint
-    # Text of the box is no proof: the image has to have the package.
-    unknown = f"echo '{REFUSAL.format('nothing-like-it')}' >&2; false"
-    assert "hint" not in of(box.run(unknown, "bash"), "error")[0]
     assert "hint" not in of(box.run("false", "bash"), "error")[0]
+
+
+class _Image(Inventory):
+    def image(self) -> dict[str, str]:
+        return {"tornado": "6.6.1", "numpy": "2.3.5"}
+
+    def fixed(self) -> set[str]:
+        return {"tornado"}
+
+
+def test_the_hint_for_a_package_that_kernels_run_on_names_its_version(tmp_path: Path) -> None:
+    hint = conflict_hint(_Image(tmp_path, tmp_path), refused_package(f"{EXCLUSIVE}\n{FIXED}"))
+    assert hint is not None
+    assert (hint["code"], hint["package"], hint["version"]) == ("package_conflict", "tornado", "6.6.1")
+    assert refused_package("all is well") is None
+
+
+def test_the_hint_for_packages_in_place_of_those_of_the_image_names_both_versions(tmp_path: Path) -> None:
+    changed = [{"name": "cowsay", "version": "6"}, {"name": "numpy", "version": "1.26.4"}]
+    hint = shadow_hint(_Image(tmp_path, tmp_path), changed)
+    assert hint is not None
+    assert (hint["code"], hint["package"], hint["version"]) == ("restart_kernel", "numpy", "2.3.5")
+    assert "numpy 1.26.4 (2.3.5)" in hint["detail"]
+    assert shadow_hint(_Image(tmp_path, tmp_path), changed[:1]) is None

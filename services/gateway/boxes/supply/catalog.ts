@@ -11,7 +11,7 @@ import { defaultLanguage, type Template } from './templates.ts';
 export const createCatalog = (
   templates: ReadonlyMap<string, Template>,
   driver: Pick<Driver, 'kind' | 'capabilities'>,
-  languages: Pick<TemplateLanguages, 'of'>,
+  languages: Pick<TemplateLanguages, 'of' | 'contentsOf'>,
 ) => ({
   list: (): Template[] => [...templates.values()],
 
@@ -23,6 +23,9 @@ export const createCatalog = (
 
   /** Returns the languages of a template; undefined while they are unknown. */
   languagesOf: languages.of,
+
+  /** Returns the packages and programs of a template; undefined while they are unknown. */
+  contentsOf: languages.contentsOf,
 
   /** Throws `invalid_request` for a language that new boxes of a template are known not to have. */
   async checkLanguage(template: Template, requested = template.language, pointer?: string): Promise<void> {

@@ -69,7 +69,7 @@ export const createLaunch = ({ driver, connections, languages }: LaunchOptions) 
       ...(placement && { placement }),
     };
     const serving = await createServing(whole, signal, hold);
-    if (revision !== undefined) languages.record(template, { revision, languages: await serving.server.languages() });
+    if (revision !== undefined) await languages.record(template, revision, serving.server);
     return serving;
   };
 };

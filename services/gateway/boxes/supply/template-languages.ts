@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Contents } from '#contract';
 import type { Background } from '../../../waiting/background.ts';
+import type { BoxConnection } from '../../box-server/connections.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { ReportedLanguages, TemplateLanguageStore } from '../../store/supply/template-languages.ts';
 import type { Template } from './templates.ts';
@@ -10,10 +12,12 @@ export interface TemplateLanguagesOptions {
   background: Background;
 }
 
-const revisionMs = 5000;
+type ReportingServer = Pick<BoxConnection, 'languages' | 'contents'>;
+
+const [revisionMs, contentsMs] = [5000, 5000];
 
 /**
- * The languages of templates, which their images define. They are reported by instances that have just started, in which no code of a
+ * The languages and contents of templates, which their images define. They are reported by instances that have just started, in which no code of a
  * caller has run yet, and are valid for the revision that the instance was created from. All gateways of a site share them.
  */
 export const createTemplateLanguages = ({ driver, store, background }: TemplateLanguagesOptions) => {
@@ -22,6 +26,18 @@ export const createTemplateLanguages = ({ driver, store, background }: TemplateL
   // An unknown revision is no reason to fail a request; the metrics of the driver count the failure.
   const revisionOf = ({ image }: Template): Promise<string | undefined> =>
     driver.revision(image, AbortSignal.timeout(revisionMs)).catch(() => undefined);
+
+  const latestOf = async (template: Template): Promise<ReportedLanguages | undefined> => {
+    const { name } = template;
+    const revision = await revisionOf(template);
+    if (revision === undefined) return undefined;
+    if (reported.get(name)?.revision !== revision) {
+      const stored = await store.find(driver.site, name);
+      if (stored) reported.set(name, stored);
+    }
+    const latest = reported.get(name);
+    return latest?.revision === revision ? latest : undefined;
+  };
 
   return {
     /** Returns the revision that an instance would be created from now; undefined when the driver fails to report it. */
@@ -32,21 +48,26 @@ export const createTemplateLanguages = ({ driver, store, background }: TemplateL
      * when the driver fails to report the revision.
      */
     async of(template: Template): Promise<string[] | undefined> {
-      const { name, language } = template;
-      const revision = await revisionOf(template);
-      if (revision === undefined) return undefined;
-      if (reported.get(name)?.revision !== revision) {
-        const stored = await store.find(driver.site, name);
-        if (stored) reported.set(name, stored);
-      }
-      const latest = reported.get(name);
-      if (latest?.revision !== revision) return undefined;
-      return latest.languages.toSorted((a, b) => Number(b === language) - Number(a === language));
+      const { language } = template;
+      const languages = (await latestOf(template))?.languages;
+      return languages?.toSorted((a, b) => Number(b === language) - Number(a === language));
     },
 
-    /** Records what an instance of this revision reports, in the background. */
-    record({ name }: Template, report: ReportedLanguages): void {
-      if (isDeepStrictEqual(reported.get(name), report)) return;
+    /** Returns the contents of the current revision of a template; undefined under the same conditions. */
+    contentsOf: async (template: Template): Promise<Contents | undefined> =>
+      (await latestOf(template))?.contents ?? undefined,
+
+    /** Records what an instance of this revision reports, in the background. Nobody must have used it yet. */
+    async record({ name }: Template, revision: string, server: ReportingServer): Promise<void> {
+      const known = reported.get(name);
+      const languages = await server.languages();
+      // A revision has the same contents for ever, so they are read once.
+      const contents =
+        known?.revision === revision
+          ? known.contents
+          : await server.contents(AbortSignal.timeout(contentsMs)).catch(() => null);
+      const report = { revision, languages, contents };
+      if (isDeepStrictEqual(known, report)) return;
       reported.set(name, report);
       background.run('record the languages of a template', () =>
         store.put(driver.site, name, report).catch((error: unknown) => {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import {
   CodeBoxError,
   defaultTemplate,
+  fullTemplate,
   type Limits,
   languageNameSchema,
   limitsSchema,
@@ -82,12 +83,22 @@ const readYaml = (file: string): unknown => {
   }
 };
 
+export interface TemplatesOptions {
+  templatesFile: string | undefined;
+  boxImage: string;
+  fullImage: string | undefined;
+  /** The number of warm instances of each built-in template. */
+  warmBoxes: number;
+}
+
 /**
- * Reads the templates of a YAML file (name → image, limits, …), or returns the built-in `python`, which keeps `warm`
- * instances. Throws a ConfigurationError that names the file, and the field that is wrong.
+ * Reads the templates of a YAML file (name → image, limits, …), or returns the built-in ones: `python`, and `full` if there is an
+ * image for it. Throws a ConfigurationError that names the file, and the field that is wrong.
  */
-export const readTemplates = (file: string | undefined, image: string, warm: number): Map<string, Template> => {
-  const source = file === undefined ? { [defaultTemplate]: { warm } } : readYaml(file);
+export const readTemplates = (options: TemplatesOptions): Map<string, Template> => {
+  const { templatesFile: file, boxImage: image, fullImage, warmBoxes: warm } = options;
+  const full = fullImage === undefined ? {} : { [fullTemplate]: { image: fullImage, warm } };
+  const source = file === undefined ? { [defaultTemplate]: { warm }, ...full } : readYaml(file);
   const parsed = templatesSchema.safeParse(source);
   if (!parsed.success)
     throw new ConfigurationError(`The templates in ${file} are wrong: ${z.prettifyError(parsed.error)}`);

@@ -7,7 +7,7 @@ import { sandboxOptions } from './sandbox.ts';
 
 /**
  * Returns a digest of what a box would be created from now: the box server and its installation, the seccomp filter, the files of `etc` (by
- * its name, which is a hash), and the options of the sandbox.
+ * its name, which is a hash), the programs of the host, and the options of the sandbox.
  */
 export const environmentRevision = async (
   boxFolder: string,
@@ -35,5 +35,6 @@ export const environmentRevision = async (
     .update(JSON.stringify([hash, sandboxOptions({ ...files, limits, uid: undefined, packages }, true)]))
     .update(await readFile(filter))
     .update(await readFile(`${venv}/.stamp`))
+    .update(await readFile(`${venv}/share/programs.json`))
     .digest('hex');
 };

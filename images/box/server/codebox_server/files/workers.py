@@ -29,7 +29,7 @@ class Workers:
 
     async def run(self, job: str, fields: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Run a job and return its result. Raises the job's refusal, or timeout. Cancelling it kills the job."""
-        argv = [sys.executable, "-m", "codebox_server.files.jobs", job]
+        argv = [sys.executable, "-s", "-m", "codebox_server.files.jobs", job]
         async with self._started(argv, json.dumps(fields).encode()) as process, _deadline(seconds):
             out, err = await asyncio.gather(_read(process.stdout, JOB_RESULT_BYTES), _read(process.stderr))
             _check(await process.wait(), err)
@@ -39,7 +39,7 @@ class Workers:
         """Yield what a job writes, piece by piece. Raises the job's refusal before the first piece, or its later
         failure.
         """
-        argv = [sys.executable, "-m", "codebox_server.files.jobs", job]
+        argv = [sys.executable, "-s", "-m", "codebox_server.files.jobs", job]
         async with self._started(argv, json.dumps(fields).encode()) as process:
             assert process.stdout is not None
             errors = asyncio.ensure_future(_read(process.stderr))
@@ -54,7 +54,7 @@ class Workers:
         """Run a job on the data that arrives through `feed`, up to None, and return its result. Raises the job's
         refusal.
         """
-        argv = [sys.executable, "-m", "codebox_server.files.jobs", job, json.dumps(fields)]
+        argv = [sys.executable, "-s", "-m", "codebox_server.files.jobs", job, json.dumps(fields)]
         async with self._started(argv, None) as process:
             outputs = asyncio.gather(_read(process.stdout, JOB_RESULT_BYTES), _read(process.stderr))
             feeding = asyncio.ensure_future(_feed_all(process, feed))

@@ -92,12 +92,7 @@ def _find_user_packages() -> None:
     known = list(sys.path)
     site.addusersitepackages({os.path.normcase(path) for path in known})
     added = [path for path in sys.path if path not in known]
-    # In the same place as after a normal start: after the environment's own packages, before those of the system.
-    own = [at for at, path in enumerate(known) if path.startswith(sys.prefix) and "-packages" in path]
-    place = max(own, default=-1) + 1 if sys.prefix != sys.base_prefix else _first_packages(known)
+    # In the same place as after a normal start: the user's own packages first, see `precedence`.
+    place = next((at for at, path in enumerate(known) if path.endswith("-packages")), len(known))
     sys.path[:] = [*known[:place], *added, *known[place:]]
     site.execusercustomize()
-
-
-def _first_packages(paths: list[str]) -> int:
-    return next((at for at, path in enumerate(paths) if path.endswith("-packages")), len(paths))

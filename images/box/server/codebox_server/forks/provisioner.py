@@ -14,6 +14,7 @@ from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 from codebox_server.forks.client import ForkServer
 from codebox_server.forks.wire import ForkRequest
 from codebox_server.kernels.final_output import FinalOutput
+from codebox_server.kernels.interpreter import command_with
 from codebox_server.system.process import reap, watch_exit
 
 _NAME = "codebox-fork"
@@ -72,9 +73,13 @@ class ForkProvisioner(LocalProvisioner):
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Fork the kernel, or start it."""
-        forks: ForkServer | None = self.parent.parent.forks
+        manager = self.parent.parent
+        forks: ForkServer | None = None if manager.shadows and manager.shadows() else manager.forks
         cwd = str(kwargs.get("cwd") or os.getcwd())
         env = {**kwargs["env"], "JPY_PARENT_PID": str(os.getpid())}
+        other = command_with(kwargs["env"], cmd)
+        if other is not None:
+            cmd, forks = other, None
         output = self.final_output = _final_output()
         descriptors = output.descriptors if output is not None else []
         try:

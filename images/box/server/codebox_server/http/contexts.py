@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import os
 
 from codebox_server.bounds import LIST_LIMIT, PATH_BYTES
 from codebox_server.errors import BoxError
-from codebox_server.http.base import BoxHandler, env_field, text_field
+from codebox_server.http.base import BoxHandler, env_field, optional_text, text_field
+from codebox_server.kernels.interpreter import environment_of
 
 
 class ContextsHandler(BoxHandler):
@@ -17,15 +19,26 @@ class ContextsHandler(BoxHandler):
         self.send_json({"items": self.box.contexts.list()})
 
     async def post(self) -> None:
-        """Create another kernel from `{language, cwd?, env?}`; 201."""
-        fields = self.body_fields({"language", "cwd", "env"})
+        """Create another kernel from `{language, cwd?, env?, python?}`; 201. `python` is the folder of a virtual
+        environment, relative to the working folder.
+        """
+        fields = self.body_fields({"language", "cwd", "env", "python"})
         language, cwd = text_field(fields, "language"), text_field(fields, "cwd", "")
         languages = self.box.specs.find_kernel_specs()
         if language not in languages:
             raise BoxError("invalid_request", f"language has to be one of {', '.join(languages)}", "/language")
         if "\0" in cwd or len(cwd) > PATH_BYTES:
             raise BoxError("invalid_request", "not a path", "/cwd")
-        self.send_json(await self.box.contexts.create(language, cwd, env_field(fields)), 201)
+        env = env_field(fields)
+        python = optional_text(fields, "python")
+        if python is not None:
+            if language != "python":
+                raise BoxError("invalid_request", f"{language} needs no Python", "/python")
+            if "\0" in python or len(python) > PATH_BYTES:
+                raise BoxError("invalid_request", "not a path", "/python")
+            folder = os.path.normpath(os.path.join(self.box.settings.data, python))
+            env = {**await environment_of(folder, self.box.environment.merged() | env), **env}
+        self.send_json(await self.box.contexts.create(language, cwd, env), 201)
 
 
 class ContextRestartHandler(BoxHandler):

@@ -30,6 +30,7 @@ def routes(box: Box) -> list[URLSpec]:
     """Return URL rules with their handlers; they precede Jupyter's own."""
     paths: list[tuple[str, type[RequestHandler]]] = [
         (r"/codebox/health", system.HealthHandler),
+        (r"/codebox/contents", system.ContentsHandler),
         (r"/codebox/warm", system.WarmHandler),
         (r"/codebox/bind", system.BindHandler),
         (r"/codebox/stop", system.StopHandler),

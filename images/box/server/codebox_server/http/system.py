@@ -1,10 +1,12 @@
-"""`/codebox/health`, `/codebox/warm`, `/codebox/bind` and `/codebox/stop`."""
+"""`/codebox/health`, `/codebox/contents`, `/codebox/warm`, `/codebox/bind` and `/codebox/stop`."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from typing import Any
 
+from codebox_server.contents.contents import contents_of
 from codebox_server.errors import BoxError, from_os_error
 from codebox_server.files.upload import put_file
 from codebox_server.http.base import BoxHandler, env_field, optional_text, text_field
@@ -15,6 +17,7 @@ API = 1
 ABILITIES = [
     "changes",
     "checkpoint",
+    "contents",
     "folder",
     "jupyter",
     "keys",
@@ -22,6 +25,7 @@ ABILITIES = [
     "output",
     "packages",
     "ports",
+    "python",
     "search",
     "stop",
     "terminals",
@@ -40,6 +44,15 @@ class HealthHandler(BoxHandler):
         instance, languages = self.box.settings.instance, list(self.box.specs.find_kernel_specs())
         health = {"status": "ok", "instance": instance, "api": API, "abilities": ABILITIES, "languages": languages}
         self.send_json(health)
+
+
+class ContentsHandler(BoxHandler):
+    """What came with the image."""
+
+    async def get(self) -> None:
+        """`{"packages":[{"name","version"}],"programs":[{"name","version"}]}`."""
+        inventory = self.box.installer.inventory
+        self.send_json(await asyncio.to_thread(contents_of, inventory, self.box.settings.programs))
 
 
 class WarmHandler(BoxHandler):

@@ -149,6 +149,8 @@ class BoxMappingKernelManager(AsyncMappingKernelManager):
     kernel_start_seconds = KERNEL_START_SECONDS
     # Forks Python kernels; without it they are started as in stock Jupyter.
     forks: ForkServer | None = None
+    # Whether the box has replaced packages of the image: the fork server has loaded those of the image.
+    shadows: Callable[[], bool] | None = None
 
     def __init__(self, **kwargs: Any) -> None:
         register_provisioner()

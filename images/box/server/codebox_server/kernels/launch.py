@@ -19,6 +19,9 @@ def main() -> None:
     what, *how = sys.argv[1:]
     # At the end of the path: user code finds its own modules first.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    # Another Python than that of the image has its own packages first, and those of the image for what it lacks.
+    if packages := os.environ.pop("CODEBOX_KERNEL_PACKAGES", ""):
+        sys.path.append(packages)
     from codebox_server.bounds import NICE
 
     # Before there are threads, each of which has a priority of its own.

@@ -1,4 +1,4 @@
-"""pip's refusal to install another version of a package that the image has, and the hint for it."""
+"""Versions that exclude each other: pip's refusals, and packages in place of those of the image."""
 
 from __future__ import annotations
 
@@ -7,22 +7,45 @@ from typing import Any
 
 from codebox_server.packages.inventory import Inventory, normal
 
-_REFUSAL = re.compile(r"lack sys\.path precedence to ([A-Za-z0-9][\w.-]{0,99})")
+_NAME = r"([A-Za-z0-9](?:[\w.-]{0,99}))"
+# A package of the constraints file, on which the kernels run, or else the first of those that exclude each other.
+_FIXED = re.compile(rf"The user requested \(constraint\) {_NAME}==")
+_EXCLUSIVE = re.compile(rf"Cannot install (?:-r [^\n]{{0,200}} and )?{_NAME}[^\n]{{0,2000}} conflicting dependencies")
 
 
 def refused_package(text: str) -> str | None:
     """Return the name of the package in the last refusal in a text."""
-    found = _REFUSAL.findall(text) if "sys.path precedence" in text else []
+    found = _FIXED.findall(text) if "(constraint)" in text else []
+    if not found and "conflicting dependencies" in text:
+        found = _EXCLUSIVE.findall(text)
     return normal(found[-1]) if found else None
 
 
 def conflict_hint(inventory: Inventory, package: str | None) -> dict[str, Any] | None:
-    """Return the hint `{code, manager, package, version, detail}` for a refused package that the image has."""
-    version = inventory.image().get(package) if package is not None else None
-    if version is None:
+    """Return the hint `{code, manager, package, version?, detail}` for a package that pip refused to install."""
+    if package is None:
         return None
+    hint = {"code": "package_conflict", "manager": "pip", "package": package}
+    version = inventory.image().get(package)
+    if version is not None and package in inventory.fixed():
+        detail = f"Kernels run on {package} {version}, so pip installs no other version of it in this box."
+        way_out = "Install into a virtual environment (python -m venv), which can have kernels of its own."
+        return {**hint, "version": version, "detail": f"{detail} {way_out}"}
+    detail = f"No versions fit everything that {package} and the other packages need; pip's output names them."
+    return {**hint, "detail": f"{detail} Allow other versions, or install them into separate virtual environments."}
+
+
+def shadow_hint(inventory: Inventory, changed: list[dict[str, str]]) -> dict[str, Any] | None:
+    """Return the hint `{code, manager, package, version, detail}` for new packages in place of those of the image."""
+    image = inventory.image()
+    shadowing = [item for item in changed if image.get(item["name"], item["version"]) != item["version"]]
+    if not shadowing:
+        return None
+    package = shadowing[0]["name"]
+    names = ", ".join(f"{item['name']} {item['version']} ({image[item['name']]})" for item in shadowing[:20])
     detail = (
-        f"The image has {package} {version}, beside which pip installs no other version. Use this one, or a template "
-        "with an image of your own."
+        f"This box now uses {names} in place of the versions of the image, in brackets. Kernels that run keep what "
+        "they have imported: restart them."
     )
-    return {"code": "fixed_version", "manager": "pip", "package": package, "version": version, "detail": detail}
+    version = image[package]
+    return {"code": "restart_kernel", "manager": "pip", "package": package, "version": version, "detail": detail}

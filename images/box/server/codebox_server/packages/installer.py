@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from codebox_server.bounds import INSTALL_TEXT, PACKAGES_REPORTED
-from codebox_server.packages.conflicts import conflict_hint, refused_package
+from codebox_server.packages.conflicts import conflict_hint, refused_package, shadow_hint
 from codebox_server.packages.inventory import Inventory, changes
 from codebox_server.packages.sources import Sources
 from codebox_server.runs.command import Command, CommandRequest
@@ -120,13 +120,16 @@ class Installer:
 
     async def _conclude(self, manager: str, tail: str) -> dict[str, Any]:
         """Return what changed since the last installer ended, or since the first of several began, and a hint if pip
-        has refused the version of a package. `tail` is the end of its output.
+        has refused a package or has replaced one of the image. `tail` is the end of its output.
         """
         after = await asyncio.to_thread(self.inventory.user, manager)
         before, self._known[manager] = self._known[manager], after
         self._running[manager] -= 1
+        changed = changes(before, after)
         hint = conflict_hint(self.inventory, refused_package(tail))
-        return {"installed": changes(before, after)[:PACKAGES_REPORTED], **({} if hint is None else {"hint": hint})}
+        if hint is None and manager == "pip":
+            hint = shadow_hint(self.inventory, changed)
+        return {"installed": changed[:PACKAGES_REPORTED], **({} if hint is None else {"hint": hint})}
 
 
 async def _end_when(command: Command, stop: asyncio.Event) -> None:

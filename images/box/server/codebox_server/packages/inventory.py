@@ -7,6 +7,7 @@ import json
 import os
 import re
 import site
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -32,15 +33,26 @@ class Inventory:
         """Return versions by name of the Python packages of the image."""
         return {name: version for folder in site.getsitepackages() for name, version in _distributions(Path(folder))}
 
+    def fixed(self) -> set[str]:
+        """Return the names of the packages of the image that kernels run on, of which a box can install no others."""
+        with contextlib.suppress(OSError), open(f"{sys.prefix}/share/kernel-packages.txt") as file:
+            return {normal(line.partition("==")[0]) for line in file}
+        return set()
+
+    def shadows(self) -> bool:
+        """Whether this box has installed other versions of packages of the image."""
+        image = self.image()
+        return any(image.get(name, version) != version for name, version in self.user("pip").items())
+
     def items(self, manager: str) -> list[dict[str, str]]:
-        """Return `{name, version, source}` by name; `source` is `user` or `image`, and the version of the image takes
+        """Return `{name, version, source}` by name; `source` is `user` or `image`, and the version of the user takes
         precedence.
         """
         known: dict[str, dict[str, str]] = {}
-        for name, version in self.user(manager).items():
-            known[name] = {"name": name, "version": version, "source": "user"}
         for name, version in self.image().items() if manager == "pip" else ():
             known[name] = {"name": name, "version": version, "source": "image"}
+        for name, version in self.user(manager).items():
+            known[name] = {"name": name, "version": version, "source": "user"}
         return [known[name] for name in sorted(known)]
 
     def has_module(self, manager: str, name: str) -> bool:

@@ -22,10 +22,18 @@ export const ensureBoxImage = async (
   context: BuildContext,
   {
     repository = 'codebox-box',
+    target,
     buildArgs = {},
     log,
     signal,
-  }: { repository?: string; buildArgs?: Record<string, string>; log: (line: string) => void; signal: AbortSignal },
+  }: {
+    repository?: string;
+    /** The stage of the Dockerfile to build, instead of the last one. */
+    target?: string;
+    buildArgs?: Record<string, string>;
+    log: (line: string) => void;
+    signal: AbortSignal;
+  },
 ): Promise<string> => {
   const reference = `${repository}:${context.hash}`;
   if (await hasImage(daemon, reference, signal)) return reference;
@@ -34,7 +42,14 @@ export const ensureBoxImage = async (
   const messages = await daemon.call(
     deadline,
     (docker, abortSignal) =>
-      docker.buildImage(context.tar(), { t: reference, buildargs: buildArgs, rm: true, forcerm: true, abortSignal }),
+      docker.buildImage(context.tar(), {
+        t: reference,
+        buildargs: buildArgs,
+        ...(target !== undefined && { target }),
+        rm: true,
+        forcerm: true,
+        abortSignal,
+      }),
     buildDeadlineMs,
   );
   await follow(daemon, messages, log);

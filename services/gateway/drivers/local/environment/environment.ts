@@ -84,6 +84,8 @@ export const prepareLocalEnvironment = async (options: PrepareOptions): Promise<
     await rename(fresh, venv);
     log('The environment of boxes is ready.');
   }
+  const programs = await runHostCommand(['bwrap', ...installOptions(options, venv), ...listPrograms], { signal });
+  await writeFile(`${venv}/share/programs.json`, programs);
   const compile = [`${venv}/bin/python`, compiler, `${imageFolder}/seccomp.json`, `${filter}.new`];
   await runHostCommand(compile, { signal });
   await rename(`${filter}.new`, filter);
@@ -92,6 +94,12 @@ export const prepareLocalEnvironment = async (options: PrepareOptions): Promise<
   const bytecode = ['-m', 'compileall', '-q', '-d', '/opt/codebox-server/codebox_server', serverFolder];
   await runHostCommand([`${venv}/bin/python`, ...bytecode], { signal }).catch(() => {});
 };
+
+/** Prints the programs that boxes see on this host. */
+const listPrograms = [
+  ...['/usr/bin/env', 'PYTHONPATH=/opt/box/server', 'PATH=/opt/codebox/bin:/usr/local/bin:/usr/bin:/bin'],
+  ...['/opt/codebox/bin/python', '-m', 'codebox_server.contents.programs'],
+];
 
 const installOptions = ({ python, certificates, pipIndexUrl, env }: PrepareOptions, target: string): string[] => {
   const bundle = '/tmp/certificates.pem';
@@ -116,7 +124,7 @@ const installOptions = ({ python, certificates, pipIndexUrl, env }: PrepareOptio
 
 const stampOf = async (python: string): Promise<string> => {
   const hash = createHash('sha256');
-  for (const name of ['requirements.txt', 'tools.txt', 'install.sh'])
+  for (const name of ['requirements.txt', 'install.sh', 'trim.sh', 'patch_pip.py'])
     hash.update(await readFile(`${imageFolder}/${name}`));
   hash.update(await runHostCommand([python, '-VV']));
   return hash.digest('hex');

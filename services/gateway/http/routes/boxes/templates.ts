@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { CodeBoxError, pageQuerySchema, type Template, templatePageSchema, templateSchema } from '#contract';
+import { CodeBoxError, pageQuerySchema, type Template, templateDetailSchema, templatePageSchema } from '#contract';
 import type { Catalog } from '../../../boxes/supply/catalog.ts';
 import type { Template as TemplateRow } from '../../../boxes/supply/templates.ts';
 import type { Endpoints } from '../../endpoint.ts';
@@ -42,12 +42,13 @@ export const addTemplateRoutes = ({ add }: Endpoints, catalog: Catalog): void =>
       summary: 'Read a template',
       tag,
       params: z.strictObject({ template: z.string() }),
-      responses: { 200: { description: 'The template.', schema: templateSchema } },
+      responses: { 200: { description: 'The template, with what its image contains.', schema: templateDetailSchema } },
     },
     async ({ c, params }) => {
       const template = catalog.list().find(({ name }) => name === params.template);
       if (!template) throw new CodeBoxError('not_found', 'There is no such template.');
-      return c.json(await toTemplate(template));
+      const { packages = null, programs = null } = (await catalog.contentsOf(template)) ?? {};
+      return c.json({ ...(await toTemplate(template)), packages, programs });
     },
   );
 };

@@ -8,6 +8,8 @@ import site
 import sys
 from collections.abc import Callable
 
+from codebox_server.packages.precedence import user_first
+
 
 def create_refresh() -> Callable[[], None]:
     """Create a function to call before each cell: it checks whether packages were installed since the last call."""
@@ -23,6 +25,7 @@ def create_refresh() -> Callable[[], None]:
         # Python adds the folder to its path only when it exists at the start.
         if folder not in sys.path:
             sys.path.append(folder)
+            user_first()
         # Folders that several packages share are searched again only after this.
         importlib.invalidate_caches()
 

@@ -1,0 +1,1 @@
+ALTER TABLE "template_languages" ADD COLUMN "contents" jsonb;
