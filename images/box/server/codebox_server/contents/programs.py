@@ -46,7 +46,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "uv": ("--version",),
     "wget": ("--version",),
     "xelatex": ("--version",),
-    "xvfb-run": ("--help",),
+    "Xvfb": ("-version",),
     "zip": ("-v",),
 }
 
