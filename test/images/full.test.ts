@@ -42,7 +42,7 @@ failed`;
 
 const wantedPrograms =
   `7z chromium convert dot ffmpeg g++ gcc gs java make pandoc pdflatex pdftotext qpdf rsync soffice tesseract
-  xelatex Xvfb`.split(/\s+/);
+  xelatex`.split(/\s+/);
 
 describe.runIf(drivers.includes('docker'))('the full image', () => {
   let gateway: RunningGateway;

@@ -46,7 +46,6 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "uv": ("--version",),
     "wget": ("--version",),
     "xelatex": ("--version",),
-    "Xvfb": ("-version",),
     "zip": ("-v",),
 }
 
