@@ -94,6 +94,7 @@ describe('the import rules of Biome', () => {
     ['services/agent/box', 'pg'],
     ['services/agent/store', '../chats/chats.ts'],
     ['services/postgres', '../gateway/store/store.ts'],
+    ['services/outbound', '../gateway/store/store.ts'],
   ] as const;
   const along = [['services/gateway/boxes', '../drivers/driver.ts']] as const;
   const fileOf = (folder: string, imported: string) =>
@@ -195,13 +196,15 @@ const importsOf = {
     reach: ['life', 'usage'],
     rest: ['life', 'supply', 'usage'],
     runs: ['creation', 'reach', 'life', 'supply', 'usage'],
-    upkeep: ['creation', 'runs', 'rest', 'life', 'supply', 'usage'],
+    webhooks: [],
+    upkeep: ['creation', 'runs', 'rest', 'webhooks', 'life', 'supply', 'usage'],
   },
   'services/gateway/store': {
     tenants: [],
     box: ['tenants'],
     usage: ['box'],
     supply: ['box', 'tenants'],
+    webhooks: [],
   },
   'services/gateway/box-server': { transport: [], protocol: [], journals: [] },
   'services/gateway/drivers': { host: [], docker: ['host'], local: ['host'], kubernetes: [] },

@@ -28,5 +28,6 @@ export type * from './runs/packages.ts';
 export type * from './tenants/admin.ts';
 export type * from './tenants/caller.ts';
 export type * from './tenants/usage.ts';
+export type * from './tenants/webhooks.ts';
 export type { Cause } from './values/cause.ts';
 export type { Limits } from './values/limits.ts';

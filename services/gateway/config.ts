@@ -122,6 +122,18 @@ const environmentSchema = z.object({
     .default('')
     .transform((text) => listOf(text))
     .refine((networks) => networks.every(isNetwork), 'must be addresses or networks such as 10.0.0.0/8'),
+  CODEBOX_OUTBOUND_ALLOW: z
+    .string()
+    .default('')
+    .transform((text) => listOf(text))
+    .refine((networks) => networks.every(isNetwork), 'must be addresses or networks such as 10.0.0.0/8'),
+  CODEBOX_WEBHOOK_RETRY_SECONDS: z
+    .string()
+    .regex(/^\d+(\.\d+)?(,\d+(\.\d+)?){0,19}$/, 'must be up to 20 numbers such as 5,300,1800')
+    .default('5,300,1800,7200,18000,36000,36000')
+    .transform((text) => listOf(text).map(Number)),
+  CODEBOX_WEBHOOK_TIMEOUT_SECONDS: z.coerce.number().min(0.1).max(60).default(15),
+  CODEBOX_WEBHOOK_DISABLE_SECONDS: seconds(432_000, 31_536_000),
   CODEBOX_UNSAFE: flag,
   ...kubernetesVariables,
   ...tracingVariables,
@@ -186,6 +198,9 @@ export interface Config {
   keptKeys: { maxKeys: number; maxResponseBytes: number };
   /** Addresses and networks whose X-Forwarded-For header is trusted. */
   trustedProxies: readonly string[];
+  /** Networks of the operator that tenants may have webhooks in. */
+  outboundAllow: readonly string[];
+  webhooks: { retrySeconds: readonly number[]; timeoutMs: number; disableSeconds: number };
   unsafe: boolean;
   kubernetes: KubernetesSettings;
   /** Undefined when tracing is off. */
@@ -250,6 +265,12 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
       maxResponseBytes: values.CODEBOX_IDEMPOTENCY_MB * 1024 * 1024,
     },
     trustedProxies: values.CODEBOX_TRUSTED_PROXIES,
+    outboundAllow: values.CODEBOX_OUTBOUND_ALLOW,
+    webhooks: {
+      retrySeconds: values.CODEBOX_WEBHOOK_RETRY_SECONDS,
+      timeoutMs: values.CODEBOX_WEBHOOK_TIMEOUT_SECONDS * 1000,
+      disableSeconds: values.CODEBOX_WEBHOOK_DISABLE_SECONDS,
+    },
     unsafe: values.CODEBOX_UNSAFE,
     kubernetes: toKubernetesSettings(values),
     tracing: toTracingSettings(values),

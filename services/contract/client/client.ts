@@ -17,6 +17,7 @@ import {
   pathOf,
   type TransportOptions,
 } from './transport.ts';
+import { createWebhooks } from './webhooks.ts';
 
 /** How a client reaches the gateway. */
 export type ClientOptions = TransportOptions & SocketOptions;
@@ -53,6 +54,7 @@ export const createClient = (options: ClientOptions) => {
     terminals: createTerminals(transport, openSocket),
     tickets,
     usage: createUsage(transport),
+    webhooks: createWebhooks(transport),
     /** The tenant and the scopes of the client's key. */
     caller: (callOptions?: CallOptions): Promise<Caller> =>
       transport.json(callerSchema, { path: pathOf('caller'), options: callOptions }),

@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { fetchUrlSchema } from '../values/fetch-url.ts';
 import { pageSchema, queryInteger } from '../values/page.ts';
 import { toPlain, wellFormedText } from '../values/text.ts';
-import { fetchUrlSchema } from './fetch-url.ts';
 
 const pathFault = (path: string): string | undefined => {
   if (path === '') return 'must not be empty';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { fetchUrlSchema } from './fetch-url.ts';
+import { fetchUrlSchema } from '../values/fetch-url.ts';
 import { boxPathSchema } from './files.ts';
 
 const overwrite = z

@@ -27,6 +27,7 @@ import { createRun } from '../boxes/runs/run.ts';
 import type { Template } from '../boxes/supply/templates.ts';
 import { createMeter } from '../boxes/usage/meter.ts';
 import { createQuotas } from '../boxes/usage/quotas.ts';
+import { createWebhooks } from '../boxes/webhooks/webhooks.ts';
 import { createPoolMetrics } from '../http/metrics/pool-metrics.ts';
 import type { Platform } from './platform.ts';
 import { openRest } from './rest.ts';
@@ -131,6 +132,12 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     packages: createPackages({ access, commands, budget }),
     ports: createPorts({ access, activity, responseMs: config.portResponseMs }),
     portSessions: createPortSessions(store.portSessions),
+    webhooks: createWebhooks({
+      webhooks: store.webhooks,
+      deliveries: store.deliveries,
+      outbound: platform.outbound,
+      seal: platform.seal,
+    }),
     links: createLinks({ links: store.links, directory, files }),
     jupyter: createJupyter({ access, activity }),
     stats: createStats({ usage, directory }),

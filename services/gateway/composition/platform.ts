@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { type Logger, pino } from 'pino';
 import { ConfigurationError } from '../../configuration-error.ts';
+import { createOutbound, type Outbound } from '../../outbound/outbound.ts';
 import { onceThere } from '../../postgres/away.ts';
 import { startEmbeddedPostgres } from '../../postgres/embedded.ts';
 import { errorSerializers } from '../../postgres/error-log.ts';
@@ -43,6 +44,8 @@ export interface Platform {
   driver: Driver;
   connections: BoxConnections;
   seal: Seal;
+  /** Sends requests to hosts that tenants name. */
+  outbound: Outbound;
   background: Background;
   templates: Map<string, Template>;
   ceiling: Capacity;
@@ -107,6 +110,8 @@ export const openPlatform = async (
     onFailure: (kind) => metrics.boxServerErrors.inc({ kind }),
   });
   stack.defer(connections.close);
+  const outbound = createOutbound(config.outboundAllow);
+  stack.defer(outbound.close);
   return {
     config,
     id,
@@ -117,6 +122,7 @@ export const openPlatform = async (
     driver,
     connections,
     seal: createSeal(deployment.secret),
+    outbound,
     background: createBackground((what, err) => log.error({ err }, `could not ${what}`)),
     templates,
     ceiling,

@@ -6,6 +6,7 @@ import { createPurges } from '../boxes/upkeep/purges.ts';
 import { createReaper } from '../boxes/upkeep/reaper.ts';
 import { createRestSweeper } from '../boxes/upkeep/rest-sweeper.ts';
 import { createSettlement } from '../boxes/upkeep/settlement.ts';
+import { createDeliverer } from '../boxes/webhooks/deliverer.ts';
 import type { Boxes, BoxesOptions } from './boxes.ts';
 import type { Platform } from './platform.ts';
 
@@ -48,6 +49,13 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     }),
     meter,
     purges: createPurges({ store, background }),
+    deliverer: createDeliverer({
+      deliveries: store.deliveries,
+      outbound: platform.outbound,
+      seal: platform.seal,
+      background,
+      ...config.webhooks,
+    }),
     pulse: createPulse({
       driver,
       boxes: store.boxes,

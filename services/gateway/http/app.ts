@@ -22,6 +22,7 @@ import type { Executions } from '../boxes/runs/executions.ts';
 import type { Notebooks } from '../boxes/runs/notebooks.ts';
 import type { Packages } from '../boxes/runs/packages.ts';
 import type { Catalog } from '../boxes/supply/catalog.ts';
+import type { Webhooks } from '../boxes/webhooks/webhooks.ts';
 import type { Store } from '../store/store.ts';
 import type { ValidKey } from '../store/tenants/keys.ts';
 import type { UsageStore } from '../store/usage/usage.ts';
@@ -63,6 +64,7 @@ import { addPackageRoutes } from './routes/runs/packages.ts';
 import { addRunRoute, type RunParts } from './routes/runs/run.ts';
 import { addSystemRoutes, type SystemOptions } from './routes/system.ts';
 import { addUsageRoutes } from './routes/usage.ts';
+import { addWebhookRoutes } from './routes/webhooks.ts';
 import { createShell } from './shell.ts';
 import { createWebSockets, type WebSockets } from './sockets/websocket.ts';
 import type { Surface } from './surface.ts';
@@ -85,6 +87,7 @@ export interface RouteParts extends RunParts {
   jupyter: Jupyter;
   links: Links;
   notebooks: Notebooks;
+  webhooks: Webhooks;
   packages: Packages;
   terminals: Terminals;
   stats: Stats;
@@ -199,6 +202,7 @@ const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
   addTerminalRoutes(endpoints, parts.terminals, parts.webSockets);
   addCallerRoute(endpoints);
   addUsageRoutes(endpoints, parts);
+  addWebhookRoutes(endpoints, parts.webhooks);
 };
 
 /** The routes of `/v1/admin`. */

@@ -7,8 +7,9 @@ import { pathParameters } from './texts/examples.ts';
 import { fileTexts } from './texts/files.ts';
 import { runTexts } from './texts/runs.ts';
 import { tenantTexts } from './texts/tenants.ts';
+import { webhookTexts } from './texts/webhooks.ts';
 
-const texts = { ...boxTexts, ...runTexts, ...fileTexts, ...tenantTexts };
+const texts = { ...boxTexts, ...runTexts, ...fileTexts, ...tenantTexts, ...webhookTexts };
 
 /** The OpenAPI 3.1 document of all endpoints. */
 export const openApiDocument = ({ registry }: Endpoints) => {

@@ -18,6 +18,8 @@ import { createTenantStore } from './tenants/tenants.ts';
 import { createTicketStore } from './tenants/tickets.ts';
 import { createQuotaStore } from './usage/quotas.ts';
 import { createUsageStore } from './usage/usage.ts';
+import { createDeliveryStore } from './webhooks/deliveries.ts';
+import { createWebhookStore } from './webhooks/webhooks.ts';
 
 /**
  * All SQL of the gateway, on one connection pool. Calls throw errors whose cause is `unavailable` while the database is unavailable. Work
@@ -46,6 +48,8 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     connections,
     usage: createUsageStore(db),
     waiting: createWaitingStore(db),
+    deliveries: createDeliveryStore(db),
+    webhooks: createWebhookStore(db),
     close,
   };
 };

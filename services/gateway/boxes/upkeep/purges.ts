@@ -4,7 +4,7 @@ import type { Store } from '../../store/store.ts';
 export interface PurgesOptions {
   store: Pick<
     Store,
-    'executions' | 'boxes' | 'idempotency' | 'tickets' | 'links' | 'portSessions' | 'gateways' | 'usage'
+    'executions' | 'boxes' | 'idempotency' | 'tickets' | 'links' | 'deliveries' | 'portSessions' | 'gateways' | 'usage'
   >;
   background: Background;
 }
@@ -21,6 +21,7 @@ interface Purge {
 const minuteMs = 60_000;
 const hourMs = 3_600_000;
 const keepEndedSeconds = 7 * 86_400;
+const keepDeliveriesSeconds = 7 * 86_400;
 const keepUsageDays = 400;
 const keepKeysSeconds = 86_400;
 /** The most statements for one kind of row; the next purge deletes the rest. */
@@ -44,6 +45,12 @@ export const createPurges = ({ store, background }: PurgesOptions) => {
     { what: 'tickets', everyMs: minuteMs, limit: 1000, some: store.tickets.purge },
     { what: 'links', everyMs: minuteMs, limit: 1000, some: store.links.purge },
     { what: 'port sessions', everyMs: minuteMs, limit: 1000, some: store.portSessions.purge },
+    {
+      what: 'deliveries',
+      everyMs: minuteMs,
+      limit: 1000,
+      some: (limit) => store.deliveries.purge(keepDeliveriesSeconds, limit),
+    },
     { what: 'gateways', everyMs: minuteMs, limit: 1000, some: store.gateways.purge },
     { what: 'usage', everyMs: hourMs, limit: 1000, some: (limit) => store.usage.purge(keepUsageDays, limit) },
   ];

@@ -10,6 +10,7 @@ import type { Endings } from '../life/endings.ts';
 import type { Instances } from '../supply/instances.ts';
 import type { WarmPool } from '../supply/pool.ts';
 import type { Meter } from '../usage/meter.ts';
+import type { Deliverer } from '../webhooks/deliverer.ts';
 import type { CpuQuota } from './cpu-quota.ts';
 import type { Idleness } from './idleness.ts';
 import type { Pulse } from './pulse.ts';
@@ -30,6 +31,7 @@ export interface ReaperOptions {
   rest: RestSweeper;
   budget: CpuBudget;
   cpuQuota: CpuQuota;
+  deliverer: Deliverer;
   meter: Pick<Meter, 'sweep'>;
   purges: Purges;
   pulse: Pulse;
@@ -63,7 +65,7 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, creation, endings, instances, pool, settlement, activity, background, rest } = options;
-  const { budget, cpuQuota, meter, purges, pulse, idleness, sweepMs, lagMs, givenUpMs } = options;
+  const { budget, cpuQuota, meter, purges, deliverer, pulse, idleness, sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let awayAt = Number.NEGATIVE_INFINITY;
@@ -229,6 +231,7 @@ export const createReaper = (options: ReaperOptions) => {
     await pool.tend();
     settle(noAgeMs);
     purges.sweep();
+    deliverer.sweep();
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
     // After a failure, the next sweep tries again.

@@ -7,6 +7,8 @@ export const ids = {
   terminal: 'ter-a2b3c4d5e6f7g2h3i4j5k6l7m2',
   tenant: 'ten-a2b3c4d5e6f7g2h3i4j5k6l7m2',
   key: 'Zk3JxT9aQ7Lm',
+  webhook: 'whk-a2b3c4d5e6f7g2h3i4j5k6l7m2',
+  delivery: 'evt-5f0c1d2e3b4a59687f8e9dacbb0c1d2e',
   link: 'link-a2b3c4d5e6f7g2h3i4j5k6l7m2',
   token: 'lnk_0sUGXyEKxrRzkGr3W9mFNcJrj0GqfA4oUVyAcHLCTxE',
 };

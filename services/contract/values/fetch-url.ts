@@ -1,4 +1,4 @@
-import { plainText } from '../values/text.ts';
+import { plainText } from './text.ts';
 
 /** A URL to fetch: http or https, without a user name and password. */
 export const fetchUrlSchema = plainText()

@@ -1,0 +1,68 @@
+import { CodeBoxError, type CreateWebhook, type Page, type PageQuery, type UpdateWebhook } from '#contract';
+import type { Outbound } from '../../../outbound/outbound.ts';
+import { newId } from '../../../postgres/id.ts';
+import type { DeliveryRow, DeliveryStore } from '../../store/webhooks/deliveries.ts';
+import type { WebhookRow, WebhookStore } from '../../store/webhooks/webhooks.ts';
+import { secretOf } from './signature.ts';
+
+export interface WebhooksOptions {
+  webhooks: WebhookStore;
+  deliveries: Pick<DeliveryStore, 'list' | 'redeliver'>;
+  outbound: Pick<Outbound, 'faultOf'>;
+  seal: (text: string) => string;
+}
+
+const maxWebhooks = 10;
+
+/** Webhooks of tenants, and the log of what they were told. */
+export const createWebhooks = ({ webhooks, deliveries, outbound, seal }: WebhooksOptions) => {
+  const find = async (tenant: string, id: string): Promise<WebhookRow> => {
+    const row = await webhooks.find(tenant, id);
+    if (!row) throw noWebhook();
+    return row;
+  };
+
+  return {
+    find,
+    list: (tenant: string, query: PageQuery): Promise<Page<WebhookRow>> => webhooks.list(tenant, query),
+
+    /** Creates a webhook. Throws `invalid_request` for a URL in the operator's network. */
+    async create(tenant: string, { url, types }: CreateWebhook): Promise<{ webhook: WebhookRow; secret: string }> {
+      const fault = outbound.faultOf(url);
+      if (fault !== undefined)
+        throw new CodeBoxError('invalid_request', 'The URL cannot be reached.', {
+          errors: [{ pointer: '/url', detail: fault }],
+        });
+      if ((await webhooks.count(tenant)) >= maxWebhooks)
+        throw new CodeBoxError('too_many_requests', `The tenant has ${maxWebhooks} webhooks. Delete one.`);
+      const id = newId('whk');
+      const webhook = await webhooks.insert({ id, tenantId: tenant, url, types: [...new Set(types)] });
+      return { webhook, secret: secretOf(seal, id) };
+    },
+
+    async update(tenant: string, id: string, changes: UpdateWebhook): Promise<WebhookRow> {
+      const row = await webhooks.update(tenant, id, changes);
+      if (!row) throw noWebhook();
+      return row;
+    },
+
+    async remove(tenant: string, id: string): Promise<void> {
+      if (!(await webhooks.remove(tenant, id))) throw noWebhook();
+    },
+
+    async deliveries(tenant: string, id: string, query: PageQuery): Promise<Page<DeliveryRow>> {
+      await find(tenant, id);
+      return await deliveries.list(id, query);
+    },
+
+    async redeliver(tenant: string, id: string, delivery: string): Promise<void> {
+      await find(tenant, id);
+      if (!(await deliveries.redeliver(id, delivery)))
+        throw new CodeBoxError('not_found', 'There is no such delivery.');
+    },
+  };
+};
+
+export type Webhooks = ReturnType<typeof createWebhooks>;
+
+const noWebhook = () => new CodeBoxError('not_found', 'There is no such webhook.');

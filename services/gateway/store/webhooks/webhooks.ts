@@ -1,0 +1,62 @@
+import { and, count, desc, eq, sql } from 'drizzle-orm';
+import type { Page, PageQuery, UpdateWebhook } from '#contract';
+import { behind, toPage } from '../../../postgres/page.ts';
+import type { Database } from '../database.ts';
+import { webhooks } from '../schema-webhooks.ts';
+
+export type WebhookRow = typeof webhooks.$inferSelect;
+
+/** Webhooks of tenants. */
+export const createWebhookStore = (db: Database) => {
+  const own = (tenantId: string, id: string) => and(eq(webhooks.tenantId, tenantId), eq(webhooks.id, id));
+
+  return {
+    async insert(webhook: typeof webhooks.$inferInsert): Promise<WebhookRow> {
+      const [row] = await db.insert(webhooks).values(webhook).returning();
+      if (!row) throw new Error('an insert returned no row');
+      return row;
+    },
+
+    async count(tenantId: string): Promise<number> {
+      const [row] = await db.select({ some: count() }).from(webhooks).where(eq(webhooks.tenantId, tenantId));
+      return row?.some ?? 0;
+    },
+
+    async find(tenantId: string, id: string): Promise<WebhookRow | undefined> {
+      const [row] = await db.select().from(webhooks).where(own(tenantId, id));
+      return row;
+    },
+
+    async list(tenantId: string, query: PageQuery): Promise<Page<WebhookRow>> {
+      const rows = await db
+        .select()
+        .from(webhooks)
+        .where(and(eq(webhooks.tenantId, tenantId), behind(query.cursor, webhooks.createdAt, webhooks.id)))
+        .orderBy(desc(webhooks.createdAt), desc(webhooks.id))
+        .limit(query.limit + 1);
+      return toPage(rows, query.limit);
+    },
+
+    /** Changes a webhook. One that is enabled again counts as not failing. */
+    async update(tenantId: string, id: string, { types, enabled }: UpdateWebhook): Promise<WebhookRow | undefined> {
+      const [row] = await db
+        .update(webhooks)
+        .set({
+          types: types ?? sql`${webhooks.types}`,
+          ...(enabled !== undefined && { enabled }),
+          ...(enabled && { failingSince: null }),
+        })
+        .where(own(tenantId, id))
+        .returning();
+      return row;
+    },
+
+    /** Deletes a webhook with its deliveries; returns whether there was one. */
+    async remove(tenantId: string, id: string): Promise<boolean> {
+      const { rowCount } = await db.delete(webhooks).where(own(tenantId, id));
+      return rowCount === 1;
+    },
+  };
+};
+
+export type WebhookStore = ReturnType<typeof createWebhookStore>;

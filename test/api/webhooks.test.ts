@@ -1,0 +1,278 @@
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Client as Database } from 'pg';
+import { Webhook as Verifier } from 'standardwebhooks';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { CreatedWebhook, Problem, Webhook, WebhookDelivery } from '#contract';
+import { anyDriver, databaseUrl, eventually, type RunningGateway, startGateway } from './harness.ts';
+
+interface Received {
+  path: string;
+  headers: IncomingHttpHeaders;
+  body: string;
+}
+interface Event {
+  type: string;
+  timestamp: string;
+  data: Record<string, unknown>;
+}
+
+describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
+  let gateway: RunningGateway;
+  let database: Database;
+  let base: string;
+  const received: Received[] = [];
+  /** What each path responds; by default 204. */
+  const respond = new Map<string, (response: ServerResponse, count: number) => void>();
+  const at = (path: string) => received.filter((one) => one.path === path);
+  const receiver = createServer(async (request, response) => {
+    const body = Buffer.concat(await Array.fromAsync(request)).toString();
+    const path = request.url ?? '';
+    received.push({ path, headers: request.headers, body });
+    const own = respond.get(path);
+    if (own) own(response, at(path).length);
+    else response.writeHead(204).end();
+  });
+
+  beforeAll(async () => {
+    receiver.listen(0, '127.0.0.1');
+    await once(receiver, 'listening');
+    base = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+    gateway = await startGateway(driver, {
+      CODEBOX_OUTBOUND_ALLOW: '127.0.0.1',
+      CODEBOX_WEBHOOK_RETRY_SECONDS: '0.3,0.3',
+      CODEBOX_WEBHOOK_TIMEOUT_SECONDS: '1',
+      CODEBOX_SWEEP_SECONDS: '0.3',
+    });
+    database = new Database({ connectionString: await databaseUrl(gateway.dataDir) });
+    await database.connect();
+  });
+  afterAll(async () => {
+    receiver.closeAllConnections();
+    receiver.close();
+    await database?.end();
+    await gateway?.dispose();
+  });
+
+  const make = async (path: string, types = ['box.ended'], key = gateway.key) => {
+    const headers = { authorization: `Bearer ${key}` };
+    const { status, body } = await gateway.post<CreatedWebhook>('/v1/webhooks', { url: base + path, types }, headers);
+    expect(status).toBe(201);
+    return body;
+  };
+  const remove = (id: string) => gateway.call(`/v1/webhooks/${id}`, { method: 'DELETE' });
+  const endBox = async () => {
+    const box = await gateway.createBox();
+    await gateway.client.boxes.delete(box.id);
+    return box.id;
+  };
+  const log = async (id: string) =>
+    (await gateway.get<{ items: WebhookDelivery[] }>(`/v1/webhooks/${id}/deliveries`)).body.items;
+  const read = async (id: string) => (await gateway.get<Webhook>(`/v1/webhooks/${id}`)).body;
+  const delivered = (path: string, count = 1) => eventually(async () => at(path).length >= count && at(path));
+
+  test('a webhook is told how runs and boxes of its tenant end, signed as Standard Webhooks', async () => {
+    const { id, secret, ...webhook } = await make('/ends', ['execution.ended', 'box.ended']);
+    await make('/runs', ['execution.ended']);
+    await make('/foreign', ['execution.ended', 'box.ended'], await gateway.addTenant());
+    expect(webhook).toMatchObject({ url: `${base}/ends`, enabled: true, failingSince: null });
+    const box = await gateway.createBox({ user: 'ada' });
+    const run = await gateway.run(box.id, '1/0');
+    await gateway.client.boxes.delete(box.id);
+    const requests = await delivered('/ends', 2);
+    const events = requests.map(({ body, headers }) => {
+      const given = headers as Record<string, string>;
+      expect(() => new Verifier(secret).verify(body.replace('ada', 'eve'), given)).toThrow();
+      expect(() => new Verifier(secret).verify(body, { ...given, 'webhook-id': 'evt-other' })).toThrow();
+      return new Verifier(secret).verify(body, given) as Event;
+    });
+    const [ended, gone] = ['execution.ended', 'box.ended'].map((type) => events.find((event) => event.type === type));
+    expect(ended?.data).toMatchObject({
+      execution: run.id,
+      box: box.id,
+      user: 'ada',
+      language: 'python',
+      status: 'error',
+    });
+    expect(ended?.data.durationMs).toBeTypeOf('number');
+    expect(gone?.data).toMatchObject({ box: box.id, user: 'ada', state: 'deleted', cause: { code: 'deleted' } });
+    expect(Date.parse(gone?.timestamp ?? '')).toBeGreaterThan(Date.parse(webhook.createdAt) - 1000);
+    expect((await delivered('/runs')).length).toBe(1);
+    expect(at('/foreign')).toEqual([]);
+    await eventually(async () => (await log(id)).every(({ state }) => state === 'delivered'));
+    expect(JSON.stringify([await read(id), await log(id)])).not.toContain(secret);
+  });
+
+  test('a failed delivery is repeated with the same id, then given up, and repeated by request', async () => {
+    respond.set('/twice', (response, count) => response.writeHead(count < 3 ? 500 : 200).end());
+    respond.set('/never', (response) => response.writeHead(503).end('x'.repeat(100_000)));
+    const [twice, never] = [await make('/twice'), await make('/never')];
+    await endBox();
+    const requests = await delivered('/twice', 3);
+    expect(new Set(requests.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
+    for (const { body, headers } of requests)
+      new Verifier(twice.secret).verify(body, headers as Record<string, string>);
+    await eventually(async () => (await log(twice.id))[0]?.state === 'delivered');
+    expect(await read(twice.id)).toMatchObject({ failingSince: null });
+    const given = await eventually(async () => (await log(never.id)).find(({ state }) => state === 'failed'));
+    expect(given).toMatchObject({ attempts: 3, lastStatus: 503, lastError: expect.stringContaining('503') });
+    expect((await read(never.id)).failingSince).not.toBeNull();
+    respond.delete('/never');
+    const again = `/v1/webhooks/${never.id}/deliveries/${given.id}/redeliver`;
+    expect((await gateway.call(again, { method: 'POST' })).status).toBe(202);
+    await eventually(async () => (await log(never.id))[0]?.state === 'delivered');
+    expect(new Set(at('/never').map(({ headers }) => headers['webhook-id']))).toEqual(new Set([given.id]));
+    expect((await gateway.call(again.replace('evt-', 'evt-x'), { method: 'POST' })).status).toBe(404);
+    for (const { id } of [twice, never]) await remove(id);
+  });
+
+  test('a webhook that hangs or redirects is not followed, and holds up no other', async () => {
+    respond.set('/hangs', () => {});
+    respond.set('/moves', (response) => response.writeHead(302, { location: `${base}/secret` }).end());
+    const made = [await make('/hangs'), await make('/moves'), await make('/quick')];
+    const before = at('/quick').length;
+    await Promise.all(Array.from({ length: 6 }, endBox));
+    await delivered('/quick', before + 6);
+    await delivered('/moves', 6);
+    const [hangs = { id: '' }, moves = { id: '' }] = made;
+    const late = await eventually(async () => (await log(hangs.id)).find(({ lastError }) => lastError !== null));
+    expect(late).toMatchObject({ lastStatus: null, lastError: 'There was no response in time.' });
+    expect((await log(moves.id))[0]).toMatchObject({ lastStatus: 302 });
+    expect(at('/secret')).toEqual([]);
+    for (const { id } of made) await remove(id);
+  });
+
+  test('a webhook cannot be in the network of the operator', async () => {
+    const fault = async (url: string) => {
+      const { status, body } = await gateway.post<Problem>('/v1/webhooks', { url, types: ['box.ended'] });
+      return [status, body.errors?.[0]?.pointer];
+    };
+    for (const host of [
+      '127.0.0.2',
+      '10.0.0.1',
+      '169.254.169.254',
+      '0x7f000002',
+      '[::1]',
+      '[::ffff:127.0.0.1]',
+      '[fd00:ec2::254]',
+    ])
+      for (const scheme of ['http', 'https']) expect(await fault(`${scheme}://${host}/`)).toEqual([400, '/url']);
+    for (const url of ['ftp://example.com/', 'http://user:pass@127.0.0.1/', 'x'])
+      expect(await fault(url)).toEqual([400, '/url']);
+    // A name that resolves to such an address is found out when it is connected to.
+    const { id } = await make('/renamed');
+    await database.query('update webhooks set url = $1 where id = $2', ['http://127.0.0.2:1/', id]);
+    await endBox();
+    const refused = await eventually(async () => (await log(id)).find(({ lastError }) => lastError !== null));
+    expect(refused).toMatchObject({ lastStatus: null, lastError: 'The address is not one that may be reached.' });
+    await remove(id);
+  });
+
+  test('a webhook that has failed for long, or wants no more, is disabled until it is enabled again', async () => {
+    respond.set('/gone', (response, count) => response.writeHead(count === 1 ? 410 : 500).end());
+    const { id } = await make('/gone');
+    await endBox();
+    await eventually(async () => !(await read(id)).enabled);
+    await endBox();
+    expect((await log(id)).length).toBe(1);
+    const enable = () =>
+      gateway.call(`/v1/webhooks/${id}`, { method: 'PATCH', body: JSON.stringify({ enabled: true }) });
+    expect(await (await enable()).json()).toMatchObject({ enabled: true, failingSince: null });
+    await database.query("update webhooks set failing_since = now() - interval '6 days' where id = $1", [id]);
+    await endBox();
+    await eventually(async () => !(await read(id)).enabled);
+    await remove(id);
+  });
+
+  test('a tenant has at most ten webhooks, with at most a thousand events each, and others cannot touch them', async () => {
+    const key = await gateway.addTenant();
+    const made = await Promise.all(Array.from({ length: 9 }, () => make('/many', ['box.ended'], key)));
+    await make('/many', ['box.ended'], key);
+    const headers = { authorization: `Bearer ${key}` };
+    const more = await gateway.post<Problem>('/v1/webhooks', { url: base, types: ['box.ended'] }, headers);
+    expect([more.status, more.body.code]).toEqual([429, 'too_many_requests']);
+    const foreign = `/v1/webhooks/${made[0]?.id}`;
+    for (const [method, path] of [
+      ['GET', ''],
+      ['PATCH', ''],
+      ['DELETE', ''],
+      ['GET', '/deliveries'],
+      ['POST', '/deliveries/x/redeliver'],
+    ])
+      expect(
+        (await gateway.call(foreign + path, { method: method ?? '', ...(method === 'PATCH' && { body: '{}' }) }))
+          .status,
+      ).toBe(404);
+    const { id } = await make('/full');
+    await database.query(
+      `insert into webhook_deliveries (id, webhook_id, type, payload, next_at)
+         select 'evt-full' || n, $1, 'box.ended', '{}', now() + interval '1 day' from generate_series(1, 1000) n`,
+      [id],
+    );
+    await endBox();
+    const { rows } = await database.query('select count(*)::int from webhook_deliveries where webhook_id = $1', [id]);
+    expect(rows[0]).toEqual({ count: 1000 });
+    await remove(id);
+  });
+
+  test('a tenant is told once a day that its CPU time is used up', async () => {
+    const { id } = await make('/quota', ['quota.exceeded']);
+    const { rows } = await database.query<{ tenant_id: string }>('select tenant_id from webhooks where id = $1', [id]);
+    const tenant = rows[0]?.tenant_id;
+    await database.query(
+      'insert into quotas (tenant_id, cpu_seconds_per_day) values ($1, 1000000) on conflict (tenant_id) do update set cpu_seconds_per_day = 1000000',
+      [tenant],
+    );
+    const use = (user: string, ms: number) =>
+      database.query(
+        `insert into usage (tenant_id, user_id, day, cpu_ms) values ($1, $2, (now() at time zone 'utc')::date, $3)
+           on conflict (tenant_id, day, user_id) do update set cpu_ms = usage.cpu_ms + excluded.cpu_ms`,
+        [tenant, user, ms],
+      );
+    await use('quota-a', 999_000_000);
+    expect(await log(id)).toEqual([]);
+    await use('quota-b', 2_000_000);
+    await use('quota-b', 1000);
+    const [{ body } = { body: '' }] = await delivered('/quota');
+    expect((JSON.parse(body) as Event).data).toMatchObject({ quota: 'cpuSecondsPerDay', limit: 1_000_000 });
+    expect((await log(id)).length).toBe(1);
+    await database.query('update quotas set cpu_seconds_per_day = null where tenant_id = $1', [tenant]);
+    await remove(id);
+  });
+
+  test('an event is told in the transaction of what it tells about, so never without it', async () => {
+    const { id } = await make('/undone');
+    const box = await gateway.createBox();
+    const end = "update boxes set state = 'lost', ended_at = now() where id = $1";
+    await database.query('begin');
+    await database.query(end, [box.id]);
+    const inside = await database.query('select id from webhook_deliveries where webhook_id = $1', [id]);
+    await database.query('rollback');
+    expect([inside.rows.length, await log(id)]).toEqual([1, []]);
+    await gateway.client.boxes.delete(box.id);
+    await remove(id);
+  });
+
+  test('a delivery that a killed gateway had begun is made by the next one, and old ones are deleted', async () => {
+    respond.set('/killed', (response, count) => {
+      if (count > 1) response.writeHead(200).end();
+    });
+    const { id } = await make('/killed');
+    await database.query(
+      `insert into webhook_deliveries (id, webhook_id, type, payload, state, created_at)
+         values ('evt-old', $1, 'box.ended', '{}', 'delivered', now() - interval '8 days')`,
+      [id],
+    );
+    await endBox();
+    const [first] = await delivered('/killed');
+    await gateway.kill('SIGKILL');
+    await gateway.restart();
+    const [, second] = await delivered('/killed', 2);
+    expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
+    await eventually(async () => {
+      const deliveries = await log(id);
+      return deliveries.length === 1 && deliveries[0]?.state === 'delivered';
+    });
+  });
+});
