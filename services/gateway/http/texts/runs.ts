@@ -143,6 +143,7 @@ export const runTexts: OperationTexts = {
   'GET /v1/boxes/{box}/notebook': {
     description:
       'The notebook has a cell for each execution that the box still has, the oldest first. Open it in Jupyter, or run it again.',
+    response: { nbformat: 4, nbformat_minor: 5, metadata: {}, cells: [{ cell_type: 'code', source: 'x = 1' }] },
   },
   'POST /v1/boxes/{box}/packages': {
     description:
