@@ -16,6 +16,13 @@ const programs: readonly SystemProgram[] = [
   { program: 'mkfs.ext4', package: 'e2fsprogs' },
 ];
 
+/** Without them boxes have no network `internet`. */
+const networkPrograms: readonly SystemProgram[] = [
+  { program: 'pasta', package: 'passt' },
+  { program: 'nft', package: 'nftables' },
+  { program: 'ip', package: 'iproute2' },
+];
+
 /** `findPython` checks for this package, because venv is a module rather than a program. */
 const pythonPackages: readonly SystemProgram[] = [{ program: '/usr/share/doc/python3-venv', package: 'python3-venv' }];
 
@@ -28,6 +35,7 @@ export const prepareLocalSandbox = async (
   { log, signal }: { log: (line: string) => void; signal: AbortSignal },
 ): Promise<void> => {
   const missing = await installMissing(programs, { log, signal });
+  await installMissing(networkPrograms, { log, signal }).catch((error: Error) => log(error.message));
   if ((await findPython()) === undefined) await installMissing(pythonPackages, { log, signal });
   const python = await findPython();
   if (missing.length > 0 || python === undefined) {

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Packages: install packages, with the output of the installer, and list them. Needs a box with internet access, or a deployment
-# with wheels (CODEBOX_WHEELS_DIR) and CODEBOX_NETWORK=none here, because the local driver supports no network.
+# with wheels (CODEBOX_WHEELS_DIR) and CODEBOX_NETWORK=none here, where the driver offers no network.
 . "$(dirname "$0")/api.sh"
 in_box "{\"network\": \"${CODEBOX_NETWORK:-internet}\"}"
 

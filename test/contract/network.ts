@@ -14,18 +14,39 @@ const connectTo = (targets: readonly (readonly (string | number)[])[]): string =
     `print(json.dumps(list(ThreadPoolExecutor(16).map(attempt, json.loads('${JSON.stringify(targets)}')))))`,
   ].join('\n');
 
+/** Addresses that no box may reach, with ports where clouds, daemons and this host may listen. */
+const notPublic: readonly (readonly [address: string, port: number])[] = [
+  // Metadata services of clouds, also as an IPv4 address in IPv6.
+  ['169.254.169.254', 80],
+  ['100.100.100.200', 80],
+  ['168.63.129.16', 80],
+  ['192.0.0.192', 80],
+  ['fd00:ec2::254', 80],
+  ['::ffff:169.254.169.254', 80],
+  ['64:ff9b::a9fe:a9fe', 80],
+  // The host of user-mode networks, private networks, carrier-grade NAT, benchmarks, and the Docker daemon.
+  ['10.0.2.2', 22],
+  ['192.168.0.1', 80],
+  ['100.64.0.1', 80],
+  ['198.18.0.1', 80],
+  ['172.17.0.1', 2375],
+  ['fe80::1%lo', 22],
+  ['::1', 22],
+  ['0.0.0.0', 22],
+];
+
 /** Listens on all addresses of this host, as a careless service does. */
 const listenOnHost = async () => {
   const server = createServer((socket) => socket.destroy());
-  await new Promise<void>((done) => server.listen(0, '0.0.0.0', done));
+  await new Promise<void>((done) => server.listen(0, done));
   const address = server.address();
   const addresses = Object.values(networkInterfaces())
     .flatMap((all) => all ?? [])
-    .filter(({ family, internal }) => family === 'IPv4' && !internal)
+    .filter(({ internal, scopeid }) => !internal && !scopeid)
     .map((found) => found.address);
   return {
     port: typeof address === 'object' && address !== null ? address.port : 0,
-    addresses: addresses.slice(0, 4),
+    addresses: ['127.0.0.1', '::1', ...addresses.slice(0, 6)],
     [Symbol.asyncDispose]: () => new Promise<void>((done) => server.close(() => done())),
   };
 };
@@ -60,8 +81,7 @@ export const expectPublicAddressesOnly = async (
   const forbidden = [
     [neighbour, 8000],
     ...[gateway, ...host.addresses].map((address) => [address, host.port]),
-    ['169.254.169.254', 80],
-    ['172.17.0.1', 2375],
+    ...notPublic,
   ];
   expect(await evalInBox(other, connectTo([['127.0.0.1', 8000]]))).toEqual(['open']);
   const results = await evalInBox<string[]>(one, connectTo(forbidden));
@@ -74,12 +94,7 @@ export const expectPublicAddressesOnly = async (
 /** Expects of a box without a network that it reaches no public address, this host or metadata service. */
 export const expectNoNetwork = async (box: ServedInstance): Promise<void> => {
   await using host = await listenOnHost();
-  const forbidden = [
-    ...host.addresses.map((address) => [address, host.port]),
-    ['1.1.1.1', 443],
-    ['169.254.169.254', 80],
-    ['172.17.0.1', 2375],
-  ];
+  const forbidden = [...host.addresses.map((address) => [address, host.port]), ['1.1.1.1', 443], ...notPublic];
   expect(await evalInBox(box, connectTo(forbidden))).toEqual(forbidden.map(() => 'refused'));
 };
 

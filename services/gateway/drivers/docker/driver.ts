@@ -9,6 +9,7 @@ import type { Capabilities, Driver, Instance, InstanceSpec, InstanceUsage } from
 import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
 import { canWriteCgroup } from '../host/cgroup-limits.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
+import { publicNameServers } from '../host/name-servers.ts';
 import { readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
 import { InstanceFailed } from '../instance-failed.ts';
@@ -66,14 +67,7 @@ export interface DockerDriverOptions {
  * `unavailable` when the daemon does not respond, lacks the runtime, or cannot enforce what a box needs.
  */
 export const createDockerDriver = async (options: DockerDriverOptions): Promise<Driver> => {
-  const {
-    dataDir,
-    deployment,
-    site = 'docker',
-    runtime = 'runc',
-    dns = ['1.1.1.1', '8.8.8.8'],
-    packages = {},
-  } = options;
+  const { dataDir, deployment, site = 'docker', runtime = 'runc', dns = publicNameServers, packages = {} } = options;
   const signal = AbortSignal.timeout(60_000);
   const daemon = createDaemon(options.host, options.onBackend);
   const parent = await socketParent(dataDir);

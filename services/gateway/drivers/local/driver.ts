@@ -6,10 +6,11 @@ import { createGate } from '../../../waiting/gate.ts';
 import { checkBinding } from '../binding.ts';
 import { boxUser } from '../box-user.ts';
 import { createCreations, idIsTaken } from '../creations.ts';
-import type { Capabilities, Driver, Instance, InstanceSpec, InstanceUsage, Why } from '../driver.ts';
+import type { Capabilities, Driver, Instance, InstanceSpec, InstanceUsage, NetworkPolicy, Why } from '../driver.ts';
 import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
+import { publicNameServers } from '../host/name-servers.ts';
 import { machineId, readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
 import { checkInstanceId } from '../instance-id.ts';
@@ -20,6 +21,8 @@ import { createGroups } from './groups/choose-groups.ts';
 import type { Groups } from './groups/groups.ts';
 import { createInstanceFolders, type InstanceFolders } from './instances/instance-folder.ts';
 import { launch } from './instances/launcher.ts';
+import { isAlive } from './instances/processes.ts';
+import { connect, disconnect, endKeeper, internetObstacle } from './network/internet.ts';
 import { readPosture } from './posture.ts';
 import { environmentRevision } from './revision.ts';
 import { resourceLimits, sandboxCommand, sandboxOptions } from './sandbox.ts';
@@ -58,7 +61,10 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const socketKind = await socketFolderKind(parent, async () => true);
   const folders = await createInstanceFolders(`${dataDir}/local/instances`);
   const hasImages = root && (await canMountImages(`${dataDir}/local/instances`));
-  const etc = await makeSystemFiles(`${dataDir}/local/etc`, certificates);
+  const obstacle = await internetObstacle();
+  const networks: NetworkPolicy[] = obstacle === undefined ? ['none', 'internet'] : ['none'];
+  const nameServers = obstacle === undefined ? publicNameServers : [];
+  const etc = await makeSystemFiles(`${dataDir}/local/etc`, certificates, nameServers);
   const parts: Parts = {
     dataDir,
     site,
@@ -78,15 +84,13 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   };
   const capabilities: Capabilities = {
     images: false,
-    networks: ['none'],
-    networkObstacles: {
-      internet: 'the local driver offers no network; CODEBOX_DRIVER=docker does (docs/drivers.md)',
-    },
+    networks,
+    networkObstacles: obstacle === undefined ? {} : { internet: `${obstacle} (docs/drivers.md#local)` },
     disk: { isFullAnError: true },
     limits: { ...posture.limits, diskMb: 'instance' },
     freeze: true,
     startsAtOnce: hostStartsAtOnce(),
-    bind: { limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'], networks: ['none'] },
+    bind: { limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'], networks },
     weaknesses: [
       ...posture.weaknesses,
       ...(hasImages ? [] : ['Disks of boxes are held in memory: this process cannot use loop devices.']),
@@ -160,11 +164,12 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     async inspect(id) {
       return (await known(parts)).has(id) ? await describe(parts, id) : undefined;
     },
-    async bind(id, change) {
+    async bind(id, change, signal) {
       checkBinding(capabilities, change);
       await need(id);
       if (!(await groups.running(id))) throw new CodeBoxError('not_found', 'The instance has ended.');
       await groups.limit(id, change.limits ?? {});
+      if (change.network !== undefined) await setNetwork(parts, id, change.network, signal);
     },
     async freeze(id) {
       await need(id);
@@ -201,6 +206,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       id: spec.id,
       token: spec.token,
       limits: spec.limits,
+      network: spec.network,
       uid,
       venv: parts.environment.venv,
       server: `${boxFolder}/server`,
@@ -224,6 +230,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       },
     };
     await launch(folders, launched, signal);
+    if (spec.network === 'internet') await setNetwork(parts, spec.id, spec.network, signal);
     return await describe(parts, spec.id);
   } catch (cause) {
     // The caller's signal may have caused the failure, so the clean-up has a deadline of its own.
@@ -232,11 +239,25 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
   }
 };
 
+/** Connects or disconnects a running box. Throws `not_found` when it has ended. */
+const setNetwork = async (
+  { folders, groups }: Parts,
+  id: string,
+  network: NetworkPolicy,
+  signal: AbortSignal,
+): Promise<void> => {
+  const init = await folders.init(id);
+  if (init === undefined || !(await isAlive(init))) throw new CodeBoxError('not_found', 'The instance has ended.');
+  const box = { pid: init.pid, folder: folders.path(id), joinFiles: groups.joinFiles(id) };
+  await (network === 'internet' ? connect(box, signal) : disconnect(box));
+};
+
 const destroy = async (
   { folders, sockets, groups, hasImages }: Parts,
   id: string,
   signal: AbortSignal,
 ): Promise<void> => {
+  await endKeeper(folders.path(id));
   await groups.kill(id);
   await groups.remove(id);
   // The last process took the mount of the disk with it; this covers only a device that was never mounted.

@@ -27,6 +27,7 @@ export const environmentRevision = async (
     group: '',
     hosts: '',
     run: '',
+    network: 'none' as const,
     disk: undefined,
     cgroups: [],
   };

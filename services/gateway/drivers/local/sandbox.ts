@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import type { Limits } from '../driver.ts';
+import type { Limits, NetworkPolicy } from '../driver.ts';
 import { type PackageSources, packageEnvironment, wheelsTarget } from '../package-sources.ts';
 
 const MiB = 1024 * 1024;
@@ -41,6 +41,7 @@ export interface SandboxSpec {
   id: string;
   token: string;
   limits: Limits;
+  network: NetworkPolicy;
   /** The box's own user id on the host when this process is root; undefined when boxes run as the user of this process. */
   uid: number | undefined;
   /** Folders and files of the host that are mounted in the box. */
@@ -75,7 +76,7 @@ export const sandboxOptions = (spec: SandboxSpec, supportsNoNestedUsers: boolean
     ...environment,
     CODEBOX_INSTANCE: spec.id,
     CODEBOX_TOKEN: spec.token,
-    ...packageEnvironment(spec.packages, 'none'),
+    ...packageEnvironment(spec.packages, spec.network),
   }).flatMap(([name, value]) => ['--setenv', name, value]),
   '--chdir',
   '/mnt',

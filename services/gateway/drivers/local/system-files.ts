@@ -10,7 +10,6 @@ const files: Record<string, string> = {
   hosts: '',
   hostname: 'box\n',
   'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files dns\n',
-  'resolv.conf': '',
   'os-release': 'NAME="CodeBox"\nID=codebox\nPRETTY_NAME="CodeBox"\n',
 };
 
@@ -20,9 +19,13 @@ const copied = ['ld.so.cache', 'alternatives', 'fonts', 'mime.types', 'protocols
 /**
  * Creates the `/etc` of boxes below `folder` and returns its path. It is created at each start because the host's libraries change, and named
  * after the hash of its content because running boxes still have theirs mounted. `certificates` are PEM texts to trust in addition to the
- * host's.
+ * host's. Boxes without a network have the name servers too, because they may get one; until then, names fail at once.
  */
-export const makeSystemFiles = async (folder: string, certificates: readonly string[] = []): Promise<string> => {
+export const makeSystemFiles = async (
+  folder: string,
+  certificates: readonly string[],
+  nameServers: readonly string[],
+): Promise<string> => {
   const fresh = `${folder}/new-${randomUUID()}`;
   await mkdir(`${fresh}/ssl/certs`, { recursive: true });
   for (const [name, text] of Object.entries(files)) await writeFile(`${fresh}/${name}`, text);
@@ -30,6 +33,7 @@ export const makeSystemFiles = async (folder: string, certificates: readonly str
     // A host that lacks one of them does not need it.
     await cp(`/etc/${name}`, `${fresh}/${name}`, { recursive: true, verbatimSymlinks: true }).catch(() => undefined);
   }
+  await writeFile(`${fresh}/resolv.conf`, nameServers.map((server) => `nameserver ${server}\n`).join(''));
   await symlink('/usr/share/zoneinfo/UTC', `${fresh}/localtime`);
   const bundle = [await hostCertificates(), ...certificates].join('\n');
   await writeFile(`${fresh}/ssl/certs/ca-certificates.crt`, bundle);

@@ -1,21 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { runHostCommand } from '../../host/host-command.ts';
-
-/** Address ranges that are not public: private networks, other boxes, cloud metadata (also Azure's special address), multicast. */
-const forbiddenRanges = [
-  '0.0.0.0/8',
-  '10.0.0.0/8',
-  '100.64.0.0/10',
-  '127.0.0.0/8',
-  '168.63.129.16/32',
-  '169.254.0.0/16',
-  '172.16.0.0/12',
-  '192.0.0.0/24',
-  '192.168.0.0/16',
-  '198.18.0.0/15',
-  '224.0.0.0/4',
-  '240.0.0.0/4',
-];
+import { refusedRanges } from '../../host/refused-ranges.ts';
 
 /** Rejects at once, so that a program in a box does not wait for a timeout. */
 const refuse = 'REJECT --reject-with icmp-port-unreachable';
@@ -29,12 +14,7 @@ export const createPacketFilter = ({ bridge, chain }: { bridge: string; chain: s
     ['DOCKER-USER', chain],
     ['INPUT', refuse],
   ];
-  const rules = async () => {
-    const neighbours = (await connectedNetworks()).filter(
-      (range) => !forbiddenRanges.some((wider) => covers(wider, range)),
-    );
-    return [...new Set([...forbiddenRanges, ...neighbours])].map((range) => `-A ${chain} -d ${range} -j ${refuse}`);
-  };
+  const rules = async () => (await refusedRanges()).map((range) => `-A ${chain} -d ${range} -j ${refuse}`);
 
   return {
     /** Installs the rules, each once. Throws `unavailable` without the permission to do so. */
@@ -81,27 +61,3 @@ const bridgeIsFiltered = async (): Promise<boolean> => {
   const path = '/proc/sys/net/bridge/bridge-nf-call-iptables';
   return (await readFile(path, 'utf8').catch(() => '0')).trim() === '1';
 };
-
-/** Returns the networks that this host is connected to: boxes must not reach its neighbours, even those with public addresses. */
-const connectedNetworks = async (): Promise<string[]> => {
-  const lines = (await readFile('/proc/net/route', 'utf8')).trim().split('\n').slice(1);
-  return lines.flatMap((line) => {
-    const [, destination = '', gateway, , , , , mask = ''] = line.split('\t');
-    if (gateway !== '00000000' || mask === '00000000') return [];
-    const bits = [...BigInt(`0x${mask}`).toString(2)].filter((bit) => bit === '1').length;
-    // The kernel prints addresses as little-endian words.
-    const bytes = (destination.match(/../g) ?? []).map((byte) => Number.parseInt(byte, 16)).reverse();
-    return [`${bytes.join('.')}/${bits}`];
-  });
-};
-
-const covers = (wider: string, range: string): boolean => {
-  const [base = '', bits = ''] = wider.split('/');
-  const [inner = '', innerBits = ''] = range.split('/');
-  const shift = 2 ** (32 - Number(bits));
-  return (
-    Number(innerBits) >= Number(bits) && Math.floor(toNumber(base) / shift) === Math.floor(toNumber(inner) / shift)
-  );
-};
-
-const toNumber = (address: string): number => address.split('.').reduce((sum, byte) => sum * 256 + Number(byte), 0);
