@@ -85,6 +85,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     startMs: config.startMs,
     waitMs: config.queueMs,
     quotas,
+    restore: resting.checkpoints.restore,
     wake,
     onClaim: poolMetrics.claimed,
   });

@@ -34,6 +34,8 @@ export interface CreationOptions {
   /** How long a box may wait for room. */
   waitMs: number;
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
+  /** Fills a new box with the saved files and the environment of another one. */
+  restore: (from: BoxRow, server: BoxConnection, signal: AbortSignal) => Promise<void>;
   /** Wakes a resting box; resolves once it is ready. */
   wake: (ref: BoxRef) => Promise<void>;
   /** Reports the outcome of every request for a new box, and how long it took. */
@@ -49,6 +51,11 @@ export interface ForNewBox {
   onAccepted?: ((row: BoxRow) => Promise<void>) | undefined;
   /** Returns variables of its environment; those of the request come before them. */
   envOf?: (row: BoxRow) => Environment;
+  /**
+   * The box whose saved files it begins with, in place of files of the request. Variables of that box's environment are added which it
+   * does not have itself.
+   */
+  from?: BoxRow | undefined;
 }
 
 /** A box whose row is written, and whose instance may have to be started. */
@@ -72,6 +79,9 @@ export interface CreatedBox {
 
 /** Beyond this many, boxes rely on the sweep of those that are stuck in `creating`. */
 const maxUnconfirmed = 1000;
+
+/** How long the files of another box may take to arrive. */
+const copyMs = 600_000;
 
 /** Creates boxes. The row of a box is written before the driver is called. */
 export const createCreation = (options: CreationOptions) => {
@@ -160,6 +170,7 @@ export const createCreation = (options: CreationOptions) => {
       const provision = () => allocation.provision(row, template, contents, instance);
       provisioned = await inSpan(() => spanOf('provision', template), provision);
       await provisioned.filesWritten;
+      if (forNew.from) await options.restore(forNew.from, provisioned.server, AbortSignal.timeout(copyMs));
       await installInitialPackages(provisioned.server, ask.packages ?? [], claimed.cpuLeftMs);
       return await markReady(row, provisioned, startedAt);
     } catch (error) {

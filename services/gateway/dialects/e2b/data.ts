@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Context } from 'hono';
-import { CodeBoxError } from '#contract';
+import { CodeBoxError, hasCode } from '#contract';
 import { problemKinds } from '../../../http/problems/kinds.ts';
 import { setRetryAfter } from '../../../http/problems/problem.ts';
 import { ClosedPort } from '../../boxes/reach/ports.ts';
@@ -10,12 +10,14 @@ import { type Address, ownPorts, readAddress, toBoxId, toSandboxId } from './add
 import { closedPortPage } from './closed-port.ts';
 import { failedCall, isRpc } from './envd/connect.ts';
 import { messageOf, respondWith } from './errors.ts';
+import type { OpenPorts } from './open-ports.ts';
 import { readSigned, type Signatures } from './signatures.ts';
 import type { Tokens } from './tokens.ts';
 
 export interface DataOptions {
   tokens: Tokens;
   signatures: Signatures;
+  openPorts: OpenPorts;
   /** The domain below which the ports of sandboxes have hosts. */
   domain: string;
 }
@@ -26,7 +28,7 @@ const trafficHeader = 'e2b-traffic-access-token';
  * Serves requests to the inside of a sandbox: to the daemon for files and processes, the code interpreter, and the servers of its programs,
  * each at its port. Headers or the host of a request name the sandbox and the port. Clients send a token of the sandbox instead of the key.
  */
-export const createDataSurfaces = ({ tokens, signatures, domain }: DataOptions) => {
+export const createDataSurfaces = ({ tokens, signatures, openPorts, domain }: DataOptions) => {
   const at = (isOwn: (address: Address) => boolean) => ({
     request: (incoming: IncomingMessage) => {
       const address = addressIn(incoming, domain);
@@ -60,6 +62,11 @@ export const createDataSurfaces = ({ tokens, signatures, domain }: DataOptions) 
     },
   };
 
+  const findOpener = async (c: Context<Env>, box: string) =>
+    await openPorts.openerOf(box).catch((error: unknown) => {
+      throw hasCode(error, 'unauthorized') ? new CodeBoxError('unauthorized', open.needed(c)) : error;
+    });
+
   /** Clients send the token for traffic to every port except that of the daemon, where it must not grant everything. */
   const open: Pick<Surface, 'isForPages' | 'credentialOf' | 'needed'> = {
     isForPages: true,
@@ -90,6 +97,11 @@ export const createDataSurfaces = ({ tokens, signatures, domain }: DataOptions) 
 
   const ports: Surface = {
     ...open,
+    credentialOf(c) {
+      const { sandbox } = addressOf(c, domain);
+      const box = c.req.header(trafficHeader) === undefined ? toBoxId(sandbox) : undefined;
+      return open.credentialOf(c) ?? (box === undefined ? undefined : { find: () => findOpener(c, box) });
+    },
     claims: at(({ port, fault }) => fault !== undefined || !Object.values(ownPorts).includes(port)),
     respond(c, error) {
       const address = addressOf(c, domain);

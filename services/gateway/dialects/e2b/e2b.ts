@@ -3,6 +3,7 @@ import type { Seal } from '../../seal.ts';
 import { controlSurface } from './control/control.ts';
 import { addMetricsRoute } from './control/metrics.ts';
 import { addSandboxRoutes } from './control/sandboxes.ts';
+import { addSnapshotRoutes } from './control/snapshots.ts';
 import { addTemplateRoutes } from './control/templates.ts';
 import { createDataSurfaces } from './data.ts';
 import { addFileRoutes } from './envd/files.ts';
@@ -11,6 +12,7 @@ import { addProcessRoutes } from './envd/process.ts';
 import { addWatchRoute } from './envd/watch.ts';
 import { addWatcherRoutes } from './envd/watchers.ts';
 import { addInterpreterRoutes } from './interpreter/interpreter.ts';
+import { createOpenPorts } from './open-ports.ts';
 import { createRunning } from './running.ts';
 import { createSignatures, type SignaturesOptions } from './signatures.ts';
 import { createTokens } from './tokens.ts';
@@ -27,7 +29,8 @@ const health = { method: 'get', path: '/health', summary: 'Whether it runs', tag
 export const createE2b = ({ seal, findMakers, portsDomain: domain }: E2bOptions): Dialect[] => {
   const tokens = createTokens(seal);
   const signatures = createSignatures({ tokens, findMakers });
-  const { envd, interpreter, ports } = createDataSurfaces({ tokens, signatures, domain });
+  const openPorts = createOpenPorts({ findMakers });
+  const { envd, interpreter, ports } = createDataSurfaces({ tokens, signatures, openPorts, domain });
   return [
     {
       surface: envd,
@@ -60,6 +63,7 @@ export const createE2b = ({ seal, findMakers, portsDomain: domain }: E2bOptions)
       surface: controlSurface,
       addRoutes(endpoints, parts) {
         addSandboxRoutes(endpoints, parts, { tokens, domain });
+        addSnapshotRoutes(endpoints, parts, { tokens, domain });
         addMetricsRoute(endpoints, parts);
         addTemplateRoutes(endpoints, parts);
       },

@@ -18,6 +18,16 @@ export const toBoxPath = (path: string): string => {
   throw new CodeBoxError('invalid_request', `The path ${parsed.error.issues[0]?.message ?? 'is invalid'}.`);
 };
 
+/**
+ * Returns variables for a process in this folder, for which the link to the working folder is its home. Its packages stay where code finds
+ * them.
+ */
+export const environmentIn = (cwd: string | null | undefined) => ({
+  HOME: home,
+  PWD: toSandboxPath(toBoxPath(cwd ?? '')),
+  PYTHONUSERBASE: '/mnt/home/.local',
+});
+
 /** Converts a path of a box to one of its sandbox. */
 export const toSandboxPath = (path: string): string => {
   if (path.startsWith('/')) return path.replace(/^\/mnt\/data(?=\/|$)/, home);

@@ -18,6 +18,7 @@ export interface Signed {
 /** A living box, and a caller for whom its tokens may have been made. */
 export interface Maker extends Caller {
   box: string;
+  metadata: Record<string, string>;
 }
 
 export interface SignaturesOptions {

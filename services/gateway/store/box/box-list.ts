@@ -21,6 +21,8 @@ export interface BoxFilter {
   template?: string | undefined;
   /** Each key has to have this value. */
   metadata?: Record<string, string> | undefined;
+  /** Boxes that have all of these values are left out. */
+  except?: Record<string, string> | undefined;
   createdAfter?: Date | undefined;
   /** By time of creation; `desc` by default. A cursor is for the order of its page. */
   order?: 'asc' | 'desc' | undefined;
@@ -46,6 +48,7 @@ export const listBoxes = async (
         filter.user === undefined ? undefined : eq(boxes.userId, filter.user),
         filter.template === undefined ? undefined : eq(boxes.template, filter.template),
         filter.metadata && sql`${boxes.metadata} @> ${JSON.stringify(filter.metadata)}::jsonb`,
+        filter.except && sql`not ${boxes.metadata} @> ${JSON.stringify(filter.except)}::jsonb`,
         filter.createdAfter && gte(boxes.createdAt, filter.createdAfter),
         cursor &&
           or(isBehind(boxes.createdAt, cursor.at), and(eq(boxes.createdAt, cursor.at), isBehind(boxes.id, cursor.id))),

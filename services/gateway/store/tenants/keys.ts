@@ -52,9 +52,11 @@ export const createKeyStore = (db: Database) => {
      * Returns living boxes, or only `box`, each with the valid keys of its tenant: at most `maxCallers`, the boxes that were used last and
      * the newest keys first.
      */
-    callersOfBoxes: async (box: string | undefined): Promise<(Caller & { box: string })[]> =>
+    callersOfBoxes: async (
+      box: string | undefined,
+    ): Promise<(Caller & { box: string; metadata: Record<string, string> })[]> =>
       await db
-        .select({ box: boxes.id, tenantId: apiKeys.tenantId, keyId: apiKeys.id })
+        .select({ box: boxes.id, metadata: boxes.metadata, tenantId: apiKeys.tenantId, keyId: apiKeys.id })
         .from(boxes)
         .innerJoin(apiKeys, eq(apiKeys.tenantId, boxes.tenantId))
         .where(and(isNull(boxes.endedAt), isValid, box === undefined ? undefined : eq(boxes.id, box)))

@@ -63,7 +63,7 @@ class CheckpointHandler(BoxHandler):
             self._work.cancel()
 
     async def put(self) -> None:
-        """Finish the restore: files and environment are those of the checkpoint."""
+        """Finish the restore: files are those of the checkpoint, and so are variables that are not bound already."""
         if self._feed is None or self._work is None:
             return
         end = asyncio.ensure_future(self._feed.put(None))
@@ -80,5 +80,5 @@ class CheckpointHandler(BoxHandler):
         about = result.get("about")
         if not isinstance(about, dict):
             raise BoxError("invalid_request", "the data is not a checkpoint of a box")
-        await self.box.bind(env_field(about), None)
+        await self.box.bind({**env_field(about), **self.box.environment.bound}, None)
         self.send_nothing()

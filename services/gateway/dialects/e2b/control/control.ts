@@ -13,8 +13,6 @@ const paths = /^\/(?:v[23]\/)?(?:sandboxes|snapshots|templates|volumes|volumecon
 
 /** What E2B has below paths that are not served here. */
 const unsupported: readonly (readonly [paths: RegExp, what: string])[] = [
-  [/^\/(?:snapshots|sandboxes\/[^/]+\/snapshots)(?:\/|$)/, 'Snapshots are'],
-  [/^\/sandboxes\/[^/]+\/fork$/, 'The fork of a sandbox is'],
   [/^\/(?:volumes|volumecontent)(?:\/|$)/, 'Volumes are'],
   [/^\/secrets(?:\/|$)/, 'Secrets are'],
   [/^\/(?:v[23]\/)?templates(?:\/(?!aliases\/).*)?$/, 'Changes of templates, their builds and their tags are'],
@@ -23,6 +21,8 @@ const unsupported: readonly (readonly [paths: RegExp, what: string])[] = [
 /** Returns the refusal of a call that E2B has and the gateway does not; undefined for any other error. */
 const refusalOf = (path: string, { code }: CodeBoxError): CodeBoxError | undefined => {
   if (code !== 'not_found' && code !== 'method_not_allowed') return undefined;
+  // A snapshot that does not exist is deleted by the path of a template.
+  if (code === 'not_found' && /^\/templates\/[^/]+$/.test(path)) return undefined;
   const [, what] = unsupported.find(([pattern]) => pattern.test(path)) ?? [];
   return what === undefined ? undefined : new CodeBoxError(code, `${what} not supported by CodeBox.`);
 };

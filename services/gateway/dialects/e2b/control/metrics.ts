@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
-import { isPaused, requireLiving } from './sandbox.ts';
+import { isPaused, requireSandbox } from './sandbox.ts';
 
 /** The time between the two samples from which the use of CPUs is computed. */
 const intervalMs = 200;
@@ -27,7 +27,7 @@ export const addMetricsRoute = (
       const ref = { tenant, box };
       const now = Date.now() / 1000;
       // A client that asks for the time until now rounds that to a second.
-      if (isPaused(requireLiving(await directory.find(ref))) || start > now + 1 || end < now - 1) return c.json([]);
+      if (isPaused(requireSandbox(await directory.find(ref))) || start > now + 1 || end < now - 1) return c.json([]);
       const earlier = await stats.read(ref);
       await sleep(intervalMs);
       const { at, cpu, memory, disk } = await stats.read(ref);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { newSandboxSchema, toCreateBox } from './new-sandbox.ts';
 
 const created = (ask: object, offersInternet = true) =>
-  toCreateBox(newSandboxSchema.parse({ templateID: 'base', ...ask }), { seconds: 300, offersInternet });
+  toCreateBox(newSandboxSchema.parse({ templateID: 'base', ...ask }), { seconds: 300, offersInternet, keyId: 'k' });
 
 test('a wish for the internet is fulfilled where boxes can have it, and no wish means the template', () => {
   expect(created({ allow_internet_access: true }).network).toBe('internet');
@@ -10,6 +10,7 @@ test('a wish for the internet is fulfilled where boxes can have it, and no wish 
   expect(created({})).not.toHaveProperty('network');
   expect(created({ allow_internet_access: true }, false)).not.toHaveProperty('network');
   expect(created({ allow_internet_access: false }, false).network).toBe('none');
+  expect(created({ network: { denyOut: ['0.0.0.0/0'] }, allow_internet_access: true }).network).toBe('none');
 });
 
 test('a sandbox that pauses itself keeps its memory only if that is asked for', () => {

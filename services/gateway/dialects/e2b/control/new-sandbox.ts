@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type CreateBox, createBoxSchema, maxLifetimeSeconds } from '#contract';
-import { asked, toTemplate } from './template-names.ts';
+import { asked, openFor, toTemplate } from './marks.ts';
 
 /** The longest timeout of a sandbox, and the longest idle time of a box: a sandbox must not end before its timeout. */
 const maxTimeoutSeconds = 86_400;
@@ -9,17 +9,18 @@ export const timeoutSchema = z.number().min(0).max(maxTimeoutSeconds).transform(
 /** A field without a counterpart here. It is refused rather than ignored, because callers rely on its effect. */
 const unsupported = z.undefined({ error: 'is not supported' }).nullish();
 
+const wholeOnly = 'is not supported: traffic is permitted or denied as a whole';
+/** Names of everything that a sandbox could reach. */
+const everywhere = ['0.0.0.0/0', '::/0'] as const;
+
 const egressSchema = z.object({
-  allowOut: unsupported,
-  denyOut: unsupported,
+  allowOut: z.array(z.never({ error: wholeOnly })).nullish(),
+  denyOut: z.array(z.enum(everywhere, { error: wholeOnly })).nullish(),
   egressProxy: unsupported,
   rules: unsupported,
 });
 
 export const networkSchema = egressSchema.extend({ allow_internet_access: z.boolean().nullish() });
-
-/** Every port needs the token of the sandbox, which clients send by themselves when they are given one. */
-const publicTraffic = z.literal(false, { error: 'is not supported: ports need the traffic access token' }).nullish();
 
 export const newSandboxSchema = z
   .object({
@@ -32,7 +33,7 @@ export const newSandboxSchema = z
     autoResume: z.object({ enabled: z.boolean() }).nullish(),
     allow_internet_access: z.boolean().nullish(),
     network: egressSchema
-      .extend({ allowPublicTraffic: publicTraffic, httpsPorts: unsupported, maskRequestHost: unsupported })
+      .extend({ allowPublicTraffic: z.boolean().nullish(), httpsPorts: unsupported, maskRequestHost: unsupported })
       .nullish(),
     volumeMounts: z.array(z.unknown()).max(0, 'is not supported').nullish(),
     mcp: unsupported,
@@ -44,8 +45,14 @@ export const newSandboxSchema = z
     error: 'has to be the same as autoPause',
   });
 
+type Egress = z.output<typeof networkSchema>;
+
+/** Whether a request wants the internet for a sandbox or not; undefined when it leaves that open. */
+export const wantsInternet = ({ allow_internet_access: allows, denyOut }: Egress): boolean | undefined =>
+  denyOut?.length ? false : (allows ?? undefined);
+
 /** Returns the network that is asked for; undefined for that of the template. */
-const toNetwork = (allows: boolean | null | undefined, offersInternet: boolean): CreateBox['network'] => {
+const toNetwork = (allows: boolean | undefined, offersInternet: boolean): CreateBox['network'] => {
   if (allows === false) return 'none';
   // Older clients ask for it by default, so where there is none the sandbox is created without.
   return allows && offersInternet ? 'internet' : undefined;
@@ -55,26 +62,36 @@ export interface Defaults {
   /** The timeout of a request that has none. */
   seconds: number;
   offersInternet: boolean;
+  /** The key of the request. */
+  keyId: string;
 }
 
-/**
- * Converts the request for a sandbox to that for a box. The timeout of a sandbox is an absolute end; one that pauses itself instead does so
- * when it was not used for that long, with its memory if that is asked for.
- */
+/** Converts the request for a sandbox to that for a box. */
 export const toCreateBox = (
   ask: z.output<typeof newSandboxSchema>,
-  { seconds: defaultSeconds, offersInternet }: Defaults,
+  { seconds: defaultSeconds, offersInternet, keyId }: Defaults,
 ): CreateBox => {
   const { templateID, timeout = defaultSeconds, metadata, envVars } = ask;
-  const seconds = Math.max(1, timeout);
-  const network = toNetwork(ask.allow_internet_access, offersInternet);
+  const network = toNetwork(wantsInternet({ ...ask.network, ...ask }), offersInternet);
+  const isOpen = ask.network?.allowPublicTraffic === true;
   return {
     template: toTemplate(templateID),
-    metadata: { ...metadata, ...asked(templateID) },
+    metadata: { ...metadata, ...asked(templateID), ...(isOpen && openFor(keyId)) },
     ...(envVars && { env: envVars }),
     ...(network && { network }),
-    ...(ask.autoPause
-      ? { onIdle: ask.autoPauseMemory ? 'pause' : 'hibernate', idleSeconds: seconds, maxLifetimeSeconds }
-      : { onIdle: 'delete', idleSeconds: maxTimeoutSeconds, maxLifetimeSeconds: seconds }),
+    ...lifeOf({ seconds: timeout, ...ask }),
   };
 };
+
+/**
+ * Returns how long a box for a sandbox lives. The timeout of a sandbox is an absolute end; one that pauses itself instead does so when it
+ * was not used for that long, with its memory if that is asked for.
+ */
+export const lifeOf = ({ seconds, autoPause, autoPauseMemory }: Life): Partial<CreateBox> =>
+  autoPause
+    ? { onIdle: autoPauseMemory ? 'pause' : 'hibernate', idleSeconds: Math.max(1, seconds), maxLifetimeSeconds }
+    : { onIdle: 'delete', idleSeconds: maxTimeoutSeconds, maxLifetimeSeconds: Math.max(1, seconds) };
+
+interface Life extends Pick<z.output<typeof newSandboxSchema>, 'autoPause' | 'autoPauseMemory'> {
+  seconds: number;
+}

@@ -1,7 +1,7 @@
 import { CodeBoxError } from '#contract';
 import type { BoxRow } from '../../../boxes/life/directory.ts';
 import { toSandboxId } from '../address.ts';
-import { readAsked } from './template-names.ts';
+import { isSnapshot, readAsked } from './marks.ts';
 
 /** The version of E2B's daemon whose features are served. Clients themselves refuse calls that need a later one. */
 export const envdVersion = '0.5.7';
@@ -17,9 +17,9 @@ export const isPaused = ({ state }: Pick<BoxRow, 'state'>): boolean => boxStates
 /** Whether a sandbox pauses itself when it is not used, instead of ending. */
 export const pausesItself = ({ onIdle }: Pick<BoxRow, 'onIdle'>): boolean => onIdle !== 'delete';
 
-/** Throws `not_found` for a sandbox that has ended. */
-export const requireLiving = (row: BoxRow): BoxRow => {
-  if (row.endedAt === null) return row;
+/** Throws `not_found` for a sandbox that has ended, and for a snapshot. */
+export const requireSandbox = (row: BoxRow): BoxRow => {
+  if (row.endedAt === null && !isSnapshot(row)) return row;
   throw new CodeBoxError('not_found', `The sandbox ${toSandboxId(row.id)} was not found.`);
 };
 

@@ -4,12 +4,12 @@ import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { BoxRow } from '../../../boxes/life/directory.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints, Input } from '../../../http/endpoint.ts';
-import { toSandboxId } from '../address.ts';
-import type { Tokens } from '../tokens.ts';
+import { type AccessOptions, accessTo, toSandbox } from './access.ts';
+import { ofSnapshots, toTemplate } from './marks.ts';
 import { readMetadata } from './metadata-filter.ts';
-import { networkSchema, newSandboxSchema, timeoutSchema, toCreateBox } from './new-sandbox.ts';
-import { boxStates, isPaused, pausesItself, requireLiving, toEnvironment, toListed, toNames } from './sandbox.ts';
-import { toTemplate } from './template-names.ts';
+import { networkSchema, newSandboxSchema, timeoutSchema, toCreateBox, wantsInternet } from './new-sandbox.ts';
+import { boxStates, isPaused, pausesItself, requireSandbox, toEnvironment, toListed } from './sandbox.ts';
+import { copyOf, createFindSnapshot } from './snapshots.ts';
 
 const described = { tag: 'Sandboxes', responses: {} };
 const params = z.object({ box: z.string() });
@@ -29,12 +29,6 @@ const listSchema = z.object({
   limit: z.coerce.number().int().min(1).max(100).default(100),
   nextToken: z.string().max(1024).optional(),
 });
-
-export interface SandboxesOptions {
-  tokens: Tokens;
-  /** The domain below which the ports of sandboxes have hosts. */
-  domain: string;
-}
 
 interface Connecting {
   /** The timeout of the sandbox from now on. */
@@ -57,25 +51,10 @@ export const addSandboxRoutes = (
     endings,
     rest,
   }: Pick<RouteParts, 'catalog' | 'creation' | 'directory' | 'endings' | 'rest'>,
-  { tokens, domain }: SandboxesOptions,
+  options: AccessOptions,
 ): void => {
-  const find = async (ref: BoxRef): Promise<BoxRow> => requireLiving(await directory.find(ref));
-
-  const access = ({ c, tenant }: Pick<In, 'c' | 'tenant'>, row: BoxRow) => {
-    const caller = { tenantId: tenant, keyId: c.get('keyId') };
-    const sandboxID = toSandboxId(row.id);
-    // Below `localhost` the port of the gateway is a part of every host.
-    const port = domain === 'localhost' ? (/:\d+$/.exec(c.req.header('host') ?? '')?.[0] ?? '') : '';
-    return {
-      envdAccessToken: tokens.issue('envd', caller, sandboxID),
-      trafficAccessToken: tokens.issue('traffic', caller, sandboxID),
-      domain: `${domain}${port}`,
-    };
-  };
-  const toSandbox = (input: Pick<In, 'c' | 'tenant'>, row: BoxRow) => ({
-    ...toNames(row),
-    ...access(input, row),
-  });
+  const findSnapshot = createFindSnapshot({ catalog, directory });
+  const find = async (ref: BoxRef): Promise<BoxRow> => requireSandbox(await directory.find(ref));
 
   /** Moves the end of a sandbox, or the time after which it pauses itself. */
   const setTimeout = async (ref: BoxRef, row: BoxRow, seconds: number, extendsOnly: boolean): Promise<BoxRow> => {
@@ -98,11 +77,12 @@ export const addSandboxRoutes = (
         body: newSandboxSchema,
       },
       async (input) => {
-        const defaults = { seconds, offersInternet: catalog.offersNetwork('internet') };
-        const { box } = await creation.create(input.tenant, toCreateBox(input.body, defaults), {
-          envOf: toEnvironment,
-        });
-        return input.c.json(toSandbox(input, box), 201);
+        const { c, tenant, body } = input;
+        const from = await findSnapshot(tenant, body.templateID);
+        const defaults = { seconds, offersInternet: catalog.offersNetwork('internet'), keyId: c.get('keyId') };
+        const ask = { ...toCreateBox(body, defaults), ...(from && copyOf(from)) };
+        const { box } = await creation.create(tenant, ask, { from, envOf: toEnvironment });
+        return c.json(toSandbox(c, box, options), 201);
       },
     );
 
@@ -126,6 +106,7 @@ export const addSandboxRoutes = (
           order: query.order,
           createdAfter: query.startedAfter === undefined ? undefined : new Date(query.startedAfter),
           metadata: query.metadata === undefined ? undefined : readMetadata(query.metadata),
+          except: ofSnapshots,
         });
         if (nextCursor !== null) c.header('X-Next-Token', nextCursor);
         return c.json(items.map(toListed));
@@ -157,7 +138,7 @@ export const addSandboxRoutes = (
     if (restarts && row.state === 'paused') await pause(ref, false);
     if (isPaused(row)) await rest.resume(ref);
     const now = await setTimeout(ref, row, seconds, !isPaused(row));
-    return input.c.json(toSandbox(input, now), isPaused(row) ? 201 : 200);
+    return input.c.json(toSandbox(input.c, now, options), isPaused(row) ? 201 : 200);
   };
 
   add(
@@ -186,7 +167,7 @@ export const addSandboxRoutes = (
       const row = await find({ tenant: input.tenant, box: input.params.box });
       return input.c.json({
         ...toListed(row),
-        ...access(input, row),
+        ...accessTo(input.c, row, options),
         allowInternetAccess: row.network === 'internet',
         lifecycle: { onTimeout: pausesItself(row) ? 'pause' : 'kill', autoResume: pausesItself(row) },
       });
@@ -241,7 +222,8 @@ export const addSandboxRoutes = (
       params,
       body: networkSchema,
     },
-    async ({ c, tenant, params: { box }, body: { allow_internet_access: allows } }) => {
+    async ({ c, tenant, params: { box }, body }) => {
+      const allows = wantsInternet(body);
       const row = await find({ tenant, box });
       // Clients without a wish mean the usual network, which is the internet at E2B and that of the template here.
       const usual = row.network === 'internet' ? row.network : catalog.of(row)?.network;

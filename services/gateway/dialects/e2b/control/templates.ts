@@ -3,8 +3,8 @@ import { CodeBoxError } from '#contract';
 import type { Template } from '../../../boxes/supply/templates.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
+import { toTemplate } from './marks.ts';
 import { envdVersion } from './sandbox.ts';
-import { toTemplate } from './template-names.ts';
 
 /** Clients expect times and counts, which templates of a gateway do not have. */
 const unknownTime = new Date(0).toISOString();

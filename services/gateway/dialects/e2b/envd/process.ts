@@ -6,7 +6,7 @@ import { orAborted } from '../../../../waiting/or-aborted.ts';
 import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints, RawInput } from '../../../http/endpoint.ts';
-import { toBoxPath } from '../paths.ts';
+import { environmentIn, toBoxPath } from '../paths.ts';
 import type { Running } from '../running.ts';
 import { acknowledge, messages, readMessage, readMessages } from './connect.ts';
 import { createPtys, sizeSchema, toEnd } from './pty.ts';
@@ -101,7 +101,7 @@ export const addProcessRoutes = (
       const leave = new AbortController();
       const timeoutSeconds = timeoutOf(c.req.header('connect-timeout-ms'));
       const place = {
-        ...(process.envs && { env: process.envs }),
+        env: { ...environmentIn(process.cwd), ...process.envs },
         ...(process.cwd && { cwd: toBoxPath(process.cwd) }),
       };
       if (pty) {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { CodeBoxError, type WatchEvent } from '#contract';
 import { streamAs } from '../../../../http/bodies/stream.ts';
+import type { BoxRef } from '../../../boxes/box-ref.ts';
 import type { FileChange } from '../../../boxes/reach/file-watch.ts';
 import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
@@ -48,10 +49,17 @@ async function* toMessages(events: AsyncIterable<WatchEvent>, folder: string): A
   }
 }
 
+/** Throws `invalid_request` for the path of a file. */
+export const requireFolder = async (files: RouteParts['files'], ref: BoxRef, path: string): Promise<void> => {
+  if (path === '') return;
+  const { entry } = await files.operate(ref, { op: 'stat', path }, AbortSignal.any([]));
+  if (entry.type === 'file') throw new CodeBoxError('invalid_request', `The path ${path} is not a directory.`);
+};
+
 /** The stream of changes below a folder. */
 export const addWatchRoute = (
   { addRaw }: Endpoints,
-  { fileWatch, stopping }: Pick<RouteParts, 'fileWatch' | 'stopping'>,
+  { files, fileWatch, stopping }: Pick<RouteParts, 'files' | 'fileWatch' | 'stopping'>,
   running: Running,
 ): void =>
   addRaw(
@@ -66,8 +74,10 @@ export const addWatchRoute = (
     async ({ c }) => {
       const { path, recursive } = await readMessage(c, watchSchema);
       const leave = new AbortController();
+      const ref = await running.of(c);
+      await requireFolder(files, ref, path);
       const query = { path, recursive: recursive ? ('true' as const) : ('false' as const) };
-      const events = await fileWatch.open(await running.of(c), query, leave.signal);
+      const events = await fileWatch.open(ref, query, leave.signal);
       const onError = (err: unknown) => c.get('log').debug({ err }, 'a watch was interrupted');
       const keepalive = messages.encode({ keepalive: {} });
       return streamAs(

@@ -5,7 +5,7 @@ import type { RouteParts } from '../../../http/app.ts';
 import type { Endpoints } from '../../../http/endpoint.ts';
 import type { Running } from '../running.ts';
 import { createUnaryCalls } from './unary.ts';
-import { toEvents, watchSchema } from './watch.ts';
+import { requireFolder, toEvents, watchSchema } from './watch.ts';
 
 /** The id of a watcher contains these fields: the gateway keeps only the position up to which each was read. */
 const watcherSchema = z.tuple([z.string(), z.string(), z.boolean(), z.int().min(0)]);
@@ -29,7 +29,7 @@ const readId = (id: string) => {
 /** Watchers that clients poll for changes instead of reading a stream: E2B's synchronous client for Python has no other kind. */
 export const addWatcherRoutes = (
   endpoints: Endpoints,
-  { fileWatch }: Pick<RouteParts, 'fileWatch'>,
+  { files, fileWatch }: Pick<RouteParts, 'files' | 'fileWatch'>,
   running: Running,
 ): void => {
   const addCall = createUnaryCalls(endpoints, running, {
@@ -51,6 +51,7 @@ export const addWatcherRoutes = (
   });
 
   addCall('CreateWatcher', 'Watch a folder', watchSchema, async (ref, { path, recursive }) => {
+    await requireFolder(files, ref, path);
     const { version } = await fileWatch.changes(ref, toQuery({ path, recursive }));
     const watcher: z.input<typeof watcherSchema> = [randomBytes(6).toString('base64url'), path, recursive, version];
     return { watcherId: Buffer.from(JSON.stringify(watcher)).toString('base64url') };

@@ -17,6 +17,6 @@ test('a figure without a series that can be read is one of an unknown type', () 
   const unknown = { type: 'unknown', title: 't', elements: [] };
   expect(toE2bChart(figure(axes([], 't')))).toEqual(unknown);
   expect(toE2bChart(figure(axes([{ type: 'unknown', artist: 'Quiver', count: 1 }], 't')))).toEqual(unknown);
-  expect(toE2bChart(figure())).toEqual({ ...unknown, title: '' });
+  expect(toE2bChart(figure())).toEqual({ ...unknown, title: null });
   expect(toE2bChart('anything else')).toBeUndefined();
 });

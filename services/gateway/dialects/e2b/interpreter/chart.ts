@@ -13,14 +13,14 @@ export const toE2bChart = (value: unknown): object | undefined => {
   const parsed = chartSchema.safeParse(value);
   if (!parsed.success) return undefined;
   const charts = parsed.data.axes.filter(({ series }) => series.length > 0).map(toChart);
-  const title = parsed.data.title ?? '';
+  const { title } = parsed.data;
   if (charts.length > 1) return { type: 'superchart', title, elements: charts };
   const [chart = { type: 'unknown', title: parsed.data.axes[0]?.title, elements: [] }] = charts;
-  return { ...chart, title: chart.title || title };
+  return { ...chart, title: chart.title ?? title };
 };
 
 const toChart = (axes: ChartAxes) => {
-  const title = axes.title ?? '';
+  const { title } = axes;
   const of = <T extends ChartSeries>(...types: ChartSeries['type'][]): T[] =>
     axes.series.filter((one): one is T => types.includes(one.type));
   const [pies, boxes, bars] = [of<Pie>('pie'), of<Whiskers>('box'), of<Bar>('bar')];
@@ -60,7 +60,7 @@ const toBars = ({ label, position, value }: Bar) =>
   position.map((place, at) => ({ label: String(place), group: label ?? '', value: value[at] }));
 
 const toSlices = ({ labels, fractions, radius }: Pie) =>
-  fractions.map((share, at) => ({ label: labels[at] ?? '', angle: (share ?? 0) * 360, radius }));
+  fractions.map((share, at) => ({ label: labels[at] ?? '', angle: Math.round((share ?? 0) * 360e6) / 1e6, radius }));
 
 const toBox = ({ label, position, low, q1, median, q3, high, outliers }: Whiskers) => ({
   label: label ?? String(position ?? ''),
