@@ -30,3 +30,16 @@ test('a waiter that gives up leaves the slots to the others', async () => {
   await first;
   expect(await slots(signal, async () => 'mine')).toBe('mine');
 });
+
+test('a start that leaves its slot early lets the next one begin, and still has its result', async () => {
+  const slots = createStartSlots({ place: randomUUID(), count: 1 });
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const signal = AbortSignal.timeout(60_000);
+  const first = slots(signal, (leave) => {
+    leave();
+    return promise;
+  });
+  expect(await slots(signal, async () => 'second')).toBe('second');
+  resolve('first');
+  expect(await first).toBe('first');
+});

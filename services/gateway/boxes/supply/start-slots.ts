@@ -37,16 +37,22 @@ export const createStartSlots = ({ place, count }: { place: string; count: numbe
     }
   };
 
-  return <T>(signal: AbortSignal, start: () => Promise<T>): Promise<T> =>
-    gate(signal, async () => {
-      if (process.platform !== 'linux') return await start();
-      const slot = await takeAny(signal);
-      try {
-        return await start();
-      } finally {
-        slot.close();
-      }
+  /** Runs `start` in a slot, which it may leave before it ends. */
+  return async <T>(signal: AbortSignal, start: (leave: () => void) => Promise<T>): Promise<T> => {
+    const { started } = await gate(signal, async () => {
+      const slot = process.platform === 'linux' ? await takeAny(signal) : undefined;
+      const { promise: left, resolve: leave } = Promise.withResolvers<void>();
+      const started = start(leave);
+      const ended = started.then(
+        () => {},
+        () => {},
+      );
+      await Promise.race([left, ended]);
+      slot?.close();
+      return { started };
     });
+    return await started;
+  };
 };
 
 export type StartSlots = ReturnType<typeof createStartSlots>;

@@ -12,7 +12,7 @@ const retryAfterSeconds = 5;
 
 /**
  * Starts instances: a bounded number at once, because each start keeps a processor busy, and each with a deadline that allows for a
- * busy machine. Throws `unavailable` when no slot became free for as long as a start may take at most.
+ * busy machine. A start that is held is no longer counted, and has its slot no more. Throws `unavailable` when no slot became free for as long as a start may take at most.
  */
 export const createStarts = ({ slots, startMs }: StartsOptions) => {
   const patience = createPatience({ startMs });
@@ -20,9 +20,15 @@ export const createStarts = ({ slots, startMs }: StartsOptions) => {
     const turn = AbortSignal.timeout(longestStartMs(startMs));
     let isMyTurn = false;
     try {
-      return await slots(stop ? AbortSignal.any([turn, stop]) : turn, () => {
+      return await slots(stop ? AbortSignal.any([turn, stop]) : turn, (leave) => {
         isMyTurn = true;
-        return patience(stop, start);
+        // A start that waits for a host keeps no processor busy, and may wait for minutes.
+        return patience(stop, (signal, hold) =>
+          start(signal, (isHeld) => {
+            if (isHeld) leave();
+            hold(isHeld);
+          }),
+        );
       });
     } catch (cause) {
       if (isMyTurn || !turn.aborted) throw cause;
