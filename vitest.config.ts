@@ -11,7 +11,9 @@ const folder = `${import.meta.dirname}/.codebox/test-cache`;
 /** What leaves its neighbours no processor. */
 const alone = ['test/faults/overload.test.ts', 'test/faults/kills.test.ts'];
 /** What needs a cluster, whose control plane has deadlines of its own: it runs when little else does. */
-const cluster = ['test/**/kubernetes*.test.ts'];
+const cluster = ['test/**/kubernetes!(-nodes).test.ts'];
+/** What kills parts of that cluster, before anything else uses it. It mostly waits, and leaves the processors to what needs no cluster. */
+const breaking = ['test/faults/kubernetes-nodes.test.ts'];
 /** What mostly waits for outages and sweeps: it leaves the cluster the processors. */
 const waiting = [
   'test/agent/answers-kept.test.ts',
@@ -19,13 +21,13 @@ const waiting = [
   'test/faults/database.test.ts',
   'test/faults/docker-daemon.test.ts',
 ];
-/** What needs a cluster, one that takes images, one whose parts may be killed, or Helm, where there is none. */
+/** What needs a cluster, one that takes images, or Helm, where there is none. */
 const unavailable = [
   ...(process.env.CODEBOX_TEST_KUBECONFIG ? [] : cluster),
   ...(process.env.CODEBOX_TEST_CLUSTER_LOAD ? [] : ['test/deploy/kubernetes-release.test.ts']),
-  ...(process.env.CODEBOX_TEST_CLUSTER_TO_BREAK ? [] : ['test/faults/kubernetes-nodes.test.ts']),
   ...(chartPrograms.every((program) => isInstalled(program)) ? [] : ['test/deploy/kubernetes*.test.ts']),
 ];
+const unbreakable = process.env.CODEBOX_TEST_CLUSTER_TO_BREAK ? [] : breaking;
 const maxWorkers = Number(process.env.CODEBOX_TEST_WORKERS ?? 3);
 /** Their products are shared by all projects. */
 const globalSetup = ['test/prepared-database.ts', 'test/prepared-services.ts'];
@@ -54,7 +56,7 @@ export default defineConfig({
         test: {
           name: 'together',
           include: ['test/**/*.test.ts'],
-          exclude: [...alone, ...cluster, ...waiting],
+          exclude: [...alone, ...cluster, ...waiting, ...unbreakable],
           globalSetup,
           maxWorkers,
           sequence: { groupOrder: 1 },

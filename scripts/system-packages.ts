@@ -9,7 +9,7 @@ export interface SystemProgram {
 }
 
 /** The programs with which the Helm chart is tested. */
-export const chartPrograms: readonly string[] = ['helm', 'kube-score'];
+export const chartPrograms: readonly string[] = ['helm', 'kube-score', 'kubeconform'];
 
 /** The administrator's programs, which are not in every user's PATH. */
 const adminFolders = ['/usr/local/sbin', '/usr/sbin', '/sbin'];

@@ -4,6 +4,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createDaemon } from '../services/gateway/drivers/docker/daemon/daemon.ts';
 import { runHostCommand } from '../services/gateway/drivers/host/host-command.ts';
+import { lockMachine } from './machine-lock.ts';
 import { projectFolder } from './project.ts';
 
 /** Variables for the tests of a cluster, or the reason why these do not run. */
@@ -32,8 +33,9 @@ interface TestClusterOptions {
   signal: AbortSignal;
 }
 
-/** Addresses and ports that differ from those of a cluster that this machine may already run. */
-const addresses = {
+/** Addresses and ports that differ from those of a cluster that this machine may already run, and a runtime class `gvisor`. */
+const settings = {
+  KX_GVISOR: '1',
   KX_NET: '10.151',
   KX_POD: '10.152',
   KX_SVC: '10.153',
@@ -42,15 +44,18 @@ const addresses = {
   KX_KCMPORT: '13257',
   KX_SCHEDPORT: '13259',
 };
-const environment = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/root', ...addresses };
+const environment = { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '/root', ...settings };
 /** The name of CodeBox's own profile of system calls in the kubelet's folder. */
 const seccompProfile = 'codebox.json';
 const upMs = 300_000;
 const importMs = 600_000;
 const nodes = ['n1', 'n2'] as const;
 
-/** The folder where the program `cluster` keeps other programs, such as Helm. */
-const programs = join(process.env.KX_CACHE ?? '/var/cache/kx', 'bin');
+/** Another run has its addresses, and is done within this time. */
+const lockMs = 1_800_000;
+/** The folders where the program `cluster` keeps other programs: Helm and others, and the containerd of the nodes with its client. */
+const cache = process.env.KX_CACHE ?? '/var/cache/kx';
+const [programs, containerdPrograms] = [join(cache, 'bin'), join(cache, 'cd2')];
 
 /** The program that starts a cluster on this machine: `cluster up FOLDER NODES`, `cluster down FOLDER`. Undefined when none is named. */
 const findProgram = (): string | undefined =>
@@ -95,31 +100,36 @@ const prepare = async (options: TestClusterOptions): Promise<Prepared> => {
     return { env: {}, isOffered: isGiven, stop: async () => {} };
   const { folder, image, log, signal } = options;
   if (image === undefined) throw new Error('the box image is built with Docker');
+  const purpose = 'the Kubernetes cluster of this machine';
+  await using stack = new AsyncDisposableStack();
+  stack.use(await lockMachine(`${folder}.lock`, { purpose, waitMs: lockMs, log, signal }));
   log('Starting a Kubernetes cluster.');
-  try {
-    const isKept = (await readFile(keptImage(folder), 'utf8').catch(() => '')) === image;
-    await start({ ...options, image }, isKept).catch(async (error: unknown) => {
-      // The remains of an earlier run may be broken.
-      if (!isKept || signal.aborted) throw error;
-      await start({ ...options, image }, false);
-    });
-  } catch (error) {
-    await runProgram('down', folder);
-    throw error;
-  }
+  stack.defer(async () => void (await runProgram('down', folder)));
+  const isKept = (await readFile(keptImage(folder), 'utf8').catch(() => '')) === image;
+  await start({ ...options, image }, isKept).catch(async (error: unknown) => {
+    // The remains of an earlier run may be broken.
+    if (!isKept || signal.aborted) throw error;
+    await start({ ...options, image }, false);
+  });
   const env = {
+    ...settings,
     PATH: `${environment.PATH}:${programs}`,
     CODEBOX_TEST_KUBECONFIG: `${folder}/kubeconfig`,
     CODEBOX_TEST_CLUSTER_IMAGE: image,
     CODEBOX_TEST_SECCOMP: seccompProfile,
     // The cluster has no registry.
     CODEBOX_TEST_PULL_POLICY: 'Never',
+    CODEBOX_TEST_CLUSTER_LOAD: importCommand(folder),
+    CODEBOX_TEST_CLUSTER_NODE: nodes[0],
+    CODEBOX_TEST_CLUSTER_TO_BREAK: folder,
+    CODEBOX_TEST_RUNTIME_CLASS: 'gvisor',
   };
-  return { env, isOffered: true, stop: async () => void (await runProgram('down', folder)) };
+  const owned = stack.move();
+  return { env, isOffered: true, stop: () => owned.disposeAsync() };
 };
 
 /** The file with the name of the image that all nodes have. */
-const keptImage = (folder: string): string => `${folder}/image`;
+const keptImage = (folder: string): string => `${folder}/imported`;
 
 /** Starts the cluster; of earlier runs, which may have ended in any way, it keeps at most the images of the nodes. */
 const start = async (options: ImportOptions, isKept: boolean): Promise<void> => {
@@ -166,8 +176,8 @@ const importImage = async ({ folder, image, host, log, signal }: ImportOptions):
   log(`Bringing the image ${image} into the cluster.`);
   const daemon = createDaemon(host);
   const archive = await daemon.call(signal, (docker) => docker.getImage(image).get(), importMs);
-  const [command = '', ...args] = [...(await nodeCommand(folder)), 'images', 'import', '-'];
-  const child = spawn(command, args, { env: environment, stdio: ['pipe', 'ignore', 'inherit'], signal });
+  const command = ['-c', importCommand(folder)];
+  const child = spawn('bash', command, { env: environment, stdio: ['pipe', 'ignore', 'inherit'], signal });
   archive.pipe(child.stdin);
   const [code] = await once(child, 'exit', { signal: AbortSignal.any([signal, AbortSignal.timeout(importMs)]) });
   if (code !== 0) throw new Error('the box image could not be brought into the cluster');
@@ -181,11 +191,9 @@ const copyImages = async (folder: string): Promise<void> => {
     await runHostCommand(['cp', '--remove-destination', join(from, index), join(to, index)]);
 };
 
-/** The command line of containerd's client in the namespaces of the first node. */
-const nodeCommand = async (folder: string): Promise<string[]> => {
-  const launcher = (await readFile(`${folder}/run/n1.pid`, 'utf8')).trim();
-  const children = await readFile(`/proc/${launcher}/task/${launcher}/children`, 'utf8');
-  const node = children.trim().split(' ')[0] ?? '';
-  const inNode = ['nsenter', '--target', node, '--mount', '--net'];
-  return [...inNode, 'ctr', '--address', '/run/containerd/containerd.sock', '--namespace', 'k8s.io'];
+/** A shell command that imports images from its input into the first node, also after that has been started anew. */
+const importCommand = (folder: string): string => {
+  const node = `$(cat "/proc/$(cat ${folder}/run/n1.pid)/task/$(cat ${folder}/run/n1.pid)/children")`;
+  const client = `${join(containerdPrograms, 'ctr')} --address /run/containerd/containerd.sock --namespace k8s.io`;
+  return `nsenter --target ${node} --mount --net ${client} images import -`;
 };

@@ -70,10 +70,13 @@ const clusterEnv = async (cluster: TestCluster | undefined): Promise<Record<stri
   if (!isOffered) notOffered.push(`${tests}: there is no cluster; CODEBOX_TEST_KUBECONFIG may name one`);
   else if (!chartPrograms.every((program) => isInstalled(program, env.PATH)))
     notOffered.push(`the Helm chart: ${chartPrograms.join(' or ')} is missing`);
-  else if (!env.CODEBOX_TEST_CLUSTER_LOAD && !process.env.CODEBOX_TEST_CLUSTER_LOAD)
+  const lacks = (name: string) => isOffered && !env[name] && !process.env[name];
+  if (lacks('CODEBOX_TEST_CLUSTER_LOAD'))
     notOffered.push('an installed Helm chart: CODEBOX_TEST_CLUSTER_LOAD names no program that loads images');
-  if (isOffered && !process.env.CODEBOX_TEST_CLUSTER_TO_BREAK)
+  if (lacks('CODEBOX_TEST_CLUSTER_TO_BREAK'))
     notOffered.push('a cluster whose parts fail: CODEBOX_TEST_CLUSTER_TO_BREAK names none');
+  if (lacks('CODEBOX_TEST_RUNTIME_CLASS'))
+    notOffered.push('pods on gVisor: CODEBOX_TEST_RUNTIME_CLASS names no runtime class of the cluster');
   if (isOffered && process.env.CODEBOX_TEST_SANDBOXES !== '1')
     notOffered.push('the driver contract with agent-sandbox: CODEBOX_TEST_SANDBOXES=1 says that the cluster has it');
   return env;

@@ -6,6 +6,10 @@ import { BaseSequencer } from 'vitest/node';
 const long = [
   'test/contract/docker.test.ts',
   'test/contract/kubernetes.test.ts',
+  'test/deploy/kubernetes-release.test.ts',
+  'test/faults/kubernetes-nodes.test.ts',
+  'test/faults/kubernetes.test.ts',
+  'test/api/kubernetes.test.ts',
   'test/api/rest.test.ts',
   'test/api/capacity.test.ts',
   'test/model/model.test.ts',

@@ -1,9 +1,9 @@
 import { afterAll, describe } from 'vitest';
 import { createKubernetesDriver } from '../../services/gateway/drivers/kubernetes/driver.ts';
 import { podName } from '../../services/gateway/drivers/kubernetes/pods/pod.ts';
-import { clusterImage, createBoxNamespace, runtimeClass } from '../kubernetes/namespace.ts';
+import { clusterImage, createBoxNamespace, runtimeClasses } from '../kubernetes/namespace.ts';
 import { startSandboxController } from '../kubernetes/sandbox-controller.ts';
-import { contractParts, runDriverContract } from './driver.ts';
+import { type ContractPart, contractParts, runDriverContract } from './driver.ts';
 
 const sandboxes = process.env.CODEBOX_TEST_SANDBOXES === '1';
 const namespace = await createBoxNamespace('contract', sandboxes ? ['sandboxes'] : []);
@@ -13,18 +13,22 @@ afterAll(async () => {
   await namespace[Symbol.asyncDispose]();
 });
 const { kubeconfig } = namespace;
-const isGvisor = runtimeClass === 'gvisor';
 // A full disk of the other kind ends the box, a minute later.
 const seccompProfile = process.env.CODEBOX_TEST_SECCOMP;
 const settings = { ...namespace.settings, sandboxes, disk: 'memory', seccompProfile } as const;
 const create = (deployment: string) => createKubernetesDriver({ deployment, settings, kubeconfig });
 
+/** On other runtimes than that of the nodes, what these are for: confinement, unless the whole contract is wanted. */
+const partsOn = (runtimeClass: string | undefined): ContractPart[] =>
+  runtimeClass === undefined || process.env.CODEBOX_TEST_CONTRACT === 'full' ? contractParts : ['confinement'];
+
 /** Instances start and end on a kubelet's ticks, so the parts run side by side, in a deployment each. */
-for (const part of contractParts)
+for (const [runtimeClass, part] of runtimeClasses.flatMap((name) => partsOn(name).map((part) => [name, part] as const)))
   describe.concurrent(part, () => {
-    const deployment = `contract-${part}`;
+    const deployment = `contract-${part}${runtimeClass ? `-${runtimeClass}` : ''}`;
     const labelSelector = `codebox.deployment=${deployment}`;
-    describe('on pods', { concurrent: false }, () => {
+    const isGvisor = runtimeClass === 'gvisor';
+    describe(`on pods, runtime class ${runtimeClass}`, { concurrent: false }, () => {
       runDriverContract(
         {
           name: 'kubernetes',

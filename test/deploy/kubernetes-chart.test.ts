@@ -1,23 +1,26 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   CoreV1Api,
   KubeConfig,
   type KubernetesObject,
   KubernetesObjectApi,
+  loadAllYaml,
   type V1NetworkPolicy,
   type V1PodTemplateSpec,
   type V1PolicyRule,
   type V1Service,
   type V1StatefulSetSpec,
 } from '@kubernetes/client-node';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { projectFolder } from '../../scripts/project.ts';
 import { eventually } from '../api/harness.ts';
 import { chart, helm, render, renderText, type Values, withValues } from '../kubernetes/chart.ts';
+import { schemaLocation, writeSchemas } from '../kubernetes/schemas.ts';
 
 const peers = (name: string) => [{ namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } } }];
 
@@ -116,6 +119,24 @@ describe('the chart', () => {
       };
       await core.createNamespacedPod({ namespace, body: body as never, dryRun: 'All' });
     }
+  });
+
+  test('kubeconform finds every field in the schemas of the API server, and a misspelt one not', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'codebox-schemas-'));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const texts = await Promise.all(settings.map(([, values]) => renderText(namespace, values)));
+    const kinds = new Set(texts.flatMap((text) => loadAllYaml(text).map(({ kind }: KubernetesObject) => kind ?? '')));
+    await writeSchemas(config, kinds, folder);
+    const validate = async (text: string) => {
+      // Only an operator brings their schemas.
+      const skipped = '-skip=PrometheusRule,ServiceMonitor';
+      const child = spawn('kubeconform', ['-strict', '-summary', skipped, schemaLocation(folder)]);
+      child.stdin.end(text);
+      return (await Array.fromAsync(child.stdout)).join('');
+    };
+    expect(await validate(texts.join('\n'))).toMatch(/Valid: [1-9]\d*, Invalid: 0, Errors: 0/);
+    const misspelt = texts[0]?.replace('terminationGracePeriodSeconds', 'terminationGraceSeconds') ?? '';
+    expect(await validate(misspelt)).toMatch(/terminationGraceSeconds.*Invalid: 1, Errors: 0/s);
   });
 
   test.each(settings)('kube-score finds nothing critical: %s', async (_, values) => {

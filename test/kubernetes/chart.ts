@@ -7,8 +7,24 @@ import { projectFolder } from '../../scripts/project.ts';
 const run = promisify(execFile);
 const helmDeadlineMs = 320_000;
 
+const chartPath = 'deploy/helm/codebox';
 /** The folder of the chart. */
-export const chart = join(projectFolder, 'deploy/helm/codebox');
+export const chart = join(projectFolder, chartPath);
+
+/** Copies the chart as it was before its last change to a folder. Returns its path, or undefined in a copy of the project without its history. */
+export const previousChart = async (folder: string): Promise<string | undefined> => {
+  const git = async (...args: string[]) => (await run('git', ['-C', projectFolder, ...args])).stdout.trim();
+  try {
+    const isChanged = (await git('status', '--porcelain', '--', chartPath)) !== '';
+    const commit = isChanged ? 'HEAD' : `${await git('rev-list', '--max-count=1', 'HEAD', '--', chartPath)}^`;
+    await git('archive', `--output=${folder}/chart.tar`, commit, chartPath);
+  } catch {
+    // A shallow clone, an archive of the sources or the first version of the chart.
+    return undefined;
+  }
+  await run('tar', ['-xf', `${folder}/chart.tar`, '-C', folder]);
+  return join(folder, chartPath);
+};
 
 /** Values of the chart, as a values file has them. */
 export type Values = Record<string, unknown>;

@@ -26,8 +26,8 @@ const kubeconfig = process.env.CODEBOX_TEST_KUBECONFIG ?? '';
 /** A box image that the nodes of the cluster have or can pull. */
 export const clusterImage = process.env.CODEBOX_TEST_CLUSTER_IMAGE ?? 'codebox-box:latest';
 
-/** The runtime class of boxes; undefined for the default of the nodes. */
-export const runtimeClass = process.env.CODEBOX_TEST_RUNTIME_CLASS;
+/** The runtime classes of boxes: undefined for the default of the nodes, and another one if the cluster has it. */
+export const runtimeClasses = [undefined, ...(process.env.CODEBOX_TEST_RUNTIME_CLASS?.split(',') ?? [])];
 
 /** A namespace for boxes, made from the manifests of the chart, for gateways that run outside of the cluster. */
 export interface BoxNamespace extends AsyncDisposable {

@@ -9,7 +9,7 @@ import {
   type V1Status,
 } from '@kubernetes/client-node';
 import { eventually } from '../api/harness.ts';
-import { chart, helm, type Values, withValues } from './chart.ts';
+import { helm, type Values, withValues } from './chart.ts';
 
 /** The node that has the images of the services; undefined when all have. */
 const node = process.env.CODEBOX_TEST_CLUSTER_NODE;
@@ -23,6 +23,8 @@ export interface Release extends AsyncDisposable {
   url: string;
   /** The key of the first tenant. */
   key: string;
+  /** All values of the release. */
+  values: Values;
   /** The address of the Service of PostgreSQL. */
   databaseAddress: string;
   core: CoreV1Api;
@@ -35,15 +37,23 @@ export interface Release extends AsyncDisposable {
   exec(pod: V1Pod, command: string[]): Promise<string>;
 }
 
+interface ReleaseOptions {
+  /** Tells the releases of one run apart. */
+  purpose: string;
+  /** The folder of the chart. */
+  chart: string;
+  /** An image of the node with a shell. */
+  image: string;
+}
+
 /**
- * Installs the chart with three gateways, the agent and its own PostgreSQL, and waits until all are ready. `image` has Node.js and a shell.
- * Disposing of the release removes everything.
+ * Installs a chart with its own PostgreSQL in namespaces of its own, and waits until all is ready. Disposing of the release removes everything.
  */
-export const installRelease = async (values: Values, image: string): Promise<Release> => {
+export const installRelease = async (values: Values, { purpose, chart, image }: ReleaseOptions): Promise<Release> => {
   const config = new KubeConfig();
   config.loadFromFile(process.env.CODEBOX_TEST_KUBECONFIG ?? '');
   const core = config.makeApiClient(CoreV1Api);
-  const namespace = `codebox-test-release-${process.pid}`;
+  const namespace = `codebox-test-${purpose}-${process.pid}`;
   const boxesNamespace = `${namespace}-boxes`;
   const ofRelease = (command: string, ...args: string[]) => helm(command, 'codebox', ...args, '--namespace', namespace);
   await using stack = new AsyncDisposableStack();
@@ -76,6 +86,7 @@ export const installRelease = async (values: Values, image: string): Promise<Rel
     boxesNamespace,
     url: `http://${host}:${spec?.ports?.[0]?.nodePort}`,
     key: Buffer.from(data?.['api-key'] ?? '', 'base64').toString(),
+    values: { ...values, ...network },
     databaseAddress,
     core,
     networking: config.makeApiClient(NetworkingV1Api),
