@@ -17,6 +17,7 @@ import { measureOnePlusOne } from './rows/one-plus-one.ts';
 import { measureRestart } from './rows/restart.ts';
 import { measureThroughput } from './rows/throughput.ts';
 import { measureTransfer } from './rows/transfer.ts';
+import { measureWarmCluster } from './rows/warm-cluster.ts';
 import { measureWarmStart } from './rows/warm-start.ts';
 import { startStockJupyter } from './stock-jupyter.ts';
 
@@ -52,6 +53,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   await add('dialect-commands', () => measureDialectCommands(own, { rounds: 100, warmUp: 40, freshRounds: 20 }));
   await add('flood', () => measureFlood(own));
   await add('warm-start', () => measureWarmStart(own, 15));
+  if (image && process.env.CODEBOX_TEST_KUBECONFIG) await add('warm-cluster', () => measureWarmCluster(own, 30));
   await add('burst', () => measureBurst(own));
   await add('neighbour', () => measureNeighbour(own, 3));
   await add('throughput', () => measureThroughput(own));

@@ -11,7 +11,7 @@ import { owned } from './owned.ts';
 import { endChild } from './program.ts';
 
 export interface GatewayOptions {
-  driver: 'docker' | 'local';
+  driver: 'docker' | 'local' | 'kubernetes';
   /** The runtime of the Docker driver. */
   runtime?: string;
   /** The reference of the box image, for the Docker driver. */
