@@ -114,6 +114,7 @@ const environmentSchema = z.object({
   CODEBOX_ADMIN_PORT: z.coerce.number().int().min(1).max(65_535).optional(),
   CODEBOX_ADMIN_HOST: z.string().min(1).default('127.0.0.1'),
   CODEBOX_OPEN_REQUESTS: z.coerce.number().int().min(1).max(1_000_000).default(4096),
+  CODEBOX_READERS: z.coerce.number().int().min(1).max(1_000_000).default(3000),
   CODEBOX_QUOTAS: z.string().default('').transform(readQuotas),
   CODEBOX_IDEMPOTENCY_KEYS: z.coerce.number().int().min(1).max(100_000_000).default(1_000_000),
   CODEBOX_IDEMPOTENCY_MB: z.coerce.number().min(1).max(1_000_000).default(64),
@@ -192,6 +193,8 @@ export interface Config {
   adminHost: string;
   /** The number of requests that a tenant may have open at once at this gateway. */
   maxOpenRequests: number;
+  /** The number of readers of events of runs that a tenant may have at this gateway. */
+  maxReaders: number;
   /** The quotas of new tenants. */
   defaultQuotas: Partial<Quotas>;
   /** Bounds on the stored Idempotency-Keys of one tenant. */
@@ -259,6 +262,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     adminPort: values.CODEBOX_ADMIN_PORT,
     adminHost: values.CODEBOX_ADMIN_HOST,
     maxOpenRequests: values.CODEBOX_OPEN_REQUESTS,
+    maxReaders: values.CODEBOX_READERS,
     defaultQuotas: values.CODEBOX_QUOTAS,
     keptKeys: {
       maxKeys: values.CODEBOX_IDEMPOTENCY_KEYS,

@@ -81,7 +81,7 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
       await onceThere(boxes.pool.start);
       await reaper.start();
       owned.defer(reaper.stop);
-      const server = await listen(app, config.host, config.port);
+      const server = await listen(app, config.host, config.port, { openRequests: config.maxOpenRequests });
       servers = [server];
       if (config.adminPort !== undefined) servers.push(await listen(app, config.adminHost, config.adminPort));
       return server.port;

@@ -14,6 +14,7 @@ import { measureFlood } from './rows/flood.ts';
 import { measureMemory } from './rows/memory.ts';
 import { measureNeighbour } from './rows/neighbour.ts';
 import { measureOnePlusOne } from './rows/one-plus-one.ts';
+import { measureReaders } from './rows/readers.ts';
 import { measureRestart } from './rows/restart.ts';
 import { measureThroughput } from './rows/throughput.ts';
 import { measureTransfer } from './rows/transfer.ts';
@@ -57,6 +58,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   await add('burst', () => measureBurst(own));
   await add('neighbour', () => measureNeighbour(own, 3));
   await add('throughput', () => measureThroughput(own));
+  await add('readers', () => measureReaders(own));
   if (image) await add('density', () => measureDensity(own));
   await add('creates', () => measureCreates(own, 100));
   await add('cold-start', () => measureColdStart(targets(options), 10));

@@ -39,6 +39,7 @@ import {
 import type { CodeRequest, CommandRequest, InstallRequest, NotebookRequest } from './run-requests.ts';
 import { type Endpoint, tokenHeader } from './transport/endpoint.ts';
 import { connectToBox } from './transport/socket.ts';
+import { createStreamPool, type StreamPool } from './transport/stream-pool.ts';
 import { attachTerminal, type ScreenSize } from './transport/terminal-socket.ts';
 
 /** Streams have a heartbeat every 10 s, so longer silence means a broken box. */
@@ -46,6 +47,7 @@ const silenceDeadlineMs = 40_000;
 /** The deadline for the first byte of an archive: the box examines all files before it sends any. */
 const packMs = 60_000;
 const maxCalls = 32;
+/** More than a box server runs and queues at once, and as many transfers of files. */
 const maxStreams = 512;
 /** How much of an unwanted body is read before its connection is closed. */
 const leftoverBytes = 1024;
@@ -94,6 +96,8 @@ export interface RawResponse {
   body: Readable;
 }
 
+/** A pool of connections. */
+type Via = Agent | StreamPool;
 type RequestOptions = Partial<Omit<Dispatcher.RequestOptions, 'headers'>> & { headers?: Record<string, string> };
 
 interface StreamedResponse extends RawResponse {
@@ -133,10 +137,11 @@ export const createBoxServerClient = (
     bodyTimeout: silenceDeadlineMs,
     keepAliveTimeout: 60_000,
   };
-  // Separate pools: streams may stay open for hours and must not make a short call wait for a connection.
+  // Separate pools: streams may stay open for hours, and neither they nor readers may keep short calls or new code from a connection.
   const agent = new Agent({ ...agentOptions, connections: maxCalls });
-  const streams = new Agent({ ...agentOptions, connections: maxStreams });
-  // The shared journals bound the connections of readers, so the pool need not. It is separate so that readers never delay new code.
+  const runs = createStreamPool(agentOptions, maxStreams);
+  const files = createStreamPool(agentOptions, maxStreams);
+  // The shared journals bound the connections of readers, so the pool need not.
   const readers = new Agent({ ...agentOptions, connections: null });
 
   const failed = (error: unknown, path: string): CodeBoxError => {
@@ -146,7 +151,7 @@ export const createBoxServerClient = (
   };
 
   const send = async (
-    via: Agent,
+    via: Via,
     path: string,
     options: RequestOptions,
     traced: BoxCall | undefined,
@@ -174,7 +179,7 @@ export const createBoxServerClient = (
   };
 
   /** Makes a call whose response the caller reads. */
-  const request = async (via: Agent, path: string, options: RequestOptions, acceptedStatus?: number) => {
+  const request = async (via: Via, path: string, options: RequestOptions, acceptedStatus?: number) => {
     // `health` is not traced: it is called repeatedly while a box starts.
     const traced = path === 'health' ? undefined : startBoxCall(options.method ?? 'GET', path);
     const response = await send(via, path, options, traced, acceptedStatus);
@@ -183,7 +188,7 @@ export const createBoxServerClient = (
   };
 
   /** Makes a call whose response is a stream of events. */
-  const open = async (path: string, options: RequestOptions, via = streams): Promise<AsyncGenerator<unknown>> => {
+  const open = async (path: string, options: RequestOptions, via: Via = runs): Promise<AsyncGenerator<unknown>> => {
     const traced = startBoxCall(options.method ?? 'GET', path);
     return readEvents(await send(via, path, options, traced), (error) => failed(error, path), traced);
   };
@@ -229,7 +234,7 @@ export const createBoxServerClient = (
      */
     warm: async (languages: readonly string[], signal: AbortSignal): Promise<void> => {
       const options = { method: 'POST', ...asJson({ languages }), headersTimeout: 0, signal } as const;
-      await readBounded((await request(streams, 'warm', options)).body);
+      await readBounded((await request(runs, 'warm', options)).body);
     },
 
     /**
@@ -277,7 +282,7 @@ export const createBoxServerClient = (
       open(`notebooks/${id}`, { method: 'PUT', ...asJson(body), ...(leave && { signal: leave }) }),
 
     /** Reads the executions of a context as a notebook; the caller reads the body. */
-    notebook: (query: URLSearchParams) => request(streams, `notebook?${query}`, { headersTimeout: packMs }),
+    notebook: (query: URLSearchParams) => request(files, `notebook?${query}`, { headersTimeout: packMs }),
 
     packages: ({ manager, limit, cursor }: PackageQuery) => {
       const query = new URLSearchParams({ manager, limit: String(limit), ...(cursor !== undefined && { cursor }) });
@@ -311,7 +316,7 @@ export const createBoxServerClient = (
       signal?: AbortSignal,
     ) =>
       request(
-        streams,
+        files,
         `files/${path}`,
         {
           method,
@@ -329,23 +334,24 @@ export const createBoxServerClient = (
       parseResponse(searchPageSchema, await call(`files:search${search}`, 'GET', undefined, leave)),
 
     /** Streams changes of files until the caller leaves; `changes` streams those so far, then ends. */
-    watch: async (search: string, leave: AbortSignal) => open(`files:watch${search}`, { signal: leave }),
-    changes: async (search: string, signal: AbortSignal) => open(`files:watch${search}&follow=false`, { signal }),
+    watch: async (search: string, leave: AbortSignal) => open(`files:watch${search}`, { signal: leave }, files),
+    changes: async (search: string, signal: AbortSignal) =>
+      open(`files:watch${search}&follow=false`, { signal }, files),
 
     /** Performs one file operation; `isNew` is true when an entry was created. The caller sets the deadline. */
     operateOnFiles: async (operation: FileOperation | LookAtFile, signal: AbortSignal) => {
       const options = { method: 'POST', ...asJson(operation), headersTimeout: 0, signal } as const;
-      const response = await request(streams, 'files', options);
+      const response = await request(files, 'files', options);
       return { entry: await readResponse(fileEntrySchema, response.body), isNew: response.status === 201 };
     },
 
     /** Streams the whole volume, in a format for `restore`. A truncated stream is an error of the body. */
-    checkpoint: (signal: AbortSignal) => send(streams, 'checkpoint', { signal, headersTimeout: packMs }, undefined),
+    checkpoint: (signal: AbortSignal) => send(files, 'checkpoint', { signal, headersTimeout: packMs }, undefined),
 
     /** Replaces the volume and the bound environment by such a stream. The caller sets the deadline. */
     restore: async (content: Readable, signal: AbortSignal) => {
       const options = { method: 'PUT', body: content, headersTimeout: 0, signal } as const;
-      const response = await send(streams, 'checkpoint', options, undefined);
+      const response = await send(files, 'checkpoint', options, undefined);
       await readBounded(response.body);
     },
 
@@ -358,7 +364,7 @@ export const createBoxServerClient = (
     attachTerminal: (id: string, size?: ScreenSize) => attachTerminal(endpoint, id, size),
 
     close: async () => {
-      await Promise.all([agent.destroy(), streams.destroy(), readers.destroy()]);
+      await Promise.all([agent.destroy(), runs.destroy(), files.destroy(), readers.destroy()]);
     },
   };
 };

@@ -23,6 +23,7 @@ import { createExecutions } from '../boxes/runs/executions.ts';
 import { createFollowing } from '../boxes/runs/following.ts';
 import { createNotebooks } from '../boxes/runs/notebooks.ts';
 import { createPackages } from '../boxes/runs/packages.ts';
+import { createReaders } from '../boxes/runs/readers.ts';
 import { createRun } from '../boxes/runs/run.ts';
 import type { Template } from '../boxes/supply/templates.ts';
 import { createMeter } from '../boxes/usage/meter.ts';
@@ -92,7 +93,8 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
   const usage = createBoxUsage({ driver, endings });
   const budget = createCpuBudget({ usage, metered: store.usage, quotas });
   const graceMs = config.runGraceMs;
-  const commands = createCommands({ access, endings, activity, background, budget, stopping, graceMs });
+  const readers = createReaders(config.maxReaders);
+  const commands = createCommands({ access, endings, activity, background, budget, readers, stopping, graceMs });
   const following = createFollowing({ store, directory, endings, activity, background, recorder, graceMs });
   const executions = createExecutions({
     store,
@@ -104,6 +106,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     recorder,
     budget,
     following,
+    readers,
     quotas,
   });
   const files = createFiles({ access, activity });

@@ -29,10 +29,23 @@ export const resumeAfter = <E extends HttpEnv>(c: Context<E>, after: number | un
 /** An event with the number by which a stream is resumed: of a run, or of the state of files. */
 export type StreamedEvent = { type: string } & ({ seq: number } | { version: number });
 
+/** Encodes an event that many readers get once for all of them. */
+const once = <E extends object>(encode: (event: E) => string) => {
+  const encoder = new TextEncoder();
+  const known = new WeakMap<E, Uint8Array>();
+  return (event: E): Uint8Array => {
+    const bytes = known.get(event) ?? encoder.encode(encode(event));
+    known.set(event, bytes);
+    return bytes;
+  };
+};
+
 const encoders = {
-  sse: (event: StreamedEvent) =>
-    `id: ${'seq' in event ? event.seq : event.version}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`,
-  ndjson: (event: object) => `${JSON.stringify(event)}\n`,
+  sse: once(
+    (event: StreamedEvent) =>
+      `id: ${'seq' in event ? event.seq : event.version}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`,
+  ),
+  ndjson: once((event: object) => `${JSON.stringify(event)}\n`),
 };
 const closing: StreamClosing = {
   type: 'closing',

@@ -1,7 +1,7 @@
 import type { Context } from 'hono';
 import { CodeBoxError } from '#contract';
+import { createTally } from '../../waiting/tally.ts';
 import type { HttpEnv } from '../env.ts';
-import { createTally } from './tally.ts';
 
 /**
  * Counts the requests that each caller has open at once: streams, responses that are waited for, uploads. Throws `too_many_requests` for

@@ -12,9 +12,16 @@ export interface HttpServer {
 }
 
 const headersTimeoutMs = 10_000;
-const maxConnections = 10_000;
+const leastConnections = 10_000;
 /** Unread data takes memory of the process. */
-const unreadMs = 60_000;
+const defaultUnreadMs = 60_000;
+
+interface ServerLimits {
+  /** How long a reader may read nothing while data waits for it. */
+  unreadMs?: number;
+  /** How many requests one caller may have open; there are connections for at least two such callers. */
+  openRequests?: number;
+}
 
 /**
  * Serves the application on `host:port` (port 0 picks a free one). A reader that reads nothing for `unreadMs` while
@@ -24,7 +31,7 @@ export const listen = async (
   app: HttpApp,
   host: string,
   port: number,
-  timeouts = { unreadMs },
+  { unreadMs = defaultUnreadMs, openRequests = 0 }: ServerLimits = {},
 ): Promise<HttpServer> => {
   const server = await new Promise<Server>((listening, failed) => {
     const created = serve(
@@ -47,10 +54,10 @@ export const listen = async (
       failed(error.code === 'EADDRINUSE' ? new ConfigurationError(inUse) : error);
     });
   });
-  server.maxConnections = maxConnections;
+  server.maxConnections = Math.max(leastConnections, 2 * openRequests);
   server.on('request', ({ socket }, response) => {
     // Fires when nothing has moved on the connection; waiting for a response may take long.
-    response.setTimeout(timeouts.unreadMs, () => {
+    response.setTimeout(unreadMs, () => {
       if (socket.writableLength > 0) socket.destroy();
     });
   });

@@ -1,5 +1,9 @@
 /** How many characters of a journal are buffered for readers that are a little behind. */
 const maxKept = 1024 * 1024;
+/** How many are buffered of all journals; beyond this each has only `leastKept`. */
+const maxKeptInAll = 64 * 1024 * 1024;
+const leastKept = 16 * 1024;
+let keptInAll = 0;
 
 /** The events of one journal for many readers. The number of an event follows from its position; readers check it. */
 export type SharedJournal = ReturnType<typeof createSharedJournal>;
@@ -24,12 +28,16 @@ export const createSharedJournal = (after: number, open: (left: AbortSignal) => 
   const wake = () => {
     for (const go of waiting) go();
   };
+  const resize = (by: number) => {
+    size += by;
+    keptInAll += by;
+  };
   const keep = (value: unknown) => {
     const added = sizeOf(value);
     kept.push({ value, size: added });
-    size += added;
-    while (size > maxKept && kept.length > 1) {
-      size -= kept.shift()?.size ?? 0;
+    resize(added);
+    while (kept.length > 1 && size > (keptInAll > maxKeptInAll ? leastKept : maxKept)) {
+      resize(-(kept.shift()?.size ?? 0));
       before += 1;
     }
   };
@@ -37,6 +45,7 @@ export const createSharedJournal = (after: number, open: (left: AbortSignal) => 
   const pump = async (events: AsyncIterable<unknown>) => {
     try {
       for await (const value of events) {
+        if (readers === 0) return;
         demand = Promise.withResolvers();
         keep(value);
         isEnded = isDone(value);
@@ -90,6 +99,7 @@ export const createSharedJournal = (after: number, open: (left: AbortSignal) => 
       // A stream that has ended leaves its connection for reuse.
       if (!isEnded) left.abort();
       demand.resolve();
+      resize(-size);
       return true;
     },
 

@@ -116,3 +116,37 @@ test('the connection is closed when all readers have left, and the next reader o
   expect(await seqsOf(await journals.events('executions/a', 1))).toEqual([2]);
   expect(opened.map(({ after }) => after)).toEqual([0, 1]);
 });
+
+test('all buffers together are bounded, and those whose readers have left take no room', async () => {
+  const large = 'x'.repeat(250_000);
+  /** Opens a journal, and reads all of its events but the end. */
+  const fill = async () => {
+    const { journals, opened, write } = createJournal();
+    for (let n = 0; n < 4; n++) write(large);
+    const leave = new AbortController();
+    const events = await journals.events('executions/a', 0, leave.signal);
+    for (let n = 0; n < 4; n++) await events.next();
+    const left = events.next();
+    left.catch(() => {});
+    return {
+      opened,
+      /** Begins again, as another reader. */
+      join: async () => (await journals.events('executions/a', 0)).next(),
+      leave: async () => {
+        leave.abort();
+        await expect(left).rejects.toThrow('aborted');
+      },
+    };
+  };
+  const few = await fill();
+  expect((await few.join()).value).toMatchObject({ seq: 1 });
+  expect(few.opened.map(({ after }) => after)).toEqual([0]);
+  const many = await Promise.all(Array.from({ length: 80 }, fill));
+  const beyond = await fill();
+  expect((await beyond.join()).value).toMatchObject({ seq: 1 });
+  expect(beyond.opened.map(({ after }) => after)).toEqual([0, 0]);
+  await Promise.all(many.map(({ leave }) => leave()));
+  const later = await fill();
+  expect((await later.join()).value).toMatchObject({ seq: 1 });
+  expect(later.opened.map(({ after }) => after)).toEqual([0]);
+});

@@ -1,4 +1,5 @@
 import { CodeBoxError } from '#contract';
+import { createTurns } from '../../../waiting/turns.ts';
 import { createSharedJournal, type SharedJournal } from './shared-journal.ts';
 
 /** The path of the journal of an execution or a command. */
@@ -9,6 +10,8 @@ type OpenJournal = (journal: JournalPath, after: number, signal: AbortSignal) =>
 
 /** The most connections of readers to one box; other calls have connections of their own. */
 const maxConnections = 512;
+/** An event goes to all its readers; other work of the gateway is served in between. */
+const turns = createTurns(10);
 
 /**
  * The journals of a box for any number of readers: readers of one journal share a connection. A reader that starts before the buffer opens
@@ -83,6 +86,8 @@ export const createSharedJournals = (open: OpenJournal) => {
         const event = await one.next(seq, signal);
         if (event) {
           seq += 1;
+          const turn = turns.next();
+          if (turn) await turn;
           yield event.value;
         } else if (!one.isPast(seq)) return;
       }

@@ -22,6 +22,7 @@ import type { CpuBudget } from '../life/cpu-budget.ts';
 import type { Endings } from '../life/endings.ts';
 import { shownFolder } from '../life/working-folder.ts';
 import { follow, readUpTo } from './journal.ts';
+import type { Readers } from './readers.ts';
 import { startRunClock } from './run-clock.ts';
 
 export interface CommandsOptions {
@@ -30,6 +31,7 @@ export interface CommandsOptions {
   activity: Activity;
   background: Background;
   budget: CpuBudget;
+  readers: Readers;
   /** Aborted when this gateway begins to stop. */
   stopping: AbortSignal;
   /** How long a box may take to report the end of a command, beyond everything that the command itself may take. */
@@ -73,7 +75,7 @@ export interface Reading {
 
 /** Commands: processes in a box beside its kernels. The box keeps their journals. Running commands keep it in use, and end with it. */
 export const createCommands = (options: CommandsOptions) => {
-  const { access, endings, activity, background, budget, stopping, graceMs } = options;
+  const { access, endings, activity, background, budget, readers, stopping, graceMs } = options;
 
   async function* followed(what: Followed, after: number, signal?: AbortSignal): AsyncGenerator<CommandEvent> {
     const { ref, server, id, opened, patience } = what;
@@ -149,6 +151,9 @@ export const createCommands = (options: CommandsOptions) => {
   return {
     read,
 
+    /** Throws `too_many_requests` when nobody may join the readers of this box. */
+    expectReader: readers.expectRoom,
+
     attend,
     unread,
     /** Returns the events of a new process from the first one, to be read once; undefined for a detached one. */
@@ -193,9 +198,14 @@ export const createCommands = (options: CommandsOptions) => {
 
     /** Yields the events after `after`, then live ones, up to `done`. Throws `not_found` for a command that the box does not know. */
     async *events(ref: BoxRef, id: string, after: number, signal?: AbortSignal): AsyncGenerator<CommandEvent> {
-      const server = await useOne(ref, id);
-      await server.readCommand(id);
-      yield* followed({ ref, server, id }, after, signal);
+      const leave = readers.join(ref);
+      try {
+        const server = await useOne(ref, id);
+        await server.readCommand(id);
+        yield* followed({ ref, server, id }, after, signal);
+      } finally {
+        leave();
+      }
     },
 
     /** Reads a command with its output so far. */

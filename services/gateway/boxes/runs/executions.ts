@@ -30,6 +30,7 @@ import { isOverQuota, type TenantQuotas } from '../usage/quotas.ts';
 import type { KnownExecution, ReadExecution } from './execution-view.ts';
 import { type Following, hasNeverStarted, lostEvent, type Opened } from './following.ts';
 import { readUpTo } from './journal.ts';
+import type { Readers } from './readers.ts';
 
 export interface ExecutionsOptions {
   store: Store;
@@ -41,6 +42,7 @@ export interface ExecutionsOptions {
   recorder: Recorder;
   budget: CpuBudget;
   following: Following;
+  readers: Readers;
   quotas: Pick<TenantQuotas, 'limitsExecutions'>;
 }
 
@@ -84,7 +86,8 @@ const longBytes = 56 * 1024 * 1024;
 
 /** Executions: code runs at most once. The box keeps its events, and PostgreSQL records its end. */
 export const createExecutions = (options: ExecutionsOptions) => {
-  const { store, directory, access, catalog, activity, background, recorder, budget, following, quotas } = options;
+  const { store, directory, access, catalog, activity, background, recorder, budget, following, readers, quotas } =
+    options;
 
   /** Resolves with whether this event is the last one. */
   const hasEnded = async (row: ExecutionRow, server: BoxConnection, after: number): Promise<boolean> => {
@@ -163,6 +166,16 @@ export const createExecutions = (options: ExecutionsOptions) => {
     }
   };
 
+  async function* liveEvents(row: ExecutionRow, server: BoxConnection, after: number, signal?: AbortSignal) {
+    const release = activity.hold(row.boxId);
+    try {
+      if (after > 0 && (await hasEnded(row, server, after))) return;
+      yield* following.events(row, server, after, signal);
+    } finally {
+      release();
+    }
+  }
+
   /** Writes the files that code needs, before there is a record of it. */
   const writeFiles = async (
     server: BoxConnection,
@@ -182,6 +195,9 @@ export const createExecutions = (options: ExecutionsOptions) => {
 
   return {
     find,
+
+    /** Throws `too_many_requests` when nobody may join the readers of this box. */
+    expectReader: readers.expectRoom,
 
     /** Resolves with whether it is certain that none of its code has run or will. */
     hasNeverStarted: async (ref: BoxRef, id: string): Promise<boolean> => {
@@ -233,21 +249,22 @@ export const createExecutions = (options: ExecutionsOptions) => {
       return { row, events: following.recorded(row, server, opened, reader) };
     },
 
-    /** Yields the events after `after`, then live ones, up to `done`. For an execution whose box is gone, it yields only `done`. */
+    /**
+     * Yields the events after `after`, then live ones, up to `done`. For an execution whose box is gone, it yields only `done`. Throws
+     * `too_many_requests` when the tenant or the box has too many readers.
+     */
     async *events(ref: BoxRef, id: string, after: number, signal?: AbortSignal): AsyncGenerator<ExecutionEvent> {
-      const row = await find(ref, id);
-      const server = await access.useJournals(ref);
-      if (!server) {
-        const done = await endOnRecord(row, after, signal);
-        if (done.seq > after) yield done;
-        return;
-      }
-      const release = activity.hold(ref.box);
+      const leave = readers.join(ref);
       try {
-        if (after > 0 && (await hasEnded(row, server, after))) return;
-        yield* following.events(row, server, after, signal);
+        const row = await find(ref, id);
+        const server = await access.useJournals(ref);
+        if (server) yield* liveEvents(row, server, after, signal);
+        else {
+          const done = await endOnRecord(row, after, signal);
+          if (done.seq > after) yield done;
+        }
       } finally {
-        release();
+        leave();
       }
     },
 

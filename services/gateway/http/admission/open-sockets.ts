@@ -1,7 +1,7 @@
 import { addAbortListener } from 'node:events';
 import type { Context, Next } from 'hono';
 import { CodeBoxError } from '#contract';
-import { createTally } from '../../../http/server/tally.ts';
+import { createTally } from '../../../waiting/tally.ts';
 import { closeCodes, type Peer } from '../../../websockets/peer.ts';
 import type { Env } from '../env.ts';
 import { requireCaller } from './admission.ts';

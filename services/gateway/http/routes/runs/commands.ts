@@ -32,6 +32,7 @@ export const createCommandResponses = (commands: Commands, stopping: AbortSignal
     {
       name: 'command',
       find: ({ ref, id }) => commands.read(ref, id),
+      expectReader: (ref) => commands.expectReader(ref),
       events: ({ ref, id }, after, leave) => commands.events(ref, id, after, leave),
       summary: (_, found) => found,
       whole: ({ ref, id }, known, events) => toCommand(id, ref.box, known, events),

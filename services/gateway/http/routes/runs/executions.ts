@@ -45,6 +45,7 @@ export const addExecutionRoutes = (endpoints: Endpoints, executions: Executions,
         const text = 'The first request with this Idempotency-Key is still in progress.';
         throw new CodeBoxError('conflict', text, { reason: 'key_in_use', retryAfterSeconds: 1 });
       },
+      expectReader: (ref) => executions.expectReader(ref),
       events: ({ ref, id }, after, leave) => executions.events(ref, id, after, leave),
       summary: (_, row) => toExecutionSummary({ row, done: row.done }),
       whole(_, row, events) {

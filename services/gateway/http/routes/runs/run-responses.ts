@@ -22,6 +22,8 @@ export interface RunKind<E, A> {
   name: 'execution' | 'command';
   /** Throws `not_found` for a run that is no longer known, and `conflict` for one that is still being started. */
   find: (place: RunPlace) => Promise<A>;
+  /** Throws `too_many_requests` when nobody may join the readers of the box. */
+  expectReader: (ref: BoxRef) => void;
   events: (place: RunPlace, after: number, leave: AbortSignal) => AsyncGenerator<E>;
   /** Converts a run that may still be in progress to JSON. */
   summary: (place: RunPlace, known: A) => object;
@@ -99,6 +101,7 @@ export const createRunResponses = <E extends CommandEvent | ExecutionEvent, A>(
     async replay(c: Context<Env>, place: RunPlace, isDetached: boolean | undefined): Promise<Response> {
       // Before a stream starts, so that a run that is no longer known is a 404.
       const known = await kind.find(place);
+      if (!isDetached) kind.expectReader(place.ref);
       if (isDetached) return await accepted(c, place, known);
       const leave = new AbortController();
       return await respond(c, place, known, kind.events(place, 0, leave.signal), leave);
@@ -106,6 +109,7 @@ export const createRunResponses = <E extends CommandEvent | ExecutionEvent, A>(
 
     /** Streams the events of a run after the last one that the client has. */
     events(c: Context<Env>, place: RunPlace, after: number | undefined): Response {
+      kind.expectReader(place.ref);
       const leave = new AbortController();
       return stream(c, streamFormat(c) ?? 'ndjson', kind.events(place, resumeAfter(c, after), leave.signal), leave);
     },
