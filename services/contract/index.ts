@@ -1,4 +1,5 @@
 export * from './boxes/boxes.ts';
+export * from './boxes/names.ts';
 export * from './boxes/ports.ts';
 export * from './boxes/run.ts';
 export * from './boxes/socket.ts';

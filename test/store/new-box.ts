@@ -6,6 +6,7 @@ export const newBox = (tenantId = 'many', more: Partial<NewBox> = {}): NewBox =>
   id: newId('box'),
   tenantId,
   userId: null,
+  name: null,
   reusable: false,
   template: 'python',
   metadata: {},

@@ -918,6 +918,7 @@ class Box(Model):
     last_active_at: AwareDatetime
     limits: Limits
     metadata: dict[str, str]
+    name: str | None
     network: NetworkPolicy
     on_idle: OnIdle
     restored_at: AwareDatetime | None

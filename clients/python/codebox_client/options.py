@@ -44,10 +44,11 @@ OnIdle = Literal["delete", "pause", "hibernate"]
 
 
 class BoxOptions(CallOptions, total=False):
-    """How a box is created. With ``reuse``, the living box of ``user`` is returned when there is one."""
+    """How a box is created. With ``reuse`` or ``name``, the living box of ``user`` is returned when there is one."""
 
     template: str
     user: str
+    name: str
     reuse: bool
     env: Mapping[str, str]
     metadata: Mapping[str, str]

@@ -4,6 +4,7 @@ import { packageSpecsSchema } from '../runs/packages.ts';
 import { environmentSchema, limitsSchema } from '../values/limits.ts';
 import { pageQuerySchema, pageSchema } from '../values/page.ts';
 import { foreignText, plainText } from '../values/text.ts';
+import { boxNameSchema, boxUserSchema } from './names.ts';
 
 const metadataSchema = z
   .record(plainText().min(1).max(64), plainText().max(512))
@@ -46,11 +47,12 @@ export const fullTemplate = 'full';
 export const createBoxSchema = z
   .strictObject({
     template: plainText().min(1).max(64).optional(),
-    user: plainText()
-      .min(1)
-      .max(256)
-      .optional()
-      .meta({ description: 'The user that owns the box: any string of your choice.' }),
+    user: boxUserSchema.optional().meta({ description: 'The user that owns the box: any string of your choice.' }),
+    name: boxNameSchema.optional().meta({
+      description:
+        "The user's name for the box, which is created unless it lives already. In every path, `user:name` stands for its id. Needs `user`; " +
+        '`onIdle` is then `hibernate` by default.',
+    }),
     reuse: z
       .boolean()
       .optional()
@@ -68,6 +70,8 @@ export const createBoxSchema = z
       .meta({ description: 'Python packages to install before the box is ready, as in InstallPackages.' }),
   })
   .refine((box) => !box.reuse || box.user !== undefined, { path: ['user'], message: 'is needed with reuse' })
+  .refine((box) => box.name === undefined || box.user !== undefined, { path: ['user'], message: 'is needed with name' })
+  .refine((box) => box.name === undefined || !box.reuse, { path: ['reuse'], message: 'is not for a box with a name' })
   .meta({ id: 'CreateBox' });
 
 export type CreateBox = z.infer<typeof createBoxSchema>;
@@ -124,6 +128,7 @@ export const boxSchema = z
     cause: boxCauseSchema.optional(),
     template: z.string(),
     user: z.string().nullable(),
+    name: z.string().nullable(),
     metadata: metadataSchema,
     limits: limitsSchema,
     network: networkPolicySchema,

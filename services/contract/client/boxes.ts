@@ -32,7 +32,7 @@ const sampled: Counting<BoxStatsEvent> = {
 
 /** Creates, finds, rests and deletes boxes. */
 export const createBoxes = (transport: Transport) => ({
-  /** Creates a box, or returns the user's own box with `reuse`. */
+  /** Creates a box, or returns the user's own one with `reuse` or `name`. */
   create: (body: CreateBox = {}, options?: CreateOptions): Promise<Box> =>
     transport.json(boxSchema, {
       method: 'POST',

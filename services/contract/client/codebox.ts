@@ -5,7 +5,7 @@ import { type Client, type ClientOptions, createClient } from './client.ts';
 import type { CallOptions, CreateOptions } from './transport.ts';
 
 const createBoxCalls = (client: Client) => ({
-  /** Creates a box, or returns the user's own box with `reuse`. */
+  /** Creates a box, or returns the user's own one with `reuse` or `name`. */
   create: async (body: CreateBox = {}, options?: CreateOptions): Promise<BoxHandle> =>
     new BoxHandle(client, await client.boxes.create(body, options)),
 

@@ -68,7 +68,7 @@ import { addWebhookRoutes } from './routes/webhooks.ts';
 import { createShell } from './shell.ts';
 import { createWebSockets, type WebSockets } from './sockets/websocket.ts';
 import type { Surface } from './surface.ts';
-import { createFileLinks, v1, v1Admin } from './v1.ts';
+import { createFileLinks, createV1, v1Admin } from './v1.ts';
 
 /** The use cases and settings that the routes need. */
 export interface RouteParts extends RunParts {
@@ -155,7 +155,14 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   const shell = createShell({
     ...options,
     servePorts: (claimOf) =>
-      servePorts({ ports: options.ports, access, domain: options.portsDomain, openSockets, claimOf }),
+      servePorts({
+        ports: options.ports,
+        access,
+        domain: options.portsDomain,
+        openSockets,
+        claimOf,
+        idOf: options.directory.idOf,
+      }),
     admission,
     openSockets,
     claims: createKeyClaims({ idempotency, bounds, background }),
@@ -164,7 +171,7 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   // Mounted before `/v1`, whose prefix includes its paths.
   const admin = shell.mount(v1Admin, shell.book);
   addLinkedFileRoutes(shell.mount(createFileLinks(parts.links), shell.book), parts.links);
-  addV1Routes(shell.mount(v1, shell.book), parts);
+  addV1Routes(shell.mount(createV1(parts.directory), shell.book), parts);
   addAdminRoutes(admin, parts);
   for (const { surface, addRoutes } of options.dialects) addRoutes(shell.mount(surface), parts);
   addSystemRoutes(shell.own(), parts);

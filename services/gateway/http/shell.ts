@@ -113,7 +113,10 @@ export const createShell = (options: ShellOptions) => {
         book: kept,
         isOwn: (c) => surfaceOf(c) === entry,
         admit: (c, scope) => admission.admit(c, surface, scope),
-        ...(toBox && { readId: (name: string, text: string) => (name === 'box' ? toBox(text) : text) }),
+        ...(toBox && {
+          readId: (c: Context<Env>, name: string, text: string) =>
+            name === 'box' ? toBox(text, c.get('tenant')) : text,
+        }),
       });
     },
 

@@ -1,7 +1,9 @@
 import { givenKey, keyMistake } from '../../http/endpoints/given-key.ts';
 import { problemResponse } from '../../http/problems/problem.ts';
+import type { Directory } from '../boxes/life/directory.ts';
 import type { Links } from '../boxes/reach/links.ts';
 import { keyNeeded } from './admission/admission.ts';
+import { decodeSegment } from './segment.ts';
 import type { Surface } from './surface.ts';
 
 const boxPath = /^\/v1\/boxes\/([^/]+)\//;
@@ -10,17 +12,18 @@ const boxPath = /^\/v1\/boxes\/([^/]+)\//;
  * The API of `openapi.yaml`, with an API key in `Authorization: Bearer` or `X-API-Key`. A WebSocket may pass `?ticket=` instead, because
  * browsers cannot set its headers. Pages of other origins have neither a key nor a ticket, so the origin needs no check.
  */
-export const v1: Surface = {
+export const createV1 = ({ idOf }: Pick<Directory, 'idOf'>): Surface => ({
   claims: { prefix: '/v1' },
   credentialOf(c) {
     const key = givenKey(c);
     if (key !== undefined) return { key };
     const ticket = c.env?.upgrade ? c.req.query('ticket') : undefined;
-    return ticket === undefined ? undefined : { ticket, box: boxPath.exec(c.req.path)?.[1] ?? '' };
+    return ticket === undefined ? undefined : { ticket, box: decodeSegment(boxPath.exec(c.req.path)?.[1] ?? '') ?? '' };
   },
   needed: (c) => `${keyNeeded}${keyMistake(c)}`,
   respond: problemResponse,
-};
+  toBox: (text, tenant) => idOf(tenant, text),
+});
 
 /** Files of boxes for whoever has a link. It is the credential, so pages of any origin may use it. */
 export const createFileLinks = ({ callerOf }: Pick<Links, 'callerOf'>): Surface => ({

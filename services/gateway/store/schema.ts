@@ -155,6 +155,8 @@ export const boxes = pgTable(
       .notNull()
       .references(() => tenants.id, { onDelete: 'cascade' }),
     userId: text('user_id'),
+    /** The name that its user gave it. */
+    name: text('name'),
     reusable: text('reusable'),
     state: text('state', {
       enum: ['creating', 'ready', 'paused', 'hibernated', 'deleting', 'deleted', 'failed', 'lost'],
@@ -206,6 +208,9 @@ export const boxes = pgTable(
     uniqueIndex('boxes_one_per_user')
       .on(table.tenantId, table.reusable)
       .where(sql`${table.reusable} is not null and ${table.state} in ('creating', 'ready', 'paused', 'hibernated')`),
+    uniqueIndex('boxes_one_per_name')
+      .on(table.tenantId, table.userId, table.name)
+      .where(sql`${table.name} is not null and ${table.state} in ('creating', 'ready', 'paused', 'hibernated')`),
   ],
 );
 

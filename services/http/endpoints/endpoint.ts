@@ -100,16 +100,22 @@ export interface EndpointsOptions<E extends HttpEnv> {
   book?: Book;
   /** Whether a request is for these routes; others are passed on to the next routes with the same path. */
   isOwn?: (c: Context<E>) => boolean;
-  /** The id that a path parameter stands for; undefined for text that stands for none. */
-  readId?: (name: string, text: string) => string | undefined;
+  /** The id that a path parameter stands for, once the caller is admitted; undefined for text that stands for none. */
+  readId?: ReadId<E>;
 }
+
+type ReadId<E extends HttpEnv> = (
+  c: Context<E>,
+  name: string,
+  text: string,
+) => string | undefined | Promise<string | undefined>;
 
 /** The routes of a server: one description of each is its check, its documentation and its handler's types. */
 export const createEndpoints = <E extends HttpEnv>({
   app = new Hono<E>(),
   book = createBook(),
   isOwn = () => true,
-  readId = (_, text) => text,
+  readId = (_c, _name, text) => text,
 }: EndpointsOptions<E> = {}) => {
   const { registry, problem, routes } = book;
 
@@ -152,7 +158,7 @@ export const createEndpoints = <E extends HttpEnv>({
       if (!isOwn(c)) return await next();
       c.set('route', spec.path);
       await admit?.(c);
-      const given = spec.params ? readParams(c, restOf, readId) : {};
+      const given = spec.params ? await readParams(c, restOf, readId) : {};
       return await handle(c, checkInput(spec.params ?? noInput, given, '/path') as z.output<P>);
     });
   };
@@ -270,17 +276,17 @@ const nobody = '-';
 /**
  * The path parameters: text that cannot be an id becomes `nobody`; `{path}` is taken from the raw URL and decoded once.
  */
-const readParams = <E extends HttpEnv>(
+const readParams = async <E extends HttpEnv>(
   c: Context<E>,
   restOf: RegExp | undefined,
-  readId: (name: string, text: string) => string | undefined,
-): Record<string, string> => {
+  readId: ReadId<E>,
+): Promise<Record<string, string>> => {
   const given = Object.entries(c.req.param() as Record<string, string>).filter(([name]) => name !== 'method');
-  const toId = (name: string, text: string) => {
-    const id = readId(name, text) ?? nobody;
-    return idPattern.test(id) ? id : nobody;
-  };
-  const params = Object.fromEntries(given.map(([name, text]) => [name, toId(name, text)]));
+  const params: Record<string, string> = {};
+  for (const [name, text] of given) {
+    const id = (await readId(c, name, text)) ?? nobody;
+    params[name] = idPattern.test(id) ? id : nobody;
+  }
   if (restOf === undefined) return params;
   const raw = (c.env?.incoming?.url ?? c.req.path).split('?', 1)[0] ?? '';
   const encoded = restOf.exec(raw)?.[1] ?? '';

@@ -33,7 +33,7 @@ class AsyncBoxes:
         self._transport = transport
 
     async def create(self, **options: Unpack[BoxOptions]) -> AsyncBox:
-        """Creates a box, or returns the user's own box with ``reuse``."""
+        """Creates a box, or returns the user's own one with ``reuse`` or ``name``."""
         seconds = _CREATE_SECONDS + (_INSTALL_SECONDS if options.get("packages") else 0)
         call = creating(path_of("boxes"), {}, options, seconds=seconds)
         return AsyncBox(self._transport, await self._transport.json(models.Box, call))

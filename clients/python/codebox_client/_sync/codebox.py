@@ -34,7 +34,7 @@ class Boxes:
         self._transport = transport
 
     def create(self, **options: Unpack[BoxOptions]) -> Box:
-        """Creates a box, or returns the user's own box with ``reuse``."""
+        """Creates a box, or returns the user's own one with ``reuse`` or ``name``."""
         seconds = _CREATE_SECONDS + (_INSTALL_SECONDS if options.get("packages") else 0)
         call = creating(path_of("boxes"), {}, options, seconds=seconds)
         return Box(self._transport, self._transport.json(models.Box, call))

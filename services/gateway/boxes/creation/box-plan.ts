@@ -17,6 +17,7 @@ export const planBox = (tenantId: string, ask: CreateBox, template: Template, ca
     id: newId('box'),
     tenantId,
     userId: ask.user ?? null,
+    name: ask.name ?? null,
     reusable: ask.reuse ?? false,
     template: template.name,
     metadata: ask.metadata ?? {},
@@ -24,6 +25,7 @@ export const planBox = (tenantId: string, ask: CreateBox, template: Template, ca
     network,
     idleSeconds: ask.idleSeconds ?? template.idleSeconds,
     maxLifetimeSeconds: ask.maxLifetimeSeconds ?? template.maxLifetimeSeconds,
-    onIdle: ask.onIdle ?? 'delete',
+    // Its user comes back by its name.
+    onIdle: ask.onIdle ?? (ask.name === undefined ? 'delete' : 'hibernate'),
   };
 };

@@ -126,8 +126,8 @@ export const createCreation = (options: CreationOptions) => {
       if (hasCode(error, 'unavailable')) report(outcome);
       throw error;
     };
-    if (ask.reuse && ask.user !== undefined) {
-      const box = await reuse(tenantId, ask.user);
+    if (ask.user !== undefined && (ask.reuse || ask.name !== undefined)) {
+      const box = await reuse(tenantId, ask.user, ask.name);
       if (box) return asReused(box);
     }
     const cpuLeftMs = ask.packages?.length ? await quotas.cpuLeftMs(tenantId) : undefined;
@@ -138,7 +138,7 @@ export const createCreation = (options: CreationOptions) => {
       const claimed = await inSpan(() => spanOf('claim', template), claim).catch(reportFailure('refused'));
       if (!claimed) {
         // Another request created the user's box after the lookup above.
-        const box = await reuse(tenantId, ask.user ?? '');
+        const box = await reuse(tenantId, ask.user ?? '', ask.name);
         if (box) return asReused(box);
         throw new CodeBoxError('conflict', "The user's box is just ending.", {
           reason: 'box_changing',
@@ -189,10 +189,10 @@ export const createCreation = (options: CreationOptions) => {
   };
 
   return {
-    /** Creates a box, or returns the user's reusable one. */
+    /** Creates a box, or returns the user's reusable one, or the one with this name. */
     create,
 
-    /** Returns the reusable box of a user, which it wakes if necessary, ready and in use; undefined when there is none. */
+    /** Returns the reusable box of a user, or the one with this name, which it wakes if necessary, ready and in use; undefined when there is none. */
     reuse,
 
     /** Ends boxes whose creation failed without a response of the database: they belong to nobody. */

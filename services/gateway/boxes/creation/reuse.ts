@@ -20,7 +20,7 @@ export interface ReuseOptions {
 
 const [firstPollMs, lastPollMs] = [50, 500];
 
-/** Reuses the box of a user. */
+/** Reuses the box of a user: the newest, or the one with a name. */
 export const createReuse = ({ boxes, directory, activity, wake, end, readyMs }: ReuseOptions) => {
   const becomingReady = createSingleFlight<BoxRow>();
 
@@ -42,8 +42,8 @@ export const createReuse = ({ boxes, directory, activity, wake, end, readyMs }: 
   };
 
   /** Resolves with the box, which is ready and in use; with undefined when the user has none, or it ended or went to rest meanwhile. */
-  return async (tenantId: string, userId: string): Promise<BoxRow | undefined> => {
-    const found = await boxes.findReusable(tenantId, userId);
+  return async (tenantId: string, userId: string, name?: string): Promise<BoxRow | undefined> => {
+    const found = await boxes.findReusable(tenantId, userId, name);
     if (!found) return undefined;
     const { id } = found.box;
     if (found.isExpired) {

@@ -1,4 +1,4 @@
-import { CodeBoxError, type UpdateBox } from '#contract';
+import { CodeBoxError, parseBoxName, type UpdateBox } from '#contract';
 import { cursorAfter } from '../../../postgres/page.ts';
 import type { BoxConnection, BoxConnections } from '../../box-server/connections.ts';
 import type { Driver } from '../../drivers/driver.ts';
@@ -13,7 +13,7 @@ export type { BoxRow };
 
 export interface DirectoryOptions {
   driver: Pick<Driver, 'site' | 'capabilities'>;
-  boxes: Pick<BoxStore, 'find' | 'list' | 'touch' | 'update' | 'endIn'>;
+  boxes: Pick<BoxStore, 'find' | 'idOfName' | 'list' | 'touch' | 'update' | 'endIn'>;
   connections: Pick<BoxConnections, 'to'>;
 }
 
@@ -106,6 +106,18 @@ export const createDirectory = ({ driver, boxes, connections }: DirectoryOptions
     reach,
 
     invalidate,
+
+    /** Returns the id that a text stands for: itself, or the id of the living box that it names. Throws `not_found` when there is none. */
+    async idOf(tenant: string, text: string): Promise<string> {
+      const named = parseBoxName(text);
+      if (!named) return text;
+      const id = await boxes.idOfName(tenant, named);
+      if (id !== undefined) return id;
+      throw new CodeBoxError(
+        'not_found',
+        'There is no such box: it has not been created, or it has ended. POST /v1/boxes with this user and name creates it.',
+      );
+    },
 
     /** Returns a box as it is, also a frozen one. Throws `conflict` for one that hibernates. */
     look: async (ref: BoxRef): Promise<ReachableBox> => cached(ref) ?? reach(await locate(ref)),

@@ -4,6 +4,7 @@ import { pipeline } from 'node:stream/promises';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import type { Context, MiddlewareHandler } from 'hono';
 import { CodeBoxError } from '#contract';
+import type { Directory } from '../../boxes/life/directory.ts';
 import type { PortRequest, PortResponse, Ports } from '../../boxes/reach/ports.ts';
 import type { OpenSocket, OpenSockets } from '../admission/open-sockets.ts';
 import { type Env, noteBox } from '../env.ts';
@@ -29,6 +30,8 @@ export interface PortProxyOptions {
   openSockets: OpenSockets;
   /** Returns the port rules of the surface that claims a request by host or headers; they replace the gateway's own. */
   claimOf: (c: Context<Env>) => PortClaim | undefined;
+  /** Returns the id of the box of a target. */
+  idOf: Directory['idOf'];
 }
 
 /** The route name in logs and metrics. */
@@ -44,6 +47,7 @@ export const servePorts = ({
   domain,
   openSockets,
   claimOf,
+  idOf,
 }: PortProxyOptions): MiddlewareHandler<Env> => {
   const own: readonly TargetReader[] = [byHost(domain), byPath];
   return async (c, next) => {
@@ -55,11 +59,12 @@ export const servePorts = ({
     const { target, ticket } = claim ? { target: requested, ticket: undefined } : splitTicket(requested);
     if (requested.isUnslashed && isPageRequest(incoming))
       return c.redirect(`${requested.prefix}${requested.path}`, 308);
-    noteBox(c, target.box);
     const way = claim ? await claim.admit(c) : await access.admit(c, incoming, target, ticket);
+    const box = await idOf(c.get('tenant'), target.box);
+    noteBox(c, box);
     const isPage = !upgrade && (incoming.method === 'GET' || incoming.method === 'HEAD');
     if (upgrade) openSockets.expectRoom(c);
-    if (way === 'ticket' && isPage) return await access.open(c, incoming, target);
+    if (way === 'ticket' && isPage) return await access.open(c, incoming, { ...target, box });
     const left = new AbortController();
     const request = toRequest(incoming, target, c.get('requestId'), upgrade !== undefined, left.signal);
     if (upgrade) {
@@ -70,7 +75,7 @@ export const servePorts = ({
       // When the response ends for any reason, the exchange with the server is aborted.
       outgoing.once('close', () => left.abort());
     }
-    const response = await ports.send({ tenant: c.get('tenant'), box: target.box }, target.port, request);
+    const response = await ports.send({ tenant: c.get('tenant'), box }, target.port, request);
     const headers = responseHeaders(response.head, target, incoming.headers.host ?? '', c.get('requestId'));
     if (upgrade && response.upgraded) {
       openSockets.keep(c, accept(upgrade.take(), response.upgraded, headers));

@@ -1,8 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { CodeBoxError, portSchema } from '#contract';
+import { decodeSegment } from '../segment.ts';
 
 /** The server inside a box that a request is for. */
 export interface Target {
+  /** Its id, or `user:name`. */
   box: string;
   port: number;
   /** Path and query for the server, byte for byte. */
@@ -14,7 +16,9 @@ export interface Target {
 }
 
 const authority = /^https?:\/\/[^/?#]*/i;
-const portsPath = /^(\/v1\/boxes\/([A-Za-z0-9_-]{1,64})\/ports\/([^/?#]+))(.*)$/s;
+/** An id, or `user:name`, percent-encoded. */
+const portsPath =
+  /^(\/v1\/boxes\/([A-Za-z0-9_-]{1,64}|[^/?#]{1,2400}(?::|%3[Aa])[\w.-]{1,64})\/ports\/([^/?#]+))(.*)$/s;
 const hostLabel = /^(\d{1,5})-(box-[a-z2-7]+)$/;
 
 /**
@@ -42,7 +46,8 @@ export const byHost =
 
 /** Recognises `/v1/boxes/{box}/ports/{port}/…`. */
 export const byPath: TargetReader = (incoming) => {
-  const [, prefix, box, port, rest = ''] = portsPath.exec(urlOf(incoming)) ?? [];
+  const [, prefix, segment = '', port, rest = ''] = portsPath.exec(urlOf(incoming)) ?? [];
+  const box = decodeSegment(segment);
   if (prefix === undefined || box === undefined || port === undefined) return undefined;
   return { box, port: readPort(port), path: rooted(rest), prefix, isUnslashed: !rest.startsWith('/') };
 };

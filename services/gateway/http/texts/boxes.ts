@@ -40,7 +40,7 @@ export const boxTexts: OperationTexts = {
   'POST /v1/boxes': {
     description:
       'Responds when the box is ready: within milliseconds when an instance was kept warm, within seconds otherwise. With `reuse`, the ' +
-      'existing box of `user` is returned, as `continuity` reports. Files and packages are in place before the response.',
+      'existing box of `user` is returned, as `continuity` reports, and with `name` the one of that name. Files and packages are in place before the response.',
     request: {
       user: 'ada',
       reuse: true,

@@ -30,6 +30,7 @@ export const box = {
   state: 'ready',
   template: 'python',
   user: 'ada',
+  name: null,
   metadata: { project: 'sales' },
   limits,
   network: 'none',

@@ -1,20 +1,4 @@
-import {
-  and,
-  asc,
-  count,
-  desc,
-  eq,
-  gt,
-  inArray,
-  isNotNull,
-  isNull,
-  ne,
-  not,
-  notExists,
-  or,
-  type SQL,
-  sql,
-} from 'drizzle-orm';
+import { and, asc, count, eq, gt, inArray, isNotNull, isNull, not, notExists, or, type SQL, sql } from 'drizzle-orm';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import { type BoxCause, maxLifetimeSeconds, type OnIdle, type UpdateBox } from '#contract';
 import type { Database } from '../database.ts';
@@ -23,9 +7,10 @@ import { isServing } from '../gateways.ts';
 import { boxes, executions, instances, waiting } from '../schema.ts';
 import { activeTenant } from '../tenants/active-tenant.ts';
 import { type BoxFilter, isLiving, listBoxes, living } from './box-list.ts';
-import type { InstanceRow } from './instances.ts';
+import { type BoxRow, type FoundBox, isCurrent, isDue, runningFirst } from './found-box.ts';
+import { createOwnBoxes } from './own-boxes.ts';
 
-export type BoxRow = typeof boxes.$inferSelect;
+export type { BoxRow, FoundBox };
 
 /** How a box got its instance, how long that took, and the CPU time used until then, which is not charged; null when unknown. */
 export interface Startup {
@@ -34,21 +19,12 @@ export interface Startup {
   cpuMs: number | null;
 }
 
-/** A box with its current instance. */
-export interface FoundBox {
-  box: BoxRow;
-  instance: InstanceRow | null;
-  /** Whether its idle time has passed, so that it may be ended at any moment. */
-  isDue: boolean;
-}
-
 /** How long after its maximum lifetime a box is left to the site where it runs. */
 const otherSiteSeconds = 60;
 /** How long after its idle time a box that does not report its activity is left alone. */
 const silentSeconds = 60;
 /** The cause of the end of a box that has reached its maximum lifetime. */
 export const expired = { code: 'expired', detail: 'The box reached its maximum lifetime.' } as const satisfies BoxCause;
-const isDue = sql<boolean>`${boxes.lastActiveAt} + make_interval(secs => ${boxes.idleSeconds}) <= now()`;
 /** Condition on a box: it has this instance, which is not being destroyed. */
 export const hasInstance = (instance: string) =>
   sql`exists (select from ${instances} where ${instances.id} = ${instance} and ${instances.boxId} = ${boxes.id} and ${instances.state} <> 'destroying')`;
@@ -93,28 +69,14 @@ const inSeconds = (seconds: SQL | number) => sql`now() + make_interval(secs => $
 
 /** Boxes and their instances. Every change of a box's state is a compare-and-set that increases `version`. */
 export const createBoxStore = (db: Database) => {
-  const isCurrent = and(eq(instances.boxId, boxes.id), ne(instances.state, 'destroying'));
-  // Of two instances the running one is the box's: the other one may never become ready.
-  const runningFirst = sql`${instances.state} = 'running' desc`;
-  const isOfTenant = eq(boxes.tenantId, sql.placeholder('tenant'));
   const selectWithInstance = db
     .select({ box: boxes, instance: instances, isDue })
     .from(boxes)
     .leftJoin(instances, isCurrent)
-    .where(and(eq(boxes.id, sql.placeholder('box')), isOfTenant))
+    .where(and(eq(boxes.id, sql.placeholder('box')), eq(boxes.tenantId, sql.placeholder('tenant'))))
     .orderBy(runningFirst)
     .limit(1)
     .prepare('box_with_instance');
-  const isExpired = sql<boolean>`${boxes.expiresAt} <= now() and ${boxes.state} <> 'creating'`;
-  const selectReusable = db
-    .select({ box: boxes, instance: instances, isDue, isExpired })
-    .from(boxes)
-    .leftJoin(instances, isCurrent)
-    .where(and(isOfTenant, eq(boxes.userId, sql.placeholder('user')), isLiving))
-    .orderBy(desc(boxes.createdAt), runningFirst)
-    .limit(1)
-    .prepare('reusable_box');
-
   const running = db
     .select({ one: sql`1` })
     .from(executions)
@@ -174,6 +136,8 @@ export const createBoxStore = (db: Database) => {
     .prepare('boxes_touch');
 
   return {
+    ...createOwnBoxes(db),
+
     /** Records the CPU time that the instance of a box had used when the box became ready: that time is not charged. */
     async noteStartup(id: string, instance: string, cpuMs: number): Promise<void> {
       await db
@@ -190,12 +154,6 @@ export const createBoxStore = (db: Database) => {
     /** Finds a box of this tenant, with its instance if it has one. */
     async find(tenantId: string, id: string): Promise<FoundBox | undefined> {
       const [row] = await selectWithInstance.execute({ box: id, tenant: tenantId });
-      return row;
-    },
-
-    /** Finds the newest living box of a user; `isExpired` when it is past its maximum lifetime and about to be ended. */
-    async findReusable(tenantId: string, userId: string): Promise<(FoundBox & { isExpired: boolean }) | undefined> {
-      const [row] = await selectReusable.execute({ tenant: tenantId, user: userId });
       return row;
     },
 

@@ -13,6 +13,8 @@ export interface NewBox {
   id: string;
   tenantId: string;
   userId: string | null;
+  /** The user's name for it, of which a living box has one. */
+  name: string | null;
   /** Claims the user's one reusable box. */
   reusable: boolean;
   template: string;
@@ -62,6 +64,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
         id: sql.placeholder('id'),
         tenantId: activeTenant(sql.placeholder('tenantId')),
         userId: sql.placeholder('userId'),
+        name: sql.placeholder('name'),
         reusable: sql.placeholder('reusable'),
         state: 'creating',
         gatewayId: gateway,
@@ -128,7 +131,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
   return {
     /**
      * Inserts a box and gives it a warm instance, if there is one and no box waits. It is one statement, so an instance has one owner
-     * whatever happens. Returns undefined when the user already has a living reusable box. Throws `forbidden` for a tenant that is no
+     * whatever happens. Returns undefined when the user already has a living reusable box, or one of this name. Throws `forbidden` for a tenant that is no
      * longer active.
      */
     async claim(

@@ -1,4 +1,5 @@
 import { and, eq, gt, lt, sql } from 'drizzle-orm';
+import { calls, isCalled } from '../box/own-boxes.ts';
 import type { Database } from '../database.ts';
 import { deleteSome } from '../delete-some.ts';
 import { portSessions } from '../schema-tokens.ts';
@@ -12,7 +13,7 @@ export const createPortSessionStore = (db: Database) => {
     .where(
       and(
         eq(portSessions.hash, sql.placeholder('hash')),
-        eq(portSessions.boxId, sql.placeholder('boxId')),
+        isCalled(portSessions.boxId, portSessions.tenantId),
         eq(portSessions.port, sql.placeholder('port')),
         gt(portSessions.expiresAt, sql`now()`),
       ),
@@ -24,9 +25,9 @@ export const createPortSessionStore = (db: Database) => {
       await db.insert(portSessions).values({ ...session, expiresAt: sql`now() + make_interval(secs => ${seconds})` });
     },
 
-    /** Returns the caller who opened a session for this port of this box, unless it has expired. */
-    async find(hash: string, boxId: string, port: number): Promise<Caller | undefined> {
-      const [row] = await select.execute({ hash, boxId, port });
+    /** Returns the caller who opened a session for this port of a box, given by its id or its user's name, unless it has expired. */
+    async find(hash: string, box: string, port: number): Promise<Caller | undefined> {
+      const [row] = await select.execute({ hash, port, ...calls(box) });
       return row;
     },
 

@@ -22,7 +22,9 @@ import type { Env } from '../../env.ts';
 import { locationOf } from '../../idempotency/location.ts';
 
 /** The path of one box. */
-export const boxParams = z.strictObject({ box: z.string().max(64) });
+export const boxParams = z.strictObject({
+  box: z.string().max(321).meta({ description: 'The id of the box, or `user:name`.' }),
+});
 
 const tag = 'Boxes';
 
@@ -206,6 +208,7 @@ const toBox = (row: BoxRow, continuity?: Continuity): Box => ({
   ...(row.cause && { cause: row.cause }),
   template: row.template,
   user: row.userId,
+  name: row.name,
   metadata: row.metadata,
   limits: row.limits,
   network: row.network,

@@ -1,0 +1,2 @@
+ALTER TABLE "boxes" ADD COLUMN "name" text;--> statement-breakpoint
+CREATE UNIQUE INDEX "boxes_one_per_name" ON "boxes" USING btree ("tenant_id","user_id","name") WHERE "boxes"."name" is not null and "boxes"."state" in ('creating', 'ready', 'paused', 'hibernated');
