@@ -35,7 +35,11 @@ export const boxTexts: OperationTexts = {
   'GET /v1/templates/{template}': {
     description:
       '`limits` apply to a box that is created without limits of its own; `maxLimits` are the highest that a request may set.',
-    response: template,
+    response: {
+      ...template,
+      packages: [{ name: 'numpy', version: '2.4.6' }],
+      programs: [{ name: 'ffmpeg', version: '7.1' }],
+    },
   },
   'POST /v1/boxes': {
     description:
