@@ -8,5 +8,12 @@ mkdir -p -m 0700 "$runtime"
 if [ -d /opt/codebox/share/matplotlib ] && [ -z "${MPLCONFIGDIR:-}" ]; then
   cp -r /opt/codebox/share/matplotlib "$runtime/matplotlib"
 fi
+# Started by itself and not by a gateway: as a DockerBox of codeboxapi.
+if [ -z "${CODEBOX_TOKEN:-}" ] && [ -n "${CODEBOX_TIMEOUT:-}" ]; then
+  chown 1000:1000 /mnt
+  chown -R 1000:1000 "$runtime"
+  exec setpriv --reuid 1000 --regid 1000 --clear-groups --no-new-privs --bounding-set=-all \
+    /opt/codebox/bin/python -s -m codebox_server.dockerbox
+fi
 # Without packages that code of the box has installed.
 exec /opt/codebox/bin/python -s -m codebox_server

@@ -6,11 +6,16 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from codebox_server.settings import Settings, prepare, read_settings
 from codebox_server.system.isolation import wait_until_blocked
 from codebox_server.tls import serve_tls, server_context
+
+if TYPE_CHECKING:
+    from codebox_server.app import BoxServerApp
 
 # Optional dependencies of jsonschema for rare formats. Nothing here uses them, and compiling the grammar of the first
 # one takes longer than everything else at start.
@@ -18,7 +23,12 @@ _UNWANTED = ("rfc3987_syntax", "rfc3986_validator", "isoduration")
 
 
 def main() -> None:
-    """Read the environment, create the folders, serve."""
+    """Serve a box for its gateway."""
+    serve(lambda _app: None)
+
+
+def serve(extend: Callable[[BoxServerApp], None]) -> None:
+    """Read the environment, create the folders, serve. `extend` may add to the application before it starts."""
     settings = read_settings(os.environ)
     # Code of the box inherits this environment and must not be able to authenticate as the gateway.
     del os.environ["CODEBOX_TOKEN"]
@@ -32,6 +42,7 @@ def main() -> None:
     from codebox_server.app import create_app
 
     app = create_app(settings)
+    extend(app)
     # No code runs in the box before the event loop does.
     if isolated is not None:
         isolated.result()
