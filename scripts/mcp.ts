@@ -53,7 +53,7 @@ const send = (
   });
 };
 
-/** Yields the messages of a response: one, or those of a stream. */
+/** Yields the messages of a response: one, or those of a stream, in which some events have only an id. */
 async function* read(response: Response): AsyncGenerator<Record<string, unknown>> {
   if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
     const text = await response.text();
@@ -64,7 +64,7 @@ async function* read(response: Response): AsyncGenerator<Record<string, unknown>
   for await (const text of (response.body ?? new ReadableStream()).pipeThrough(new TextDecoderStream())) {
     const lines = (rest + text).split('\n');
     rest = lines.pop() ?? '';
-    for (const line of lines) if (line.startsWith('data: ')) yield JSON.parse(line.slice('data: '.length));
+    for (const line of lines) if (line.startsWith('data: {')) yield JSON.parse(line.slice('data: '.length));
   }
 }
 

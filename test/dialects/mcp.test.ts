@@ -118,6 +118,36 @@ describe.each(drivers)('the MCP dialect on the %s driver', (driver) => {
     expect(names).toEqual(['here', 'there']);
   });
 
+  test('a call whose stream broke is answered by another gateway, and its code runs once', async () => {
+    await using second = await startSecond(gateway, driver, { CODEBOX_DIALECTS: 'mcp' });
+    const shown = await js<unknown>(`
+      const answers = [];
+      // Cuts the response to the call behind the event with its id, and continues at the other gateway.
+      const cutting = async (input, init) => {
+        if (init.method === 'GET' && !new Headers(init.headers).has('last-event-id')) return await fetch(input, init);
+        if (init.method === 'GET') {
+          const response = await fetch('${second.url}/mcp', init);
+          answers.push(response.status);
+          return response;
+        }
+        const response = await fetch(input, init);
+        if (!String(init.body).includes('"run_code"')) return response;
+        const reader = response.body.getReader();
+        let text = '';
+        while (!/^id: .+\\n.*\\n\\n/m.test(text)) text += new TextDecoder().decode((await reader.read()).value);
+        await reader.cancel();
+        return new Response(text, response);
+      };
+      const transport = new StreamableHTTPClientTransport(new URL(url), { fetch: cutting, requestInit: { headers: { Authorization: 'Bearer ' + key } } });
+      const client = new Client({ name: 'test', version: '1' });
+      await client.connect(transport);
+      const call = async (code) => (await client.callTool({ name: 'run_code', arguments: { code } })).structuredContent;
+      const first = await call('open("ran", "a").write("x"); import time; time.sleep(2); print("printed"); 6 * 7');
+      return [first.text, first.stdout, (await call('open("ran").read()')).text, answers[0]];
+    `);
+    expect(shown).toEqual(['42', 'printed\n', "'x'", 200]);
+  });
+
   test('the Python client works with both protocols', async () => {
     const shown = await py<unknown[]>(`
 async def use(mode, **headers):
@@ -227,6 +257,13 @@ asyncio.run(main())
     expect(await send(tool, { 'mcp-session-id': 'nope' })).toMatchObject(error(404, -32_001));
     expect(await send('', {}, 'GET')).toMatchObject(error(405, -32_000));
     expect(await send('', {}, 'DELETE')).toMatchObject(error(400, -32_600));
+    const resumed = { 'mcp-session-id': session, 'last-event-id': 'nope' };
+    // There is no box yet.
+    expect(await send('', resumed, 'GET')).toMatchObject(error(404, -32_001));
+    expect((await send(tool, { 'mcp-session-id': session })).body).toContain('"status":"ok"');
+    expect(await send('', resumed, 'GET')).toMatchObject(error(400, -32_600));
+    const unknownRun = Buffer.from(JSON.stringify(['code', 'exe-nope', 1])).toString('base64url');
+    expect(await send('', { ...resumed, 'last-event-id': unknownRun }, 'GET')).toMatchObject(error(404, -32_001));
     const other = { authorization: `Bearer ${await gateway.addTenant()}`, 'mcp-session-id': session };
     expect(await send(ping, other)).toMatchObject(error(404, -32_001));
     expect(await send('', other, 'DELETE')).toMatchObject(error(404, -32_001));

@@ -8,6 +8,7 @@ import {
 import type { Context } from 'hono';
 import { z } from 'zod';
 import { CodeBoxError, type KeyScope } from '#contract';
+import { streamAs } from '../../../http/bodies/stream.ts';
 import { givenKey, keyMistake } from '../../../http/endpoints/given-key.ts';
 import { problemKinds } from '../../../http/problems/kinds.ts';
 import { setRetryAfter } from '../../../http/problems/problem.ts';
@@ -24,6 +25,7 @@ import { createAccessTokens } from './access-tokens.ts';
 import { createCancellations } from './cancellations.ts';
 import { checkOrigin } from './origin.ts';
 import { createResourceMetadata, metadataAddress } from './resource-metadata.ts';
+import { canResume, createResumption, toEventId, wire, withEventId } from './resumption.ts';
 import { createServer, messageOf } from './server.ts';
 import { createSessions } from './sessions.ts';
 import type { Issuer } from './settings.ts';
@@ -87,6 +89,7 @@ export const createMcp = (options: McpOptions): readonly Dialect[] => {
 const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions): void => {
   const sessions = createSessions(seal, parts);
   const cancellations = createCancellations(parts);
+  const resumption = createResumption(parts);
 
   /** The user whose reusable box the request is for: that of its header, else that of its session. */
   const readUser = (c: Context<Env>) => {
@@ -137,7 +140,14 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
       if (ofSession !== undefined && message.method === 'notifications/cancelled' && mayUse('run'))
         await cancel(tenant, ofSession, user ?? ofSession, message.params?.requestId);
 
+      const { id: request } = message;
+      const resumable =
+        ofSession !== undefined && canResume(c.req.header('mcp-protocol-version')) ? withEventId() : undefined;
       const call: Call = {
+        onRun: (run) => {
+          const eventId = request === undefined ? undefined : toEventId(run, request);
+          if (eventId !== undefined) resumable?.send(eventId);
+        },
         mayUse,
         open: () => open(c, user, living),
         // A client of the older protocol that loses its connection has not canceled its call.
@@ -151,10 +161,26 @@ const addRoutes = ({ add }: Endpoints, parts: RouteParts, { seal }: McpOptions):
       const response = await (isLegacy ? serveLegacy : serveModern)(make, toRequest(c), body, mode);
       const headers = new Headers(response.headers);
       if (isLegacy && message.method === 'initialize') headers.set('Mcp-Session-Id', sessions.begin(ownerOf(c)));
-      if (headers.get('content-type') === 'text/event-stream') c.set('isStream', true);
-      return new Response(response.body, { status: response.status, headers });
+      const isStream = headers.get('content-type') === 'text/event-stream';
+      if (isStream) c.set('isStream', true);
+      const content = isStream && resumable ? response.body?.pipeThrough(resumable.through) : response.body;
+      return new Response(content, { status: response.status, headers });
     },
   );
+
+  add({ ...described, method: 'get', scope: 'run', summary: 'Continue a stream that broke' }, async ({ c, tenant }) => {
+    const eventId = c.req.header('last-event-id');
+    if (eventId === undefined)
+      throw new CodeBoxError('method_not_allowed', 'Without Last-Event-ID, there are no streams to open.');
+    const { user } = readUser(c);
+    const ref = user === undefined ? undefined : await sessions.boxOf(tenant, user);
+    if (!ref) throw new CodeBoxError('not_found', 'Session not found');
+    noteBox(c, ref.box);
+    const leave = new AbortController();
+    const onError = (err: unknown) => c.get('log').info({ err }, 'a call could not be answered again');
+    const events = await resumption.answer(ref, eventId, leave.signal);
+    return streamAs(c, wire, { events, leave, stopping: parts.stopping, onError });
+  });
 
   add(
     { ...described, method: 'delete', scope: 'run', summary: 'End a session, and delete its box' },

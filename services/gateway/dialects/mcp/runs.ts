@@ -15,6 +15,7 @@ import { createProgress } from './progress.ts';
 import type { AddTool, Call } from './tool.ts';
 
 interface Started {
+  id: string;
   events: AsyncIterable<RunEvent> | undefined;
   stop: () => Promise<void>;
 }
@@ -56,7 +57,8 @@ export const addRunTools = (addTool: AddTool, call: Call, parts: RouteParts): vo
     const canceled = cancelable?.signal ?? context.mcpReq.signal;
     const ref = await call.open();
     if (canceled.aborted) throw new CodeBoxError('conflict', 'The call was canceled.');
-    const { events, stop } = await start(ref);
+    const { id, events, stop } = await start(ref);
+    call.onRun({ kind, id });
     const onCanceled = () => {
       // The run may have ended just before.
       stop().catch((err: unknown) => call.log.info({ err }, 'could not stop a run'));
@@ -79,6 +81,7 @@ export const addRunTools = (addTool: AddTool, call: Call, parts: RouteParts): vo
   };
 
   const toStarted = (ref: BoxRef, { id, events }: { id: string; events?: AsyncIterable<RunEvent> | undefined }) => ({
+    id,
     events,
     stop: () => commands.kill(ref, id),
   });
@@ -97,7 +100,7 @@ export const addRunTools = (addTool: AddTool, call: Call, parts: RouteParts): vo
       follow('code', context, async (ref) => {
         const ask = { code, timeoutSeconds: seconds, ...(chosen !== undefined && { language: chosen }) };
         const { row, events } = await executions.start(ref, ask);
-        return { events, stop: () => executions.interrupt(ref, row.id) };
+        return { id: row.id, events, stop: () => executions.interrupt(ref, row.id) };
       }),
   );
 

@@ -7,6 +7,7 @@ import type {
 import type { Logger } from 'pino';
 import type { KeyScope } from '#contract';
 import type { BoxRef } from '../../boxes/box-ref.ts';
+import type { StartedRun } from './resumption.ts';
 
 /** One message of a client. */
 export interface Call {
@@ -16,6 +17,8 @@ export interface Call {
   open: () => Promise<BoxRef>;
   /** Registers a run that a message can cancel; undefined where the client cancels by leaving. */
   cancelable: (() => { signal: AbortSignal } & Disposable) | undefined;
+  /** Called with each run that the message has started. */
+  onRun: (run: StartedRun) => void;
   log: Logger;
 }
 
