@@ -1,5 +1,6 @@
 import { findPython } from '../services/gateway/drivers/local/environment/environment.ts';
 import { runChecks } from './checks.ts';
+import { prepareFullImage } from './docker-image.ts';
 import { testFolder as folder } from './project.ts';
 import { preparePython, runPythonTests } from './python-tests.ts';
 import type { Totals, Unsteady } from './steps.ts';
@@ -36,6 +37,9 @@ const filters = process.argv.slice(2).filter((argument) => argument !== '--quick
 
 /** A cluster takes a while to start, and few tests need one. */
 const needsCluster = !isQuick && (filters.length === 0 || filters.some((filter) => filter.includes('kubernetes')));
+
+/** Building it takes minutes, in which other tests would run late. */
+const needsFullImage = !isQuick && (filters.length === 0 || filters.some((filter) => filter.includes('images')));
 
 const stopping = new AbortController();
 for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => stopping.abort());
@@ -93,6 +97,8 @@ const main = async (): Promise<void> => {
   await using cluster = needsCluster
     ? startCluster({ folder: `${folder}/cluster`, image, host, log, signal })
     : undefined;
+  if (needsFullImage && image !== undefined)
+    await prepareFullImage(process.env, { ...(host !== undefined && { host }), log, signal });
   const venv = await findTestPython();
   if (filters.length === 0) {
     heading('Checks');

@@ -72,11 +72,16 @@ class _Run(NotebookClient):
         self._written_at = time.monotonic()
 
     def output(self, outs: list[NotebookNode], msg: dict[str, Any], display_id: str | None, cell_index: int) -> Any:
-        """Record an output, and pass on text."""
+        """Record an output. Text is passed on too, and joined with the text before it."""
         if msg["msg_type"] == "stream":
-            stream = sys.stderr if msg["content"].get("name") == "stderr" else sys.stdout
-            stream.write(str(msg["content"].get("text", "")))
+            name, text = msg["content"].get("name"), str(msg["content"].get("text", ""))
+            stream = sys.stderr if name == "stderr" else sys.stdout
+            stream.write(text)
             stream.flush()
+            last = outs[-1] if outs and not self.clear_before_next_output else None
+            if last is not None and last.output_type == "stream" and last.get("name") == name:
+                last.text += text
+                return None
         return super().output(outs, msg, display_id, cell_index)
 
     def _begin(self, cell: NotebookNode, cell_index: int) -> None:
