@@ -1,5 +1,5 @@
 import { and, eq, gt, lt, sql } from 'drizzle-orm';
-import { calls, isCalled } from '../box/own-boxes.ts';
+import { calls, isCalled } from '../box-names.ts';
 import type { Database } from '../database.ts';
 import { deleteSome } from '../delete-some.ts';
 import { tickets } from '../schema-tokens.ts';
