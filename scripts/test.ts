@@ -76,7 +76,9 @@ const clusterEnv = async (cluster: TestCluster | undefined): Promise<Record<stri
     notOffered.push(`the Helm chart: ${chartPrograms.join(' or ')} is missing`);
   const lacks = (name: string) => isOffered && !env[name] && !process.env[name];
   if (lacks('CODEBOX_TEST_CLUSTER_LOAD'))
-    notOffered.push('an installed Helm chart: CODEBOX_TEST_CLUSTER_LOAD names no program that loads images');
+    notOffered.push(
+      'an installed Helm chart: CODEBOX_TEST_RELEASE=1 loads its images, or CODEBOX_TEST_CLUSTER_LOAD names a program that does',
+    );
   if (lacks('CODEBOX_TEST_CLUSTER_TO_BREAK'))
     notOffered.push('a cluster whose parts fail: CODEBOX_TEST_CLUSTER_TO_BREAK names none');
   if (lacks('CODEBOX_TEST_RUNTIME_CLASS'))
