@@ -139,12 +139,8 @@ class Output:
 
         `dropped` means that it is a placeholder already, for so many bytes.
         """
-        self._count(size)
-        if self._rich_events >= RICH_EVENTS or self._store.full:
-            self._dropped_bytes += size
-            self._dropped_events += 1
+        if not self._takes_rich(size):
             return
-        self._rich_events += 1
         if dropped:
             self._dropped_bytes += dropped
             self._dropped_events += 1
@@ -180,12 +176,8 @@ class Output:
         """Add an event that a process of the box server has written, `size` bytes on the wire, without its `outputs` if
         they are too much.
         """
-        self._count(size)
-        if self._rich_events >= RICH_EVENTS or self._store.full:
-            self._dropped_bytes += size
-            self._dropped_events += 1
+        if not self._takes_rich(size):
             return
-        self._rich_events += 1
         if self._rich_bytes + size > RICH_BYTES or _is_excessive(fields):
             fields = {**fields, "outputs": None}
             size = len(json.dumps(fields))
@@ -242,6 +234,16 @@ class Output:
             self._journal.append(kind, fields)
         else:
             self._tail.add_event(kind, fields)
+
+    def _takes_rich(self, size: int) -> bool:
+        """Count an event of `size` bytes that is not text; return whether there is room for it."""
+        self._count(size)
+        if self._rich_events >= RICH_EVENTS or self._store.full:
+            self._dropped_bytes += size
+            self._dropped_events += 1
+            return False
+        self._rich_events += 1
+        return True
 
     def _count(self, size: int) -> None:
         self._total_bytes += size

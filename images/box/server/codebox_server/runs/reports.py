@@ -73,4 +73,7 @@ class Reports:
         except (ValueError, RecursionError):
             return
         if isinstance(fields, dict):
+            # These are the journal's own.
+            fields.pop("seq", None)
+            fields.pop("type", None)
             self._output.report(self._kind, fields, len(line))
