@@ -29,19 +29,23 @@ export interface ClientMessage {
   expressions?: Record<string, string>;
 }
 
-export interface CommandRequest {
+/** The limits of a process; without them it has none. */
+export interface ProcessLimits {
+  timeoutMs?: number;
+  cpuLimitMs?: number;
+}
+
+export interface CommandRequest extends ProcessLimits {
   command?: string;
   argv?: string[];
   cwd?: string;
   env?: Environment;
-  timeoutMs?: number;
-  cpuLimitMs?: number;
   stdin?: string;
   openStdin: boolean;
 }
 
 /** A notebook to run in a kernel of its own; times in milliseconds. */
-export interface NotebookRequest {
+export interface NotebookRequest extends ProcessLimits {
   path: string;
   /** Where it is written with its outputs; by default into its own file. */
   output?: string | undefined;
@@ -50,13 +54,9 @@ export interface NotebookRequest {
   /** Whether the cells after one that fails run too. */
   goOn: boolean;
   cellTimeoutMs?: number;
-  timeoutMs?: number;
-  cpuLimitMs?: number;
 }
 
-export interface InstallRequest {
+export interface InstallRequest extends ProcessLimits {
   manager: PackageManager;
   packages: string[];
-  timeoutMs: number;
-  cpuLimitMs?: number;
 }

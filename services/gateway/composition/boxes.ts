@@ -132,8 +132,8 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     fileWatch: createFileWatch({ access, endings, activity }),
     terminals: createTerminals({ access, endings, activity, quotas }),
     tickets: createTickets({ tickets: store.tickets, access }),
-    notebooks: createNotebooks({ access, activity, commands, budget }),
-    packages: createPackages({ access, commands, budget }),
+    notebooks: createNotebooks({ access, activity, commands }),
+    packages: createPackages({ access, commands }),
     ports: createPorts({ access, activity, responseMs: config.portResponseMs }),
     portSessions: createPortSessions(store.portSessions),
     webhooks: createWebhooks({

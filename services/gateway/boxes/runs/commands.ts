@@ -15,6 +15,7 @@ import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { BoxCommand } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
+import type { ProcessLimits } from '../../box-server/run-requests.ts';
 import type { BoxRef } from '../box-ref.ts';
 import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
@@ -68,10 +69,21 @@ export interface Followed {
 }
 
 /** The reader of the events of a new process: none, or one until it leaves. */
-export interface Reading {
+interface Reading {
   isDetached: boolean | undefined;
   leave: AbortSignal | undefined;
 }
+
+/** How a new process starts. */
+export interface Launch extends Reading {
+  timeoutMs: number | undefined;
+  cpuSeconds?: number | undefined;
+  /** Called with its id before the request is sent to the box. */
+  onAccepted: OnAccepted | undefined;
+}
+
+export const toMs = (seconds: number | undefined): number | undefined =>
+  seconds === undefined ? undefined : Math.round(seconds * 1000);
 
 /** Commands: processes in a box beside its kernels. The box keeps their journals. Running commands keep it in use, and end with it. */
 export const createCommands = (options: CommandsOptions) => {
@@ -139,6 +151,32 @@ export const createCommands = (options: CommandsOptions) => {
     return reader ? AbortSignal.any([reader, over.signal]) : over.signal;
   };
 
+  /**
+   * Starts a process by `send`, which passes its id and its limits to the box. Resolves with its id and its events from the first one, to be
+   * read once; without events for a detached one.
+   */
+  const launch = async (
+    ref: BoxRef,
+    { timeoutMs, cpuSeconds, isDetached, leave, onAccepted }: Launch,
+    send: (
+      server: BoxConnection,
+      id: string,
+      limits: ProcessLimits,
+      unread: AbortSignal,
+    ) => Promise<AsyncIterable<unknown>>,
+  ) => {
+    const { server, ...used } = await access.use(ref);
+    const cpuLimitMs = await budget.ofRun(used, cpuSeconds);
+    const id = newId('cmd');
+    const over = new AbortController();
+    const reading = { isDetached, leave };
+    await onAccepted?.(id);
+    const limits = { ...(timeoutMs !== undefined && { timeoutMs }), ...(cpuLimitMs !== undefined && { cpuLimitMs }) };
+    const opened = await send(server, id, limits, unread(reading, over));
+    const patience = timeoutMs === undefined ? undefined : { timeoutMs, over };
+    return { id, events: begun({ ref, server, id, opened, patience }, reading) };
+  };
+
   const useOne = async (ref: BoxRef, id: string): Promise<BoxConnection> => {
     const { server } = await access.use(ref);
     if (!commandId.test(id)) throw new CodeBoxError('not_found', 'There is no such command.');
@@ -155,9 +193,7 @@ export const createCommands = (options: CommandsOptions) => {
     expectReader: readers.expectRoom,
 
     attend,
-    unread,
-    /** Returns the events of a new process from the first one, to be read once; undefined for a detached one. */
-    begun,
+    launch,
 
     async list(ref: BoxRef): Promise<CommandSummary[]> {
       const { server } = await access.use(ref);
@@ -169,31 +205,26 @@ export const createCommands = (options: CommandsOptions) => {
      * `onAccepted` with its id before the request is sent to the box.
      */
     async start(ref: BoxRef, ask: CreateCommand, leave?: AbortSignal, onAccepted?: OnAccepted) {
-      const { server, ...used } = await access.use(ref);
-      const cpuLimitMs = await budget.ofRun(used, ask.cpuSeconds);
-      const id = newId('cmd');
-      const { timeoutSeconds, detach, command, argv, cwd, env, stdin } = ask;
-      const timeoutMs =
-        timeoutSeconds === undefined ? (detach ? undefined : defaultTimeoutMs) : Math.round(timeoutSeconds * 1000);
-      const over = new AbortController();
-      const reading = { isDetached: detach, leave };
-      await onAccepted?.(id);
-      const opened = await server.command(
-        id,
-        {
-          ...(command !== undefined && { command }),
-          ...(argv !== undefined && { argv }),
-          ...(cwd !== undefined && { cwd }),
-          ...(env !== undefined && { env }),
-          ...(timeoutMs !== undefined && { timeoutMs }),
-          ...(cpuLimitMs !== undefined && { cpuLimitMs }),
-          ...(stdin !== undefined && { stdin }),
-          openStdin: ask.openStdin ?? (detach === true && stdin === undefined),
-        },
-        unread(reading, over),
+      const { timeoutSeconds, cpuSeconds, detach, command, argv, cwd, env, stdin } = ask;
+      const timeoutMs = toMs(timeoutSeconds) ?? (detach ? undefined : defaultTimeoutMs);
+      return await launch(
+        ref,
+        { timeoutMs, cpuSeconds, isDetached: detach, leave, onAccepted },
+        (server, id, limits, unread) =>
+          server.command(
+            id,
+            {
+              ...(command !== undefined && { command }),
+              ...(argv !== undefined && { argv }),
+              ...(cwd !== undefined && { cwd }),
+              ...(env !== undefined && { env }),
+              ...(stdin !== undefined && { stdin }),
+              ...limits,
+              openStdin: ask.openStdin ?? (detach === true && stdin === undefined),
+            },
+            unread,
+          ),
       );
-      const patience = timeoutMs === undefined ? undefined : { timeoutMs, over };
-      return { id, events: begun({ ref, server, id, opened, patience }, reading) };
     },
 
     /** Yields the events after `after`, then live ones, up to `done`. Throws `not_found` for a command that the box does not know. */

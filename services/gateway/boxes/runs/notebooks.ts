@@ -1,23 +1,20 @@
 import type { Readable } from 'node:stream';
 import { CodeBoxError, type NotebookQuery, type RunNotebook } from '#contract';
-import { newId } from '../../../postgres/id.ts';
 import type { BoxRef } from '../box-ref.ts';
 import type { Access } from '../life/access.ts';
 import type { Activity } from '../life/activity.ts';
-import type { CpuBudget } from '../life/cpu-budget.ts';
-import type { Commands, OnAccepted } from './commands.ts';
+import { type Commands, type OnAccepted, toMs } from './commands.ts';
 
 export interface NotebooksOptions {
   access: Pick<Access, 'use'>;
   activity: Activity;
   commands: Commands;
-  budget: CpuBudget;
 }
 
 const defaultTimeoutMs = 600_000;
 
 /** Runs notebooks, and makes them from executions. The run of one is a command, and is read, followed and ended like one. */
-export const createNotebooks = ({ access, activity, commands, budget }: NotebooksOptions) => ({
+export const createNotebooks = ({ access, activity, commands }: NotebooksOptions) => ({
   /**
    * Runs all cells of a notebook in a kernel of their own. The events can be read once, and leaving them does not stop the run; a
    * detached one returns no events. Throws `not_found` when there is no such file, `invalid_request` when it is not a notebook or
@@ -25,28 +22,15 @@ export const createNotebooks = ({ access, activity, commands, budget }: Notebook
    * command before the request is sent to the box.
    */
   async run(ref: BoxRef, ask: RunNotebook, leave?: AbortSignal, onAccepted?: OnAccepted) {
-    const { server, ...used } = await access.use(ref);
-    const cpuLimitMs = await budget.ofRun(used, undefined);
     const { timeoutSeconds, cellTimeoutSeconds, detach, onError, ...what } = ask;
     const timeoutMs = toMs(timeoutSeconds) ?? (detach ? undefined : defaultTimeoutMs);
     const cellTimeoutMs = toMs(cellTimeoutSeconds);
-    const id = newId('cmd');
-    const over = new AbortController();
-    const reading = { isDetached: detach, leave };
-    await onAccepted?.(id);
-    const opened = await server.runNotebook(
-      id,
-      {
-        ...what,
-        goOn: onError === 'continue',
-        ...(timeoutMs !== undefined && { timeoutMs }),
-        ...(cellTimeoutMs !== undefined && { cellTimeoutMs }),
-        ...(cpuLimitMs !== undefined && { cpuLimitMs }),
-      },
-      commands.unread(reading, over),
+    const body = { ...what, goOn: onError === 'continue', ...(cellTimeoutMs !== undefined && { cellTimeoutMs }) };
+    return await commands.launch(
+      ref,
+      { timeoutMs, isDetached: detach, leave, onAccepted },
+      (server, id, limits, unread) => server.runNotebook(id, { ...body, ...limits }, unread),
     );
-    const patience = timeoutMs === undefined ? undefined : { timeoutMs, over };
-    return { id, events: commands.begun({ ref, server, id, opened, patience }, reading) };
   },
 
   /**
@@ -73,6 +57,3 @@ export const createNotebooks = ({ access, activity, commands, budget }: Notebook
 });
 
 export type Notebooks = ReturnType<typeof createNotebooks>;
-
-const toMs = (seconds: number | undefined): number | undefined =>
-  seconds === undefined ? undefined : Math.round(seconds * 1000);

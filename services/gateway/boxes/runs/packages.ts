@@ -1,20 +1,17 @@
 import type { InstallPackages, Package, PackageQuery, Page } from '#contract';
-import { newId } from '../../../postgres/id.ts';
 import type { BoxRef } from '../box-ref.ts';
 import type { Access } from '../life/access.ts';
-import type { CpuBudget } from '../life/cpu-budget.ts';
-import type { Commands, OnAccepted } from './commands.ts';
+import { type Commands, type OnAccepted, toMs } from './commands.ts';
 
 export interface PackagesOptions {
   access: Pick<Access, 'use'>;
   commands: Commands;
-  budget: CpuBudget;
 }
 
 const defaultTimeoutMs = 300_000;
 
 /** Lists and installs packages of a box. An installation is a command, and is read, followed and ended like one. */
-export const createPackages = ({ access, commands, budget }: PackagesOptions) => ({
+export const createPackages = ({ access, commands }: PackagesOptions) => ({
   /** Returns a page of the installed packages, by name. */
   async list(ref: BoxRef, query: PackageQuery): Promise<Page<Package>> {
     const { server } = await access.use(ref);
@@ -27,21 +24,13 @@ export const createPackages = ({ access, commands, budget }: PackagesOptions) =>
    * with the id of the command before the request is sent to the box.
    */
   async install(ref: BoxRef, ask: InstallPackages, leave?: AbortSignal, onAccepted?: OnAccepted) {
-    const { server, ...used } = await access.use(ref);
-    const cpuLimitMs = await budget.ofRun(used, undefined);
     const { manager = 'pip', packages, timeoutSeconds, detach } = ask;
-    const timeoutMs = timeoutSeconds === undefined ? defaultTimeoutMs : Math.round(timeoutSeconds * 1000);
-    const id = newId('cmd');
-    const over = new AbortController();
-    const reading = { isDetached: detach, leave };
-    await onAccepted?.(id);
-    const opened = await server.install(
-      id,
-      { manager, packages, timeoutMs, ...(cpuLimitMs !== undefined && { cpuLimitMs }) },
-      commands.unread(reading, over),
+    const timeoutMs = toMs(timeoutSeconds) ?? defaultTimeoutMs;
+    return await commands.launch(
+      ref,
+      { timeoutMs, isDetached: detach, leave, onAccepted },
+      (server, id, limits, unread) => server.install(id, { manager, packages, ...limits }, unread),
     );
-    const patience = { timeoutMs, over };
-    return { id, events: commands.begun({ ref, server, id, opened, patience }, reading) };
   },
 });
 

@@ -11,7 +11,7 @@ import {
 } from '#contract';
 import { largeJson } from '../../../../json/json-bounds.ts';
 import { type CommandStart, type Commands, toCommand } from '../../../boxes/runs/commands.ts';
-import type { Endpoints } from '../../endpoint.ts';
+import type { Endpoints, Input } from '../../endpoint.ts';
 import { createLargeResponses } from '../../idempotency/large-responses.ts';
 import { boxParams } from '../boxes/boxes.ts';
 import { addInputRoute } from './input.ts';
@@ -21,7 +21,7 @@ const params = boxParams.extend({ command: z.string().max(64) });
 const tag = 'Commands';
 
 /** The bodies of the response to the start of a command, by Accept. */
-export const commandTypes = {
+const commandTypes = {
   'application/json': commandSchema,
   'text/event-stream': commandEventSchema,
   'application/x-ndjson': commandEventSchema,
@@ -42,6 +42,21 @@ export const createCommandResponses = (commands: Commands, stopping: AbortSignal
 
 export type CommandResponses = ReturnType<typeof createCommandResponses>;
 
+/** What the routes that start a command share: `whole` and `detached` describe their responses. */
+export const startsCommand = (runs: CommandResponses, { whole, detached }: { whole: string; detached: string }) => ({
+  idempotent: {
+    replay: (
+      { c, tenant, params: { box }, body }: Input<{ box: string }, unknown, { detach?: boolean | undefined }>,
+      { id }: { id: string },
+    ) => runs.replay(c, { ref: { tenant, box }, id }, body.detach),
+    storesResponse: true as const,
+  },
+  responses: {
+    200: { description: whole, headers: startedHeaders, types: commandTypes },
+    202: { description: detached, headers: detachedHeaders, schema: commandSummarySchema },
+  },
+});
+
 /** `/v1/boxes/{box}/commands`: processes outside of kernels. */
 export const addCommandRoutes = (endpoints: Endpoints, commands: Commands, runs: CommandResponses): void => {
   const { add } = endpoints;
@@ -56,23 +71,10 @@ export const addCommandRoutes = (endpoints: Endpoints, commands: Commands, runs:
       params: boxParams,
       body: createCommandSchema,
       bounds: largeJson,
-      idempotent: {
-        replay: ({ c, tenant, params: { box }, body }, { id }) =>
-          runs.replay(c, { ref: { tenant, box }, id }, body.detach),
-        storesResponse: true,
-      },
-      responses: {
-        200: {
-          description: 'The command after its end, or its events, by Accept.',
-          headers: startedHeaders,
-          types: commandTypes,
-        },
-        202: {
-          description: 'The command runs; its events are at Location.',
-          headers: detachedHeaders,
-          schema: commandSummarySchema,
-        },
-      },
+      ...startsCommand(runs, {
+        whole: 'The command after its end, or its events, by Accept.',
+        detached: 'The command runs; its events are at Location.',
+      }),
     },
     ({ c, tenant, params, body }) => {
       const ref = { tenant, box: params.box };

@@ -1,13 +1,12 @@
 import { Readable } from 'node:stream';
 import { z } from 'zod';
-import { commandSummarySchema, notebookQuerySchema, runNotebookSchema } from '#contract';
+import { notebookQuerySchema, runNotebookSchema } from '#contract';
 import { downloadHeaders } from '../../../../http/bodies/downloads.ts';
 import { largeJson } from '../../../../json/json-bounds.ts';
 import type { Notebooks } from '../../../boxes/runs/notebooks.ts';
 import type { Endpoints } from '../../endpoint.ts';
 import { boxParams } from '../boxes/boxes.ts';
-import { type CommandResponses, commandTypes } from './commands.ts';
-import { detachedHeaders, startedHeaders } from './run-responses.ts';
+import { type CommandResponses, startsCommand } from './commands.ts';
 
 const tag = 'Notebooks';
 const notebookType = 'application/x-ipynb+json';
@@ -24,23 +23,10 @@ export const addNotebookRoutes = ({ add }: Endpoints, notebooks: Notebooks, runs
       params: boxParams,
       body: runNotebookSchema,
       bounds: largeJson,
-      idempotent: {
-        replay: ({ c, tenant, params: { box }, body }, { id }) =>
-          runs.replay(c, { ref: { tenant, box }, id }, body.detach),
-        storesResponse: true,
-      },
-      responses: {
-        200: {
-          description: 'The run as a command, whose `outputs` have its cells, or its events, by Accept.',
-          headers: startedHeaders,
-          types: commandTypes,
-        },
-        202: {
-          description: 'The notebook runs; its events are at Location.',
-          headers: detachedHeaders,
-          schema: commandSummarySchema,
-        },
-      },
+      ...startsCommand(runs, {
+        whole: 'The run as a command, whose `outputs` have its cells, or its events, by Accept.',
+        detached: 'The notebook runs; its events are at Location.',
+      }),
     },
     ({ c, tenant, params, body }) => {
       const ref = { tenant, box: params.box };

@@ -1,9 +1,8 @@
-import { commandSummarySchema, installPackagesSchema, packagePageSchema, packageQuerySchema } from '#contract';
+import { installPackagesSchema, packagePageSchema, packageQuerySchema } from '#contract';
 import type { Packages } from '../../../boxes/runs/packages.ts';
 import type { Endpoints } from '../../endpoint.ts';
 import { boxParams } from '../boxes/boxes.ts';
-import { type CommandResponses, commandTypes } from './commands.ts';
-import { detachedHeaders, startedHeaders } from './run-responses.ts';
+import { type CommandResponses, startsCommand } from './commands.ts';
 
 const tag = 'Packages';
 const path = '/v1/boxes/{box}/packages';
@@ -19,23 +18,10 @@ export const addPackageRoutes = ({ add }: Endpoints, packages: Packages, runs: C
       tag,
       params: boxParams,
       body: installPackagesSchema,
-      idempotent: {
-        replay: ({ c, tenant, params: { box }, body }, { id }) =>
-          runs.replay(c, { ref: { tenant, box }, id }, body.detach),
-        storesResponse: true,
-      },
-      responses: {
-        200: {
-          description: 'The installer as a command, with the packages that it installed, or its events, by Accept.',
-          headers: startedHeaders,
-          types: commandTypes,
-        },
-        202: {
-          description: 'The installer runs; its events are at Location.',
-          headers: detachedHeaders,
-          schema: commandSummarySchema,
-        },
-      },
+      ...startsCommand(runs, {
+        whole: 'The installer as a command, with the packages that it installed, or its events, by Accept.',
+        detached: 'The installer runs; its events are at Location.',
+      }),
     },
     ({ c, tenant, params, body }) => {
       const ref = { tenant, box: params.box };
