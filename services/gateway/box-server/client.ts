@@ -201,7 +201,8 @@ export const createBoxServerClient = (
     signal?: AbortSignal,
   ): Promise<string> => {
     const deadline = AbortSignal.timeout(deadlineMs);
-    const response = await request(agent, path, {
+    // A box is probed just before its first run, which then uses the same connection: to another host each one costs a TLS handshake.
+    const response = await request(path === 'health' ? runs : agent, path, {
       method,
       signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
       ...(body !== undefined && asJson(body)),
@@ -330,8 +331,7 @@ export const createBoxServerClient = (
       ),
 
     /** Searches files by name or content; the box ends a search within 16 s. */
-    search: async (search: string, leave: AbortSignal) =>
-      parseResponse(searchPageSchema, await call(`files:search${search}`, 'GET', undefined, leave)),
+    search: (search: string, leave: AbortSignal) => read(searchPageSchema, `files:search${search}`, leave),
 
     /** Streams changes of files until the caller leaves; `changes` streams those so far, then ends. */
     watch: async (search: string, leave: AbortSignal) => open(`files:watch${search}`, { signal: leave }, files),
