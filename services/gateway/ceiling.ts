@@ -1,3 +1,4 @@
+import type { Limits } from '#contract';
 import { ConfigurationError } from '../configuration-error.ts';
 import type { Template } from './boxes/supply/templates.ts';
 import type { Config } from './config.ts';
@@ -25,11 +26,42 @@ export const readCeiling = (
   return { instances: maxBoxes ?? Math.floor(memoryMb / largestMb), memoryMb };
 };
 
-/** Lowers the maximum memory of each template to the ceiling. */
-export const below = (ceiling: Capacity, templates: ReadonlyMap<string, Template>): Map<string, Template> =>
-  new Map(
-    [...templates].map(([name, template]) => {
-      const memoryMb = Math.min(template.maxLimits.memoryMb, ceiling.memoryMb);
-      return [name, { ...template, maxLimits: { ...template.maxLimits, memoryMb } }];
-    }),
+/** The ceiling as it was read last. */
+export interface Ceiling extends Readonly<Capacity> {
+  /** Reads the capacity again: nodes join and leave a cluster, and quotas change. If that fails, the ceiling stays as it is. */
+  reread(): Promise<void>;
+}
+
+/** Reads the ceiling with the capacity that `read` returns; see `readCeiling`. */
+export const createCeiling = async (
+  config: Pick<Config, 'maxBoxes' | 'maxMemoryMb'>,
+  templates: readonly Template[],
+  read: () => Promise<MachineCapacity | undefined>,
+): Promise<Ceiling> => {
+  const readNow = async () => readCeiling(config, templates, await read());
+  let last = await readNow();
+  return {
+    get instances() {
+      return last.instances;
+    },
+    get memoryMb() {
+      return last.memoryMb;
+    },
+    async reread() {
+      last = await readNow();
+    },
+  };
+};
+
+/** Lowers the maximum memory of each template to the ceiling, and keeps it there when that changes. */
+export const below = (ceiling: Readonly<Capacity>, templates: ReadonlyMap<string, Template>): Map<string, Template> => {
+  const lower = (limits: Limits): Limits => ({
+    ...limits,
+    get memoryMb() {
+      return Math.min(limits.memoryMb, ceiling.memoryMb);
+    },
+  });
+  return new Map(
+    [...templates].map(([name, template]) => [name, { ...template, maxLimits: lower(template.maxLimits) }]),
   );
+};

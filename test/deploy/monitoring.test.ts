@@ -68,7 +68,7 @@ const { registry } = createMetrics({
 addUsageMetrics(registry, async () => new Map());
 createPoolMetrics(registry, {
   templates: [],
-  ceilingMb: 0,
+  ceiling: { memoryMb: 0 },
   census: async () => ({ found: [], wanted: [], promisedMb: 0 }),
   countWaiting: async () => 0,
 });

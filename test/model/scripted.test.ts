@@ -28,7 +28,6 @@ beforeAll(async () => {
   const config = readConfig({
     CODEBOX_DATA_DIR: folder,
     CODEBOX_PORT: '0',
-    CODEBOX_MAX_BOXES: '100',
     CODEBOX_SWEEP_SECONDS: '0.1',
     CODEBOX_START_SECONDS: '1',
     CODEBOX_WARM_BOXES: '0',
@@ -45,6 +44,7 @@ afterEach(() => {
   const script = {
     made: { state: 'running' },
     isSilent: false,
+    memoryMb: 100 * 1024,
     refusal: undefined,
     cpuMs: 0,
     busyMs: 0,
@@ -103,6 +103,25 @@ test('an instance that the backend will never accept is nothing to try again', a
   expect([status, body.code, body.reason, retryAfter]).toEqual([503, 'unavailable', 'box_refused', 0]);
   expect(JSON.stringify(body)).not.toContain('the words of the backend');
   expect(await newestFailed()).toMatchObject({ state: 'failed', cause: { code: 'start_failed' } });
+});
+
+test('a box that waits for room gets it once the host has more memory, and may be as large as that allows', async () => {
+  const patience = { timeout: 30_000 };
+  const ceilingMb = async () => {
+    const text = await (await gateway.app.request('/metrics')).text();
+    return Number(/^codebox_memory_ceiling_bytes (\d+)$/m.exec(text)?.[1]) / 1024 ** 2;
+  };
+  await create();
+  world.script.memoryMb = 1024;
+  world.hint();
+  await expect.poll(ceilingMb, patience).toBe(1024);
+  expect((await create({ limits: { memoryMb: 2048 } })).body.errors?.[0]?.detail).toBe('must be at most 1024');
+  const waiting = create();
+  await expect.poll(() => gateway.store.waiting.count(world.driver.site), patience).toBe(1);
+  world.script.memoryMb = 100 * 1024;
+  world.hint();
+  expect((await waiting).status).toBe(201);
+  expect((await create({ limits: { memoryMb: 2048 } })).status).toBe(201);
 });
 
 test.each(['refused', 'silent'] as const)(

@@ -22,6 +22,8 @@ interface Script {
   isSilent: boolean;
   /** Why no instance can be created; undefined when instances can be created. */
   refusal?: Why | undefined;
+  /** The memory of the host. */
+  memoryMb: number;
   /** CPU time that each instance has used. */
   cpuMs: number;
   /** CPU time that each instance uses between two reads of its usage. */
@@ -45,6 +47,7 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
   const script: Script = {
     made: { state: 'running' },
     isSilent: false,
+    memoryMb: 100 * 1024,
     cpuMs: 0,
     busyMs: 0,
     usage: 'known',
@@ -121,7 +124,7 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
       ...capabilities,
     },
     ping: async () => checkSilence(),
-    capacity: async () => undefined,
+    capacity: async () => ({ memoryMb: script.memoryMb }),
     revision: async () => script.revision,
     async create({ id }) {
       checkSilence();

@@ -56,7 +56,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
   const quotas = createQuotas(store.quotas);
   const poolMetrics = createPoolMetrics(metrics.registry, {
     templates: templates.keys(),
-    ceilingMb: ceiling.memoryMb,
+    ceiling,
     census: () => store.pools.census(driver.site),
     countWaiting: () => store.waiting.count(driver.site),
   });
@@ -157,5 +157,5 @@ const warnOfSmallCeiling = ({ log, templates, ceiling }: Platform): void => {
   const warm = total((template) => template.warm);
   const warmMb = total((template) => template.warm * template.limits.memoryMb);
   if (warm > ceiling.instances || warmMb > ceiling.memoryMb)
-    log.warn({ warm, warmMb, ceiling }, 'the pools cannot all be filled');
+    log.warn({ warm, warmMb, ceiling: { ...ceiling } }, 'the pools cannot all be filled');
 };

@@ -10,7 +10,7 @@ import { type Background, createBackground } from '../../waiting/background.ts';
 import { createNotice, type Notice } from '../../waiting/notice.ts';
 import { type BoxConnections, createBoxConnections } from '../box-server/connections.ts';
 import { readTemplates, type Template } from '../boxes/supply/templates.ts';
-import { below, readCeiling } from '../ceiling.ts';
+import { below, type Ceiling, createCeiling } from '../ceiling.ts';
 import type { Config } from '../config.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { observeDriver } from '../drivers/observed-driver.ts';
@@ -19,7 +19,6 @@ import { createMetrics, type Metrics } from '../http/metrics/metrics.ts';
 import { requireIsolation, unmetIsolation } from '../posture.ts';
 import { createSeal, type Seal } from '../seal.ts';
 import { openStore, type Store } from '../store/store.ts';
-import type { Capacity } from '../store/supply/capacity.ts';
 import { traceFields } from '../tracing/span.ts';
 import { chooseDriver } from './choose-driver.ts';
 
@@ -48,7 +47,7 @@ export interface Platform {
   outbound: Outbound;
   background: Background;
   templates: Map<string, Template>;
-  ceiling: Capacity;
+  ceiling: Ceiling;
   /** Published each time that the driver's backend responds again after a silence. */
   driverBack: Pick<Notice, 'subscribe'>;
 }
@@ -97,7 +96,9 @@ export const openPlatform = async (
   const driver = observeDriver(chosen, ({ call, outcome, seconds }) =>
     metrics.driverCalls.observe({ driver: chosen.kind, call, outcome }, seconds),
   );
-  const ceiling = readCeiling(config, given.values(), await driver.capacity(AbortSignal.timeout(capacityMs)));
+  const ceiling = await createCeiling(config, [...given.values()], () =>
+    driver.capacity(AbortSignal.timeout(capacityMs)),
+  );
   const templates = below(ceiling, given);
   checkPlacements(driver, templates.values());
   const unmet = unmetIsolation(config, driver.capabilities, templates.values());

@@ -66,6 +66,7 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
       silenceMs: config.silenceMs,
     }),
     idleness,
+    ceiling: platform.ceiling,
     sweepMs: config.sweepMs,
     lagMs,
     rest: createRestSweeper({

@@ -36,6 +36,7 @@ export interface ReaperOptions {
   purges: Purges;
   pulse: Pulse;
   idleness: Idleness;
+  ceiling: { reread(): Promise<void> };
   sweepMs: number;
   /** How late another gateway may write the use of a box. */
   lagMs: number;
@@ -65,7 +66,7 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, creation, endings, instances, pool, settlement, activity, background, rest } = options;
-  const { budget, cpuQuota, meter, purges, deliverer, pulse, idleness, sweepMs, lagMs, givenUpMs } = options;
+  const { budget, cpuQuota, meter, purges, deliverer, pulse, idleness, ceiling, sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let awayAt = Number.NEGATIVE_INFINITY;
@@ -234,6 +235,7 @@ export const createReaper = (options: ReaperOptions) => {
     deliverer.sweep();
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
+    await background.attempt('read the capacity', ceiling.reread);
     // After a failure, the next sweep tries again.
     if (!(await background.attempt('reconcile', reconcile))) reconciledAt = Number.NEGATIVE_INFINITY;
   };

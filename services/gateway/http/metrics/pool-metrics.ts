@@ -6,7 +6,7 @@ export interface PoolState {
   /** The names of all templates. */
   templates: Iterable<string>;
   /** The most memory that all instances together may use, in MiB. */
-  ceilingMb: number;
+  ceiling: { readonly memoryMb: number };
   /** Unclaimed instances by template and state, the target size of each pool, and the memory that all instances may use. */
   census: () => Promise<{
     found: { template: string | null; state: string; n: number }[];
@@ -97,7 +97,10 @@ export const createPoolMetrics = (registry: Registry, state: PoolState) => {
     name: 'codebox_memory_ceiling_bytes',
     help: 'The most memory that may be promised to instances.',
     registers,
-  }).set(state.ceilingMb * MiB);
+    collect() {
+      this.set(state.ceiling.memoryMb * MiB);
+    },
+  });
   new Gauge({
     name: 'codebox_queue_waiting',
     help: 'Boxes that wait for capacity.',
