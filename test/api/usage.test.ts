@@ -64,12 +64,12 @@ describe.each(drivers)('usage on the %s driver', (driver) => {
     await stores[0].executions.loseAll(box.id, { code: 'x', detail: 'x' });
     expect(await executionsOf(client, null)).toBe(1);
     const instance = (await stores[0].boxes.find(tenant.id, box.id))?.instance?.id ?? '';
-    const used = { cpuMs: 7_000_000, peakMemoryBytes: 0 };
-    await Promise.all([...stores, ...stores, ...stores].map((store) => store.usage.meter(instance, used)));
+    const used = { instance, cpuMs: 7_000_000, peakMemoryBytes: 0 };
+    await Promise.all([...stores, ...stores, ...stores].map((store) => store.usage.meter([used])));
     // CPU time before the claim is not counted.
     const counted = (await usageOf(client, null))?.cpuMs ?? 0;
     expect([counted > 6_900_000, counted <= 7_000_000]).toEqual([true, true]);
-    for (const cpuMs of [5, used.cpuMs]) await stores[0].usage.meter(instance, { ...used, cpuMs });
+    for (const cpuMs of [5, used.cpuMs]) await stores[0].usage.meter([{ ...used, cpuMs }]);
     expect((await usageOf(client, null))?.cpuMs).toBe(counted);
     await Promise.all(stores.map((store) => store.close()));
     await client.boxes.delete(box.id);

@@ -1,13 +1,15 @@
-import type { Driver, InstanceUsage } from '../../drivers/driver.ts';
+import type { Driver } from '../../drivers/driver.ts';
 import type { UsageStore } from '../../store/usage/usage.ts';
-import { sampleOne, sampleUsage } from './sample.ts';
+import { sampleUsage } from './sample.ts';
 
 export interface MeterOptions {
   driver: Pick<Driver, 'site' | 'usage'>;
-  usage: Pick<UsageStore, 'begin' | 'inUse' | 'meter'>;
+  usage: Pick<UsageStore, 'begin' | 'notMeteredFor' | 'meter'>;
 }
 
-const batch = 32;
+const batch = 100;
+/** What was metered since then is fresh: each sweep meters an instance once, however many gateways there are. */
+const freshMs = 4000;
 const sampleMs = 2000;
 /** After this time a sweep begins no further page. */
 const sweepMs = 1000;
@@ -19,14 +21,14 @@ const sweepMs = 1000;
 export const createMeter = ({ driver, usage }: MeterOptions) => {
   let doneUpTo = '';
 
-  const note = async (instance: string, used: InstanceUsage | undefined): Promise<void> => {
-    // Without a sample, the running time of the instance is still counted.
-    const { cpuMs = 0, memoryBytes = 0, peakMemoryBytes = memoryBytes } = used ?? {};
-    await usage.meter(instance, { cpuMs: Math.round(cpuMs), peakMemoryBytes });
-  };
-
-  const count = async (instance: string): Promise<void> => {
-    await note(instance, await sampleOne(driver, instance, sampleMs));
+  const count = async (page: readonly string[]): Promise<void> => {
+    const used = await sampleUsage(driver, page, sampleMs);
+    const metered = page.map((instance) => {
+      // Without a sample, the running time of the instance is still counted.
+      const { cpuMs = 0, memoryBytes = 0, peakMemoryBytes = memoryBytes } = used.get(instance) ?? {};
+      return { instance, cpuMs: Math.round(cpuMs), peakMemoryBytes };
+    });
+    await usage.meter(metered);
   };
 
   return {
@@ -34,20 +36,16 @@ export const createMeter = ({ driver, usage }: MeterOptions) => {
     begin: (instance: string, cpuMs: number): Promise<void> => usage.begin(instance, cpuMs),
 
     /** Meters one instance. Call it before the instance is destroyed, which ends the host's count. */
-    count,
+    count: (instance: string): Promise<void> => count([instance]),
 
-    /** Meters as many instances as there is time for, and the rest at the next sweep. Throws the first failure after the others. */
+    /** Meters as many instances as there is time for, and the rest at the next sweep. */
     async sweep(): Promise<void> {
       const until = performance.now() + sweepMs;
-      let failed: PromiseRejectedResult | undefined;
       do {
-        const page = await usage.inUse(driver.site, doneUpTo, batch);
+        const page = await usage.notMeteredFor(freshMs, driver.site, doneUpTo, batch);
         doneUpTo = page.length < batch ? '' : (page.at(-1) ?? '');
-        const used = await sampleUsage(driver, page, sampleMs);
-        const counted = await Promise.allSettled(page.map((instance) => note(instance, used.get(instance))));
-        failed ??= counted.find((result) => result.status === 'rejected');
+        if (page.length > 0) await count(page);
       } while (doneUpTo !== '' && performance.now() < until);
-      if (failed) throw failed.reason;
     },
   };
 };

@@ -9,6 +9,7 @@ export type UsageRow = Omit<typeof usage.$inferSelect, 'tenantId'>;
 
 /** Usage of an instance since its start, as measured by the host. */
 export interface Metered {
+  instance: string;
   cpuMs: number;
   peakMemoryBytes: number;
 }
@@ -49,8 +50,8 @@ export const createUsageStore = (db: Database) => ({
     return { items, nextCursor: isMore ? Buffer.from(`${last.day} ${last.userId}`).toString('base64url') : null };
   },
 
-  /** Returns a page of the ids of running instances of boxes, including paused boxes. */
-  async inUse(site: string, after: string, limit: number): Promise<string[]> {
+  /** Returns a page of the ids of running instances of boxes, including paused boxes, that no gateway has metered for `ms`. */
+  async notMeteredFor(ms: number, site: string, after: string, limit: number): Promise<string[]> {
     const rows = await db
       .select({ id: instances.id })
       .from(instances)
@@ -60,6 +61,7 @@ export const createUsageStore = (db: Database) => ({
           eq(instances.state, 'running'),
           isNotNull(instances.boxId),
           gt(instances.id, after),
+          lt(instances.meteredAt, sql`now() - make_interval(secs => ${ms / 1000})`),
         ),
       )
       .orderBy(asc(instances.id))
@@ -85,18 +87,26 @@ export const createUsageStore = (db: Database) => ({
   },
 
   /**
-   * Adds what the box of an instance has used since its last metering: the time until now or until its end, and the CPU time measured by
-   * the host. A concurrent second call adds nothing. An instance without a box is not metered.
+   * Adds what the boxes of instances have used since their last metering: the time until now or until their end, and the CPU time measured
+   * by the host. A concurrent second call adds nothing. An instance without a box is not metered. Rows are locked in order, so that
+   * concurrent calls wait for each other.
    */
-  async meter(instanceId: string, { cpuMs, peakMemoryBytes }: Metered): Promise<void> {
+  async meter(metered: readonly Metered[]): Promise<void> {
+    const column = (of: (one: Metered) => string | number) => sql.param(metered.map(of));
     await db.execute(sql`
-      with before as (
-        select i.id, b.tenant_id, coalesce(b.user_id, '') as user_id,
+      with measured as (
+        select * from unnest(
+          ${column(({ instance }) => instance)}::text[],
+          ${column(({ cpuMs }) => cpuMs)}::bigint[],
+          ${column(({ peakMemoryBytes }) => peakMemoryBytes)}::bigint[]
+        ) as of (id, cpu_ms, peak_memory_bytes)
+      ), before as (
+        select i.id, b.tenant_id, coalesce(b.user_id, '') as user_id, measured.peak_memory_bytes,
           least(now(), coalesce(b.ended_at, now())) as until,
           greatest(0, extract(epoch from least(now(), coalesce(b.ended_at, now())) - i.metered_at) * 1000) as box_ms,
-          greatest(0, ${cpuMs}::bigint - i.metered_cpu_ms) as cpu_ms
-        from instances i join boxes b on b.id = i.box_id
-        where i.id = ${instanceId}
+          greatest(0, measured.cpu_ms - i.metered_cpu_ms) as cpu_ms
+        from measured join instances i on i.id = measured.id join boxes b on b.id = i.box_id
+        order by i.id
         for update of i
       ), noted as (
         update instances i
@@ -104,7 +114,9 @@ export const createUsageStore = (db: Database) => ({
         from before where i.id = before.id
       )
       insert into usage (tenant_id, user_id, day, box_ms, cpu_ms, peak_memory_bytes)
-        select tenant_id, user_id, ${today}, box_ms::bigint, cpu_ms, ${peakMemoryBytes}::bigint from before
+        select tenant_id, user_id, ${today}, sum(box_ms)::bigint, sum(cpu_ms)::bigint, max(peak_memory_bytes) from before
+        group by tenant_id, user_id
+        order by tenant_id, user_id
         on conflict (tenant_id, day, user_id) do update set
           box_ms = usage.box_ms + excluded.box_ms,
           cpu_ms = usage.cpu_ms + excluded.cpu_ms,
