@@ -27,12 +27,12 @@ export const createCancellations = ({ executions, commands }: Pick<RouteParts, '
 
     /**
      * Stops the run in a box if exactly one is active. Needed when the call was made at another gateway: only that one knows which run
-     * it started.
+     * it started. The box tells which runs are active: the record of one that has just ended may still say that it runs.
      */
     async stopOnly(ref: BoxRef): Promise<void> {
       const { items } = await executions.list(ref, { limit: 10 });
       const running = [
-        ...items.filter(({ row, done }) => !done && row.status === 'running').map(({ row }) => row.id),
+        ...items.filter(({ live }) => live !== undefined).map(({ row }) => row.id),
         ...(await commands.list(ref)).filter(({ status }) => status === 'running').map(({ id }) => id),
       ];
       const [id] = running;
