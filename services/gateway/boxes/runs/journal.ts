@@ -44,7 +44,8 @@ const maxConnections = 50;
  */
 export async function* follow<E extends NumberedEvent>(options: FollowOptions<E>): AsyncGenerator<E> {
   const { server, journal, schema, causeOfLoss, lost, signal, overdue } = options;
-  const leave = AbortSignal.any([signal, overdue].filter((one) => one !== undefined));
+  // A stream that is open already ends by its own signal, so most runs need no other.
+  const leave = () => AbortSignal.any([signal, overdue].filter((one) => one !== undefined));
   let seq = options.after;
   let source = options.opened;
   let connections = 0;
@@ -55,7 +56,7 @@ export async function* follow<E extends NumberedEvent>(options: FollowOptions<E>
       return;
     }
     try {
-      source ??= await server.events(journal, seq, leave);
+      source ??= await server.events(journal, seq, leave());
       connections += 1;
       for await (const value of source) {
         const event = readEvent(schema, value, seq);
@@ -82,7 +83,7 @@ export async function* follow<E extends NumberedEvent>(options: FollowOptions<E>
     if (delay === undefined)
       throw new CodeBoxError('unavailable', 'The box does not respond.', { retryAfterSeconds: 5 });
     // An abort cuts the pause short, and the next attempt throws.
-    await sleep(delay, undefined, { signal: leave }).catch(() => {});
+    await sleep(delay, undefined, { signal: leave() }).catch(() => {});
   }
 }
 
