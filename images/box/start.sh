@@ -1,17 +1,11 @@
 #!/bin/sh
-# Starts the box server. matplotlib needs a writable folder, so it gets a copy of the prebuilt font list.
+# Starts the box server.
 set -eu
 # Any process may set the login uid of audit records, but only once: it is set here, so that code in the box cannot set it.
 { echo "$(id -u)" > /proc/self/loginuid; } 2> /dev/null || true
-runtime=${CODEBOX_RUNTIME_DIR:-/tmp/.codebox}
-mkdir -p -m 0700 "$runtime"
-if [ -d /opt/codebox/share/matplotlib ] && [ -z "${MPLCONFIGDIR:-}" ]; then
-  cp -r /opt/codebox/share/matplotlib "$runtime/matplotlib"
-fi
 # Started by itself and not by a gateway: as a DockerBox of codeboxapi.
 if [ -z "${CODEBOX_TOKEN:-}" ] && [ -n "${CODEBOX_TIMEOUT:-}" ]; then
   chown 1000:1000 /mnt
-  chown -R 1000:1000 "$runtime"
   exec setpriv --reuid 1000 --regid 1000 --clear-groups --no-new-privs --bounding-set=-all \
     /opt/codebox/bin/python -s -m codebox_server.dockerbox
 fi

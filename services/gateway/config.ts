@@ -135,6 +135,10 @@ const environmentSchema = z.object({
     .transform((text) => listOf(text).map(Number)),
   CODEBOX_WEBHOOK_TIMEOUT_SECONDS: z.coerce.number().min(0.1).max(60).default(15),
   CODEBOX_WEBHOOK_DISABLE_SECONDS: seconds(432_000, 31_536_000),
+  CODEBOX_SHARED_PARENT: z
+    .enum(['0', '1'])
+    .default('1')
+    .transform((value) => value === '1'),
   CODEBOX_UNSAFE: flag,
   ...kubernetesVariables,
   ...tracingVariables,
@@ -205,6 +209,8 @@ export interface Config {
   outboundAllow: readonly string[];
   webhooks: { retrySeconds: readonly number[]; timeoutMs: number; disableSeconds: number };
   unsafe: boolean;
+  /** Whether box servers may be forked from a process that others are forked from. */
+  sharedParent: boolean;
   kubernetes: KubernetesSettings;
   /** Undefined when tracing is off. */
   tracing: TracingSettings | undefined;
@@ -275,6 +281,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
       timeoutMs: values.CODEBOX_WEBHOOK_TIMEOUT_SECONDS * 1000,
       disableSeconds: values.CODEBOX_WEBHOOK_DISABLE_SECONDS,
     },
+    sharedParent: values.CODEBOX_SHARED_PARENT,
     unsafe: values.CODEBOX_UNSAFE,
     kubernetes: toKubernetesSettings(values),
     tracing: toTracingSettings(values),

@@ -111,8 +111,8 @@ export const runInBox = async (
 };
 
 /** Runs Python in a box and parses the JSON that it prints. */
-export const evalInBox = async <T>(box: ServedInstance, code: string): Promise<T> => {
-  const { stdout, stderr, status } = await runInBox(box, ['python', '-c', code]);
+export const evalInBox = async <T>(box: ServedInstance, code: string, itsToken = token): Promise<T> => {
+  const { stdout, stderr, status } = await runInBox(box, ['python', '-c', code], itsToken);
   if (status !== 'ok') throw new Error(`the probe ended with ${status}: ${stderr}`);
   return JSON.parse(stdout);
 };

@@ -4,11 +4,18 @@ import type { Config } from '../config.ts';
 import type { Driver } from '../drivers/driver.ts';
 import { readCertificates } from '../drivers/host/host-certificates.ts';
 
+export interface DriverEvents {
+  /** The backend of the driver stops or starts to respond. */
+  onBackend?: (state: 'open' | 'closed', cause?: unknown) => void;
+  /** A box server was forked, or could not be, for this reason. */
+  onFork?: (failure?: unknown) => void;
+}
+
 /** Creates the configured driver. `auto` chooses Docker where a daemon responds, else local processes. */
 export const chooseDriver = async (
   config: Config,
   deployment: string,
-  onBackend?: (state: 'open' | 'closed', cause?: unknown) => void,
+  { onBackend, onFork }: DriverEvents = {},
 ): Promise<Driver> => {
   const { dataDir, site, runtime, packages } = config;
   // Each site on a shared host lists and sweeps only its own instances.
@@ -36,7 +43,15 @@ export const chooseDriver = async (
   // Each driver is loaded when it is chosen: the libraries of the others are most of what a gateway would load.
   const local = async () => {
     const { createLocalDriver } = await import('../drivers/local/driver.ts');
-    return await createLocalDriver({ dataDir, deployment: labelOf('local'), ...named, packages, certificates });
+    return await createLocalDriver({
+      dataDir,
+      deployment: labelOf('local'),
+      ...named,
+      packages,
+      certificates,
+      sharedParent: config.sharedParent,
+      ...(onFork && { onFork }),
+    });
   };
   if (config.driver === 'local') return await local();
   const { createDockerDriver } = await import('../drivers/docker/driver.ts');

@@ -92,7 +92,11 @@ export const openPlatform = async (
     log.warn('the backend of the driver responds again');
     driverBack.publish();
   };
-  const chosen = overrides.driver ?? (await chooseDriver(config, deployment.id, onBackend));
+  const onFork = (err?: unknown) => {
+    metrics.boxForks.inc({ outcome: err === undefined ? 'ok' : 'failed' });
+    if (err !== undefined) log.warn({ err }, 'a box server could not be forked: the box starts one of its own');
+  };
+  const chosen = overrides.driver ?? (await chooseDriver(config, deployment.id, { onBackend, onFork }));
   const driver = observeDriver(chosen, ({ call, outcome, seconds }) =>
     metrics.driverCalls.observe({ driver: chosen.kind, call, outcome }, seconds),
   );

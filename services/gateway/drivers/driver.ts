@@ -37,6 +37,8 @@ export interface InstanceSpec {
   template?: string;
   /** Valid according to `checkPlacement`. */
   placement?: Placement;
+  /** False for a box server of its own, where others are forked from one process; where they are not, without effect. */
+  parent?: boolean;
   /** Whether `bind` may change its network. It then takes longer to start, so this suits instances that no caller waits for. */
   takesNetwork?: boolean;
 }

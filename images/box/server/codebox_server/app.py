@@ -13,6 +13,7 @@ from traitlets.config import Config
 
 from codebox_server.bounds import CLOSE_SECONDS
 from codebox_server.box import create_box
+from codebox_server.forks.ready import ReadyForkServer
 from codebox_server.http.gate import gate
 from codebox_server.http.routes import routes
 from codebox_server.jupyter.managers import BoxMappingKernelManager
@@ -90,14 +91,14 @@ def _config(settings: Settings) -> Config:
     return config
 
 
-def create_app(settings: Settings) -> BoxServerApp:
+def create_app(settings: Settings, forks: ReadyForkServer | None = None) -> BoxServerApp:
     """Build an application that listens once its event loop runs (`start`)."""
     app = BoxServerApp(config=_config(settings))
     app.no_browser_open_file = True
     app.record_http_request_metrics = False
     app.initialize(argv=[], find_extensions=False)
     manager: Any = app.kernel_manager
-    box = create_box(settings, manager)
+    box = create_box(settings, manager, forks)
     app.web_app.settings["codebox"] = box
     app.web_app.wildcard_router.rules[:0] = [app.web_app.wildcard_router.process_rule(rule) for rule in routes(box)]
     # In front of every route, including those of extensions.

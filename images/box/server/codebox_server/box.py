@@ -12,6 +12,7 @@ from codebox_server.bounds import BIND_SECONDS, FORK_SERVER_DELAY_SECONDS, FORK_
 from codebox_server.errors import BoxError
 from codebox_server.files.files import Files, create_files
 from codebox_server.forks.client import ForkServer
+from codebox_server.forks.ready import ReadyForkServer
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.specs import BoxKernelSpecManager
 from codebox_server.notebooks.notebooks import Notebooks
@@ -71,7 +72,7 @@ class Box:
 
     async def start_forks(self) -> None:
         """Start the fork server once nothing runs: loading its libraries would delay the first result of a new box."""
-        while True:
+        while not self.forks.is_ready:
             await asyncio.sleep(FORK_SERVER_DELAY_SECONDS)
             if self.contexts.idle():
                 break
@@ -125,8 +126,8 @@ class Box:
         await asyncio.gather(*(terminal.end() for terminal in self.terminals.list()))
 
 
-def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
-    """Build the parts without starting anything."""
+def create_box(settings: Settings, manager: BoxMappingKernelManager, ready: ReadyForkServer | None) -> Box:
+    """Build the parts without starting anything. `ready` is a fork server that the box may use."""
     environment = Environment()
     manager.kernel_env = environment.merged
     manager.kernel_logs = settings.log_level == "DEBUG"
@@ -137,7 +138,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager) -> Box:
         limit = memory_limit(cgroup)
         return limit is None or limit >= FORK_SERVER_MEMORY_BYTES
 
-    forks = manager.forks = ForkServer(enabled=may_fork(), logs=manager.kernel_logs)
+    forks = manager.forks = ForkServer(enabled=may_fork(), logs=manager.kernel_logs, ready=ready)
 
     def callers() -> set[int]:
         return contexts.processes() | commands.processes() | terminals.processes()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -160,6 +162,10 @@ def prepare(settings: Settings) -> None:
         folder = settings.runtime / name
         folder.mkdir(exist_ok=True, mode=0o700)
         os.environ[variable] = str(folder)
+    fonts = os.path.join(sys.prefix, "share", "matplotlib")
+    if "MPLCONFIGDIR" not in os.environ and os.path.isdir(fonts):
+        # matplotlib needs a writable folder, so it gets a copy of the prebuilt font list.
+        shutil.copytree(fonts, settings.runtime / "matplotlib", dirs_exist_ok=True)
     for variable, name in {"IPYTHONDIR": "ipython", "MPLCONFIGDIR": "matplotlib"}.items():
         folder = Path(os.environ.setdefault(variable, str(settings.runtime / name)))
         folder.mkdir(parents=True, exist_ok=True)

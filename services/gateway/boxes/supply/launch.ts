@@ -54,18 +54,19 @@ export const createLaunch = ({ driver, connections, languages }: LaunchOptions) 
    */
   return async (
     template: Template,
-    spec: Omit<InstanceSpec, 'token' | 'image' | 'template' | 'placement'>,
+    spec: Omit<InstanceSpec, 'token' | 'image' | 'template' | 'parent' | 'placement'>,
     signal: AbortSignal,
     hold: Hold,
   ): Promise<ServingInstance> => {
     // Read before the instance is created: its languages must not be recorded for an image that replaces its own meanwhile.
     const revision = await languages.revisionOf(template);
-    const { name, image, placement } = template;
+    const { name, image, parent, placement } = template;
     const whole = {
       ...spec,
       token: connections.tokenOf(spec.id),
       image,
       template: name,
+      ...(parent ? {} : { parent }),
       ...(placement && { placement }),
     };
     const serving = await createServing(whole, signal, hold);

@@ -73,10 +73,10 @@ export const createPool = (options: PoolOptions) => {
   let probedUpTo = '';
 
   const currentGeneration = async ({ template }: Pool): Promise<string> => {
-    const { image, limits, network, language, placement } = template;
+    const { image, limits, network, language, parent, placement } = template;
     const revision = await driver.revision(image, AbortSignal.timeout(revisionMs));
     const { cpus, memoryMb, diskMb, pids } = limits;
-    const made = [driver.kind, image, revision, cpus, memoryMb, diskMb, pids, network, language, placement];
+    const made = [driver.kind, image, revision, cpus, memoryMb, diskMb, pids, network, language, parent, placement];
     return createHash('sha256').update(JSON.stringify(made)).digest('hex').slice(0, 32);
   };
 

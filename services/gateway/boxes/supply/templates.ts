@@ -41,6 +41,7 @@ const templateSchema = z.strictObject({
   idleSeconds: z.int().min(1).default(900),
   maxLifetimeSeconds: z.int().min(1).default(86_400),
   warm: z.int().min(0).max(1000).default(0),
+  parent: z.boolean().default(true),
   placement: z.record(z.string(), z.unknown()).optional(),
 });
 
@@ -66,6 +67,8 @@ export interface Template {
   maxLifetimeSeconds: number;
   /** The number of warm instances to keep. */
   warm: number;
+  /** Whether its box servers may be forked from a process that other boxes are forked from. */
+  parent: boolean;
   /** Where its boxes run, in the terms of the driver. */
   placement?: Record<string, unknown> | undefined;
 }

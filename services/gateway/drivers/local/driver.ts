@@ -21,11 +21,21 @@ import { createGroups } from './groups/choose-groups.ts';
 import type { Groups } from './groups/groups.ts';
 import { createInstanceFolders, type InstanceFolders } from './instances/instance-folder.ts';
 import { launch } from './instances/launcher.ts';
-import { isAlive } from './instances/processes.ts';
+import { isAlive, type ProcessIdentity } from './instances/processes.ts';
 import { connect, disconnect, endKeeper, internetObstacle } from './network/internet.ts';
+import { parentCommand } from './parent/command.ts';
+import { startParent } from './parent/parent.ts';
+import { createParents, type Parents } from './parent/parents.ts';
 import { readPosture } from './posture.ts';
 import { environmentRevision } from './revision.ts';
-import { resourceLimits, sandboxCommand, sandboxOptions } from './sandbox.ts';
+import {
+  boxEnvironment,
+  holderCommand,
+  resourceLimits,
+  resourceLimitsOf,
+  sandboxCommand,
+  sandboxOptions,
+} from './sandbox.ts';
 import { makeSystemFiles } from './system-files.ts';
 
 const [destroyTries, destroyPauseMs] = [10, 100];
@@ -41,6 +51,10 @@ export interface LocalDriverOptions {
   /** PEM texts that boxes trust in addition to the host's certificates. */
   certificates?: readonly string[];
   packages?: PackageSources;
+  /** Whether box servers are forked from a parent, for which this process has to be root; true by default. */
+  sharedParent?: boolean;
+  /** Called after each fork, with the reason of one that failed: that box starts a server of its own. */
+  onFork?: (failure?: unknown) => void;
 }
 
 /**
@@ -49,7 +63,7 @@ export interface LocalDriverOptions {
  * not prepared: boxes never run without a sandbox.
  */
 export const createLocalDriver = async (options: LocalDriverOptions): Promise<Driver> => {
-  const { dataDir, deployment, site = 'local', certificates = [], packages = {} } = options;
+  const { dataDir, deployment, site = 'local', certificates = [], packages = {}, sharedParent = true } = options;
   const root = process.getuid?.() === 0;
   const python = await findPython();
   if (python === undefined || !(await isPrepared(python))) {
@@ -65,6 +79,9 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const networks: NetworkPolicy[] = obstacle === undefined ? ['none', 'internet'] : ['none'];
   const nameServers = obstacle === undefined ? publicNameServers : [];
   const etc = await makeSystemFiles(`${dataDir}/local/etc`, certificates, nameServers);
+  const files = { ...localEnvironment, server: `${boxFolder}/server`, etc, packages };
+  const start = (signal: AbortSignal) => startParent(parentCommand(files), signal);
+  const isForked = root && posture.cgroups !== undefined && sharedParent;
   const parts: Parts = {
     dataDir,
     site,
@@ -79,8 +96,9 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     packages,
     supportsNoNestedUsers: posture.supportsNoNestedUsers,
     hasCgroups: posture.cgroups !== undefined,
+    parents: isForked ? createParents(start, options.onFork) : undefined,
     watchers: new Set(),
-    revision: await environmentRevision(boxFolder, localEnvironment, packages, etc),
+    revision: await environmentRevision(boxFolder, localEnvironment, packages, etc, isForked),
   };
   const capabilities: Capabilities = {
     images: false,
@@ -114,6 +132,7 @@ interface Parts {
   packages: PackageSources;
   supportsNoNestedUsers: boolean;
   hasCgroups: boolean;
+  parents: Parents | undefined;
   /** Called when sandboxes that this process has started end. */
   watchers: Set<(id: string) => void>;
   revision: string;
@@ -216,15 +235,33 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       cgroups: groups.visible(spec.id),
       packages: parts.packages,
     };
+    const parents = spec.parent === false ? undefined : parts.parents;
+    const joinFiles = groups.joinFiles(spec.id);
+    const fork =
+      parents === undefined || uid === undefined
+        ? undefined
+        : (init: ProcessIdentity) =>
+            parents.fork(
+              {
+                init: init.pid,
+                start: init.startTime,
+                groups: joinFiles,
+                uid,
+                limits: resourceLimitsOf(spec.limits),
+              },
+              boxEnvironment(sandbox),
+              signal,
+            );
     const launched = {
       id: spec.id,
       options: sandboxOptions(sandbox, parts.supportsNoNestedUsers),
-      command: sandboxCommand(uid),
+      command: fork === undefined || uid === undefined ? sandboxCommand(uid) : holderCommand(uid),
       prefix: resourceLimits(spec.limits, parts.hasCgroups),
       filter: parts.environment.filter,
-      joinFiles: groups.joinFiles(spec.id),
+      joinFiles,
       logFile: folder.log,
       ownMounts: root,
+      ...(fork && { fork }),
       onEnd: () => {
         for (const onEnd of parts.watchers) onEnd(spec.id);
       },

@@ -7,13 +7,14 @@ import { sandboxOptions } from './sandbox.ts';
 
 /**
  * Returns a digest of what a box would be created from now: the box server and its installation, the seccomp filter, the files of `etc` (by
- * its name, which is a hash), the programs of the host, and the options of the sandbox.
+ * its name, which is a hash), the programs of the host, the options of the sandbox, and whether the server is forked.
  */
 export const environmentRevision = async (
   boxFolder: string,
   { venv, filter }: LocalEnvironment,
   packages: PackageSources,
   etc: string,
+  isForked: boolean,
 ): Promise<string> => {
   const { hash } = await readBuildContext(boxFolder, {});
   const files = {
@@ -33,7 +34,7 @@ export const environmentRevision = async (
   };
   const limits = { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 };
   return createHash('sha256')
-    .update(JSON.stringify([hash, sandboxOptions({ ...files, limits, uid: undefined, packages }, true)]))
+    .update(JSON.stringify([hash, sandboxOptions({ ...files, limits, uid: undefined, packages }, true), isForked]))
     .update(await readFile(filter))
     .update(await readFile(`${venv}/.stamp`))
     .update(await readFile(`${venv}/share/programs.json`))

@@ -71,15 +71,33 @@ export const sandboxOptions = (spec: SandboxSpec, supportsNoNestedUsers: boolean
   ...volumes(spec),
   '--remount-ro',
   '/',
-  '--clearenv',
-  ...Object.entries({
-    ...environment,
-    CODEBOX_INSTANCE: spec.id,
-    CODEBOX_TOKEN: spec.token,
-    ...packageEnvironment(spec.packages, spec.network),
-  }).flatMap(([name, value]) => ['--setenv', name, value]),
+  ...setEnvironment(boxEnvironment(spec)),
   '--chdir',
   '/mnt',
+];
+
+/** Returns the environment of a box server. */
+export const boxEnvironment = ({
+  id,
+  token,
+  packages,
+  network,
+}: Pick<SandboxSpec, 'id' | 'token' | 'packages' | 'network'>): Record<string, string> => ({
+  ...commonEnvironment(packages, network),
+  CODEBOX_INSTANCE: id,
+  CODEBOX_TOKEN: token,
+});
+
+/** Returns the part of the environment that all boxes with such a network have. */
+export const commonEnvironment = (packages: PackageSources, network: NetworkPolicy): Record<string, string> => ({
+  ...environment,
+  ...packageEnvironment(packages, network),
+});
+
+/** Returns the options of bubblewrap for an environment of just these variables. */
+export const setEnvironment = (variables: Record<string, string>): string[] => [
+  '--clearenv',
+  ...Object.entries(variables).flatMap(([name, value]) => ['--setenv', name, value]),
 ];
 
 /** Returns the command inside the sandbox: as root, setpriv permanently drops the capabilities that bubblewrap needed. */
@@ -98,13 +116,35 @@ export const sandboxCommand = (uid: number | undefined): string[] => [
   '/opt/codebox-start',
 ];
 
+/**
+ * Waits in the sandbox for a box server that is forked into it, and then for its end: descriptor 7 leads to the gateway, and the server
+ * writes its exit code to the pipe 6. Otherwise this becomes the command in its arguments, which starts a server.
+ */
+const holder = `
+echo up >&7
+read -r how <&7 || exit 1
+exec 7>&-
+[ "$how" = forked ] || exec "$@" 6<&-
+unset CODEBOX_TOKEN
+exec /usr/bin/setpriv --bounding-set=-all --inh-caps=-all /bin/sh -c \
+  'exec 6< /proc/self/fd/6; read -r code <&6; exit "\${code:-137}"'
+`;
+
+/** Returns the command for a sandbox that may get a forked box server. */
+export const holderCommand = (uid: number): string[] => ['/bin/sh', '-c', holder, 'sh', ...sandboxCommand(uid)];
+
+/** Returns the limits that control groups do not cover, by the names of the kernel. */
+export const resourceLimitsOf = (limits: Limits): Record<string, number> => ({
+  NOFILE: 8192,
+  CORE: 0,
+  MEMLOCK: 65_536,
+  FSIZE: limits.diskMb * MiB,
+});
+
 /** Returns the command that sets limits which control groups do not cover: file size, no core files, locked memory. */
 export const resourceLimits = (limits: Limits, hasCgroups: boolean): string[] => [
   'prlimit',
-  '--nofile=8192',
-  '--core=0',
-  '--memlock=65536',
-  `--fsize=${limits.diskMb * MiB}`,
+  ...Object.entries(resourceLimitsOf(limits)).map(([name, limit]) => `--${name.toLowerCase()}=${limit}`),
   ...(hasCgroups ? [] : [`--data=${limits.memoryMb * MiB}`]),
 ];
 
@@ -139,6 +179,26 @@ const parents = [
 ];
 
 const system = (spec: SandboxSpec): string[] => [
+  ...programs(spec),
+  '--ro-bind',
+  spec.passwd,
+  '/etc/passwd',
+  '--ro-bind',
+  spec.group,
+  '/etc/group',
+  '--ro-bind',
+  spec.hosts,
+  '/etc/hosts',
+  '--ro-bind',
+  spec.start,
+  '/opt/codebox-start',
+  ...spec.cgroups.flatMap(({ source, target }) => ['--ro-bind', source, target]),
+  '--dev',
+  '/dev',
+];
+
+/** Returns the options for the files of the host that all boxes have at the same paths. */
+export const programs = (spec: Pick<SandboxSpec, 'etc' | 'venv' | 'server' | 'packages'>): string[] => [
   ...parents.flatMap((path) => ['--dir', path]),
   '--ro-bind',
   '/usr',
@@ -153,23 +213,11 @@ const system = (spec: SandboxSpec): string[] => [
   spec.etc,
   '/etc',
   '--ro-bind',
-  spec.passwd,
-  '/etc/passwd',
-  '--ro-bind',
-  spec.group,
-  '/etc/group',
-  '--ro-bind',
-  spec.hosts,
-  '/etc/hosts',
-  '--ro-bind',
   spec.venv,
   '/opt/codebox',
   '--ro-bind',
   spec.server,
   '/opt/codebox-server',
-  '--ro-bind',
-  spec.start,
-  '/opt/codebox-start',
   ...(spec.packages.wheelsDir === undefined ? [] : ['--ro-bind', spec.packages.wheelsDir, wheelsTarget]),
   '--proc',
   '/proc',
@@ -178,9 +226,6 @@ const system = (spec: SandboxSpec): string[] => [
     .filter((path) => existsSync(path))
     .flatMap((path) => ['--ro-bind', '/dev/null', path]),
   ...(existsSync('/sys/devices/system/cpu') ? ['--ro-bind', '/sys/devices/system/cpu', '/sys/devices/system/cpu'] : []),
-  ...spec.cgroups.flatMap(({ source, target }) => ['--ro-bind', source, target]),
-  '--dev',
-  '/dev',
 ];
 
 const hidden = (path: string): string[] => ['--size', '4096', '--tmpfs', path, '--remount-ro', path];

@@ -52,6 +52,12 @@ export const createMetrics = ({ countBoxes, database, languages }: MetricsOption
     registers,
   });
   driverUp.set(1);
+  const boxForks = new Counter({
+    name: 'codebox_box_forks_total',
+    help: 'Box servers forked from the parent of a host, by outcome: ok, or failed, after which the box starts its own.',
+    labelNames: ['outcome'],
+    registers,
+  });
   const boxServerErrors = new Counter({
     name: 'codebox_box_server_errors_total',
     help: 'Failed calls of box servers, by kind: unreachable, timeout, bad_response.',
@@ -88,6 +94,7 @@ export const createMetrics = ({ countBoxes, database, languages }: MetricsOption
     sweeps,
     driverCalls,
     driverUp,
+    boxForks,
     boxServerErrors,
   };
 };

@@ -27,9 +27,9 @@ def main() -> None:
     minutes = float(os.environ.pop("CODEBOX_TIMEOUT", "") or _DEFAULT_MINUTES)
 
     # Imported late: a box server reads its folders from the environment.
-    from codebox_server.__main__ import serve
     from codebox_server.app import BoxServerApp
     from codebox_server.dockerbox.handlers import Activity, routes
+    from codebox_server.serving import serve
 
     def extend(app: BoxServerApp) -> None:
         activity = Activity()

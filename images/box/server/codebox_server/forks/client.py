@@ -15,7 +15,9 @@ from pathlib import Path
 
 from codebox_server.bounds import FORK_SECONDS, FORK_SERVER_PAUSE_SECONDS, FORK_SERVER_PAUSE_SECONDS_MAX
 from codebox_server.forks.adoption import Adoption, is_child
-from codebox_server.forks.preload import LIBRARIES
+from codebox_server.forks.preload import FOR_THE_SERVER, LIBRARIES
+from codebox_server.forks.process import ForkedProcess
+from codebox_server.forks.ready import ReadyForkServer
 from codebox_server.forks.wire import (
     LENGTH,
     ForkRequest,
@@ -24,6 +26,7 @@ from codebox_server.forks.wire import (
     settings_variables,
     startup_variables,
 )
+from codebox_server.packages.sources import user_site
 from codebox_server.system.process import reap, watch_exit
 
 _LAUNCH = str(Path(__file__).parent.parent / "kernels" / "launch.py")
@@ -38,12 +41,14 @@ _log = logging.getLogger(__name__)
 class ForkServer:
     """Forks kernels. `fork` returns None whenever a normal start is needed instead."""
 
-    def __init__(self, enabled: bool, logs: bool) -> None:
+    def __init__(self, enabled: bool, logs: bool, ready: ReadyForkServer | None = None) -> None:
         self._enabled = enabled
         self._logs = logs
         self._startup: dict[str, str] = {}
         self._base: dict[str, str] = {}
-        self._process: subprocess.Popen[bytes] | None = None
+        # One that waits for its first use.
+        self._ready = ready
+        self._process: subprocess.Popen[bytes] | ForkedProcess | None = None
         self._socket: socket.socket | None = None
         self._started_at = 0.0
         self._pause = FORK_SERVER_PAUSE_SECONDS
@@ -62,7 +67,7 @@ class ForkServer:
             return
         self._base, self._startup = base, _startup_of(base, env)
         if self._enabled:
-            self._spawn()
+            self._begin()
 
     def renew(self, base: dict[str, str], env: dict[str, str]) -> None:
         """Restart it when settings have changed; do nothing before its first start."""
@@ -79,7 +84,12 @@ class ForkServer:
         if not enabled:
             self._kill()
         elif self._base and self._process is None:
-            self._spawn()
+            self._begin()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a start would not have to load anything."""
+        return self._ready is not None
 
     async def loaded(self) -> None:
         """Wait until it has loaded its libraries. Returns at once when there is none, and when it ends meanwhile."""
@@ -134,12 +144,22 @@ class ForkServer:
         if startup_variables(request["env"]) != self._startup:
             return False
         cwd = request["cwd"]
-        names = {name.partition(".")[0] for name in LIBRARIES}
-        hiding = (f"{cwd}/{name}{end}" for name in names for end in ("", ".py"))
+        names = {name.partition(".")[0] for name in (*LIBRARIES, *FOR_THE_SERVER)}
+        folders = (cwd, user_site(Path(request["env"].get("HOME", cwd))))
+        hiding = (f"{folder}/{name}{end}" for folder in folders for name in names for end in ("", ".py"))
         settings = (f"{cwd}/matplotlibrc", f"{request['env'].get('MPLCONFIGDIR', cwd)}/matplotlibrc")
         return os.path.isdir(cwd) and not any(map(os.path.exists, (*hiding, *settings)))
 
     # --- lifecycle ---------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        ready, self._ready = self._ready, None
+        if ready is None:
+            return self._spawn()
+        if self._logs or ready.startup != self._startup:
+            ready.end()
+            return self._spawn()
+        return self._follow(ready.process, ready.socket)
 
     def _spawn(self) -> None:
         ours, theirs = socket.socketpair()
@@ -162,6 +182,9 @@ class ForkServer:
             )
         os.close(loading)
         self._follow_loading(loaded)
+        self._follow(process, ours)
+
+    def _follow(self, process: subprocess.Popen[bytes] | ForkedProcess, ours: socket.socket) -> None:
         self._process, self._socket = process, ours
         self._started_at = time.monotonic()
         watch_exit(process.pid, lambda: self._on_exit(process))
@@ -181,7 +204,7 @@ class ForkServer:
         if self._process is not None:
             self._process.send_signal(signal.SIGKILL)
 
-    def _on_exit(self, process: subprocess.Popen[bytes]) -> None:
+    def _on_exit(self, process: subprocess.Popen[bytes] | ForkedProcess) -> None:
         death = reap(process.pid)
         process.returncode = death.returncode if death is not None else -int(signal.SIGKILL)
         if self._socket is not None:

@@ -7,14 +7,13 @@ import contextlib
 import gc
 import importlib
 import os
-import random
 import signal
 import site
 import sys
 import sysconfig
 import threading
-import time
 
+from codebox_server.forks.renewal import renew
 from codebox_server.forks.wire import ForkRequest
 
 _KERNEL_SCORE = "1000"
@@ -39,9 +38,8 @@ def become_kernel(request: ForkRequest, descriptors: list[int]) -> None:
     os.chdir(request["cwd"])
     # As after a normal start: the interpreter and its flags first, then the program and its arguments.
     sys.argv[:] = request["argv"][2:]
-    time.tzset()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    _renew_random()
+    renew()
     _find_user_packages()
     gc.enable()
     from codebox_server.kernels.app import launch
@@ -68,16 +66,6 @@ def _leave() -> None:
     atexit._run_exitfuncs()
     gc.collect()
     os._exit(0)
-
-
-def _renew_random() -> None:
-    """Reseed: two kernels must not draw the same numbers. Other generators take their seed from the system when
-    created.
-    """
-    random.seed()
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed()
 
 
 def _find_user_packages() -> None:

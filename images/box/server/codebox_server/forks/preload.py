@@ -46,6 +46,9 @@ LIBRARIES = (
     "codebox_server.kernels.python.charts.figure",
 )
 
+# Packages with compiled modules that a kernel has too if it comes from a parent, which has loaded them for box servers.
+FOR_THE_SERVER = ("markupsafe", "rpds", "yaml")
+
 
 def load_kernel() -> None:
     """Load what every kernel needs."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -12,10 +11,11 @@ from jupyter_client.provisioning.factory import KernelProvisionerFactory
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
 
 from codebox_server.forks.client import ForkServer
+from codebox_server.forks.process import ForkedProcess
 from codebox_server.forks.wire import ForkRequest
 from codebox_server.kernels.final_output import FinalOutput
 from codebox_server.kernels.interpreter import command_with
-from codebox_server.system.process import reap, watch_exit
+from codebox_server.system.process import watch_exit
 
 _NAME = "codebox-fork"
 _GROUP = "jupyter_client.kernel_provisioners"
@@ -27,42 +27,6 @@ def register_provisioner() -> None:
     """
     factory = KernelProvisionerFactory.instance()
     factory.provisioners[_NAME] = EntryPoint(_NAME, f"{__name__}:ForkProvisioner", _GROUP)
-
-
-class ForkedProcess:
-    """A forked kernel with the interface of `subprocess.Popen`."""
-
-    stdin = stdout = stderr = None
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-
-    def poll(self) -> int | None:
-        """Return the exit status, negative for a signal; None while it runs."""
-        if self.returncode is None:
-            death = reap(self.pid)
-            self.returncode = None if death is None else death.returncode
-        return self.returncode
-
-    def wait(self) -> int:
-        """Wait for the exit status."""
-        if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self.returncode
-
-    def send_signal(self, number: int) -> None:
-        """Send a signal, unless the process has been reaped."""
-        if self.poll() is None:
-            os.kill(self.pid, number)
-
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """Send SIGKILL."""
-        self.send_signal(signal.SIGKILL)
 
 
 class ForkProvisioner(LocalProvisioner):

@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+from collections.abc import Callable, Iterator
 
 from codebox_server.forks import preload
 from codebox_server.forks.newborn import become_kernel
@@ -27,20 +28,31 @@ def serve(descriptor: int, home: str, loading: int) -> None:
     """
     os.environ["HOME"] = home
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    job = _await_fork(socket.socket(fileno=descriptor), loading)
+    gc.disable()
+    preload.load_kernel()
+    job = _await_fork(socket.socket(fileno=descriptor), preload.steps(), loading)
     if job is not None:
         become_kernel(*job)
 
 
-def _await_fork(peer: socket.socket, loading: int) -> tuple[ForkRequest, list[int]] | None:
-    """Return the request that this process has to fulfil, in a forked child; None in the server at its end."""
+def serve_loaded(peer: socket.socket) -> tuple[ForkRequest, list[int]] | None:
+    """As `serve`, with everything loaded; returns the request that this process has to fulfil, or None at the end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
-    preload.load_kernel()
-    steps = preload.steps()
+    return _await_fork(peer, iter(()), None)
+
+
+def _await_fork(
+    peer: socket.socket, steps: Iterator[Callable[[], None]], loading: int | None
+) -> tuple[ForkRequest, list[int]] | None:
+    """Return the request that this process has to fulfil, in a forked child; None in the server at its end.
+
+    `loading` is a descriptor to close after the last step.
+    """
     pause = 0.0
     while True:
         step = next(steps, None)
-        if step is None:
+        if step is None and loading is not None:
             gc.collect()
             os.close(loading)
         # Existing objects are shared with all kernels: a collection that touched them would copy their memory.
@@ -51,7 +63,7 @@ def _await_fork(peer: socket.socket, loading: int) -> tuple[ForkRequest, list[in
                 return None
             if _fork(peer, request[1]):
                 peer.close()
-                if step is not None:
+                if step is not None and loading is not None:
                     os.close(loading)
                 return request
             pause = _PAUSE_SECONDS

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable
 
@@ -17,6 +16,7 @@ from codebox_server.bounds import (
     KILL_AFTER_SECONDS,
     KILL_AGAIN_SECONDS,
 )
+from codebox_server.system.leaving import leave_now
 
 _log = logging.getLogger(__name__)
 
@@ -66,4 +66,4 @@ class Escalation:
         self.stage = "box"
         # Only the end of the box gets rid of such a process.
         _log.critical("a kernel survived SIGKILL for %.1f s: the box ends", seconds)
-        os._exit(EXIT_CODE_STUCK)
+        leave_now(EXIT_CODE_STUCK)

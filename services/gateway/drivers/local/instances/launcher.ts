@@ -1,8 +1,11 @@
 import { spawn } from 'node:child_process';
 import { open, readFile, writeFile } from 'node:fs/promises';
+import { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
+import { nextLine } from '../parent/line.ts';
 import type { InstanceFolders } from './instance-folder.ts';
+import { type ProcessIdentity, parseStat } from './processes.ts';
 
 const script = fileURLToPath(new URL('launch.sh', import.meta.url));
 
@@ -23,6 +26,11 @@ export interface LaunchSpec {
   ownMounts: boolean;
   /** Called when the sandbox has ended, if this process still runs. */
   onEnd: () => void;
+  /**
+   * Forks a box server into the sandbox, whose command is `holderCommand`; resolves with a function that lets it serve, or with undefined
+   * when the command has to start a server itself. Never rejects.
+   */
+  fork?: (init: ProcessIdentity) => Promise<(() => void) | undefined>;
 }
 
 /**
@@ -39,51 +47,80 @@ export const launch = async (folders: InstanceFolders, spec: LaunchSpec, signal:
   ];
   const log = await open(spec.logFile, 'ax', 0o600);
   try {
-    const ended = await startDetached(argv, log.fd, spec.onEnd);
-    await waitUntilStarted(folders, spec, ended, signal);
+    const { ended, holder } = await startDetached(argv, log.fd, spec);
+    const init = await waitUntilStarted(folders, spec, ended, signal);
+    if (spec.fork === undefined || holder === undefined || init === undefined) return;
+    await nextLine(holder, signal).catch(() => notStarted(folders, spec, signal));
+    const serve = await spec.fork(init);
+    holder.end(serve === undefined ? 'own\n' : 'forked\n');
+    serve?.();
   } finally {
     await log.close();
   }
 };
 
-/** Starts the process; resolves with a function that returns whether it has ended. */
-const startDetached = (argv: readonly string[], output: number, onEnd: () => void): Promise<() => boolean> =>
+/** A started process. */
+interface Started {
+  ended: () => boolean;
+  /** Leads to the command of a sandbox that may get a forked server. */
+  holder: Socket | undefined;
+}
+
+const startDetached = (argv: readonly string[], output: number, { onEnd, fork }: LaunchSpec): Promise<Started> =>
   new Promise((done, failed) => {
     const [file = '', ...args] = argv;
     const child = spawn(file, args, {
       detached: true,
-      stdio: ['ignore', output, output],
+      stdio: ['ignore', output, output, ...(fork === undefined ? [] : [...four, 'pipe' as const])],
       cwd: '/',
       env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', LC_ALL: 'C' },
     });
     child.unref();
+    // The types of Node know five descriptors.
+    const seventh: unknown = [...child.stdio][7];
+    const holder = seventh instanceof Socket ? seventh : undefined;
+    // The end of the sandbox is noticed elsewhere.
+    holder?.on('error', () => {});
     child.once('exit', onEnd);
-    child.once('spawn', () => done(() => child.exitCode !== null || child.signalCode !== null));
+    const ended = () => child.exitCode !== null || child.signalCode !== null;
+    child.once('spawn', () => done({ ended, holder }));
     child.once('error', (cause) => {
       failed(new CodeBoxError('unavailable', 'The sandbox could not be started.', { cause, retryAfterSeconds: 5 }));
     });
   });
+
+/** The descriptors 3 to 6, which the script opens. */
+const four = ['ignore', 'ignore', 'ignore', 'ignore'] as const;
 
 const waitUntilStarted = async (
   folders: InstanceFolders,
   { id, logFile }: LaunchSpec,
   ended: () => boolean,
   signal: AbortSignal,
-): Promise<void> => {
+): Promise<ProcessIdentity | undefined> => {
   for (;;) {
     const { init, exitCode } = await folders.status(id);
     if (exitCode === undefined && !ended() && init !== undefined) {
       // Stored with its start time, so that the process can be identified even when its parent has died.
-      await writeFile(`${folders.path(id)}/init`, await readFile(`/proc/${init}/stat`, 'utf8').catch(() => ''));
-      return;
+      const stat = await readFile(`/proc/${init}/stat`, 'utf8').catch(() => '');
+      await writeFile(`${folders.path(id)}/init`, stat);
+      return parseStat(stat);
     }
     if (exitCode !== undefined || ended() || signal.aborted) {
-      const output = await folders.log(logFile);
-      throw new CodeBoxError('unavailable', 'The sandbox could not be started.', {
-        cause: new Error(`the sandbox ${signal.aborted ? 'was not ready in time' : 'ended'}: ${output}`),
-        retryAfterSeconds: 5,
-      });
+      return await notStarted(folders, { logFile }, signal);
     }
     await new Promise((done) => setTimeout(done, 3));
   }
+};
+
+const notStarted = async (
+  folders: InstanceFolders,
+  { logFile }: Pick<LaunchSpec, 'logFile'>,
+  signal: AbortSignal,
+): Promise<never> => {
+  const output = await folders.log(logFile);
+  throw new CodeBoxError('unavailable', 'The sandbox could not be started.', {
+    cause: new Error(`the sandbox ${signal.aborted ? 'was not ready in time' : 'ended'}: ${output}`),
+    retryAfterSeconds: 5,
+  });
 };

@@ -1,0 +1,120 @@
+"""Moves a forked process into the sandbox that bubblewrap has made, and takes away what a box must not have."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import struct
+from typing import TypedDict
+
+_NAMESPACES = {
+    "mnt": 0x0002_0000,
+    "cgroup": 0x0200_0000,
+    "uts": 0x0400_0000,
+    "ipc": 0x0800_0000,
+    "pid": 0x2000_0000,
+    "net": 0x4000_0000,
+}
+_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 4, 22, 24, 38
+_SECCOMP_MODE_FILTER = 2
+_CAPABILITY_VERSION = 0x2008_0522
+_OOM_SCORE = "500"
+# The process that bubblewrap has started, which waits for the end of the box server.
+_HOLDER = 2
+_HOLDER_PIPE = 6
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Entry(TypedDict):
+    """What a fork needs to enter a box. `init` and `start` identify its first process, as in /proc/<pid>/stat."""
+
+    init: int
+    start: str
+    groups: list[str]
+    uid: int
+    # By the names of the kernel, such as NOFILE.
+    limits: dict[str, int]
+
+
+def join(entry: Entry) -> None:
+    """Enter the control groups and namespaces of a box. Children of this process are in its pid namespace."""
+    for path in entry["groups"]:
+        _write(path, "0")
+    _write("/proc/self/oom_score_adj", _OOM_SCORE)
+    for name, limit in entry["limits"].items():
+        resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
+    init = os.pidfd_open(entry["init"])
+    # After the descriptor was opened: this is the process that it names.
+    if _start_of(entry["init"]) != entry["start"]:
+        raise ProcessLookupError("the first process of the box has ended")
+    for name in ("mnt", "pid", "net"):
+        if os.readlink(f"/proc/{entry['init']}/ns/{name}") == os.readlink(f"/proc/self/ns/{name}"):
+            raise PermissionError(f"the process has no {name} namespace of its own")
+    _check(_libc.setns(init, sum(_NAMESPACES.values())), "setns")
+    os.close(init)
+
+
+def attach() -> int:
+    """Send the output of this process to the log of the box; return the pipe that its end is written to."""
+    with open(f"/proc/{_HOLDER}/stat", "rb") as file:
+        if file.read().rpartition(b")")[2].split()[1] != b"1":
+            raise ProcessLookupError("the box has no holder")
+    log = os.open(f"/proc/{_HOLDER}/fd/1", os.O_WRONLY | os.O_APPEND)
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    for source, target in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)
+    os.close(log)
+    os.close(nothing)
+    return os.open(f"/proc/{_HOLDER}/fd/{_HOLDER_PIPE}", os.O_WRONLY)
+
+
+def drop(uid: int, program: bytes) -> None:
+    """Become the user of the box for good, without capabilities and with its filter of system calls."""
+    # Any process may set the login uid of audit records, but only once: code in the box must not.
+    with contextlib.suppress(OSError):
+        # The host may not audit.
+        _write("/proc/self/loginuid", str(uid))
+    capability = 0
+    while _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
+        capability += 1
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    header, none = struct.pack("Ii", _CAPABILITY_VERSION, 0), bytes(24)
+    _check(_libc.capset(ctypes.create_string_buffer(header), ctypes.create_string_buffer(none)), "capset")
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    # From here on this is an ordinary process of the box, which its user may examine like any other.
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "dumpable")
+    instructions = ctypes.create_string_buffer(program, len(program))
+    filter_ = struct.pack("HP", len(program) // 8, ctypes.addressof(instructions))
+    _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.create_string_buffer(filter_), 0, 0), "seccomp")
+    _verify(uid)
+
+
+def _verify(uid: int) -> None:
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    wanted = dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16)
+    wanted |= {"Uid": "\t".join([str(uid)] * 4), "Gid": "\t".join([str(uid)] * 4), "Threads": "1"}
+    wanted |= {"NoNewPrivs": "1", "Seccomp": "2", "Groups": ""}
+    for name, value in wanted.items():
+        if status[name].strip() != value:
+            raise PermissionError(f"{name} of the box server is {status[name]}")
+
+
+def _start_of(pid: int) -> str:
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()[19]
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        raise OSError(ctypes.get_errno(), f"{what}: {os.strerror(ctypes.get_errno())}")

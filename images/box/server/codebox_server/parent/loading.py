@@ -1,0 +1,82 @@
+"""Loads all that box servers and kernels import, before anything is forked."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+from types import ModuleType
+
+from codebox_server.forks import preload
+from codebox_server.forks.wire import startup_variables
+from codebox_server.settings import prepare, read_settings
+from codebox_server.unwanted import ignore_unwanted
+
+# What Jupyter Server imports only when its application is made.
+_SERVER = (
+    "codebox_server.app",
+    "jupyter_server.services.api.handlers",
+    "jupyter_server.services.config.handlers",
+    "jupyter_server.services.contents.handlers",
+    "jupyter_server.services.kernels.handlers",
+    "jupyter_server.services.kernelspecs.handlers",
+    "jupyter_server.services.sessions.handlers",
+    "jupyter_server_terminals.app",
+)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """`startup` are the variables that counted for the kernels' libraries. `server` are the modules of the server
+    alone: a kernel must find its own files first where they have the same name.
+    """
+
+    startup: dict[str, str]
+    server: dict[str, ModuleType]
+
+    def restore(self) -> None:
+        """Make the modules of the server importable in this process."""
+        sys.modules.update(self.server)
+
+
+def load() -> Loaded:
+    """Load everything. The paths in the environment have to be those that boxes have."""
+    # Jupyter and matplotlib read their folders on import. No box has this id, and nothing accepts this token.
+    prepare(read_settings({**os.environ, "CODEBOX_INSTANCE": "parent", "CODEBOX_TOKEN": "none"}))
+    startup = startup_variables(dict(os.environ))
+    preload.load_kernel()
+    for step in preload.steps():
+        step()
+    kernel = set(sys.modules)
+    ignore_unwanted()
+    for name in _SERVER:
+        importlib.import_module(name)
+    server = {name: sys.modules[name] for name in _server_alone(set(sys.modules) - kernel)}
+    for name in server:
+        del sys.modules[name]
+    gc.collect()
+    gc.freeze()
+    return Loaded(startup, server)
+
+
+def _server_alone(names: set[str]) -> list[str]:
+    """Return the modules that can be loaded a second time: no parts of packages with a compiled one, none of Python."""
+    compiled = {_top(name) for name in names if _file(name).endswith(".so")}
+    packages = sysconfig.get_path("purelib")
+    return [
+        name
+        for name in names
+        if sys.modules[name] is None
+        or (_top(name) not in compiled and (_file(name).startswith(packages) or _top(name) == "codebox_server"))
+    ]
+
+
+def _top(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _file(name: str) -> str:
+    return getattr(sys.modules[name], "__file__", None) or ""

@@ -1,0 +1,106 @@
+"""Turns a fork of the parent into the server of a box."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import socket
+
+from codebox_server.forks.ready import ReadyForkServer, fork_ready
+from codebox_server.forks.renewal import renew
+from codebox_server.parent.entry import Entry, attach, drop, join
+from codebox_server.parent.loading import Loaded
+
+_ENTRY_SECONDS = 20
+_LINE_BYTES = 256 * 1024
+_ERROR_CHARACTERS = 500
+
+
+def become_box(connection: socket.socket, loaded: Loaded, program: bytes) -> None:
+    """Enter the box that a gateway names over the connection, and serve it. Never returns.
+
+    The gateway sends what is needed to enter, and receives `ready` or a reason. Only then it sends the environment.
+    """
+    # Whatever happens, no half-made process is left behind.
+    signal.alarm(_ENTRY_SECONDS)
+    end: int | None = None
+    try:
+        end, forks = _enter(connection, loaded, program)
+        connection.sendall(b"ready\n")
+        environment: dict[str, str] = json.loads(_line(connection))["environment"]
+        connection.close()
+        signal.alarm(0)
+    except BaseException as error:
+        _report(connection, error)
+        os._exit(1)
+    _serve(environment, loaded, forks, end)
+
+
+def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[int, ReadyForkServer]:
+    """Return in the process of the box server only."""
+    _close_all_but(connection.fileno())
+    entry: Entry = json.loads(_line(connection))
+    join(entry)
+    outer = os.fork()
+    if outer > 0:
+        # An open connection would tell the gateway that the box may still become ready.
+        connection.close()
+        os.waitpid(outer, 0)
+        os._exit(0)
+    # The first process in the pid namespace ends at once, so that the init process of the box adopts the second.
+    if os.fork() > 0:
+        os._exit(0)
+    # A fork has no alarm.
+    signal.alarm(_ENTRY_SECONDS)
+    os.setsid()
+    os.chdir("/mnt")
+    end = attach()
+    drop(entry["uid"], program)
+    return end, fork_ready(loaded.startup)
+
+
+def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, end: int) -> None:
+    code = 1
+    os.environ.clear()
+    os.environ.update(environment)
+    renew()
+    loaded.restore()
+    from codebox_server.serving import serve
+    from codebox_server.system import leaving
+
+    leaving.report_to(end)
+    gc.enable()
+    try:
+        serve(forks=forks)
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    finally:
+        leaving.leave(code)
+
+
+def _close_all_but(kept: int) -> None:
+    """Close all descriptors beyond standard output, whose targets are replaced in the box."""
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _line(connection: socket.socket) -> bytes:
+    """Receive one line, and nothing after it. Raises ConnectionError when the gateway has ended or given up."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = connection.recv(_LINE_BYTES - len(line))
+        if not part:
+            raise ConnectionError("the gateway has given up")
+        line += part
+    return line
+
+
+def _report(connection: socket.socket, error: BaseException) -> None:
+    text = f"{type(error).__name__}: {error}"
+    try:
+        connection.sendall(text[:_ERROR_CHARACTERS].replace("\n", " ").encode() + b"\n")
+    except OSError:
+        # The gateway has gone; nobody wants to know.
+        return

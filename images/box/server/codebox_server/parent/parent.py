@@ -1,0 +1,71 @@
+"""The process that waits for gateways and forks."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+from types import FrameType
+
+from codebox_server.parent.loading import load
+from codebox_server.parent.newborn import become_box
+
+# Only the sandbox of this process has this folder.
+_SOCKET = "/run/parent/socket"
+_FILTER = "/run/parent/seccomp.bpf"
+_BACKLOG = 64
+
+
+def run() -> None:
+    """Load everything, write the id of this process to standard output, and fork a box server for each connection.
+
+    Ends with the gateway, which holds standard input open.
+    """
+    os.umask(0o022)
+    with open(_FILTER, "rb") as file:
+        program = file.read()
+    loaded = load()
+    _be_single_threaded()
+    signal.signal(signal.SIGCHLD, _reap)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(_SOCKET)
+    listener.listen(_BACKLOG)
+    os.write(1, f"{os.getpid()}\n".encode())
+    while True:
+        readable, _, _ = select.select([listener.fileno(), 0], [], [])
+        if 0 in readable:
+            return
+        connection, _ = listener.accept()
+        _be_single_threaded()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            become_box(connection, loaded, program)
+        connection.close()
+
+
+def _be_single_threaded() -> None:
+    """Other threads would be missing in a child, with whatever they hold.
+
+    Those of OpenBLAS end before a fork, and come back only when they are needed.
+    """
+    if _threads() > 1:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+    if _threads() > 1:
+        raise SystemExit("a library has started a thread: nothing can be forked")
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def _reap(_number: int, _frame: FrameType | None) -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] > 0:
+            pass
+    except ChildProcessError:
+        # None is left.
+        return

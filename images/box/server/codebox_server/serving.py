@@ -1,0 +1,59 @@
+"""Serves one box until SIGTERM, with the environment of this process as its settings."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from codebox_server.settings import Settings, prepare, read_settings
+from codebox_server.system.isolation import wait_until_blocked
+from codebox_server.tls import serve_tls, server_context
+from codebox_server.unwanted import ignore_unwanted
+
+if TYPE_CHECKING:
+    from codebox_server.app import BoxServerApp
+    from codebox_server.forks.ready import ReadyForkServer
+
+
+def serve(extend: Callable[[BoxServerApp], None] = lambda _app: None, forks: ReadyForkServer | None = None) -> None:
+    """Read the environment, create the folders, serve. Raises SystemExit at the end.
+
+    `extend` may add to the application before it starts; `forks` is a fork server that the box may use.
+    """
+    settings = read_settings(os.environ)
+    # Code of the box inherits this environment and must not be able to authenticate as the gateway.
+    del os.environ["CODEBOX_TOKEN"]
+    isolated = _isolation(settings)
+    prepare(settings)
+    tls = server_context(settings.token) if settings.tls else None
+    ignore_unwanted()
+    gc.disable()
+    # Imported late: Jupyter reads its folders from the environment on import.
+    from codebox_server.app import create_app
+
+    app = create_app(settings, forks)
+    extend(app)
+    # No code runs in the box before the event loop does.
+    if isolated is not None:
+        isolated.result()
+    if settings.tls is not None and tls is not None:
+        app.io_loop.asyncio_loop.run_until_complete(serve_tls(settings.tls, tls, settings.socket))  # type: ignore[attr-defined]
+    # Objects that exist now live as long as the process: later collections need not visit them.
+    gc.freeze()
+    gc.enable()
+    app.start()
+    # Not a success: a kubelet discards the reason of an eviction if the pod then succeeds.
+    sys.exit(128 + signal.SIGTERM)
+
+
+def _isolation(settings: Settings) -> Future[None] | None:
+    """Begin to wait for the network policy, which takes as long as the imports do."""
+    blocked = settings.await_blocked
+    if blocked is None:
+        return None
+    return ThreadPoolExecutor(1).submit(wait_until_blocked, blocked.host, blocked.port)

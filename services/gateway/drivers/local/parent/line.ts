@@ -1,0 +1,21 @@
+import { once } from 'node:events';
+import type { Duplex, Readable } from 'node:stream';
+
+const maxLine = 4096;
+
+/** Resolves with the first line of a stream, of which nothing else is read; throws when it ends before. */
+export const nextLine = async (stream: Readable | Duplex, signal: AbortSignal): Promise<string> => {
+  let line = '';
+  while (!line.endsWith('\n') && line.length < maxLine) {
+    const piece: unknown = stream.read();
+    if (piece !== null) line += String(piece);
+    else if (stream.readableEnded || stream.destroyed) throw new Error('the other side has ended');
+    else
+      await Promise.race([
+        once(stream, 'readable', { signal }),
+        once(stream, 'end', { signal }),
+        once(stream, 'close', { signal }),
+      ]);
+  }
+  return line.trimEnd();
+};
