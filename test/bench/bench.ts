@@ -11,6 +11,7 @@ import { measureDialectCommands } from './rows/dialect-commands.ts';
 import { measureDialects } from './rows/dialects.ts';
 import { measureFirstByte } from './rows/first-byte.ts';
 import { measureFlood } from './rows/flood.ts';
+import { measureForkedBoxes } from './rows/forked-boxes.ts';
 import { measureMemory } from './rows/memory.ts';
 import { measureNeighbour } from './rows/neighbour.ts';
 import { measureOnePlusOne } from './rows/one-plus-one.ts';
@@ -60,6 +61,7 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   await add('throughput', () => measureThroughput(own));
   await add('readers', () => measureReaders(own));
   if (image) await add('density', () => measureDensity(own));
+  if (options.hasLocal) await add('forked-boxes', () => measureForkedBoxes(8, 100));
   await add('creates', () => measureCreates(own, 100));
   await add('cold-start', () => measureColdStart(targets(options), 10));
   return {
