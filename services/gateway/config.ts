@@ -5,6 +5,7 @@ import { type Quotas, quotaNames, quotasSchema } from '#contract';
 import { type BlobsConfig, blobsVariables, toBlobsConfig } from '../blobs/settings.ts';
 import { ConfigurationError } from '../configuration-error.ts';
 import { type DialectName, dialectNames } from './dialects/dialects.ts';
+import { librechatVariables, type Signer, toSigner } from './dialects/librechat/settings.ts';
 import { type Issuer, issuerVariables, toIssuer } from './dialects/mcp/settings.ts';
 import { type KubernetesSettings, kubernetesVariables, toKubernetesSettings } from './drivers/kubernetes/settings.ts';
 import { keyId } from './http/admission/auth.ts';
@@ -101,6 +102,7 @@ const environmentSchema = z.object({
       'must be host names such as chat.example.com',
     ),
   ...issuerVariables,
+  ...librechatVariables,
   CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   CODEBOX_PIP_INDEX_URL: webAddress.optional(),
   CODEBOX_NPM_REGISTRY: webAddress.optional(),
@@ -183,6 +185,8 @@ export interface Config {
   mcpOrigins: readonly string[];
   /** The authorization server of the dialect `mcp`; undefined when it takes API keys only. */
   mcpIssuer: Issuer | undefined;
+  /** The LibreChat whose tokens the dialect `librechat` accepts; undefined when it takes API keys only. */
+  librechatSigner: Signer | undefined;
   logLevel: string;
   /** The package sources of boxes; the path of the wheels folder is absolute. */
   packages: { pipIndexUrl: string | undefined; npmRegistry: string | undefined; wheelsDir: string | undefined };
@@ -256,6 +260,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     dialects: values.CODEBOX_DIALECTS,
     mcpOrigins: values.CODEBOX_MCP_ORIGINS,
     mcpIssuer: toIssuer(values),
+    librechatSigner: toSigner(values),
     logLevel: values.CODEBOX_LOG_LEVEL,
     packages: {
       pipIndexUrl: values.CODEBOX_PIP_INDEX_URL,

@@ -55,11 +55,12 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const options = { activity, lagMs: 2 * beatMs + beatLateMs, stopping: stopping.signal };
   const boxes = await openBoxes(platform, options);
   const reaper = openUpkeep(platform, boxes, options);
-  const { portsDomain, mcpOrigins, mcpIssuer } = config;
+  const { portsDomain, mcpOrigins, mcpIssuer, librechatSigner } = config;
   const dialectOptions = {
     portsDomain,
     mcpOrigins,
     mcpIssuer,
+    librechatSigner,
     seal: platform.seal,
     findMakers: store.keys.callersOfBoxes,
   };

@@ -1,3 +1,5 @@
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { type JWTPayload, SignJWT } from 'jose';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { anyDriver, collect, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
@@ -277,6 +279,71 @@ cat a b; double_it '{"n": -1}' || echo "status $?"; exit 3\`),
     for (const [index, [actual, status, error]] of cases.entries())
       expect([index, actual]).toEqual([index, [status, { error, message: expect.any(String) }]]);
     expect((await fetch(`${gateway.url}/librechat/health`)).status).toBe(200);
+  });
+});
+
+describe('the LibreChat dialect with tokens of users', () => {
+  const pair = generateKeyPairSync('ed25519');
+  let gateway: RunningGateway;
+  beforeAll(async () => {
+    const [driver = 'local'] = anyDriver;
+    const pem = pair.publicKey.export({ type: 'spki', format: 'pem' }).toString().replaceAll('\n', '\\n');
+    gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'librechat' });
+    await gateway.kill('SIGTERM');
+    await gateway.restart({ CODEBOX_LIBRECHAT_PUBLIC_KEY: pem, CODEBOX_LIBRECHAT_KEY: gateway.key });
+  });
+  afterAll(() => gateway?.dispose());
+
+  const sign = (claims: JWTPayload, key: KeyObject = pair.privateKey) => {
+    const now = Math.floor(Date.now() / 1000);
+    return new SignJWT({ iss: 'librechat', aud: 'codeapi', iat: now, exp: now + 300, ...claims })
+      .setProtectedHeader({ alg: 'EdDSA', kid: 'lc-codeapi-2026-05' })
+      .sign(key);
+  };
+  const call = async (token: string, path: string, init: RequestInit = {}) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    return await fetch(`${gateway.url}/librechat/${path}`, { headers, ...init });
+  };
+  const exec = async (token: string, body: object) => {
+    const asked = { lang: 'bash', code: 'cat kept 2> /dev/null; echo x > kept', ...body };
+    const response = await call(token, 'exec', { method: 'POST', body: JSON.stringify(asked) });
+    return (await response.json()) as { session_id: string; stdout: string };
+  };
+
+  test('the user of a token has sessions that no other user reaches, and a key works as before', async () => {
+    const [ada, bob, foreign] = await Promise.all([
+      sign({ sub: 'ada' }),
+      sign({ sub: 'bob' }),
+      sign({ sub: 'ada', tenant_id: 'other' }),
+    ]);
+    const { session_id } = await exec(ada, {});
+    expect(await exec(ada, { session_id })).toMatchObject({ session_id, stdout: 'x\n' });
+    for (const other of [bob, foreign]) {
+      expect((await exec(other, { session_id })).session_id).not.toBe(session_id);
+      expect((await call(other, `files/${session_id}?kind=user&id=ada`)).status).toBe(404);
+    }
+    expect((await call(ada, `files/${session_id}?kind=user&id=bob`)).status).toBe(200);
+    const hint = { runtime_session_hint: 'chat' };
+    expect((await exec(ada, hint)).session_id).not.toBe((await exec(bob, hint)).session_id);
+    expect((await call(gateway.key, `files/${session_id}`)).status).toBe(200);
+  });
+
+  test('a token that is not valid is a 401', async () => {
+    const now = Math.floor(Date.now() / 1000);
+    const tokens = [
+      await sign({ sub: 'ada' }, generateKeyPairSync('ed25519').privateKey),
+      await sign({ sub: 'ada', aud: 'other' }),
+      await sign({ sub: 'ada', iss: 'other' }),
+      await sign({ sub: 'ada', iat: now - 600, exp: now - 300 }),
+      await sign({ sub: 'ada', iat: now - 600, exp: now + 600 }),
+      await sign({ sub: 'a b' }),
+      await sign({}),
+      'a.b.c',
+    ];
+    for (const token of tokens) {
+      const response = await call(token, 'files/none');
+      expect([response.status, ((await response.json()) as { error: string }).error]).toEqual([401, 'unauthorized']);
+    }
   });
 });
 

@@ -2,7 +2,7 @@ import type { Dialect } from '../http/app.ts';
 import { codeboxapi } from './codeboxapi/codeboxapi.ts';
 import { createE2b, type E2bOptions } from './e2b/e2b.ts';
 import { jupyter } from './jupyter/jupyter.ts';
-import { librechat } from './librechat/librechat.ts';
+import type { Signer } from './librechat/settings.ts';
 import type { Issuer } from './mcp/settings.ts';
 import { openai } from './openai/openai.ts';
 import { openterminal } from './openterminal/openterminal.ts';
@@ -14,6 +14,8 @@ export interface DialectOptions extends E2bOptions {
   mcpOrigins: readonly string[];
   /** Whose access tokens the dialect `mcp` accepts besides API keys. */
   mcpIssuer: Issuer | undefined;
+  /** Whose tokens the dialect `librechat` accepts besides API keys. */
+  librechatSigner: Signer | undefined;
 }
 
 /** The dialects that `CODEBOX_DIALECTS` can name. The clients of one product may need several surfaces. */
@@ -21,8 +23,8 @@ const dialects = {
   codeboxapi: () => codeboxapi,
   e2b: createE2b,
   jupyter: () => [jupyter],
-  librechat: () => librechat,
-  // Loaded on demand, because of the library that it uses.
+  // This one and `mcp` are loaded on demand, because of the libraries that they use.
+  librechat: async ({ librechatSigner }) => (await import('./librechat/librechat.ts')).createLibrechat(librechatSigner),
   mcp: async ({ seal, mcpOrigins: origins, mcpIssuer: issuer }) =>
     (await import('./mcp/mcp.ts')).createMcp({ seal, origins, issuer }),
   openai: () => openai,

@@ -9,7 +9,9 @@ import { addFileRoutes } from './files.ts';
 import { addProgrammaticRoute } from './programmatic.ts';
 import { createPlaces } from './runs.ts';
 import { createSessions } from './sessions.ts';
+import type { Signer } from './settings.ts';
 import { addUploadRoutes } from './uploads.ts';
+import { readUser } from './user-tokens.ts';
 
 /** Words that LibreChat looks for; other errors keep the code of CodeBox. */
 const words: Partial<Record<ErrorCode, string>> = {
@@ -18,11 +20,15 @@ const words: Partial<Record<ErrorCode, string>> = {
   timeout: 'execution_timeout',
 };
 
-const surface: Surface = {
+const createSurface = (signer: Signer | undefined): Surface => ({
   claims: { prefix: '/librechat' },
-  credentialOf(c) {
+  async credentialOf(c) {
     const key = givenKey(c);
-    return key === undefined ? undefined : { key };
+    if (key === undefined || !signer || key.startsWith('cbx_')) return key === undefined ? undefined : { key };
+    const user = await readUser(key, signer.publicKey);
+    if (user === undefined) return { find: async () => undefined };
+    c.set('endUser', user);
+    return { key: signer.key };
   },
   needed: () => 'A key of CodeBox is needed: X-API-Key: cbx_…',
   respond(c, error) {
@@ -33,12 +39,12 @@ const surface: Surface = {
     const after = retryAfterSeconds !== undefined && { retry_after_seconds: retryAfterSeconds };
     return c.json({ error: words[error.code] ?? error.code, message, ...after }, status);
   },
-};
+});
 
-/** LibreChat's Code API. */
-export const librechat: readonly Dialect[] = [
+/** LibreChat's Code API. Its requests have a key, or a token that it has signed for one of its users. */
+export const createLibrechat = (signer: Signer | undefined): readonly Dialect[] => [
   {
-    surface,
+    surface: createSurface(signer),
     addRoutes(endpoints, parts) {
       const sessions = createSessions(parts);
       endpoints.add(

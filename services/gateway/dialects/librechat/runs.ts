@@ -12,7 +12,7 @@ import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { streamText } from '../../boxes/runs/commands.ts';
 import type { RouteParts } from '../../http/app.ts';
 import type { Env } from '../../http/env.ts';
-import { fileId, type Session, type Sessions } from './sessions.ts';
+import { fileId, isShared, type Session, type Sessions } from './sessions.ts';
 
 const defaultSeconds = 300;
 /** The longest argument that Linux passes to a program, in bytes. */
@@ -48,9 +48,11 @@ type Input = z.output<typeof inputSchema>;
 type Run = z.output<typeof runSchema>;
 
 const sessionOf = ({ storage_session_id, session_id }: Input): string => storage_session_id ?? session_id ?? '';
-/** The user whom an input names. Without an owner of the file, LibreChat repeats the id of the file. */
-const userOf = ({ kind, resource_id, id }: Input): string | undefined =>
-  kind === 'user' && resource_id !== id ? resource_id || undefined : undefined;
+/** The user whom an input names; with a token, the user of that. Without an owner of the file, LibreChat repeats the id of the file. */
+const userOf = (c: Context<Env>, { kind, resource_id, id }: Input): string | undefined => {
+  if (isShared(kind)) return undefined;
+  return c.get('endUser') ?? (kind === 'user' && resource_id !== id ? resource_id || undefined : undefined);
+};
 /** The path of an input in the working folder. */
 const pathOf = ({ name }: Input, index: number): string =>
   checkInput(newPathSchema, name.replace(/^\/mnt\/data\//, ''), `/files/${index}/name`);
@@ -59,8 +61,8 @@ const pathOf = ({ name }: Input, index: number): string =>
 export const createPlaces = ({ files }: Pick<RouteParts, 'files'>, sessions: Sessions) => {
   /** Returns where the code runs: in the session that it names or whose files it gets, unless those belong to others too. */
   const openSession = async (c: Context<Env>, tenant: string, body: Run): Promise<Session> => {
-    const own = body.files.find(({ kind }) => kind === undefined || kind === 'user');
-    const user = own && userOf(own);
+    const own = body.files.find(({ kind }) => !isShared(kind));
+    const user = own ? userOf(c, own) : c.get('endUser');
     const hint = body.runtime_session_hint;
     if (hint !== undefined) return await sessions.openHinted(c, tenant, hint, user);
     for (const named of [body.session_id ?? '', own ? sessionOf(own) : ''])
@@ -74,7 +76,7 @@ export const createPlaces = ({ files }: Pick<RouteParts, 'files'>, sessions: Ses
       const path = pathOf(input, index);
       const isOwn = sessionOf(input) === session.id;
       if (isOwn && input.id === fileId(path)) continue;
-      const from = isOwn ? session.ref : await sessions.find(c, tenant, sessionOf(input), userOf(input));
+      const from = isOwn ? session.ref : await sessions.find(c, tenant, sessionOf(input), userOf(c, input));
       const source = await sessions.findFile(from, input.id);
       const opened = await files.open(from, source.path);
       if (opened.kind === 'folder') throw new CodeBoxError('not_found', 'There is no such file in the session.');
@@ -88,7 +90,7 @@ export const createPlaces = ({ files }: Pick<RouteParts, 'files'>, sessions: Ses
       checkInput(profileSchema, c.req.header('x-codeapi-expected-profile'), '/headers/X-CodeAPI-Expected-Profile');
       // Checked before a session is created that nobody would use.
       body.files.forEach(pathOf);
-      for (const input of body.files) await sessions.find(c, tenant, sessionOf(input), userOf(input));
+      for (const input of body.files) await sessions.find(c, tenant, sessionOf(input), userOf(c, input));
       const session = await openSession(c, tenant, body);
       await copyInputs(c, tenant, session, body.files);
       return session;

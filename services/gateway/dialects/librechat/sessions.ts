@@ -43,13 +43,20 @@ export interface SessionFile {
 const pathOf = ({ path, encodedPath }: FileEntry): string =>
   encodedPath === undefined ? path : decodePath(encodedPath);
 
-/** Returns the user whom an upload names. */
+/** Returns the user whom an upload names; with a token, the user of that. */
 export const uploaderOf = (c: Context<Env>): string | undefined =>
-  checkInput(userSchema, c.req.header('user-id') || undefined, '/headers/User-Id');
+  c.get('endUser') ?? checkInput(userSchema, c.req.header('user-id') || undefined, '/headers/User-Id');
 
-/** Returns the user whose files a request asks for, with `kind` and `id`. */
-const askerOf = (c: Context<Env>): string | undefined =>
-  c.req.query('kind') === 'user' ? checkInput(userSchema, c.req.query('id') || undefined, '/query/id') : undefined;
+/** Files of agents and skills are not those of a user: LibreChat decides who may use them. */
+export const isShared = (kind: string | undefined): boolean => kind === 'agent' || kind === 'skill';
+
+/** Returns the user whose files a request asks for, with `kind` and `id`; with a token, the user of that. */
+const askerOf = (c: Context<Env>): string | undefined => {
+  const kind = c.req.query('kind');
+  if (isShared(kind)) return undefined;
+  const named = kind === 'user' ? checkInput(userSchema, c.req.query('id') || undefined, '/query/id') : undefined;
+  return c.get('endUser') ?? named;
+};
 
 /** Sessions are the reusable boxes of users that are named after them. */
 export const createSessions = ({
@@ -117,9 +124,18 @@ export const createSessions = ({
     create: (c: Context<Env>, tenant: string, user: string | undefined): Promise<Session> =>
       open(c, tenant, shorten(randomBytes(16)), user),
 
-    /** Returns the session of a hint: the same hint of a tenant always has the same one. */
+    /** Returns the session of a hint: the same hint of a tenant, or of a user with a token, always has the same one. */
     openHinted: (c: Context<Env>, tenant: string, hint: string, user: string | undefined): Promise<Session> =>
-      open(c, tenant, shorten(createHash('sha256').update(`hint ${hint}`).digest()), user),
+      open(
+        c,
+        tenant,
+        shorten(
+          createHash('sha256')
+            .update(['hint', c.get('endUser') ?? [], hint].flat().join(' '))
+            .digest(),
+        ),
+        user,
+      ),
 
     /** Returns a file of a session. Throws `not_found`. */
     async findFile(ref: BoxRef, id: string): Promise<SessionFile> {
