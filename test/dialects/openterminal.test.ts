@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { createClient } from '#contract';
 import { anyDriver, collect, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
 import { rawRequest } from '../api/servers.ts';
@@ -14,7 +15,8 @@ import { printVersions, pythonClients } from './clients.ts';
 const version = 'open-terminal==0.14.5';
 let python = '';
 beforeAll(async () => {
-  python = await pythonClients(version);
+  // The reference server runs notebooks only with these.
+  python = await pythonClients(version, 'nbclient==0.11.0', 'ipykernel==7.4.0');
   printVersions('Open Terminal', [version]);
 }, 600_000);
 
@@ -33,8 +35,50 @@ interface Process {
   next_offset: number;
 }
 
+type Lines = string | string[] | undefined;
+interface StoredOutput {
+  text?: Lines;
+  data?: Record<string, Lines>;
+}
+/** A notebook may have a text as a list of its lines. */
+const joined = (lines: Lines): string => [lines ?? []].flat().join('');
+
+/** Starts a terminal and types into it, and resolves with what it showed and how its connections ended. */
+const useTerminal = async (
+  { url, key }: Server,
+  call: (method: string, path: string) => Promise<{ status: number; body: unknown }>,
+  user: string,
+) => {
+  const { status, body } = await call('POST', '/api/terminals');
+  const { id } = body as { id: string };
+  const connect = async (terminal: string, token: string) => {
+    // Open WebUI names the user in the query, and the reference server reads the header.
+    const to = `${url.replace('http', 'ws')}/api/terminals/${terminal}?user_id=${user}`;
+    const socket = new WebSocket(to, { headers: { 'x-user-id': user } });
+    let shown = '';
+    socket.on('message', (data: Buffer) => (shown += data.toString()));
+    const closed = once(socket, 'close').then(([code]) => code as number);
+    await once(socket, 'open');
+    socket.send(JSON.stringify({ type: 'auth', token }));
+    return { socket, closed, shows: (part: RegExp) => eventually(async () => part.test(shown)) };
+  };
+  const listed = ((await call('GET', '/api/terminals')).body as { id: string }[]).map((each) => each.id === id);
+  const refused = await (await connect(id, 'wrong')).closed;
+  const { socket, closed, shows } = await connect(id, key);
+  socket.send(JSON.stringify({ type: 'resize', cols: 133, rows: 41 }));
+  socket.send(Buffer.from('echo $((6 * 7)); stty size\n'));
+  await shows(/\b42\b[\s\S]*\b41 133\b/);
+  const taken = await (await connect(id, key)).closed;
+  socket.close();
+  await closed;
+  await eventually(async () => (await call('GET', `/api/terminals/${id}`)).status === 404);
+  const other = ((await call('POST', '/api/terminals')).body as { id: string }).id;
+  const ends = [await call('DELETE', `/api/terminals/${other}`), await call('DELETE', `/api/terminals/${other}`)];
+  return { status, keys: Object.keys(body as object), listed, refused, taken, ends };
+};
+
 /** Uses every call as Open WebUI does, and resolves with what the server responded, with its home folder as `~`. */
-const use = async ({ url, key, home }: Server, user = 'ada') => {
+const use = async ({ url, key, home }: Server, port: number, user = 'ada') => {
   const call = async (method: string, path: string, body?: unknown) => {
     const headers: Record<string, string> = { authorization: `Bearer ${key}`, 'x-user-id': user };
     const isForm = body instanceof FormData;
@@ -67,6 +111,50 @@ const use = async ({ url, key, home }: Server, user = 'ada') => {
     return status === 200 ? { ...body, entries: named(body.entries) } : [status];
   };
   const failed = async (...request: Parameters<typeof call>) => (await call(...request)).status;
+  const notebook = async () => {
+    const path = `${home}/book.ipynb`;
+    const cell = (source: string) => ({ cell_type: 'code', source, metadata: {}, outputs: [], execution_count: null });
+    const cells = [cell('x = 20\nprint("hi")'), cell('none'), cell('1 / 0')];
+    const content = JSON.stringify({ nbformat: 4, nbformat_minor: 4, metadata: {}, cells });
+    await call('POST', '/files/write', { path, content });
+    const { id, ...started } = (await call('POST', '/notebooks', { path })).body;
+    const run = (cell_index: number, source?: string) =>
+      call('POST', `/notebooks/${id}/execute`, { cell_index, source });
+    const ran = [await run(0), await run(1, 'x + 22')];
+    const stored = JSON.parse((await call('GET', `/files/read?path=${path}`)).body.content).cells.slice(0, 2);
+    return {
+      started,
+      ran,
+      stored: stored.map(({ source, outputs }: { source: string | string[]; outputs: StoredOutput[] }) => [
+        joined(source),
+        outputs.map(({ text, data, ...rest }) => ({ ...rest, text: joined(text), data: joined(data?.['text/plain']) })),
+      ]),
+      error: [(await run(2)).body.status, await failed('POST', `/notebooks/${id}/execute`, { cell_index: 3 })],
+      read: { ...(await call('GET', `/notebooks/${id}`)).body, id: '' },
+      ended: [await call('DELETE', `/notebooks/${id}`), await call('GET', `/notebooks/${id}`)],
+      missing: await failed('POST', '/notebooks', { path: 'none.ipynb' }),
+    };
+  };
+  const servers = async () => {
+    const command = `cd sub && exec python3 -m http.server ${port} --bind 127.0.0.1`;
+    const { id } = (await call('POST', '/execute', { command })).body;
+    const find = async () =>
+      (await call('GET', '/ports')).body.ports.find((one: { port: number }) => one.port === port);
+    await eventually(async () => (await find()) !== undefined);
+    const { pid, ...found } = await find();
+    // The reference server looks for the port with each request, and misses it at times.
+    const reach = async (method: string, path: string, body?: unknown) => {
+      const response = await eventually(async () => {
+        const tried = await call(method, path, body);
+        return tried.status !== 404 && tried;
+      });
+      return response;
+    };
+    const got = await reach('GET', `/proxy/${port}/a.txt?x=1`);
+    const posted = (await reach('POST', `/proxy/${port}/`, {})).status;
+    await call('DELETE', `/execute/${id}`);
+    return { found, isProcess: pid > 0, got, posted, unknown: (await failed('GET', '/proxy/1/')) >= 400 };
+  };
 
   return {
     health: await call('GET', '/health'),
@@ -107,6 +195,9 @@ const use = async ({ url, key, home }: Server, user = 'ada') => {
     answer: process(await call('GET', `/execute/${reader.id}/status?wait=20`)).slice(0, 3),
     listed: [reader, sleeper].map(({ id }) => listed.find((each) => each.id === id)?.status),
     kill: await call('DELETE', `/execute/${sleeper.id}`),
+    servers: await servers(),
+    notebook: await notebook(),
+    terminal: await useTerminal({ url, key, home }, call, user),
     missing: [
       await failed('GET', '/files/read?path=none'),
       await failed('GET', '/files/list?directory=none'),
@@ -145,16 +236,18 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
           () => false,
         ),
       );
-      const expected = await use({ url, key: 'reference', home });
-      expect(await use(server())).toEqual(expected);
+      const expected = await use({ url, key: 'reference', home }, await freePort());
+      expect(await use(server(), expected.servers.found.port)).toEqual(expected);
       const found = [{ file: '~/sub/a.txt', line: 3, content: 'three' }];
       expect(expected.grep[0]).toMatchObject({ status: 200, body: { matches: found, truncated: false } });
       expect(expected).toMatchObject({ echo: [200, 'done', 3, '42\none\n2\nthree\n'], listed: ['running', 'running'] });
+      expect(expected.notebook.ran[1]).toMatchObject({ body: { outputs: [{ data: { 'text/plain': '42' } }] } });
+      expect(expected.terminal).toMatchObject({ refused: 4001, taken: 4009 });
     } finally {
       if (reference?.kill()) await once(reference, 'exit');
       await rm(home, { recursive: true, force: true });
     }
-  });
+  }, 240_000);
 
   if (!anyDriver.includes(driver)) return;
 
@@ -172,11 +265,21 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
       ['bob', key],
       ['ada', other],
     ] as const) {
-      for (const path of [read, '/files/view?path=mine', '/files/list?directory=sub', '/execute/none/status'])
+      for (const path of [
+        read,
+        '/files/view?path=mine',
+        '/files/list?directory=sub',
+        '/execute/none/status',
+        '/api/terminals/none',
+        '/notebooks/none',
+        '/proxy/80/',
+      ])
         expect([path, (await call(user, path, by)).status]).toEqual([path, 404]);
       expect(await (await call(user, '/files/list', by)).json()).toMatchObject({ entries: [] });
       expect(await (await call(user, '/files/display?path=mine', by)).json()).toMatchObject({ exists: false });
       expect(await (await call(user, '/execute', by)).json()).toEqual([]);
+      expect(await (await call(user, '/api/terminals', by)).json()).toEqual([]);
+      expect(await (await call(user, '/ports', by)).json()).toEqual({ ports: [] });
     }
     expect(await collect(createClient({ url: gateway.url, key: other }).boxes.list())).toEqual([]);
     const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as {
@@ -211,7 +314,13 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
       [await call('GET', '/files/serve/etc/passwd'), 404, text],
       [await call('DELETE', '/files/delete?path=.'), 400, text],
       [await call('POST', '/files/upload?directory=.', '{}'), 422, { detail: expect.any(Array) }],
-      [await call('GET', '/api/terminals'), 404, text],
+      [await call('GET', '/api/terminals/none'), 404, { error: expect.any(String) }],
+      [await call('GET', '/api/terminals', undefined, { authorization: '' }), 401, text],
+      [await call('GET', '/proxy/0/'), 422, at('body', 'path', 'port')],
+      [await call('GET', '/proxy/4/'), 502, text],
+      [await call('POST', '/notebooks', { path: 'mine' }), 400, text],
+      [await call('GET', '/notebooks/none'), 404, text],
+      [await call('GET', '/p/x/health'), 404, text],
       [await call('PUT', '/execute'), 405, text],
       [await call('GET', '/execute', undefined, { authorization: 'Bearer none' }), 401, text],
       [await call('GET', '/execute', undefined, { authorization: '', 'x-api-key': gateway.key }), 401, text],

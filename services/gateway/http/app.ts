@@ -38,7 +38,7 @@ import { createKeyBounds } from './idempotency/key-bounds.ts';
 import { createKeyClaims } from './idempotency/key-claims.ts';
 import type { Metrics } from './metrics/metrics.ts';
 import { createPortAccess } from './ports/access.ts';
-import { servePorts } from './ports/proxy.ts';
+import { createForwarding, type Forwarding, servePorts } from './ports/proxy.ts';
 import { addAuditRoute } from './routes/admin/audit.ts';
 import { addKeyRoutes } from './routes/admin/keys.ts';
 import type { AdminParts } from './routes/admin/parts.ts';
@@ -92,6 +92,7 @@ export interface RouteParts extends RunParts {
   terminals: Terminals;
   stats: Stats;
   tickets: Tickets;
+  forward: Forwarding;
   webSockets: WebSockets;
   admin: AdminParts;
   usage: UsageStore;
@@ -109,7 +110,7 @@ export interface Dialect {
   addRoutes: (endpoints: Endpoints, parts: RouteParts) => void;
 }
 
-export interface AppOptions extends Omit<RouteParts, 'webSockets'> {
+export interface AppOptions extends Omit<RouteParts, 'forward' | 'webSockets'> {
   log: Logger;
   dialects: readonly Dialect[];
   ports: Ports;
@@ -152,14 +153,14 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   });
   const sessions = options.portSessions;
   const access = createPortAccess({ keys, admission, rates, openRequests, tickets, sessions });
+  const forward = createForwarding({ ports: options.ports, openSockets });
   const shell = createShell({
     ...options,
     servePorts: (claimOf) =>
       servePorts({
-        ports: options.ports,
+        forward,
         access,
         domain: options.portsDomain,
-        openSockets,
         claimOf,
         idOf: options.directory.idOf,
       }),
@@ -167,7 +168,7 @@ export const createApp = (options: AppOptions): Hono<Env> => {
     openSockets,
     claims: createKeyClaims({ idempotency, bounds, background }),
   });
-  const parts = { ...options, webSockets: createWebSockets(openSockets) };
+  const parts = { ...options, forward, webSockets: createWebSockets(openSockets, admission) };
   // Mounted before `/v1`, whose prefix includes its paths.
   const admin = shell.mount(v1Admin, shell.book);
   addLinkedFileRoutes(shell.mount(createFileLinks(parts.links), shell.book), parts.links);

@@ -15,8 +15,11 @@ const idleSeconds = 900;
 /** The boxes of the users of Open WebUI. */
 export const createHomes = ({ creation, directory }: Pick<RouteParts, 'creation' | 'directory'>) => {
   /** Returns the user of the box that a request is for. Throws `invalid_request` when it names none. */
-  const userOf = (c: Context<Env>): string =>
-    `openterminal/${checkInput(userSchema, c.req.header('x-user-id'), '/headers/X-User-Id')}`;
+  const userOf = (c: Context<Env>): string => {
+    // Open WebUI names it in the query of a WebSocket.
+    const given = c.req.header('x-user-id') ?? (c.env?.upgrade && c.req.query('user_id'));
+    return `openterminal/${checkInput(userSchema, given, '/headers/X-User-Id')}`;
+  };
 
   /** Returns the box of the user; undefined if there is none. Creates nothing. */
   const lookUp = async (c: Context<Env>, tenant: string): Promise<BoxRef | undefined> => {

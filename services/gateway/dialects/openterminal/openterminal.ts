@@ -9,7 +9,10 @@ import type { Surface } from '../../http/surface.ts';
 import { addFileRoutes } from './files.ts';
 import { addGrepRoute } from './grep.ts';
 import { createHomes } from './homes.ts';
+import { addNotebookRoutes } from './notebooks.ts';
+import { addPortRoutes } from './ports.ts';
 import { addProcessRoutes } from './processes.ts';
+import { addTerminalRoutes } from './terminals.ts';
 import { addTextRoutes } from './texts.ts';
 import { createTools } from './tools.ts';
 
@@ -36,7 +39,9 @@ const surface: Surface = {
       msg: detail,
       type: 'value_error',
     }));
-    return c.json({ detail: faults.length > 0 ? faults : error.message }, statusOf(error));
+    const detail = faults.length > 0 ? faults : error.message;
+    const isTerminal = c.req.path.startsWith('/openterminal/api/terminals') && error.code !== 'unauthorized';
+    return c.json(isTerminal && typeof detail === 'string' ? { error: detail } : { detail }, statusOf(error));
   },
 };
 
@@ -53,11 +58,14 @@ export const openterminal: readonly Dialect[] = [
       addTextRoutes(tools, parts.files, homes);
       addGrepRoute(tools, parts.files, homes);
       addFileRoutes(endpoints, parts.files, homes);
+      addTerminalRoutes(endpoints, parts, homes);
+      addPortRoutes(endpoints, parts, homes);
+      addNotebookRoutes(endpoints, parts, homes);
       endpoints.add({ ...described, path: '/openterminal/health', summary: 'Whether it is served' }, ({ c }) =>
         c.json({ status: 'ok' }),
       );
       endpoints.add({ ...described, path: '/openterminal/api/config', summary: 'Which features there are' }, ({ c }) =>
-        c.json({ features: { terminal: false, notebooks: false, system: false } }),
+        c.json({ features: { terminal: true, notebooks: true, system: false } }),
       );
       endpoints.add(
         { ...described, path: '/openterminal/openapi.json', summary: 'The calls that models use' },

@@ -5,6 +5,7 @@ import { largeJson } from '../../../json/json-bounds.ts';
 import type { BoxRef } from '../../boxes/box-ref.ts';
 import type { Commands } from '../../boxes/runs/commands.ts';
 import { type Homes, toAbsolute } from './homes.ts';
+import { listsPorts } from './ports.ts';
 import type { Tools } from './tools.ts';
 
 const killSeconds = 10;
@@ -130,7 +131,7 @@ export const addProcessRoutes = ({ add }: Tools, commands: Commands, homes: Home
     },
     async ({ c, tenant }) => {
       const ref = await homes.lookUp(c, tenant);
-      return c.json(ref ? (await commands.list(ref)).map(toProcess) : []);
+      return c.json(ref ? (await commands.list(ref)).filter((run) => !listsPorts(run)).map(toProcess) : []);
     },
   );
 

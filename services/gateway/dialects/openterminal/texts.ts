@@ -1,10 +1,9 @@
-import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { CodeBoxError, codeSchema, hasCode, plainText, queryInteger } from '#contract';
 import { largeJson } from '../../../json/json-bounds.ts';
-import type { BoxRef } from '../../boxes/box-ref.ts';
 import type { Files } from '../../boxes/reach/files.ts';
 import { type Homes, toAbsolute, toBoxPath } from './homes.ts';
+import { createTextFiles } from './text-files.ts';
 import type { Tools } from './tools.ts';
 
 const path = plainText()
@@ -12,8 +11,6 @@ const path = plainText()
   .max(4096)
   .meta({ description: 'The path of the file; relative ones begin at the home folder.' });
 const line = queryInteger().min(1).optional();
-/** The largest file that is read as text. */
-const maxBytes = 4 * 1024 * 1024;
 /** How many entries a listing returns, which has no pages. */
 const maxEntries = 10_000;
 const pageSize = 1000;
@@ -29,29 +26,7 @@ const replacementSchema = z.object({
 
 /** Routes for models that list, read and write files and replace text in them. */
 export const addTextRoutes = ({ add }: Tools, files: Files, homes: Homes): void => {
-  /** Reads a text of at most `maxBytes`. Throws `unsupported_media_type` for bytes that are not UTF-8. */
-  const read = async (ref: BoxRef, name: string): Promise<{ text: string; etag: string | undefined }> => {
-    const opened = await files.open(ref, toBoxPath(name));
-    if (opened.kind === 'folder') throw new CodeBoxError('not_found', 'File not found');
-    const chunks: Buffer[] = [];
-    let size = 0;
-    for await (const chunk of opened.body as AsyncIterable<Buffer>) {
-      size += chunk.length;
-      if (size > maxBytes) throw new CodeBoxError('too_large', `The file is larger than ${maxBytes} bytes.`);
-      chunks.push(chunk);
-    }
-    try {
-      return { text: new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(chunks)), etag: opened.etag };
-    } catch (cause) {
-      throw new CodeBoxError('unsupported_media_type', `Unsupported binary file type (${size} bytes)`, { cause });
-    }
-  };
-  const write = async (ref: BoxRef, name: string, text: string, ifMatch?: string) => {
-    const bytes = Buffer.from(text);
-    const conditions = ifMatch === undefined ? {} : { conditions: { ifMatch } };
-    await files.put(ref, toBoxPath(name), Readable.from([bytes]), { sizeBytes: bytes.length, ...conditions });
-    return { path: toAbsolute(name), size: bytes.length };
-  };
+  const { read, write } = createTextFiles(files);
 
   add(
     {

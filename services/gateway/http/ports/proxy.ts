@@ -23,11 +23,10 @@ export interface PortClaim {
 }
 
 export interface PortProxyOptions {
-  ports: Ports;
+  forward: Forwarding;
   access: PortAccess;
   /** The domain below which each port has a host: `<port>-<box>.<domain>`. */
   domain: string;
-  openSockets: OpenSockets;
   /** Returns the port rules of the surface that claims a request by host or headers; they replace the gateway's own. */
   claimOf: (c: Context<Env>) => PortClaim | undefined;
   /** Returns the id of the box of a target. */
@@ -37,18 +36,44 @@ export interface PortProxyOptions {
 /** The route name in logs and metrics. */
 export const portRoute = '/v1/boxes/{box}/ports/{port}/{path}';
 
+/** Forwards an admitted request to a server in a box of its tenant, whose id is in the target, and returns the response: streamed both ways. */
+export const createForwarding =
+  ({ ports, openSockets }: { ports: Ports; openSockets: OpenSockets }) =>
+  async (c: Context<Env>, target: Target): Promise<Response> => {
+    const { incoming, outgoing, upgrade } = c.env ?? {};
+    if (!incoming || !outgoing) throw new Error('ports are served from a socket only');
+    if (upgrade) openSockets.expectRoom(c);
+    const left = new AbortController();
+    const request = toRequest(incoming, target, c.get('requestId'), upgrade !== undefined, left.signal);
+    if (upgrade) {
+      // The exchange has a deadline of its own.
+      incoming.socket.setTimeout(silenceMs);
+      incoming.socket.once('close', () => left.abort());
+    } else {
+      // When the response ends for any reason, the exchange with the server is aborted.
+      outgoing.once('close', () => left.abort());
+    }
+    const response = await ports.send({ tenant: c.get('tenant'), box: target.box }, target.port, request);
+    const headers = responseHeaders(response.head, target, incoming.headers.host ?? '', c.get('requestId'));
+    if (upgrade && response.upgraded) {
+      openSockets.keep(c, accept(upgrade.take(), response.upgraded, headers));
+      // This response is discarded: `accept` has completed the handshake.
+      return c.body(null);
+    }
+    writeHead(outgoing as ServerResponse, response, headers, incoming.complete);
+    pipeline(response.head, outgoing).catch((err: unknown) =>
+      c.get('log').info({ err }, 'the response of a port was interrupted'),
+    );
+    return RESPONSE_ALREADY_SENT;
+  };
+
+export type Forwarding = ReturnType<typeof createForwarding>;
+
 /**
- * Forwards requests to a server inside a box and returns its responses: any method, any path, streamed both ways. This middleware precedes
- * everything that reads the path, because the path belongs to the server.
+ * Serves requests for ports: any method, any path. This middleware precedes everything that reads the path, because the path belongs to
+ * the server.
  */
-export const servePorts = ({
-  ports,
-  access,
-  domain,
-  openSockets,
-  claimOf,
-  idOf,
-}: PortProxyOptions): MiddlewareHandler<Env> => {
+export const servePorts = ({ forward, access, domain, claimOf, idOf }: PortProxyOptions): MiddlewareHandler<Env> => {
   const own: readonly TargetReader[] = [byHost(domain), byPath];
   return async (c, next) => {
     const { incoming, outgoing, upgrade } = c.env ?? {};
@@ -63,30 +88,8 @@ export const servePorts = ({
     const box = await idOf(c.get('tenant'), target.box);
     noteBox(c, box);
     const isPage = !upgrade && (incoming.method === 'GET' || incoming.method === 'HEAD');
-    if (upgrade) openSockets.expectRoom(c);
     if (way === 'ticket' && isPage) return await access.open(c, incoming, { ...target, box });
-    const left = new AbortController();
-    const request = toRequest(incoming, target, c.get('requestId'), upgrade !== undefined, left.signal);
-    if (upgrade) {
-      // The exchange has a deadline of its own.
-      incoming.socket.setTimeout(silenceMs);
-      incoming.socket.once('close', () => left.abort());
-    } else {
-      // When the response ends for any reason, the exchange with the server is aborted.
-      outgoing.once('close', () => left.abort());
-    }
-    const response = await ports.send({ tenant: c.get('tenant'), box }, target.port, request);
-    const headers = responseHeaders(response.head, target, incoming.headers.host ?? '', c.get('requestId'));
-    if (upgrade && response.upgraded) {
-      openSockets.keep(c, accept(upgrade.take(), response.upgraded, headers));
-      // This response is discarded: `accept` has completed the handshake.
-      return c.body(null);
-    }
-    writeHead(outgoing as ServerResponse, response, headers, incoming.complete);
-    pipeline(response.head, outgoing).catch((err: unknown) =>
-      c.get('log').info({ err }, 'the response of a port was interrupted'),
-    );
-    return RESPONSE_ALREADY_SENT;
+    return await forward(c, { ...target, box });
   };
 };
 

@@ -1,8 +1,10 @@
 import type { Context } from 'hono';
 import { acceptPeer, expectHandshake, type PeerLimits } from '../../../http/server/handshake.ts';
 import type { Peer } from '../../../websockets/peer.ts';
+import type { Admission } from '../admission/admission.ts';
 import type { OpenSockets } from '../admission/open-sockets.ts';
 import type { Env } from '../env.ts';
+import { createStrangers } from './strangers.ts';
 
 export interface AcceptOptions extends PeerLimits {
   /** Throws `gone` when the connection has lost its purpose. Called periodically, together with the check of the key. */
@@ -10,8 +12,10 @@ export interface AcceptOptions extends PeerLimits {
 }
 
 /** The WebSockets that this gateway serves itself. Pings detect silent clients; slow clients are disconnected with a reason. */
-export const createWebSockets = (openSockets: OpenSockets) => {
+export const createWebSockets = (openSockets: OpenSockets, admission: Pick<Admission, 'admit'>) => {
   return {
+    strangers: createStrangers(admission, openSockets),
+
     /**
      * Throws `upgrade_required` unless the request can become a WebSocket, and `too_many_requests` when its tenant has too many open
      * ones. Call it before doing anything for the request.
