@@ -30,10 +30,12 @@ describe.each(anyDriver)('the E2B dialect on the %s driver', (driver) => {
       const plot = await sandbox.runCode(\`import matplotlib.pyplot as plt
 plt.plot([1, 2], [3, 4], label='l'); plt.xlabel('T (s)'); plt.title('t'); plt.show()
 plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
+      const table = await sandbox.runCode(\`import pandas as pd
+pd.DataFrame({'n': [1, None], 't': pd.to_datetime(['2024-01-01', None]), 's': ['a', 'é']})\`);
       const asked = await sandbox.runCode('input()');
       return { lines, text: printed.text, logs: printed.logs, count: printed.executionCount, failed: failed.error,
         quoted: text.text, png: plot.results[0].png.slice(0, 5), charts: plot.results.map(({ chart }) => chart),
-        asked: asked.error.name };
+        table: table.results.map(({ data, text, html }) => [data, text.length > 0, html.includes('<table')]), asked: asked.error.name };
     `);
     expect(seen).toMatchObject({
       lines: ['hi\n'],
@@ -66,6 +68,7 @@ plt.bar(['a', 'b'], [3, 3]); plt.show()\`);
           ],
         },
       ],
+      table: [[{ n: [1, null], t: ['2024-01-01T00:00:00.000', null], s: ['a', 'é'] }, true, true]],
       asked: 'StdinNotImplementedError',
     });
     expect((seen.failed as { traceback: string }).traceback).not.toContain('\u001b');

@@ -2,6 +2,8 @@ import { z } from 'zod';
 
 /** The MIME type of a figure's data, which an output carries beside `image/png`. */
 export const chartMime = 'application/vnd.codebox.chart+json';
+/** The MIME type of the values of a table by column, which an output carries beside `text/html` where CODEBOX_TABLES asks for it. */
+export const tableMime = 'application/vnd.codebox.table+json';
 
 /**
  * One value along an axis, by the `type` of that axis: a number, an RFC 3339 time in UTC, or the name of a category (a

@@ -13,6 +13,14 @@ test('a wish for the internet is fulfilled where boxes can have it, and no wish 
   expect(created({ network: { denyOut: ['0.0.0.0/0'] }, allow_internet_access: true }).network).toBe('none');
 });
 
+test('all traffic that is permitted by name is the internet, whatever is denied, also where the box is refused for it', () => {
+  for (const offersInternet of [true, false])
+    expect(created({ network: { allowOut: ['0.0.0.0/0'], denyOut: ['::/0'] } }, offersInternet).network).toBe(
+      'internet',
+    );
+  expect(created({ network: { allowOut: [] } })).not.toHaveProperty('network');
+});
+
 test('a sandbox that pauses itself keeps its memory only if that is asked for', () => {
   const resumes = { autoPause: true, autoResume: { enabled: true } };
   expect(created(resumes)).toMatchObject({ onIdle: 'hibernate', idleSeconds: 300 });

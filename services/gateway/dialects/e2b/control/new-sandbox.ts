@@ -14,7 +14,7 @@ const wholeOnly = 'is not supported: traffic is permitted or denied as a whole';
 const everywhere = ['0.0.0.0/0', '::/0'] as const;
 
 const egressSchema = z.object({
-  allowOut: z.array(z.never({ error: wholeOnly })).nullish(),
+  allowOut: z.array(z.enum(everywhere, { error: wholeOnly })).nullish(),
   denyOut: z.array(z.enum(everywhere, { error: wholeOnly })).nullish(),
   egressProxy: unsupported,
   rules: unsupported,
@@ -47,9 +47,14 @@ export const newSandboxSchema = z
 
 type Egress = z.output<typeof networkSchema>;
 
+/** Whether a request permits all traffic by name; at E2B that prevails over what it denies. */
+const permitsAll = ({ allowOut }: Pick<Egress, 'allowOut'>): boolean => (allowOut?.length ?? 0) > 0;
+
 /** Whether a request wants the internet for a sandbox or not; undefined when it leaves that open. */
-export const wantsInternet = ({ allow_internet_access: allows, denyOut }: Egress): boolean | undefined =>
-  denyOut?.length ? false : (allows ?? undefined);
+export const wantsInternet = ({ allow_internet_access: allows, allowOut, denyOut }: Egress): boolean | undefined => {
+  if (permitsAll({ allowOut })) return true;
+  return denyOut?.length ? false : (allows ?? undefined);
+};
 
 /** Returns the network that is asked for; undefined for that of the template. */
 const toNetwork = (allows: boolean | undefined, offersInternet: boolean): CreateBox['network'] => {
@@ -72,7 +77,8 @@ export const toCreateBox = (
   { seconds: defaultSeconds, offersInternet, keyId }: Defaults,
 ): CreateBox => {
   const { templateID, timeout = defaultSeconds, metadata, envVars } = ask;
-  const network = toNetwork(wantsInternet({ ...ask.network, ...ask }), offersInternet);
+  const egress = { ...ask.network, ...ask };
+  const network = permitsAll(egress) ? 'internet' : toNetwork(wantsInternet(egress), offersInternet);
   const isOpen = ask.network?.allowPublicTraffic === true;
   return {
     template: toTemplate(templateID),

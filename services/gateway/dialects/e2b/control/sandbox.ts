@@ -32,11 +32,12 @@ export const toNames = (row: BoxRow) => {
   return { templateID: template, alias: template, sandboxID: toSandboxId(row.id), clientID: 'codebox', envdVersion };
 };
 
-/** Returns the variables by which programs notice where they run. */
+/** Returns the variables by which programs notice where they run, and by which tables are shown with their data. */
 export const toEnvironment = (row: BoxRow) => ({
   E2B_SANDBOX: 'true',
   E2B_SANDBOX_ID: toSandboxId(row.id),
   E2B_TEMPLATE_ID: readAsked(row).template,
+  CODEBOX_TABLES: 'true',
 });
 
 /** Converts a box to a sandbox in a list. */

@@ -1,4 +1,4 @@
-import { chartMime } from '#contract';
+import { chartMime, tableMime } from '#contract';
 import { toE2bChart } from './chart.ts';
 
 /** The fields of a result, by MIME type. */
@@ -12,6 +12,7 @@ const fields: Record<string, string> = {
   'text/latex': 'latex',
   'application/json': 'json',
   'application/javascript': 'javascript',
+  [tableMime]: 'data',
 };
 
 /** Converts displayed data to a result; types without a field of their own are in `extra`. */

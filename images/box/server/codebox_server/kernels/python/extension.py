@@ -11,6 +11,7 @@ from ipykernel.zmqshell import ZMQInteractiveShell
 from codebox_server.kernels.python.charts.formatter import install as install_charts
 from codebox_server.kernels.python.nested_run import install as install_nested_run
 from codebox_server.kernels.python.origins import install as install_origins
+from codebox_server.kernels.python.tables import install as install_tables
 from codebox_server.kernels.python.timing import install as install_timing
 from codebox_server.kernels.python.user_site import create_refresh
 from codebox_server.kernels.python.vega import install as install_vega
@@ -24,6 +25,7 @@ def load(shell: ZMQInteractiveShell | None) -> None:
     if "" not in sys.path:
         sys.path.insert(0, "")
     install_charts(shell)
+    install_tables(shell)
     install_vega()
     install_timing(shell)
     install_origins(shell)
