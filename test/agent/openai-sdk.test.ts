@@ -160,6 +160,34 @@ test('a response contains its code with output, and cites its file, which the co
   expect(listed.data.map(({ id }) => id)).toEqual([citation.file_id]);
 });
 
+test('a container that was created is used by a response, and is listed and deleted with its files', async () => {
+  const made = await openai.containers.create({ name: 'mine' });
+  expect(made).toMatchObject({ object: 'container', name: 'mine', status: 'running' });
+  await openai.containers.files.create(made.id, { file: new File(['1 2 3'], 'in.txt') });
+  models.script(runs('print(open("in.txt").read())\nx = 41'), { text: 'Read.' }, runs('print(x + 1)'), {
+    text: 'It is 42.',
+  });
+  const tools = [{ type: 'code_interpreter' as const, container: made.id }];
+  for (const logs of ['1 2 3\n', '42\n']) {
+    const response = await openai.responses.create({ model, input: 'Go on.', tools });
+    expect(response.output[0]).toMatchObject({ container_id: made.id, outputs: [{ logs }] });
+  }
+  const other = await openai.containers.create({ name: 'other' });
+  const listed: string[] = [];
+  for await (const { id } of openai.containers.list({ limit: 1 })) listed.push(id);
+  expect(listed.slice(0, 2)).toEqual([other.id, made.id]);
+  for (const { id } of [made, other]) await openai.containers.delete(id);
+  await expect(openai.containers.retrieve(made.id)).rejects.toThrow(NotFoundError);
+  await expect(openai.responses.create({ model, input: 'Again?', tools })).rejects.toThrow(NotFoundError);
+  const unsupported: [more: Omit<OpenAI.ContainerCreateParams, 'name'>, param: string][] = [
+    [{ file_ids: ['file-1'] }, 'file_ids'],
+    [{ expires_after: { anchor: 'last_active_at', minutes: 5 } }, 'expires_after'],
+    [{ memory_limit: '4g' }, 'memory_limit'],
+  ];
+  for (const [more, param] of unsupported)
+    await expect(openai.containers.create({ name: 'x', ...more })).rejects.toMatchObject({ status: 400, param });
+});
+
 test('the files of a container can be listed in pages and read by id, among thousands of folders', async () => {
   const { id } = await agent.createChat();
   const container = id.replace('chat-', 'cntr_');

@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { type Chat, CodeBoxError, decodePath, type FileEntry, queryInteger, urlPathSchema } from '#contract';
+import { type Chat, CodeBoxError, decodePath, type FileEntry, plainText, queryInteger, urlPathSchema } from '#contract';
 import { readMultipart } from '../../../http/bodies/multipart.ts';
 import { openUpload } from '../../../http/bodies/uploads.ts';
 import { containerFileId, fromContainerFileId } from '../../../openai/container-file-id.ts';
+import { cursorAfter } from '../../../postgres/page.ts';
 import type { Chats } from '../../chats/chats.ts';
 import type { Files } from '../../chats/files/files.ts';
 import type { Owner } from '../../chats/owner.ts';
@@ -56,6 +57,37 @@ const listQuery = z.object({
 });
 const binary = z.string().meta({ format: 'binary' });
 
+/** A field without a counterpart here. It is refused rather than ignored, because callers rely on its effect. */
+const none = z.null({ error: 'is not supported' }).optional();
+const nothing = z.array(z.unknown()).max(0, 'is not supported').nullish();
+
+const newContainerSchema = z
+  .object({
+    name: plainText().trim().min(1).max(200),
+    expires_after: none,
+    memory_limit: none,
+    network_policy: none,
+    file_ids: nothing,
+    skills: nothing,
+  })
+  .meta({ id: 'NewContainer', description: 'It is kept until it is deleted.' });
+
+const containerListSchema = z
+  .object({
+    object: z.literal('list'),
+    data: z.array(containerSchema),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+    has_more: z.boolean(),
+  })
+  .meta({ id: 'ContainerList' });
+
+const containersQuery = z.object({
+  limit: queryInteger().min(1).max(100).default(20),
+  order: z.literal('desc', { error: 'must be desc' }).default('desc'),
+  after: z.string().max(64).optional().meta({ description: 'The id of the last container of the previous page.' }),
+});
+
 type FileFacts = Pick<FileEntry, 'path' | 'sizeBytes' | 'modifiedAt'>;
 
 /** `/v1/containers`, where OpenAI's clients read the files that the code of a response created. */
@@ -68,6 +100,38 @@ export const addContainerRoutes = ({ add }: Pick<Endpoints, 'add'>, chats: Chats
     const modifiedAt = headers['last-modified'] ?? new Date().toISOString();
     return { path, sizeBytes: Number(headers['content-length'] ?? 0), modifiedAt };
   };
+
+  add(
+    {
+      method: 'post',
+      path: '/v1/containers',
+      summary: 'Create a container, as the tool code_interpreter of a response can name it',
+      tag,
+      body: newContainerSchema,
+      responses: {
+        200: { description: 'Its chat exists; the box begins with its first use.', schema: containerSchema },
+      },
+    },
+    async ({ c, owner, body: { name } }) => c.json(toContainer(await chats.create(owner, { title: name }))),
+  );
+
+  add(
+    {
+      method: 'get',
+      path: '/v1/containers',
+      summary: 'List the containers, the newest first',
+      tag,
+      query: containersQuery,
+      responses: { 200: { description: 'A page of containers.', schema: containerListSchema } },
+    },
+    async ({ c, owner, query: { limit, after } }) => {
+      const cursor = after === undefined ? undefined : cursorAfter(await chats.find(owner, chatOf(after)));
+      const { items, nextCursor } = await chats.list(owner, { limit, cursor });
+      const data = items.map(toContainer);
+      const ids = { first_id: data[0]?.id ?? null, last_id: data.at(-1)?.id ?? null };
+      return c.json({ object: 'list', data, ...ids, has_more: nextCursor !== null });
+    },
+  );
 
   add(
     {

@@ -76,6 +76,17 @@ export const dialectTexts: OperationTexts = {
     description: 'The response so far is kept. A response that has ended does not change.',
     response: { ...response, status: 'cancelled' },
   },
+  'POST /v1/containers': {
+    description:
+      'The container is a new chat. A response uses it with `"tools": [{"type": "code_interpreter", "container": "cntr_…"}]`, and continues its conversation.',
+    request: { name: 'mine' },
+    response: container,
+  },
+  'GET /v1/containers': {
+    description:
+      'All chats of the owner are containers. Pages continue with `after`, the id of the last container that was read.',
+    response: { object: 'list', data: [container], first_id: container.id, last_id: container.id, has_more: false },
+  },
   'GET /v1/containers/{container}': {
     description: 'The container is the box of a chat; each `code_interpreter_call` has its id.',
     response: container,
