@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
-import { type CellResult, installPython, type Lab, openLab, runCell, textOf } from './jupyter-clients.ts';
+import { anyDriver, collect, drivers, eventually, type RunningGateway, startGateway } from '../api/harness.ts';
+import { type CellResult, installPython, type Lab, openLab, resultOf, runCell, textOf } from './jupyter-clients.ts';
 import { fromCode, fromLab, handshake, startStock } from './jupyter-stock.ts';
 
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
@@ -141,4 +141,36 @@ describe.each(drivers)('a notebook on the %s driver', (driver) => {
     const [seen, expected] = [await handshake(place(name), steps), await handshake(stock, steps)];
     for (const [index, each] of seen.entries()) expect(each).toEqual(expected[index]);
   });
+});
+
+test.each(anyDriver)('a Jupyter Server in gateway mode runs its kernels in a box on the %s driver', async (driver) => {
+  const gateway = await startGateway(driver, { CODEBOX_DIALECTS: 'jupyter' });
+  await using stack = new AsyncDisposableStack();
+  stack.defer(gateway.dispose);
+  const place = { url: `${gateway.url}/jupyter/ada`, token: gateway.key };
+  const server = await startStock(await installPython(), place);
+  stack.defer(server.dispose);
+  const lab = openLab(server);
+  stack.defer(lab.dispose);
+  const specs = await lab.specs();
+  expect([specs?.default, Object.keys(specs?.kernelspecs ?? {})]).toEqual([
+    'python3',
+    expect.arrayContaining(['bash', 'python3']),
+  ]);
+  const { kernel: started } = await lab.sessions.start('n.ipynb');
+  const kernel = lab.kernels.connectTo({ model: started ?? { id: '', name: '' } });
+  await runCell(kernel, 'x = 41');
+  expect(resultOf(await runCell(kernel, 'input("? ") + str(x + 1)', { answer: '= ' }))).toBe("'= 42'");
+  const [box] = await collect(gateway.client.boxes.list({ user: 'jupyter/ada' }));
+  const ran = await collect(gateway.client.executions.list(box?.id ?? ''));
+  expect(ran).toHaveLength(2);
+  const endless = runCell(kernel, 'print("at it", flush=True)\nwhile True: pass');
+  await eventually(async () => kernel.status === 'busy');
+  await kernel.interrupt();
+  expect((await endless).reply).toMatchObject({ status: 'error', ename: 'KeyboardInterrupt' });
+  await kernel.restart();
+  expect((await runCell(kernel, 'x')).reply).toMatchObject({ ename: 'NameError' });
+  expect((await lab.sessions.list()).map(({ path }) => path)).toEqual(['n.ipynb']);
+  await kernel.shutdown();
+  expect(await collect(gateway.client.contexts.list(box?.id ?? ''))).toEqual([]);
 });

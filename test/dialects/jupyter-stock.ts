@@ -7,11 +7,18 @@ import { eventually } from '../api/harness.ts';
 import { freePort } from '../free-port.ts';
 import type { JupyterPlace } from './jupyter-clients.ts';
 
-/** Starts an unchanged Jupyter Server of the same version as in boxes, without its limit on the rate of output. */
-export const startStock = async (python: string): Promise<JupyterPlace & { dispose: () => Promise<void> }> => {
+/**
+ * Starts an unchanged Jupyter Server of the same version as in boxes, without its limit on the rate of output. With `behind`, its kernels are
+ * those of that server: its gateway mode.
+ */
+export const startStock = async (
+  python: string,
+  behind?: JupyterPlace,
+): Promise<JupyterPlace & { dispose: () => Promise<void> }> => {
   const [port, token] = [await freePort(), 'stock'];
   const folder = await mkdtemp(join(tmpdir(), 'codebox-stock-'));
   const options = [`--ServerApp.port=${port}`, '--ServerApp.port_retries=0', `--ServerApp.root_dir=${folder}`];
+  if (behind) options.push(`--GatewayClient.url=${behind.url}`, `--GatewayClient.auth_token=${behind.token}`);
   const env = { ...process.env, HOME: folder, PATH: `${dirname(python)}:${process.env.PATH}` };
   const child: ChildProcess = spawn(
     python,
