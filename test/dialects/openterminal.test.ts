@@ -46,7 +46,7 @@ const joined = (lines: Lines): string => [lines ?? []].flat().join('');
 /** Starts a terminal and types into it, and resolves with what it showed and how its connections ended. */
 const useTerminal = async (
   { url, key }: Server,
-  call: (method: string, path: string) => Promise<{ status: number; body: unknown }>,
+  call: (method: string, path: string, body?: unknown) => Promise<{ status: number; body: unknown }>,
   user: string,
 ) => {
   const { status, body } = await call('POST', '/api/terminals');
@@ -69,12 +69,17 @@ const useTerminal = async (
   socket.send(Buffer.from('echo $((6 * 7)); stty size\n'));
   await shows(/\b42\b[\s\S]*\b41 133\b/);
   const taken = await (await connect(id, key)).closed;
+  const typed = await call('POST', '/api/terminals/user/input', { input: 'echo $((7 * 7))\n' });
+  await shows(/\b49\b/);
+  const read = (await call('GET', '/api/terminals/user/output')).body as { output: string };
+  const isRead = /\b42\b[\s\S]*\b49\b/.test(read.output);
   socket.close();
   await closed;
   await eventually(async () => (await call('GET', `/api/terminals/${id}`)).status === 404);
   const other = ((await call('POST', '/api/terminals')).body as { id: string }).id;
   const ends = [await call('DELETE', `/api/terminals/${other}`), await call('DELETE', `/api/terminals/${other}`)];
-  return { status, keys: Object.keys(body as object), listed, refused, taken, ends };
+  const unused = [await call('GET', '/api/terminals/user/output')];
+  return { status, keys: Object.keys(body as object), listed, refused, taken, typed, isRead, ends, unused };
 };
 
 /** Uses every call as Open WebUI does, and resolves with what the server responded, with its home folder as `~`. */
@@ -242,7 +247,7 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
       expect(expected.grep[0]).toMatchObject({ status: 200, body: { matches: found, truncated: false } });
       expect(expected).toMatchObject({ echo: [200, 'done', 3, '42\none\n2\nthree\n'], listed: ['running', 'running'] });
       expect(expected.notebook.ran[1]).toMatchObject({ body: { outputs: [{ data: { 'text/plain': '42' } }] } });
-      expect(expected.terminal).toMatchObject({ refused: 4001, taken: 4009 });
+      expect(expected.terminal).toMatchObject({ refused: 4001, taken: 4009, isRead: true });
     } finally {
       if (reference?.kill()) await once(reference, 'exit');
       await rm(home, { recursive: true, force: true });
@@ -285,7 +290,7 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
     const { paths } = (await (await fetch(`${url}/openapi.json`)).json()) as {
       paths: Record<string, Record<string, object>>;
     };
-    expect(Object.values(paths).flatMap((methods) => Object.values(methods))).toHaveLength(11);
+    expect(Object.values(paths).flatMap((methods) => Object.values(methods))).toHaveLength(13);
     expect(paths['/execute']?.post).toMatchObject({
       operationId: 'run_command',
       parameters: [

@@ -21,6 +21,9 @@ const statusOf = (error: CodeBoxError) => {
   return hasCode(error, 'invalid_request') && error.errors.length > 0 ? 422 : problemKinds[error.code].status;
 };
 
+/** Where the reference server has errors of another form. */
+const terminalPaths = /^\/openterminal\/api\/terminals(?:\/(?!user\/)|$)/;
+
 const surface: Surface = {
   claims: { prefix: '/openterminal' },
   credentialOf(c) {
@@ -40,7 +43,7 @@ const surface: Surface = {
       type: 'value_error',
     }));
     const detail = faults.length > 0 ? faults : error.message;
-    const isTerminal = c.req.path.startsWith('/openterminal/api/terminals') && error.code !== 'unauthorized';
+    const isTerminal = terminalPaths.test(c.req.path) && error.code !== 'unauthorized';
     return c.json(isTerminal && typeof detail === 'string' ? { error: detail } : { detail }, statusOf(error));
   },
 };
@@ -58,7 +61,7 @@ export const openterminal: readonly Dialect[] = [
       addTextRoutes(tools, parts.files, homes);
       addGrepRoute(tools, parts.files, homes);
       addFileRoutes(endpoints, parts.files, homes);
-      addTerminalRoutes(endpoints, parts, homes);
+      addTerminalRoutes(endpoints, tools, parts, homes);
       addPortRoutes(endpoints, parts, homes);
       addNotebookRoutes(endpoints, parts, homes);
       endpoints.add({ ...described, path: '/openterminal/health', summary: 'Whether it is served' }, ({ c }) =>

@@ -9,12 +9,16 @@ import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
 import type { Handle } from '../../http/sockets/strangers.ts';
 import type { Homes } from './homes.ts';
+import type { Tools } from './tools.ts';
 
 const described = { scope: 'run', tag: 'Open Terminal', responses: {} } as const;
 const list = '/openterminal/api/terminals';
 const one = `${list}/{terminal}`;
 const params = z.object({ terminal: z.string().max(64) });
 const maxMessageBytes = 1024 * 1024;
+/** How much of its latest output a model gets, and how long that may take. */
+const maxOutputBytes = 65_536;
+const replayMs = 5000;
 /** The close codes of Open Terminal. */
 const codes = { refused: 4001, gone: 4004, taken: 4009 };
 const authSchema = z.object({ type: z.literal('auth'), token: plainText().max(4096) });
@@ -41,8 +45,31 @@ const bridge = (client: Peer, { peer: box }: AttachedTerminal): Handle => {
   };
 };
 
-/** `/api/terminals`: shells, each for one client, with which it ends. */
-export const addTerminalRoutes = ({ add }: Endpoints, parts: RouteParts, homes: Homes): void => {
+/** Resolves with the latest output of a terminal, which is replayed to each new client. */
+const readOutput = async ({ peer }: AttachedTerminal): Promise<string> => {
+  const whole = Promise.withResolvers<void>();
+  const chunks: Buffer[] = [];
+  let missing = 0;
+  peer.receive((data, isBinary) => {
+    const frame = isBinary ? undefined : readFrame(terminalNewsSchema, data);
+    if (frame && 'value' in frame && frame.value.type === 'ready') missing = frame.value.replayedBytes;
+    if (isBinary) {
+      chunks.push(data);
+      missing -= data.length;
+    }
+    if (missing <= 0) whole.resolve();
+    return undefined;
+  });
+  peer.closed.addEventListener('abort', () => whole.resolve(), { once: true });
+  const late = setTimeout(whole.resolve, replayMs);
+  await whole.promise;
+  clearTimeout(late);
+  peer.close(closeCodes.normal, '');
+  return Buffer.concat(chunks).subarray(-maxOutputBytes).toString();
+};
+
+/** `/api/terminals`: shells, each for one client, with which it ends. Models may read and use that of their user. */
+export const addTerminalRoutes = ({ add }: Endpoints, tools: Tools, parts: RouteParts, homes: Homes): void => {
   const { terminals, webSockets } = parts;
   const toModel = ({ id, createdAt, pid }: { id: string; createdAt: string; pid: number | undefined }) => ({
     id,
@@ -55,6 +82,48 @@ export const addTerminalRoutes = ({ add }: Endpoints, parts: RouteParts, homes: 
     if (!terminal) throw noTerminal();
     return terminal;
   };
+
+  /** Returns the newest terminal that a client is attached to. */
+  const findUsed = async (ref: BoxRef | undefined) => {
+    const used = (ref ? await terminals.list(ref) : []).findLast(({ clients }) => clients > 0);
+    if (!ref || !used) throw new CodeBoxError('not_found', 'No connected user shell');
+    return { ref, terminal: used.id };
+  };
+
+  // Before the routes with an id in this place.
+  tools.add(
+    {
+      name: 'read_user_terminal',
+      method: 'get',
+      path: `${list}/user/output`,
+      scope: 'run',
+      summary: 'Read the terminal of the user',
+      description:
+        'Returns the latest output of the terminal that the user has open, in which a program may be running.',
+    },
+    async ({ c, tenant }) => {
+      const { ref, terminal } = await findUsed(await homes.lookUp(c, tenant));
+      return c.json({ output: await readOutput(await terminals.attach(ref, { terminal })) });
+    },
+  );
+
+  tools.add(
+    {
+      name: 'send_user_terminal_input',
+      method: 'post',
+      path: `${list}/user/input`,
+      scope: 'run',
+      summary: 'Type into the terminal of the user',
+      description:
+        'Types text into the terminal that the user has open; a line break submits it. Read the terminal first.',
+      body: z.object({ input: z.string().max(65_536).meta({ description: 'The text, with its line breaks.' }) }),
+    },
+    async ({ c, tenant, body: { input } }) => {
+      const { ref, terminal } = await findUsed(await homes.lookUp(c, tenant));
+      await terminals.write(ref, terminal, Buffer.from(input));
+      return c.json({ status: 'ok' });
+    },
+  );
 
   add({ ...described, method: 'post', path: list, summary: 'Start a terminal' }, async ({ c, tenant }) => {
     const { id, pid, peer } = await terminals.attach(await homes.of(c, tenant), {});

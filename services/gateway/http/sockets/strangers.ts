@@ -20,9 +20,9 @@ export interface StrangerOptions extends PeerLimits {
   refuse: (client: Peer, error: CodeBoxError) => void;
 }
 
-/** How long a client may take to send its key, and how many may be that far at once. */
+/** How long a client may take to send its key, and how many may be that far at once: each may hold a whole message. */
 const waitMs = 10_000;
-const maxWaiting = 1000;
+const maxWaiting = 100;
 
 /** Clients that cannot send a key with their handshake: they send it in their first message. Until then nothing is done for them. */
 export const createStrangers = (admission: Pick<Admission, 'admit'>, openSockets: OpenSockets) => {
@@ -63,8 +63,10 @@ export const createStrangers = (admission: Pick<Admission, 'admit'>, openSockets
             openSockets.expectRoom(c);
             openSockets.keep(c, client);
             handle = await serve(client);
-          } catch (error) {
-            refuse(client, asCodeBoxError(error));
+          } catch (thrown) {
+            const error = asCodeBoxError(thrown);
+            if (error.code === 'internal') c.get('log').error({ err: thrown }, 'a WebSocket could not be served');
+            refuse(client, error);
           }
         };
         client.receive((data, isBinary) => (handle ? handle(data, isBinary) : begin(data, isBinary)));
