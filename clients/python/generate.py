@@ -7,6 +7,7 @@ the packages of tools.txt.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,8 @@ HERE = Path(__file__).parent
 RETURNED = [
     *("Box", "BoxStats", "Caller", "Chart", "Command", "CommandEvent", "CommandSummary", "Context", "Execution"),
     *("ExecutionEvent", "ExecutionSummary", "FileEntry", "Package", "Run", "SearchMatch", "Template", "Ticket"),
-    *("Usage", "Variable", "WatchEvent"),
+    *("ApiKey", "AuditEntry", "CreatedLink", "CreatedWebhook", "Link", "NewApiKey", "Tenant", "Terminal", "Usage"),
+    *("Variable", "WatchEvent", "Webhook", "WebhookDelivery"),
 ]
 # The options of each request, and what it takes as arguments.
 TAKEN = {
@@ -37,6 +39,13 @@ TAKEN = {
     "RunStep": ("RunStep", set()),
     "InlineFile": ("InlineFile", set()),
     "Limits": ("Limits", set()),
+    "CreateLink": ("LinkOptions", {"path"}),
+    "UpdateWebhook": ("WebhookChanges", set()),
+    "Quotas": ("Quotas", set()),
+    "CreateTenant": ("TenantOptions", {"name"}),
+    "UpdateTenant": ("TenantChanges", set()),
+    "CreateApiKey": ("KeyOptions", {"tenant", "name"}),
+    "RotateApiKey": ("RotationOptions", set()),
 }
 # The gateway has checked what it sends; a newer one may have other bounds.
 BOUNDS = {"pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems", "propertyNames"}
@@ -100,10 +109,10 @@ def without_bounds(schema: Any, found: list[str]) -> Any:
 
 def write_sync(package: Path) -> None:
     names = {"aclose": "close", "aread": "read", "aiter_bytes": "iter_bytes", "async_pause": "pause"}
-    names |= {"async_open_file": "open_file"}
+    names |= {"async_open_file": "open_file", "async_connect": "connect"}
     sources = sorted((package / "_async").glob("*.py"))
     for source in sources:
-        for word in source.read_text().replace("(", " ").replace(":", " ").replace("_Async", "Async").split():
+        for word in re.sub("[(:,]", " ", source.read_text()).replace("_Async", "Async").split():
             if word.startswith("Async") and word.isidentifier():
                 names |= {word: word[5:], f"_{word}": f"_{word[5:]}"}
     names |= {"AsyncClient": "Client"}

@@ -7,12 +7,24 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { testFolder } from '../../scripts/project.ts';
 import { anyDriver, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { type Link, openLink } from '../api/link.ts';
+import { adminKey } from '../api/operator.ts';
 import { downloadWheels } from '../api/wheels.ts';
 import { runJavaScript, runPython } from '../dialects/clients.ts';
 import { project, readBlocks } from '../pages.ts';
 import { pastePage } from '../paste.ts';
 import { type InstalledClients, installClients } from './installed.ts';
-import { beginning, deferred, interrupted, lost, others, type Program, refused, talk, tour } from './programs.ts';
+import {
+  beginning,
+  deferred,
+  extended,
+  interrupted,
+  lost,
+  others,
+  type Program,
+  refused,
+  talk,
+  tour,
+} from './programs.ts';
 import { openControl, openDeferring } from './servers.ts';
 
 const run = promisify(execFile);
@@ -152,7 +164,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
   let control: Awaited<ReturnType<typeof openControl>>;
   let env: Record<string, string>;
   beforeAll(async () => {
-    gateway = await startGateway(driver, { CODEBOX_WHEELS_DIR: wheels.folder });
+    gateway = await startGateway(driver, { CODEBOX_WHEELS_DIR: wheels.folder, CODEBOX_ADMIN_KEY: adminKey });
     link = await openLink(gateway.url);
     control = await openControl({
       cut: link.cut,
@@ -210,6 +222,28 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
       printed: expect.stringContaining('Hello Ada\n'),
       end: ['interrupted', false],
       idle: ['conflict', 'not_waiting'],
+    });
+  });
+
+  test.each(languages)('%s: links, terminals, webhooks and the API of operators are there', async (language) => {
+    expect(await perform(language, extended, { ...env, ADMIN_KEY: adminKey })).toEqual({
+      boxes: 2,
+      linked: 'text',
+      links: [
+        [false, true],
+        [true, false],
+      ],
+      size: true,
+      listed: [true],
+      code: 3,
+      gone: 'not_found',
+      secret: 'whsec_',
+      changed: ['execution.ended'],
+      hooks: [[true, ['execution.ended']]],
+      deliveries: 0,
+      keys: ['revoked', 'revoked'],
+      audit: ['tenant.create', 'tenant.delete'],
+      refused: 'unauthorized',
     });
   });
 

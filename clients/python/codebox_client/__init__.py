@@ -1,19 +1,29 @@
 """The client of CodeBox: ``CodeBox`` for ordinary code, ``AsyncCodeBox`` for asyncio."""
 
 from . import models
+from ._async.admin import AsyncAdmin, AsyncKeys, AsyncTenants
 from ._async.box import AsyncBox, AsyncContexts
 from ._async.codebox import AsyncBoxes, AsyncCodeBox
 from ._async.files import AsyncFiles
+from ._async.links import AsyncLinks
 from ._async.runs import AsyncCommands, AsyncExecutions, AsyncNotebooks, AsyncPackages, AsyncRunningCode
 from ._async.streams import AsyncEventStream
+from ._async.terminals import AsyncTerminalConnection, AsyncTerminals
+from ._async.webhooks import AsyncWebhooks
+from ._sync.admin import Admin, Keys, Tenants
 from ._sync.box import Box, Contexts
 from ._sync.codebox import Boxes, CodeBox
 from ._sync.files import Files
+from ._sync.links import Links
 from ._sync.runs import Commands, Executions, Notebooks, Packages, RunningCode
 from ._sync.streams import EventStream
+from ._sync.terminals import TerminalConnection, Terminals
+from ._sync.webhooks import Webhooks
 from .errors import CodeBoxError, InputFault, QuotaMet
 
 __all__ = [
+    "Admin",
+    "AsyncAdmin",
     "AsyncBox",
     "AsyncBoxes",
     "AsyncCodeBox",
@@ -22,9 +32,15 @@ __all__ = [
     "AsyncEventStream",
     "AsyncExecutions",
     "AsyncFiles",
+    "AsyncKeys",
+    "AsyncLinks",
     "AsyncNotebooks",
     "AsyncPackages",
     "AsyncRunningCode",
+    "AsyncTenants",
+    "AsyncTerminalConnection",
+    "AsyncTerminals",
+    "AsyncWebhooks",
     "Box",
     "Boxes",
     "CodeBox",
@@ -35,9 +51,15 @@ __all__ = [
     "Executions",
     "Files",
     "InputFault",
+    "Keys",
+    "Links",
     "Notebooks",
     "Packages",
     "QuotaMet",
     "RunningCode",
+    "Tenants",
+    "TerminalConnection",
+    "Terminals",
+    "Webhooks",
     "models",
 ]

@@ -11,6 +11,29 @@ from typing_extensions import TypeAliasType
 from codebox_client._model import Model, WithOutputs, WithStreams
 
 
+class AuditEntry(Model):
+    action: str
+    """
+    For example `tenant.create` or `key.revoke`.
+    """
+    actor: str
+    """
+    `admin`, or `gateway` for what the gateway did by itself.
+    """
+    at: AwareDatetime
+    details: dict[str, Any]
+    """
+    The values that were set; never a key.
+    """
+    id: str
+    request_id: str | None
+    target: str
+    """
+    The id of the object that was changed.
+    """
+    tenant: str | None
+
+
 class Startup(Model):
     """
     `warm` when the instance had been started before the request; and the time from the request until the box was ready.
@@ -482,6 +505,42 @@ class Context(Model):
     state: Literal["starting", "idle", "busy", "dead"]
 
 
+class CreatedLink(Model):
+    box: str
+    created_at: AwareDatetime
+    download: str | None
+    expires_at: AwareDatetime
+    id: str
+    max_bytes: int | None
+    method: Literal["GET", "PUT"]
+    once: bool
+    path: str
+    url: str
+    """
+    A path at this gateway, which needs no key. It is a secret, and only in this response.
+    """
+    used_at: AwareDatetime | None
+    """
+    When a link with `once` was used.
+    """
+
+
+class CreatedWebhook(Model):
+    created_at: AwareDatetime
+    enabled: bool
+    failing_since: AwareDatetime | None
+    """
+    Since when all deliveries have failed. After five days the webhook is disabled.
+    """
+    id: str
+    secret: str
+    """
+    Verifies the signatures. It is only in this response.
+    """
+    types: list[str]
+    url: str
+
+
 class ExecutionClear(Model):
     origin: str | None = None
     """
@@ -666,7 +725,38 @@ class Limits(Model):
     """
 
 
+class Link(Model):
+    box: str
+    created_at: AwareDatetime
+    download: str | None
+    expires_at: AwareDatetime
+    id: str
+    max_bytes: int | None
+    method: Literal["GET", "PUT"]
+    once: bool
+    path: str
+    used_at: AwareDatetime | None
+    """
+    When a link with `once` was used.
+    """
+
+
 NetworkPolicy = TypeAliasType("NetworkPolicy", Literal["none", "internet"])
+
+
+class NewApiKey(Model):
+    created_at: AwareDatetime
+    expires_at: AwareDatetime | None
+    id: str
+    key: str
+    """
+    The key itself. It is returned only once: the gateway keeps only its hash.
+    """
+    name: str
+    revoked_at: AwareDatetime | None
+    scopes: list[KeyScope]
+    state: Literal["active", "expired", "revoked"]
+    tenant: str
 
 
 class NotebookCell(Model):
@@ -721,6 +811,32 @@ class Package(Model):
 
 
 PackageManager = TypeAliasType("PackageManager", Literal["pip", "npm"])
+
+
+class Quotas(Model):
+    model_config = ConfigDict(
+        extra="forbid",
+    )
+    boxes: int | None
+    """
+    Boxes that have not ended.
+    """
+    concurrent_executions: int | None
+    """
+    Executions that run or wait in a queue; commands and installers do not count.
+    """
+    cpu_seconds_per_day: int | None
+    """
+    CPU time of all boxes in a day (UTC). Once it is spent, everything that runs in them is ended and nothing new is run.
+    """
+    requests_per_minute: int | None
+    """
+    Requests to the API and to ports of boxes, and each operation sent over the WebSocket of executions. Any other WebSocket counts once, when it is opened.
+    """
+    storage_mb: int | None
+    """
+    Sum of the disk limits of all boxes that have not ended.
+    """
 
 
 class RestartKernelHint(Model):
@@ -785,6 +901,34 @@ class Template(Model):
     """
     How many instances are kept running, ready to become boxes at once.
     """
+
+
+class Tenant(Model):
+    created_at: AwareDatetime
+    id: str
+    name: str
+    quotas: Quotas
+    state: Literal["active", "suspended", "deleted"]
+
+
+class Terminal(Model):
+    box: str
+    clients: int
+    """
+    How many clients are attached now.
+    """
+    cols: int
+    created_at: AwareDatetime
+    cwd: str
+    """
+    The folder where it was started, relative to /mnt/data; "" is /mnt/data itself, and a folder outside of it is absolute.
+    """
+    id: str
+    pid: int
+    """
+    The process id of its shell inside the box.
+    """
+    rows: int
 
 
 class Ticket(Model):
@@ -902,6 +1046,51 @@ class WatchWrite(Model):
     path: str
     type: Literal["create", "write"]
     version: int
+
+
+class Webhook(Model):
+    created_at: AwareDatetime
+    enabled: bool
+    failing_since: AwareDatetime | None
+    """
+    Since when all deliveries have failed. After five days the webhook is disabled.
+    """
+    id: str
+    types: list[str]
+    url: str
+
+
+class WebhookDelivery(Model):
+    attempts: int
+    created_at: AwareDatetime
+    delivered_at: AwareDatetime | None
+    id: str
+    """
+    The `webhook-id` of all its attempts.
+    """
+    last_error: str | None
+    last_status: int | None
+    """
+    The HTTP status of the last response.
+    """
+    next_attempt_at: AwareDatetime | None
+    payload: dict[str, Any]
+    """
+    The body: `type`, `timestamp` and `data`.
+    """
+    state: Literal["pending", "delivered", "failed"]
+    type: str
+
+
+class ApiKey(Model):
+    created_at: AwareDatetime
+    expires_at: AwareDatetime | None
+    id: str
+    name: str
+    revoked_at: AwareDatetime | None
+    scopes: list[KeyScope]
+    state: Literal["active", "expired", "revoked"]
+    tenant: str
 
 
 class Box(Model):

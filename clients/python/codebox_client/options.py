@@ -158,10 +158,72 @@ class RunOptions(StepsOptions, total=False):
     cpu_seconds: float
 
 
+class LinkOptions(TypedDict, total=False):
+    """What a link permits: to read a file, or to write it with ``method`` ``PUT``."""
+
+    method: Literal["GET", "PUT"]
+    once: bool
+    expires_in_seconds: int
+    max_bytes: int
+    download: str
+
+
+WebhookType = Literal["execution.ended", "box.ended", "quota.exceeded"]
+
+
+class WebhookChanges(TypedDict, total=False):
+    """The properties of a webhook that can be changed."""
+
+    types: Sequence[WebhookType]
+    enabled: bool
+
+
+class Quotas(TypedDict, total=False):
+    """The limits of a tenant; None means no limit."""
+
+    boxes: int | None
+    concurrent_executions: int | None
+    cpu_seconds_per_day: int | None
+    storage_mb: int | None
+    requests_per_minute: int | None
+
+
+class TenantOptions(CallOptions, total=False):
+    """How a tenant is created."""
+
+    quotas: Quotas
+
+
+class TenantChanges(TypedDict, total=False):
+    """The properties of a tenant that can be changed."""
+
+    name: str
+    state: Literal["active", "suspended"]
+    quotas: Quotas
+
+
+Scope = Literal["boxes:read", "boxes:write", "run", "files", "usage"]
+
+
+class KeyOptions(TypedDict, total=False):
+    """What a key permits, by default everything, and how long it is valid, by default for ever."""
+
+    scopes: Sequence[Scope]
+    expires_in_seconds: int
+
+
+class RotationOptions(TypedDict, total=False):
+    """How long the old key stays valid, and the new one."""
+
+    overlap_seconds: int
+    expires_in_seconds: int
+
+
 def to_json(options: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of options: keys in camelCase, without what belongs to the request. Keys of data stay as they are."""
     given = {name: value for name, value in options.items() if name not in CallOptions.__annotations__}
     body = {to_camel(name): value for name, value in given.items() if value is not None}
-    if "limits" in body:
-        body["limits"] = {to_camel(name): value for name, value in body["limits"].items()}
+    for name in ("limits", "quotas"):
+        if name in body:
+            body[name] = {to_camel(key): value for key, value in body[name].items()}
     return body

@@ -85,6 +85,7 @@ export class BoxHandle implements AsyncDisposable {
   readonly notebooks: ReturnType<typeof createNotebookCalls>;
   readonly packages: ReturnType<typeof createPackageCalls>;
   readonly files: OfBox<Client['files']>;
+  readonly links: OfBox<Client['links']>;
   readonly ports: OfBox<Client['ports']>;
   readonly terminals: OfBox<Client['terminals']>;
   readonly #client: Client;
@@ -100,6 +101,7 @@ export class BoxHandle implements AsyncDisposable {
     this.notebooks = createNotebookCalls(client, id);
     this.packages = createPackageCalls(client, id);
     this.files = ofBox(client.files, id);
+    this.links = ofBox(client.links, id);
     this.ports = ofBox(client.ports, id);
     this.terminals = ofBox(client.terminals, id);
   }

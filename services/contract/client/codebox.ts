@@ -32,10 +32,15 @@ const createBoxCalls = (client: Client) => ({
 export class CodeBox {
   readonly client: Client;
   readonly boxes: ReturnType<typeof createBoxCalls>;
+  readonly webhooks: Client['webhooks'];
+  /** The API of operators, which needs the admin key. */
+  readonly admin: Client['admin'];
 
   constructor(options: ClientOptions) {
     this.client = createClient({ retries: 3, ...options });
     this.boxes = createBoxCalls(this.client);
+    this.webhooks = this.client.webhooks;
+    this.admin = this.client.admin;
   }
 
   /** Runs code once in a fresh box that is deleted afterwards. */

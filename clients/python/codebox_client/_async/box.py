@@ -12,7 +12,9 @@ from .. import models
 from .._call import Call, creating, path_of
 from ..options import BoxChanges, ContextOptions, ExecutionOptions, to_json
 from .files import AsyncFiles
+from .links import AsyncLinks
 from .runs import AsyncCommands, AsyncExecutions, AsyncNotebooks, AsyncPackages, AsyncRunningCode
+from .terminals import AsyncTerminals
 from .transport import AsyncTransport
 
 # All files of the box are transferred.
@@ -65,6 +67,8 @@ class AsyncBox:
         self.notebooks = AsyncNotebooks(transport, info.id)
         self.packages = AsyncPackages(transport, info.id)
         self.files = AsyncFiles(transport, info.id)
+        self.links = AsyncLinks(transport, info.id)
+        self.terminals = AsyncTerminals(transport, info.id)
 
     async def run(self, code: str, **options: Unpack[ExecutionOptions]) -> models.Execution:
         """Runs code, and waits for its end. Code that fails is a result with a status, not an error."""

@@ -13,8 +13,10 @@ from typing_extensions import Unpack
 from .. import models
 from .._call import Call, creating, path_of
 from ..options import BoxOptions, RunOptions, RunStep, StepsOptions, to_json
+from .admin import AsyncAdmin
 from .box import AsyncBox
 from .transport import AsyncTransport
+from .webhooks import AsyncWebhooks
 
 # A box may need a cold start.
 _CREATE_SECONDS = 180.0
@@ -75,6 +77,8 @@ class AsyncCodeBox:
         url = url or os.environ.get("CODEBOX_URL") or "http://localhost:8080"
         self._transport = AsyncTransport(url, key or os.environ.get("CODEBOX_KEY"), retries, http)
         self.boxes = AsyncBoxes(self._transport)
+        self.webhooks = AsyncWebhooks(self._transport)
+        self.admin = AsyncAdmin(self._transport)
 
     async def run(self, code: str, **options: Unpack[RunOptions]) -> models.Run:
         """Runs code once in a fresh box that is deleted afterwards."""

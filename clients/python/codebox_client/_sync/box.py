@@ -13,7 +13,9 @@ from .. import models
 from .._call import Call, creating, path_of
 from ..options import BoxChanges, ContextOptions, ExecutionOptions, to_json
 from .files import Files
+from .links import Links
 from .runs import Commands, Executions, Notebooks, Packages, RunningCode
+from .terminals import Terminals
 from .transport import Transport
 
 # All files of the box are transferred.
@@ -66,6 +68,8 @@ class Box:
         self.notebooks = Notebooks(transport, info.id)
         self.packages = Packages(transport, info.id)
         self.files = Files(transport, info.id)
+        self.links = Links(transport, info.id)
+        self.terminals = Terminals(transport, info.id)
 
     def run(self, code: str, **options: Unpack[ExecutionOptions]) -> models.Execution:
         """Runs code, and waits for its end. Code that fails is a result with a status, not an error."""

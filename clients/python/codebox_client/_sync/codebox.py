@@ -14,8 +14,10 @@ from typing_extensions import Unpack
 from .. import models
 from .._call import Call, creating, path_of
 from ..options import BoxOptions, RunOptions, RunStep, StepsOptions, to_json
+from .admin import Admin
 from .box import Box
 from .transport import Transport
+from .webhooks import Webhooks
 
 # A box may need a cold start.
 _CREATE_SECONDS = 180.0
@@ -76,6 +78,8 @@ class CodeBox:
         url = url or os.environ.get("CODEBOX_URL") or "http://localhost:8080"
         self._transport = Transport(url, key or os.environ.get("CODEBOX_KEY"), retries, http)
         self.boxes = Boxes(self._transport)
+        self.webhooks = Webhooks(self._transport)
+        self.admin = Admin(self._transport)
 
     def run(self, code: str, **options: Unpack[RunOptions]) -> models.Run:
         """Runs code once in a fresh box that is deleted afterwards."""

@@ -26,7 +26,7 @@ class Transport:
 
     def __init__(self, url: str, key: str | None, retries: int, http: httpx.Client | None) -> None:
         self.url = url.rstrip("/")
-        self._headers = {"authorization": f"Bearer {key}"} if key is not None else {}
+        self.headers = {"authorization": f"Bearer {key}"} if key is not None else {}
         self._retries = retries
         self._is_own = http is None
         self._http = http or httpx.Client(limits=httpx.Limits(max_connections=None))
@@ -86,7 +86,7 @@ class Transport:
             call.method,
             self.url + call.path,
             params={name: value for name, value in call.query.items() if value is not None},
-            headers={**self._headers, **{name: value for name, value in call.headers.items() if value is not None}},
+            headers={**self.headers, **{name: value for name, value in call.headers.items() if value is not None}},
             json=call.json,
             content=call.content() if call.content else None,
             # A stream is silent for less: the gateway pings.

@@ -1,0 +1,50 @@
+# Generated from _async/webhooks.py by generate.py.
+"""Webhooks of a tenant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from typing_extensions import Unpack
+
+from .._call import Call, path_of
+from ..models import CreatedWebhook, Webhook, WebhookDelivery
+from ..options import WebhookChanges, WebhookType, to_json
+from .transport import Transport
+
+
+class Webhooks:
+    """URLs that are told about ends of runs, boxes and quotas."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, url: str, types: Sequence[WebhookType]) -> CreatedWebhook:
+        """Only the result has the ``secret``, which verifies the signatures."""
+        call = Call("POST", path_of("webhooks"), json={"url": url, "types": list(types)})
+        return self._transport.json(CreatedWebhook, call)
+
+    def get(self, webhook: str) -> Webhook:
+        """Finds a webhook by its id."""
+        return self._transport.json(Webhook, Call("GET", path_of("webhooks", webhook)))
+
+    def update(self, webhook: str, **changes: Unpack[WebhookChanges]) -> Webhook:
+        """Changes what a webhook is told, or uses a disabled one again."""
+        return self._transport.json(Webhook, Call("PATCH", path_of("webhooks", webhook), json=to_json(changes)))
+
+    def delete(self, webhook: str) -> None:
+        """Deletes a webhook."""
+        self._transport.done(Call("DELETE", path_of("webhooks", webhook)))
+
+    def deliveries(self, webhook: str) -> Iterator[WebhookDelivery]:
+        """What a webhook was told, newest first."""
+        return self._transport.items(WebhookDelivery, Call("GET", path_of("webhooks", webhook, "deliveries")))
+
+    def redeliver(self, webhook: str, delivery: str) -> None:
+        """Delivers an event again."""
+        path = path_of("webhooks", webhook, "deliveries", delivery, "redeliver")
+        self._transport.done(Call("POST", path))
+
+    def list(self) -> Iterator[Webhook]:
+        """The webhooks of the tenant, newest first."""
+        return self._transport.items(Webhook, Call("GET", path_of("webhooks")))
