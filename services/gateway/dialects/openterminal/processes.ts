@@ -1,6 +1,14 @@
 import { constants } from 'node:os';
 import { z } from 'zod';
-import { CodeBoxError, type Command, type CommandSummary, createCommandSchema, hasCode, plainText } from '#contract';
+import {
+  CodeBoxError,
+  type CommandEvent,
+  type CommandSummary,
+  type CreateCommand,
+  createCommandSchema,
+  hasCode,
+  plainText,
+} from '#contract';
 import { largeJson } from '../../../json/json-bounds.ts';
 import type { BoxRef } from '../../boxes/box-ref.ts';
 import type { Commands } from '../../boxes/runs/commands.ts';
@@ -9,6 +17,8 @@ import { listsPorts } from './ports.ts';
 import type { Tools } from './tools.ts';
 
 const killSeconds = 10;
+/** The longest duration of a command whose end is waited for; others have no limit. */
+const longestSeconds = 86_400;
 const { env, command } = createCommandSchema.shape;
 
 const wait = z.coerce
@@ -43,18 +53,20 @@ const inputSchema = z.object({
   input: z.string().max(1_048_576).meta({ description: 'The text for stdin, with line breaks where they are needed.' }),
 });
 
-const statusOf = ({ status }: CommandSummary): string => {
+const statusOf = ({ status }: Pick<CommandSummary, 'status'>): string => {
   if (status === 'running') return 'running';
   return status === 'interrupted' || status === 'killed' ? 'killed' : 'done';
 };
 
 /** The exit code; that of a signal is its negative number, as in Python. */
-const exitCodeOf = ({ exitCode, signal }: CommandSummary): number | null => {
+const exitCodeOf = ({ exitCode, signal }: Pick<CommandSummary, 'exitCode' | 'signal'>): number | null => {
   const number = signal === null ? undefined : constants.signals[signal as NodeJS.Signals];
   return number === undefined ? exitCode : -number;
 };
 
-const toProcess = (run: CommandSummary) => ({
+type Process = Pick<CommandSummary, 'id' | 'command' | 'argv' | 'status' | 'exitCode' | 'signal'>;
+
+const toProcess = (run: Process) => ({
   id: run.id,
   command: run.command ?? run.argv?.join(' ') ?? '',
   status: statusOf(run),
@@ -62,7 +74,7 @@ const toProcess = (run: CommandSummary) => ({
   log_path: null,
 });
 
-const toResult = (run: Command, from: number, last: number | undefined) => {
+const toResult = (run: Process & { outputs: readonly CommandEvent[] }, from: number, last: number | undefined) => {
   const all = run.outputs.flatMap((event) =>
     event.type === 'stdout' || event.type === 'stderr' ? [{ type: event.type, data: event.text }] : [],
   );
@@ -95,6 +107,25 @@ export const addProcessRoutes = ({ add }: Tools, commands: Commands, homes: Home
     return toResult(await commands.readWhole(ref, id), from, last);
   };
 
+  /** Starts a command and waits for its end, `seconds` at most. The end comes with the response of the box to the start. */
+  const runFor = async (ref: BoxRef, seconds: number, ask: CreateCommand & { command: string }, last?: number) => {
+    const leave = new AbortController();
+    const whole = { ...ask, openStdin: true, timeoutSeconds: longestSeconds };
+    const { id, events } = await commands.start(ref, whole, leave.signal);
+    const late = setTimeout(() => leave.abort(), seconds * 1000);
+    const outputs: CommandEvent[] = [];
+    try {
+      for await (const event of events ?? []) outputs.push(event);
+    } catch (error) {
+      if (!leave.signal.aborted) throw error;
+    } finally {
+      clearTimeout(late);
+    }
+    const done = outputs.at(-1);
+    if (done?.type !== 'done') return await readResult(ref, id, undefined, 0, last);
+    return toResult({ ...done, id, command: ask.command, argv: null, outputs }, 0, last);
+  };
+
   add(
     {
       name: 'run_command',
@@ -110,13 +141,10 @@ export const addProcessRoutes = ({ add }: Tools, commands: Commands, homes: Home
     async ({ c, tenant, query, body }) => {
       const ref = await homes.of(c, tenant);
       const cwd = toAbsolute(body.cwd ?? '');
-      const { id } = await commands.start(ref, {
-        command: body.command,
-        cwd,
-        detach: true,
-        ...(body.env && { env: body.env }),
-      });
-      return c.json({ ...(await readResult(ref, id, query.wait, 0, query.tail)), cwd });
+      const ask = { command: body.command, cwd, ...(body.env && { env: body.env }) };
+      if (query.wait) return c.json({ ...(await runFor(ref, query.wait, ask, query.tail)), cwd });
+      const { id } = await commands.start(ref, { ...ask, detach: true });
+      return c.json({ ...(await readResult(ref, id, undefined, 0, query.tail)), cwd });
     },
   );
 
