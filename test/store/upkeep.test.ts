@@ -359,3 +359,34 @@ test('a gateway whose site another place has taken over is notified, and sends n
   const { rows } = await admin.query("select id from gateways where site = 'shore'");
   expect(rows).toEqual([]);
 });
+
+test('gateways divide the boxes of their site, unless there are few, and each box is the share of one', async () => {
+  const [of, wanted] = ['divided', { site: 'divided', template: 'python', generation: null, memoryMb: 1024 }];
+  const ids = ['gw_one', 'gw_other', 'gw_third'];
+  for (const id of ids) await store.gateways.renew({ id, site: of, place: 'here' });
+  await admin.query("update gateways set alive_until = now() where id = 'gw_third'");
+  const boxes: string[] = [];
+  for (let n = 0; n < 12; n++) {
+    const begun = await store.allocation.claim(newBox('one'), wanted, most);
+    if (!begun) throw new Error('the box was not written');
+    const instance = { id: newId('i'), address: 'unix:/none' };
+    await store.allocation.reserve(begun.box, { id: instance.id, site: of }, most);
+    await store.boxes.markReady(begun.box.id, instance, { kind: 'cold', ms: 1, cpuMs: null });
+    boxes.push(begun.box.id);
+  }
+  const shares = (least: number) =>
+    Promise.all(['gw_one', 'gw_other'].map((id) => store.gateways.shareOf({ id, site: of }, least)));
+  expect(await shares(7)).toEqual([
+    { part: 0, parts: 1 },
+    { part: 0, parts: 1 },
+  ]);
+  const divided = await shares(6);
+  expect(divided).toEqual([
+    { part: 0, parts: 2 },
+    { part: 1, parts: 2 },
+  ]);
+  const page = { after: '', limit: 100, budgeted: false };
+  const parts = await Promise.all(divided.map((share) => store.boxes.listWithInstances(of, { ...page, share })));
+  expect(parts.flatMap((part) => part.map(({ box }) => box.id)).sort()).toEqual(boxes.sort());
+  expect(parts.every((part) => part.length > 0)).toBe(true);
+});

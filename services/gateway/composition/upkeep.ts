@@ -58,6 +58,8 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     }),
     pulse: createPulse({
       driver,
+      gateway: id,
+      gateways: store.gateways,
       boxes: store.boxes,
       directory,
       endings,

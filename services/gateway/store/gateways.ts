@@ -1,4 +1,4 @@
-import { and, eq, exists, lt, ne, or, type SQL, sql } from 'drizzle-orm';
+import { and, count, eq, exists, lt, ne, or, type SQL, sql } from 'drizzle-orm';
 import type { PgColumn } from 'drizzle-orm/pg-core';
 import type { Database } from './database.ts';
 import { deleteSome } from './delete-some.ts';
@@ -32,6 +32,12 @@ export interface Serving {
   id: string;
   site: string;
   place: string;
+}
+
+/** One of the parts into which instances are divided by their ids. */
+export interface Share {
+  part: number;
+  parts: number;
 }
 
 /**
@@ -113,6 +119,25 @@ export const createGatewayStore = (db: Database) => ({
         target: gateways.id,
         set: { aliveUntil, steadySince: sql`case when ${hadGap} then now() else ${gateways.steadySince} end` },
       });
+  },
+
+  /**
+   * Returns the share of a living gateway in what the gateways of its site do for each running instance. Each share has at least `least`
+   * instances: a few are the share of every gateway.
+   */
+  async shareOf({ id, site }: Pick<Serving, 'id' | 'site'>, least: number): Promise<Share> {
+    const running = db.$count(instances, and(eq(instances.site, site), eq(instances.state, 'running')));
+    const [found] = await db
+      .select({
+        before: sql<number>`(count(*) filter (where ${gateways.id} < ${id}))::int`,
+        living: count(),
+        running: sql<number>`${running}::int`,
+      })
+      .from(gateways)
+      .where(and(eq(gateways.site, site), sql`${gateways.aliveUntil} > now()`));
+    const { before = 0, living = 1, running: all = 0 } = found ?? {};
+    const parts = Math.max(1, Math.min(living, Math.floor(all / least)));
+    return { part: before % parts, parts };
   },
 
   /** Removes a gateway that has stopped: its unfinished work may be taken over at once. */

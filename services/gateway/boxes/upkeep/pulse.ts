@@ -13,6 +13,9 @@ import { sampleOne } from '../usage/sample.ts';
 
 export interface PulseOptions {
   driver: Pick<Driver, 'site' | 'usage' | 'inspect'>;
+  /** The id of this gateway. */
+  gateway: string;
+  gateways: Pick<Store['gateways'], 'shareOf'>;
   boxes: Pick<Store['boxes'], 'listWithInstances'>;
   directory: Pick<Directory, 'locate'>;
   endings: Pick<Endings, 'lose'>;
@@ -23,6 +26,8 @@ export interface PulseOptions {
 }
 
 const page = 16;
+/** Gateways divide boxes beyond this number among them: each probe is a connection, across hosts with a TLS handshake. */
+const undivided = 100;
 const driverMs = 5000;
 const tries = 3;
 /** How many times longer a busy box may be silent, or any box while most of the others are silent too. */
@@ -37,10 +42,10 @@ const unresponsive = {
 
 /**
  * Probes the box servers of all ready boxes, and ends boxes whose server hangs as lost, because they are useless. Any number of
- * gateways may do so at once.
+ * gateways may do so at once, and they divide many boxes among them. Those of a gateway that has died are probed again once its lease is over.
  */
 export const createPulse = (options: PulseOptions) => {
-  const { driver, boxes, directory, endings, connections, background, silenceMs } = options;
+  const { driver, gateway, gateways, boxes, directory, endings, connections, background, silenceMs } = options;
   const silent = new Set<string>();
   /** How many boxes responded in the last sweep. */
   let responding = 0;
@@ -97,9 +102,10 @@ export const createPulse = (options: PulseOptions) => {
   };
 
   const sweep = async (): Promise<void> => {
+    const share = await gateways.shareOf({ id: gateway, site: driver.site }, undivided);
     let responded = 0;
     for (let after = ''; !background.signal.aborted; ) {
-      const found = await boxes.listWithInstances(driver.site, { after, limit: page, budgeted: false });
+      const found = await boxes.listWithInstances(driver.site, { after, limit: page, budgeted: false, share });
       const results = await Promise.all(found.filter(({ box }) => box.task === null).map(probe));
       responded += results.filter(Boolean).length;
       const end = found.at(-1);

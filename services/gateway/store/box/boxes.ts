@@ -3,7 +3,7 @@ import type { PgColumn } from 'drizzle-orm/pg-core';
 import { type BoxCause, maxLifetimeSeconds, type OnIdle, type UpdateBox } from '#contract';
 import type { Database } from '../database.ts';
 import { deleteSome } from '../delete-some.ts';
-import { isServing } from '../gateways.ts';
+import { isServing, type Share } from '../gateways.ts';
 import { boxes, executions, instances, waiting } from '../schema.ts';
 import { activeTenant } from '../tenants/active-tenant.ts';
 import { type BoxFilter, isLiving, listBoxes, living } from './box-list.ts';
@@ -318,13 +318,15 @@ export const createBoxStore = (db: Database) => {
     /** Returns a page of ready boxes with their instances, by instance id; with `budgeted`, only boxes with a CPU budget. */
     async listWithInstances(
       site: string,
-      { after, limit, budgeted }: { after: string; limit: number; budgeted: boolean },
+      { after, limit, budgeted, share }: { after: string; limit: number; budgeted: boolean; share?: Share },
     ): Promise<BoxWithInstance[]> {
+      const isBudgeted = budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined;
+      const isShared = share && sql`abs(hashtext(${instances.id})::bigint) % ${share.parts} = ${share.part}`;
       return await db
         .select({ box: boxes, instance: instances.id, address: instances.address })
         .from(instances)
         .innerJoin(boxes, eq(instances.boxId, boxes.id))
-        .where(and(runsReadyBox(site, after), budgeted ? sql`${boxes.limits} ->> 'cpuSeconds' is not null` : undefined))
+        .where(and(runsReadyBox(site, after), isBudgeted, isShared))
         .orderBy(asc(instances.id))
         .limit(limit);
     },
