@@ -3,7 +3,6 @@ import { z } from 'zod';
 import { decodePath, executionEventSchema } from '#contract';
 import { titleOf } from '../services/agent/chats/answers/question.ts';
 import { createLinks } from '../services/agent/chats/files/links.ts';
-import { createSeal } from '../services/agent/chats/files/seal.ts';
 import { createPresenter } from '../services/agent/chats/messages/presenter.ts';
 import { createWholeLinks, withAddresses } from '../services/agent/chats/messages/sandbox-links.ts';
 import { linksTo, withOrigin } from '../services/agent/dialects/links.ts';
@@ -23,6 +22,7 @@ import { toFaults } from '../services/http/faults/fault.ts';
 import { findJsonFault } from '../services/http/faults/json-fault.ts';
 import { wording } from '../services/http/faults/wording.ts';
 import { boxJson, jsonExcess, largeJson, longJson } from '../services/json/json-bounds.ts';
+import { createVault } from '../services/vault/vault.ts';
 import { longestTurn } from './longest-turn.ts';
 
 /** How long a parser may block the event loop, in milliseconds of CPU time. */
@@ -55,7 +55,7 @@ const keys = (n: number) => `{${Array.from({ length: n / 10 }, (_, key) => `"${k
 
 // The output of a model in one round.
 const roundCharacters = 1_000_000;
-const links = createLinks(createSeal('secret'), 3600);
+const links = createLinks(createVault('secret'), 3600);
 const message = {
   id: 'msg',
   role: 'user' as const,

@@ -8,6 +8,7 @@ import { onceThere } from '../postgres/away.ts';
 import { startEmbeddedPostgres } from '../postgres/embedded.ts';
 import { errorSerializers } from '../postgres/error-log.ts';
 import { newId } from '../postgres/id.ts';
+import { createVault } from '../vault/vault.ts';
 import { createBackground } from '../waiting/background.ts';
 import { readApiKey } from './api-key.ts';
 import { createChatBoxes } from './box/chat-boxes.ts';
@@ -25,7 +26,6 @@ import { createFiles } from './chats/files/files.ts';
 import { createForget } from './chats/files/forget.ts';
 import { createKept } from './chats/files/kept.ts';
 import { createLinks } from './chats/files/links.ts';
-import { createSeal } from './chats/files/seal.ts';
 import { createPresenter } from './chats/messages/presenter.ts';
 import type { Config } from './config.ts';
 import { gatewayFetch } from './gateway-fetch.ts';
@@ -77,7 +77,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const store = await openStore(config.databaseUrl ?? embedded?.url ?? '', onBroken);
   stack.defer(store.close);
   const secret = (name: string, fresh: string) => onceThere(() => store.secrets.get(name, fresh));
-  const seal = createSeal(await secret('links', randomBytes(32).toString('hex')));
+  const seal = createVault(await secret('links', randomBytes(32).toString('hex')));
   const deployment = await secret('deployment', newId('agent'));
   const blobs = await openBlobs(config.blobs, deployment);
 

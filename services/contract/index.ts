@@ -4,6 +4,7 @@ export * from './boxes/ports.ts';
 export * from './boxes/run.ts';
 export * from './boxes/socket.ts';
 export * from './boxes/stats.ts';
+export * from './boxes/template-builds.ts';
 export * from './boxes/terminals.ts';
 export * from './boxes/tickets.ts';
 export * from './chats.ts';

@@ -9,6 +9,7 @@ export const newBox = (tenantId = 'many', more: Partial<NewBox> = {}): NewBox =>
   name: null,
   reusable: false,
   template: 'python',
+  base: null,
   metadata: {},
   limits: { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 },
   network: 'none',

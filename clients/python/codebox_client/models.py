@@ -897,6 +897,10 @@ class Template(Model):
     max_limits: Limits
     name: str
     network: NetworkPolicy
+    version: int | None
+    """
+    The version that boxes are created from; null for a template of the operator.
+    """
     warm: int
     """
     How many instances are kept running, ready to become boxes at once.

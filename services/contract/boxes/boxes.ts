@@ -10,13 +10,13 @@ const metadataSchema = z
   .record(plainText().min(1).max(64), plainText().max(512))
   .refine((metadata) => Object.keys(metadata).length <= 32, 'must have at most 32 entries');
 
-const idleSeconds = z.int().min(1).max(86_400).meta({
+export const idleSecondsSchema = z.int().min(1).max(86_400).meta({
   description:
     '`onIdle` happens after this long without use. A run that a request started counts as use, even a detached one.',
 });
 /** The longest lifetime of a box: 30 days. */
 export const maxLifetimeSeconds = 2_592_000;
-const lifetimeSeconds = z
+export const lifetimeSecondsSchema = z
   .int()
   .min(1)
   .max(maxLifetimeSeconds)
@@ -61,8 +61,8 @@ export const createBoxSchema = z
     metadata: metadataSchema.optional(),
     limits: limitsSchema.partial().optional(),
     network: networkPolicySchema.optional(),
-    idleSeconds: idleSeconds.optional(),
-    maxLifetimeSeconds: lifetimeSeconds.optional(),
+    idleSeconds: idleSecondsSchema.optional(),
+    maxLifetimeSeconds: lifetimeSecondsSchema.optional(),
     onIdle: onIdleSchema.optional(),
     files: z.array(inlineFileSchema).max(256).optional(),
     packages: packageSpecsSchema
@@ -79,8 +79,8 @@ export type CreateBox = z.infer<typeof createBoxSchema>;
 export const updateBoxSchema = z
   .strictObject({
     metadata: metadataSchema.optional(),
-    idleSeconds: idleSeconds.optional(),
-    maxLifetimeSeconds: lifetimeSeconds.optional(),
+    idleSeconds: idleSecondsSchema.optional(),
+    maxLifetimeSeconds: lifetimeSecondsSchema.optional(),
     onIdle: onIdleSchema.optional(),
   })
   .meta({ id: 'UpdateBox' });
@@ -185,6 +185,10 @@ export const templateSchema = z
     idleSeconds: z.int(),
     maxLifetimeSeconds: z.int(),
     warm: z.int().meta({ description: 'How many instances are kept running, ready to become boxes at once.' }),
+    version: z
+      .int()
+      .nullable()
+      .meta({ description: 'The version that boxes are created from; null for a template of the operator.' }),
   })
   .meta({ id: 'Template' });
 

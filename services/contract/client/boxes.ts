@@ -1,14 +1,4 @@
-import {
-  type Box,
-  type BoxQuery,
-  boxPageSchema,
-  boxSchema,
-  type CreateBox,
-  type TemplateDetail,
-  templateDetailSchema,
-  templatePageSchema,
-  type UpdateBox,
-} from '../boxes/boxes.ts';
+import { type Box, type BoxQuery, boxPageSchema, boxSchema, type CreateBox, type UpdateBox } from '../boxes/boxes.ts';
 import { type BoxStats, type BoxStatsEvent, boxStatsEventSchema, boxStatsSchema } from '../boxes/stats.ts';
 import { type Ticket, ticketSchema } from '../boxes/tickets.ts';
 import { type CreatedLink, type CreateLink, createdLinkSchema, linkPageSchema } from '../files/links.ts';
@@ -118,14 +108,6 @@ export const createBoxes = (transport: Transport) => ({
   /** Deletes the box with its files; deleting it again has no effect. */
   delete: (box: string, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'DELETE', path: pathOf('boxes', box), options }),
-});
-
-/** Reads the templates that boxes are created from. */
-export const createTemplates = (transport: Transport) => ({
-  list: (options?: CallOptions) => transport.items(templatePageSchema, { path: pathOf('templates'), options }),
-
-  read: (template: string, options?: CallOptions): Promise<TemplateDetail> =>
-    transport.json(templateDetailSchema, { path: pathOf('templates', template), options }),
 });
 
 /** Lets a browser connect, which cannot send a key: the app creates a ticket, valid for one connection within 60 s. */

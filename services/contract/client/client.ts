@@ -2,12 +2,13 @@ import { type CreateRun, type Run, type RunEvent, runEventSchema, runSchema } fr
 import { CodeBoxError } from '../problems/errors.ts';
 import { type Caller, callerSchema } from '../tenants/caller.ts';
 import { createAdmin, createUsage } from './admin.ts';
-import { createBoxes, createLinks, createPorts, createTemplates, createTickets } from './boxes.ts';
+import { createBoxes, createLinks, createPorts, createTickets } from './boxes.ts';
 import { createContexts } from './contexts.ts';
 import { readLines } from './events.ts';
 import { createFiles } from './files.ts';
 import { createCommands, createExecutions, createNotebooks, createPackages } from './runs.ts';
 import { createSessions } from './session.ts';
+import { createTemplates } from './templates.ts';
 import { createSockets, createTerminals, type SocketOptions } from './terminals.ts';
 import {
   type CallOptions,

@@ -31,6 +31,7 @@ const quotaFields = {
     100_000_000,
     'Requests to the API and to ports of boxes, and each operation sent over the WebSocket of executions. Any other WebSocket counts once, when it is opened.',
   ),
+  templates: quota(1000, 'Templates that the tenant has built; 0 forbids it to. Without this quota there may be 100.'),
 };
 
 export const quotaNames = Object.keys(quotaFields) as (keyof typeof quotaFields)[];

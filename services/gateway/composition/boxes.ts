@@ -1,4 +1,6 @@
 import { openBlobs } from '../../blobs/open-blobs.ts';
+import { createBuilder } from '../boxes/builds/builder.ts';
+import { createBuilds } from '../boxes/builds/builds.ts';
 import { createCreation } from '../boxes/creation/creation.ts';
 import { createAccess } from '../boxes/life/access.ts';
 import type { Activity } from '../boxes/life/activity.ts';
@@ -17,6 +19,7 @@ import { createPorts } from '../boxes/reach/ports.ts';
 import { createStats } from '../boxes/reach/stats.ts';
 import { createTerminals } from '../boxes/reach/terminals.ts';
 import { createTickets } from '../boxes/reach/tickets.ts';
+import { createCheckpoints } from '../boxes/rest/checkpoints.ts';
 import { createCommands } from '../boxes/runs/commands.ts';
 import { createContexts } from '../boxes/runs/contexts.ts';
 import { createExecutions } from '../boxes/runs/executions.ts';
@@ -61,17 +64,22 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     countWaiting: () => store.waiting.count(driver.site),
   });
   warnOfSmallCeiling(platform);
-  const supply = openSupply(platform, meter, poolMetrics);
+  const blobs = await openBlobs(config.blobs, platform.deploymentId);
+  const checkpoints = createCheckpoints({ blobs, tasks: store.tasks, background });
+  const supply = openSupply(platform, {
+    meter,
+    metrics: poolMetrics,
+    fill: ({ box, blob }, server, signal) => checkpoints.restore({ id: box, checkpointId: blob }, server, signal),
+  });
   const { catalog, allocation, instances } = supply;
   const directory = createDirectory({ driver, boxes: store.boxes, connections });
   const finalResults = createFinalResults({ store, connections, recorder });
   const endings = createEndings({ driver, store, directory, instances, finalResults });
-  const blobs = await openBlobs(config.blobs, platform.deploymentId);
   const flush = async () => {
     await recorder.flush();
     await activity.flush();
   };
-  const { rest, ...resting } = openRest(platform, { blobs, supply, directory, endings, quotas, flush });
+  const { rest, ...resting } = openRest(platform, { checkpoints, supply, directory, endings, quotas, flush });
   const { wake } = rest;
   const access = createAccess({ directory, boxes: store.boxes, activity, wake });
   const creation = createCreation({
@@ -86,7 +94,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     startMs: config.startMs,
     waitMs: config.queueMs,
     quotas,
-    restore: resting.checkpoints.restore,
+    restore: checkpoints.restore,
     wake,
     onClaim: poolMetrics.claimed,
   });
@@ -110,10 +118,24 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     quotas,
   });
   const files = createFiles({ access, activity });
+  const packages = createPackages({ access, commands });
+  const builder = createBuilder({
+    builds: store.builds,
+    access,
+    creation,
+    endings,
+    rest,
+    commands,
+    packages,
+    vault: platform.vault,
+    background,
+    stopping,
+  });
   const { whole, stream } = createRun({ creation, endings, catalog, executions, commands, files, background });
   return {
     ...supply,
     ...resting,
+    checkpoints,
     recorder,
     meter,
     quotas,
@@ -127,13 +149,15 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     following,
     executions,
     commands,
+    packages,
     files,
+    builder,
+    builds: createBuilds({ gateway: platform.id, driver, store, catalog, directory, builder, vault: platform.vault }),
     contexts: createContexts({ access, catalog, budget }),
     fileWatch: createFileWatch({ access, endings, activity }),
     terminals: createTerminals({ access, endings, activity, quotas }),
     tickets: createTickets({ tickets: store.tickets, access }),
     notebooks: createNotebooks({ access, activity, commands }),
-    packages: createPackages({ access, commands }),
     ports: createPorts({ access, activity, responseMs: config.portResponseMs }),
     portSessions: createPortSessions(store.portSessions),
     webhooks: createWebhooks({

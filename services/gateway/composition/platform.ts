@@ -6,6 +6,7 @@ import { onceThere } from '../../postgres/away.ts';
 import { startEmbeddedPostgres } from '../../postgres/embedded.ts';
 import { errorSerializers } from '../../postgres/error-log.ts';
 import { newId } from '../../postgres/id.ts';
+import { createVault, type Vault } from '../../vault/vault.ts';
 import { type Background, createBackground } from '../../waiting/background.ts';
 import { createNotice, type Notice } from '../../waiting/notice.ts';
 import { type BoxConnections, createBoxConnections } from '../box-server/connections.ts';
@@ -43,6 +44,8 @@ export interface Platform {
   driver: Driver;
   connections: BoxConnections;
   seal: Seal;
+  /** Encrypts what tenants entrust to the database. */
+  vault: Vault;
   /** Sends requests to hosts that tenants name. */
   outbound: Outbound;
   background: Background;
@@ -127,6 +130,7 @@ export const openPlatform = async (
     driver,
     connections,
     seal: createSeal(deployment.secret),
+    vault: createVault(deployment.secret),
     outbound,
     background: createBackground((what, err) => log.error({ err }, `could not ${what}`)),
     templates,

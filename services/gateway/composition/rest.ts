@@ -1,7 +1,6 @@
-import type { BlobStore } from '../../blobs/blob-store.ts';
 import type { Directory } from '../boxes/life/directory.ts';
 import type { Endings } from '../boxes/life/endings.ts';
-import { createCheckpoints } from '../boxes/rest/checkpoints.ts';
+import type { Checkpoints } from '../boxes/rest/checkpoints.ts';
 import { createHibernation } from '../boxes/rest/hibernation.ts';
 import { createLeases } from '../boxes/rest/leases.ts';
 import { createRest } from '../boxes/rest/rest.ts';
@@ -10,7 +9,7 @@ import type { Platform } from './platform.ts';
 import type { Supply } from './supply.ts';
 
 export interface RestParts {
-  blobs: BlobStore;
+  checkpoints: Checkpoints;
   supply: Supply;
   directory: Directory;
   endings: Endings;
@@ -20,10 +19,9 @@ export interface RestParts {
 }
 
 /** Builds the parts that put boxes to rest and wake them. */
-export const openRest = (platform: Platform, { blobs, supply, directory, endings, quotas, flush }: RestParts) => {
+export const openRest = (platform: Platform, { checkpoints, supply, directory, endings, quotas, flush }: RestParts) => {
   const { driver, store, connections, background, metrics } = platform;
   const { tasks } = store;
-  const checkpoints = createCheckpoints({ blobs, tasks, background });
   const hibernation = createHibernation({
     driver,
     store,
@@ -39,5 +37,5 @@ export const openRest = (platform: Platform, { blobs, supply, directory, endings
   });
   const canFreeze = driver.capabilities.freeze;
   const rest = createRest({ store, directory, endings, hibernation, quotas, canFreeze, flush });
-  return { checkpoints, hibernation, rest };
+  return { hibernation, rest };
 };

@@ -1,8 +1,9 @@
 import { createNotice } from '../../waiting/notice.ts';
 import { createAllocation } from '../boxes/supply/allocation.ts';
+import { toTemplate } from '../boxes/supply/built-templates.ts';
 import { createCatalog } from '../boxes/supply/catalog.ts';
 import { createInstances } from '../boxes/supply/instances.ts';
-import { createLaunch } from '../boxes/supply/launch.ts';
+import { createLaunch, type LaunchOptions } from '../boxes/supply/launch.ts';
 import { createPool } from '../boxes/supply/pool.ts';
 import { createQueue } from '../boxes/supply/queue.ts';
 import { createStartSlots } from '../boxes/supply/start-slots.ts';
@@ -12,8 +13,14 @@ import type { Meter } from '../boxes/usage/meter.ts';
 import type { PoolMetrics } from '../http/metrics/pool-metrics.ts';
 import type { Platform } from './platform.ts';
 
+/** Of how many templates that tenants have built warm instances are kept. */
+const maxWarmTemplates = 500;
+
 /** Builds the parts that supply boxes with instances: the pool, the queue for room, and the allocation that chooses between them. */
-export const openSupply = (platform: Platform, meter: Meter, metrics: PoolMetrics) => {
+export const openSupply = (
+  platform: Platform,
+  { meter, metrics, fill }: { meter: Meter; metrics: PoolMetrics; fill: LaunchOptions['fill'] },
+) => {
   const { config, log, driver, store, connections, background, templates, ceiling } = platform;
   const { startMs, dataDir } = config;
   const { startsAtOnce } = driver.capabilities;
@@ -22,7 +29,7 @@ export const openSupply = (platform: Platform, meter: Meter, metrics: PoolMetric
   const starts = createStarts({ slots: createStartSlots({ place: dataDir, count: startsAtOnce }), startMs });
   const instances = createInstances({ driver, instances: store.instances, connections, meter, room });
   const languages = createTemplateLanguages({ driver, store: store.templateLanguages, background });
-  const launch = createLaunch({ driver, connections, languages });
+  const launch = createLaunch({ driver, connections, languages, fill });
   const waitMs = config.queueMs;
   const queue = createQueue({ waiting: store.waiting, site, background, instances, room, ceiling, waitMs });
   const pool = createPool({
@@ -31,6 +38,10 @@ export const openSupply = (platform: Platform, meter: Meter, metrics: PoolMetric
     connections,
     background,
     templates,
+    built: async () => {
+      const ready = await store.templates.warm('', maxWarmTemplates);
+      return ready.flatMap((version) => toTemplate(templates, version) ?? []);
+    },
     ceiling,
     starts,
     launch,
@@ -61,7 +72,7 @@ export const openSupply = (platform: Platform, meter: Meter, metrics: PoolMetric
       log.warn({ err }, 'a warm instance was not fit for a box');
     },
   });
-  return { catalog: createCatalog(templates, driver, languages), instances, queue, pool, allocation };
+  return { catalog: createCatalog(templates, driver, languages, store.templates), instances, queue, pool, allocation };
 };
 
 export type Supply = ReturnType<typeof openSupply>;

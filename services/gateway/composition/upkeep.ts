@@ -49,6 +49,7 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     }),
     meter,
     purges: createPurges({ store, background }),
+    builder: boxes.builder,
     deliverer: createDeliverer({
       deliveries: store.deliveries,
       outbound: platform.outbound,

@@ -2,6 +2,7 @@ import type { Hono } from 'hono';
 import type { Logger } from 'pino';
 import { createOpenRequests } from '../../http/server/open-requests.ts';
 import type { Background } from '../../waiting/background.ts';
+import type { Builds } from '../boxes/builds/builds.ts';
 import type { Creation } from '../boxes/creation/creation.ts';
 import type { Access } from '../boxes/life/access.ts';
 import type { Directory } from '../boxes/life/directory.ts';
@@ -47,6 +48,7 @@ import { addBoxRoutes } from './routes/boxes/boxes.ts';
 import { addPortRoutes } from './routes/boxes/ports.ts';
 import { addSocketRoute } from './routes/boxes/socket.ts';
 import { addStatsRoute } from './routes/boxes/stats.ts';
+import { addTemplateBuildRoutes } from './routes/boxes/template-builds.ts';
 import { addTemplateRoutes } from './routes/boxes/templates.ts';
 import { addTerminalRoutes } from './routes/boxes/terminals.ts';
 import { addTicketRoutes } from './routes/boxes/tickets.ts';
@@ -76,6 +78,7 @@ export interface RouteParts extends RunParts {
   catalog: Catalog;
   directory: Directory;
   access: Access;
+  builds: Builds;
   creation: Creation;
   endings: Endings;
   rest: Rest;
@@ -190,6 +193,7 @@ export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
 /** The routes of `/v1`. */
 const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
   addTemplateRoutes(endpoints, parts.catalog);
+  addTemplateBuildRoutes(endpoints, parts.builds, parts.stopping);
   addBoxRoutes(endpoints, parts);
   addExecutionRoutes(endpoints, parts.executions, parts.stopping);
   addSocketRoute(endpoints, parts);

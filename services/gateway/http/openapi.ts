@@ -6,10 +6,11 @@ import { boxTexts } from './texts/boxes.ts';
 import { pathParameters } from './texts/examples.ts';
 import { fileTexts } from './texts/files.ts';
 import { runTexts } from './texts/runs.ts';
+import { templateTexts } from './texts/templates.ts';
 import { tenantTexts } from './texts/tenants.ts';
 import { webhookTexts } from './texts/webhooks.ts';
 
-const texts = { ...boxTexts, ...runTexts, ...fileTexts, ...tenantTexts, ...webhookTexts };
+const texts = { ...boxTexts, ...templateTexts, ...runTexts, ...fileTexts, ...tenantTexts, ...webhookTexts };
 
 /** The OpenAPI 3.1 document of all endpoints. */
 export const openApiDocument = ({ registry }: Endpoints) => {

@@ -74,6 +74,7 @@ export const quotas = pgTable('quotas', {
   cpuSecondsPerDay: integer('cpu_seconds_per_day'),
   storageMb: integer('storage_mb'),
   requestsPerMinute: integer('requests_per_minute'),
+  templates: integer('templates'),
 });
 
 /** Requests that gateways have leased of a tenant's current minute. Unlogged: a crash of the database loses a minute. */
@@ -164,6 +165,8 @@ export const boxes = pgTable(
     version: integer('version').notNull().default(1),
     cause: jsonb('cause').$type<BoxCause>(),
     template: text('template').notNull(),
+    /** The configured template whose image it has, for a box of a template that was built; otherwise null. */
+    base: text('base'),
     metadata: jsonb('metadata').$type<Record<string, string>>().notNull(),
     limits: jsonb('limits').$type<Limits>().notNull(),
     network: text('network', { enum: ['none', 'internet'] }).notNull(),

@@ -10,6 +10,8 @@ import { createAllocationStore } from './supply/allocation.ts';
 import { createPoolStore } from './supply/pools.ts';
 import { createTemplateLanguageStore } from './supply/template-languages.ts';
 import { createWaitingStore } from './supply/waiting.ts';
+import { createBuildStore } from './templates/builds.ts';
+import { createTemplateStore } from './templates/templates.ts';
 import { createApiKeyStore } from './tenants/api-keys.ts';
 import { createAuditStore } from './tenants/audit.ts';
 import { createKeyStore } from './tenants/keys.ts';
@@ -30,6 +32,7 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
   return {
     allocation: createAllocationStore(db, gateway),
     boxes: createBoxStore(db),
+    builds: createBuildStore(db, gateway),
     executions: createExecutionStore(db, gateway),
     gateways: createGatewayStore(db),
     idempotency: createIdempotencyStore(db, gateway),
@@ -42,6 +45,7 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     portSessions: createPortSessionStore(db),
     quotas: createQuotaStore(db),
     templateLanguages: createTemplateLanguageStore(db),
+    templates: createTemplateStore(db),
     tenants: createTenantStore(db),
     tasks: createTaskStore(db),
     tickets: createTicketStore(db),

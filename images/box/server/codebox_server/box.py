@@ -40,6 +40,8 @@ class Environment:
     """The environment of kernels and commands: that of this process, overridden by what the gateway has bound."""
 
     bound: dict[str, str] = field(default_factory=dict)
+    # The variables of restored files, beneath those that are bound later.
+    restored: dict[str, str] = field(default_factory=dict)
 
     def merged(self) -> dict[str, str]:
         """Return a fresh copy for a new process."""
@@ -99,7 +101,7 @@ class Box:
         Does not wait for a new fork server, if one is needed. Raises conflict for a kernel that is busy or has
         ended, timeout; the same call may be repeated.
         """
-        self.environment.bound = env
+        self.environment.bound = {**self.environment.restored, **env}
         if network is not None:
             set_network(os.environ, network)
             self.installer.sources = read_sources(os.environ)

@@ -1,15 +1,15 @@
 import { WebSocket } from 'ws';
 import { z } from 'zod';
 import { type ChatTicket, CodeBoxError, type TerminalQuery } from '#contract';
+import type { Vault } from '../../../vault/vault.ts';
 import type { ChatBoxes } from '../../box/chat-boxes.ts';
 import type { Chats } from '../chats.ts';
-import type { Seal } from '../files/seal.ts';
 import type { Owner } from '../owner.ts';
 
 export interface TerminalsOptions {
   chats: Pick<Chats, 'find'>;
   boxes: ChatBoxes;
-  seal: Seal;
+  seal: Vault;
   gatewayUrl: string;
 }
 

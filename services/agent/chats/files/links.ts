@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { CodeBoxError } from '#contract';
+import type { Vault } from '../../../vault/vault.ts';
 import type { StoredFile, StoredImage } from '../../store/stored.ts';
 import type { Owner } from '../owner.ts';
-import type { Seal } from './seal.ts';
 
 /** The target of a link: a file of a chat's box, or a copy in the blob store. */
 const targetSchema = z.object({
@@ -26,7 +26,7 @@ const nothing = () => new CodeBoxError('not_found', 'The link is invalid.');
  * URLs that need no key: anyone who has one can read its target until the URL or the key that it was made with expires.
  * They are sealed, so their target and key can be neither read nor changed.
  */
-export const createLinks = (seal: Seal, seconds: number, now: () => number = Date.now) => {
+export const createLinks = (seal: Vault, seconds: number, now: () => number = Date.now) => {
   const sign = ({ key }: KeyOfOwner, name: string, target: Omit<LinkTarget, 'key' | 'expires'>) => {
     const expires = now() + seconds * 1000;
     const token = seal.close(purpose, JSON.stringify({ ...target, key, expires }));

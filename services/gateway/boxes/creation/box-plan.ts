@@ -20,6 +20,7 @@ export const planBox = (tenantId: string, ask: CreateBox, template: Template, ca
     name: ask.name ?? null,
     reusable: ask.reuse ?? false,
     template: template.name,
+    base: template.base ?? null,
     metadata: ask.metadata ?? {},
     limits: resolveLimits(template, ask.limits),
     network,

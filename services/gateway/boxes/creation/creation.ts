@@ -14,7 +14,7 @@ import type { Allocation, ProvisionedInstance } from '../supply/allocation.ts';
 import type { Catalog } from '../supply/catalog.ts';
 import type { Instances } from '../supply/instances.ts';
 import { givenUpMs } from '../supply/starts.ts';
-import type { Template } from '../supply/templates.ts';
+import { baseOf, type Template } from '../supply/templates.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
 import { planBox } from './box-plan.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
@@ -27,7 +27,7 @@ export interface CreationOptions {
   directory: Pick<Directory, 'find' | 'checkHere' | 'reach'>;
   endings: Pick<Endings, 'end'>;
   activity: Activity;
-  catalog: Pick<Catalog, 'choose'>;
+  catalog: Pick<Catalog, 'pick'>;
   allocation: Pick<Allocation, 'claim' | 'provision'>;
   instances: Pick<Instances, 'destroy'>;
   startMs: number;
@@ -118,9 +118,10 @@ export const createCreation = (options: CreationOptions) => {
 
   const create = async (tenantId: string, ask: CreateBox, forNew: ForNewBox = {}): Promise<CreatedBox> => {
     const startedAt = performance.now();
-    const template = catalog.choose(ask.template);
+    const template = await catalog.pick(tenantId, ask.template);
     const plan = planBox(tenantId, ask, template, driver.capabilities);
-    const report = (outcome: ClaimOutcome) => options.onClaim?.(outcome, template.name, performance.now() - startedAt);
+    const report = (outcome: ClaimOutcome) =>
+      options.onClaim?.(outcome, baseOf(template), performance.now() - startedAt);
     /** Reports only failures of the deployment, not mistakes in the request. */
     const reportFailure = (outcome: ClaimOutcome) => (error: unknown) => {
       if (hasCode(error, 'unavailable')) report(outcome);

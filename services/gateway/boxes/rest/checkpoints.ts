@@ -103,7 +103,11 @@ export const createCheckpoints = ({ blobs, tasks, background }: CheckpointsOptio
      * Replaces the files in the new instance of a box by those of its blob. Throws `unavailable` when the blob store sends nothing for a
      * minute.
      */
-    async restore(box: BoxRow, server: BoxServerClient, signal: AbortSignal): Promise<void> {
+    async restore(
+      box: Pick<BoxRow, 'id' | 'checkpointId'>,
+      server: BoxServerClient,
+      signal: AbortSignal,
+    ): Promise<void> {
       if (box.checkpointId === null) throw new Error('The box to restore has no checkpoint.');
       const patience = createPatience(silenceMs);
       patience.wait();

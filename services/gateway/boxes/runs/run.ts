@@ -15,7 +15,7 @@ import { toRun } from './run-view.ts';
 export interface RunOptions {
   creation: Pick<Creation, 'create'>;
   endings: Pick<Endings, 'delete'>;
-  catalog: Pick<Catalog, 'choose' | 'checkLanguage'>;
+  catalog: Pick<Catalog, 'pick' | 'checkLanguage'>;
   executions: Executions;
   commands: Commands;
   files: Files;
@@ -41,8 +41,8 @@ export const createRun = (options: RunOptions) => {
   const { creation, endings, catalog, executions, commands, files, background } = options;
 
   /** Returns what runs in the box, and the files that it needs beside those of the request. */
-  const plan = async (ask: CreateRun): Promise<{ steps: RunStep[]; main?: InlineFile }> => {
-    const template = catalog.choose(ask.template);
+  const plan = async (tenant: string, ask: CreateRun): Promise<{ steps: RunStep[]; main?: InlineFile }> => {
+    const template = await catalog.pick(tenant, ask.template);
     const { code, language, stdin, env, autoInstall, timeoutSeconds, cpuSeconds } = ask;
     for (const [index, step] of (ask.steps ?? []).entries())
       if (step.code !== undefined) await catalog.checkLanguage(template, step.language, `/steps/${index}/language`);
@@ -114,7 +114,7 @@ export const createRun = (options: RunOptions) => {
 
   /** Resolves with the events once the box is ready. They have to be read, and the box ends with them. */
   const stream = async (tenant: string, ask: CreateRun, call: RunCall = {}): Promise<AsyncGenerator<RunEvent>> => {
-    const { steps, main } = await plan(ask);
+    const { steps, main } = await plan(tenant, ask);
     const { box } = await creation.create(tenant, {
       ...(ask.template !== undefined && { template: ask.template }),
       ...(ask.limits && { limits: ask.limits }),

@@ -96,8 +96,8 @@ export const createAllocation = (options: AllocationOptions) => {
 
   const wantedFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Wanted => {
     const generation = changesFor(template, box) && pool.generationOf(template);
-    const { name, limits } = template;
-    return { site: driver.site, template: name, generation: generation ?? null, memoryMb: limits.memoryMb };
+    const { id, limits } = template;
+    return { site: driver.site, template: id, generation: generation ?? null, memoryMb: limits.memoryMb };
   };
 
   /** Reserves an instance to be started for a box, or waits for room. */

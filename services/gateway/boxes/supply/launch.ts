@@ -6,12 +6,14 @@ import type { Driver, Instance, InstanceSpec } from '../../drivers/driver.ts';
 import { InstanceFailed } from '../../drivers/instance-failed.ts';
 import type { Hold } from './start-patience.ts';
 import type { TemplateLanguages } from './template-languages.ts';
-import type { Template } from './templates.ts';
+import type { Archive, Template } from './templates.ts';
 
 export interface LaunchOptions {
   driver: Pick<Driver, 'create' | 'inspect' | 'changed'>;
   connections: Pick<BoxConnections, 'to' | 'tokenOf'>;
   languages: Pick<TemplateLanguages, 'revisionOf' | 'record'>;
+  /** Replaces the files and the environment of an instance by saved ones. */
+  fill: (archive: Archive, server: BoxConnection, signal: AbortSignal) => Promise<void>;
 }
 
 /** An instance whose box server responds. */
@@ -21,10 +23,12 @@ export interface ServingInstance {
 }
 
 const inspectEveryMs = 300;
+/** How long the files of a template may take to arrive. */
+const fillMs = 300_000;
 const pollMs = 20;
 
 /** Creates instances of templates, and records the languages that each reports. */
-export const createLaunch = ({ driver, connections, languages }: LaunchOptions) => {
+export const createLaunch = ({ driver, connections, languages, fill }: LaunchOptions) => {
   /** Resolves when an instance is to be inspected again. Never rejects. */
   const changed = (id: string, signal: AbortSignal): Promise<void> =>
     driver.changed?.(id, signal) ?? sleep(inspectEveryMs, undefined, { signal }).catch(() => {});
@@ -60,7 +64,7 @@ export const createLaunch = ({ driver, connections, languages }: LaunchOptions) 
   ): Promise<ServingInstance> => {
     // Read before the instance is created: its languages must not be recorded for an image that replaces its own meanwhile.
     const revision = await languages.revisionOf(template);
-    const { name, image, parent, placement } = template;
+    const { name, image, parent, placement, archive } = template;
     const whole = {
       ...spec,
       token: connections.tokenOf(spec.id),
@@ -71,6 +75,12 @@ export const createLaunch = ({ driver, connections, languages }: LaunchOptions) 
     };
     const serving = await createServing(whole, signal, hold);
     if (revision !== undefined) await languages.record(template, revision, serving.server);
+    if (archive) {
+      // The time that the files take depends on their size, so that it has a deadline of its own.
+      hold(true);
+      await fill(archive, serving.server, AbortSignal.any([signal, AbortSignal.timeout(fillMs)]));
+      hold(false);
+    }
     return serving;
   };
 };

@@ -19,7 +19,10 @@ export interface PoolOptions {
   pools: PoolStore;
   connections: BoxConnections;
   background: Background;
-  templates: Map<string, Template>;
+  /** The configured templates. */
+  templates: ReadonlyMap<string, Template>;
+  /** The templates that tenants have built and that keep warm instances. */
+  built: () => Promise<Template[]>;
   ceiling: Capacity;
   starts: Starts;
   launch: Launch;
@@ -40,6 +43,8 @@ interface Pool {
   generation: string | undefined;
   breaker: Breaker;
 }
+
+const toPool = (template: Template): Pool => ({ template, generation: undefined, breaker: createBreaker() });
 
 const batch = 16;
 const probeMs = 5000;
@@ -63,8 +68,9 @@ export const createPool = (options: PoolOptions) => {
   const pools = new Map<string, Pool>(
     [...templates.values()]
       .filter((template) => template.warm > 0 && isUsable(template))
-      .map((template) => [template.name, { template, generation: undefined, breaker: createBreaker() }]),
+      .map((template) => [template.id, toPool(template)]),
   );
+  const configured = new Set(pools.keys());
   let starting = 0;
   let isFilling = false;
   let isDue = false;
@@ -72,24 +78,41 @@ export const createPool = (options: PoolOptions) => {
   let isStopped = false;
   let probedUpTo = '';
 
-  const currentGeneration = async ({ template }: Pool): Promise<string> => {
-    const { image, limits, network, language, parent, placement } = template;
-    const revision = await driver.revision(image, AbortSignal.timeout(revisionMs));
+  const generationWith = (revision: string, { template }: Pool): string => {
+    const { image, limits, network, language, parent, placement, archive } = template;
     const { cpus, memoryMb, diskMb, pids } = limits;
-    const made = [driver.kind, image, revision, cpus, memoryMb, diskMb, pids, network, language, parent, placement];
+    const sizes = [cpus, memoryMb, diskMb, pids];
+    const made = [driver.kind, image, revision, ...sizes, network, language, parent, placement, archive];
     return createHash('sha256').update(JSON.stringify(made)).digest('hex').slice(0, 32);
   };
 
   const plan = ({ template, generation = '' }: Pool): PoolPlan => ({
-    template: template.name,
+    template: template.id,
     generation,
     size: template.warm,
   });
 
+  /** Follows the templates that tenants build and delete. */
+  const updateBuilt = async (): Promise<void> => {
+    const built = new Map((await options.built()).filter(isUsable).map((template) => [template.id, template]));
+    const gone = [...pools.keys()].filter((id) => !configured.has(id) && !built.has(id));
+    if (gone.length > 0) await options.pools.drop(driver.site, gone);
+    for (const id of gone) pools.delete(id);
+    for (const [id, template] of built) {
+      const known = pools.get(id);
+      if (known?.template.warm === template.warm && known.template.version === template.version) continue;
+      pools.set(id, toPool(template));
+    }
+  };
+
   /** Finds out which generation new instances would have. */
   const updateGenerations = async (): Promise<void> => {
+    const revisions = new Map<string, string>();
     for (const pool of pools.values()) {
-      const generation = await currentGeneration(pool);
+      const { image } = pool.template;
+      const revision = revisions.get(image) ?? (await driver.revision(image, AbortSignal.timeout(revisionMs)));
+      revisions.set(image, revision);
+      const generation = generationWith(revision, pool);
       if (generation === pool.generation) continue;
       // Written to the store before it is remembered: a remembered generation is not written again.
       if (isStarted) await options.pools.renew(driver.site, plan({ ...pool, generation }));
@@ -100,7 +123,7 @@ export const createPool = (options: PoolOptions) => {
 
   /** Closes the breaker: a start succeeded, or new instances come from a new generation. */
   const close = ({ template, breaker }: Pool) => {
-    if (breaker.isOpen()) options.onBreaker({ template: template.name, isOpen: false, pauseMs: 0 });
+    if (breaker.isOpen()) options.onBreaker({ template: template.id, isOpen: false, pauseMs: 0 });
     breaker.succeed();
   };
 
@@ -118,16 +141,16 @@ export const createPool = (options: PoolOptions) => {
       room.publish();
     } catch (error) {
       const pauseMs = breaker.fail();
-      options.onBreaker({ template: template.name, isOpen: true, pauseMs, error });
+      options.onBreaker({ template: template.id, isOpen: true, pauseMs, error });
       await instances.abandon(id);
     }
   };
 
   /** Reserves rows of a pool for up to `count` instances to be started. */
   const reserve = async ({ template, generation = '', breaker }: Pool, count: number): Promise<string[]> => {
-    const { name, limits } = template;
+    const { id, limits } = template;
     const ids = Array.from({ length: count }, () => newId('i'));
-    const plan = { template: name, generation, memoryMb: limits.memoryMb };
+    const plan = { template: id, generation, memoryMb: limits.memoryMb };
     try {
       const reserved = await options.pools.reserve(driver.site, plan, ids, ceiling);
       if (reserved.length === 0) breaker.leave();
@@ -215,7 +238,10 @@ export const createPool = (options: PoolOptions) => {
 
   return {
     /** Returns the generation of the warm instances that a box of this template may get; undefined when it keeps none. */
-    generationOf: (template: Template): string | undefined => pools.get(template.name)?.generation,
+    generationOf: ({ id, version }: Template): string | undefined => {
+      const pool = pools.get(id);
+      return pool?.template.version === version ? pool?.generation : undefined;
+    },
 
     /** Refills a moment after a claim. */
     refillSoon(): void {
@@ -229,6 +255,7 @@ export const createPool = (options: PoolOptions) => {
 
     /** Publishes the pools of this gateway as those of the site, and begins to fill them. */
     async start(): Promise<void> {
+      await updateBuilt();
       await background.attempt('look at the images of the pools', updateGenerations);
       const known = [...pools.values()].filter((pool) => pool.generation !== undefined);
       await options.pools.publish(driver.site, [...pools.keys()], known.map(plan));
@@ -238,6 +265,7 @@ export const createPool = (options: PoolOptions) => {
 
     /** Drains, probes and fills the pools, at every sweep. */
     async tend(): Promise<void> {
+      await background.attempt('look at the templates of the pools', updateBuilt);
       if (pools.size > 0) await background.attempt('look at the images of the pools', updateGenerations);
       await background.attempt('drain the pools', drain);
       await background.attempt('probe the pools', probe);

@@ -4,7 +4,7 @@ import type { Background } from '../../../waiting/background.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { ReportedLanguages, TemplateLanguageStore } from '../../store/supply/template-languages.ts';
-import type { Template } from './templates.ts';
+import { baseOf, type Template } from './templates.ts';
 
 export interface TemplateLanguagesOptions {
   driver: Pick<Driver, 'site' | 'revision'>;
@@ -28,7 +28,7 @@ export const createTemplateLanguages = ({ driver, store, background }: TemplateL
     driver.revision(image, AbortSignal.timeout(revisionMs)).catch(() => undefined);
 
   const latestOf = async (template: Template): Promise<ReportedLanguages | undefined> => {
-    const { name } = template;
+    const name = baseOf(template);
     const revision = await revisionOf(template);
     if (revision === undefined) return undefined;
     if (reported.get(name)?.revision !== revision) {
@@ -58,7 +58,8 @@ export const createTemplateLanguages = ({ driver, store, background }: TemplateL
       (await latestOf(template))?.contents ?? undefined,
 
     /** Records what an instance of this revision reports, in the background. Nobody must have used it yet. */
-    async record({ name }: Template, revision: string, server: ReportingServer): Promise<void> {
+    async record(template: Template, revision: string, server: ReportingServer): Promise<void> {
+      const name = baseOf(template);
       const known = reported.get(name);
       const languages = await server.languages();
       // A revision has the same contents for ever, so they are read once.

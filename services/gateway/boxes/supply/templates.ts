@@ -50,9 +50,21 @@ export const templateFields: readonly string[] = Object.keys(templateSchema.shap
 
 const templatesSchema = z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/), templateSchema);
 
+/** The saved files and environment of a box. */
+export interface Archive {
+  box: string;
+  blob: string;
+}
+
 /** Settings that boxes are created from. */
 export interface Template {
+  /** Identifies its pool: its name, or for one that a tenant has built the id of its row. */
+  id: string;
   name: string;
+  /** For one that was built: the configured template below it, the number of its version, and the blob with its files. */
+  base?: string;
+  version?: number;
+  archive?: Archive;
   image: string;
   /** Whether the image differs from that of the built-in template. */
   hasOwnImage: boolean;
@@ -110,6 +122,7 @@ export const readTemplates = (options: TemplatesOptions): Map<string, Template> 
       name,
       {
         ...template,
+        id: name,
         name,
         image: template.image ?? image,
         hasOwnImage: template.image !== undefined && template.image !== image,
@@ -131,6 +144,9 @@ const complete = (given: { [K in keyof Limits]?: Limits[K] | undefined }, fallba
 
 /** Leaves out a budget that is not set. */
 const cpuBudget = (cpuSeconds: number | undefined) => (cpuSeconds === undefined ? {} : { cpuSeconds });
+
+/** Returns the name of the configured template whose image a template has. */
+export const baseOf = ({ base, name }: Pick<Template, 'base' | 'name'>): string => base ?? name;
 
 /** Returns how a program in a language is run. Throws `invalid_request` for a language without programs. */
 export const programOf = ({ name, language, programs }: Template, requested = language): Program => {

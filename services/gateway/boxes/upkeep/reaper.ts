@@ -3,6 +3,7 @@ import type { Background } from '../../../waiting/background.ts';
 import type { Driver } from '../../drivers/driver.ts';
 import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Store } from '../../store/store.ts';
+import type { Builder } from '../builds/builder.ts';
 import type { Creation } from '../creation/creation.ts';
 import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
@@ -34,6 +35,7 @@ export interface ReaperOptions {
   deliverer: Deliverer;
   meter: Pick<Meter, 'sweep'>;
   purges: Purges;
+  builder: Pick<Builder, 'sweep'>;
   pulse: Pulse;
   idleness: Idleness;
   ceiling: { reread(): Promise<void> };
@@ -66,7 +68,8 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, creation, endings, instances, pool, settlement, activity, background, rest } = options;
-  const { budget, cpuQuota, meter, purges, deliverer, pulse, idleness, ceiling, sweepMs, lagMs, givenUpMs } = options;
+  const { budget, cpuQuota, meter, purges, builder, deliverer, pulse, idleness, ceiling } = options;
+  const { sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
   let awayAt = Number.NEGATIVE_INFINITY;
@@ -233,6 +236,7 @@ export const createReaper = (options: ReaperOptions) => {
     settle(noAgeMs);
     purges.sweep();
     deliverer.sweep();
+    builder.sweep();
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
     await background.attempt('read the capacity', ceiling.reread);

@@ -9,6 +9,7 @@ const noQuotas = {
   concurrentExecutions: null,
   cpuSecondsPerDay: null,
   storageMb: null,
+  templates: null,
   requestsPerMinute: null,
 };
 

@@ -17,6 +17,7 @@ export const ids = {
 export const pathParameters: Record<string, unknown> = {
   ...ids,
   template: 'python',
+  version: 3,
   path: 'reports/table.csv',
   port: 5000,
 };

@@ -7,6 +7,7 @@ const quotas = {
   cpuSecondsPerDay: 36_000,
   storageMb: 10_240,
   requestsPerMinute: 600,
+  templates: 10,
 };
 const tenant = { id: ids.tenant, name: 'Analytical Engines', state: 'active', quotas, createdAt: at };
 const apiKey = {

@@ -1,6 +1,7 @@
 import { and, asc, eq, gt, inArray, isNotNull, isNull, notExists, or, type SQL, sql } from 'drizzle-orm';
 import type { Database } from '../database.ts';
 import { blobs, boxes, executions, instances } from '../schema.ts';
+import { templateVersions } from '../schema-templates.ts';
 import { type BoxRow, hasInstance, isInReach } from './boxes.ts';
 
 /** A change of the state of a box, one at a time. A pause becomes `freeze` when it can no longer be cancelled. */
@@ -348,7 +349,7 @@ export const createTaskStore = (db: Database) => {
     },
 
     /**
-     * Reads a page of recorded blobs, by id, and returns those that belong to no box and to no task; `next` is the cursor of the next page,
+     * Reads a page of recorded blobs, by id, and returns those that belong to no box, no task and no template; `next` is the cursor of the next page,
      * '' after the last one.
      */
     async strayBlobs(after: string, limit: number): Promise<{ stray: { id: string; boxId: string }[]; next: string }> {
@@ -356,8 +357,13 @@ export const createTaskStore = (db: Database) => {
         .select({ one: sql`1` })
         .from(boxes)
         .where(and(eq(boxes.id, blobs.boxId), or(eq(boxes.checkpointId, blobs.id), eq(boxes.taskId, blobs.id))));
+      const version = db.select({ one: sql`1` }).from(templateVersions).where(eq(templateVersions.blobId, blobs.id));
       const page = await db
-        .select({ id: blobs.id, boxId: blobs.boxId, isStray: sql<boolean>`${notExists(owner)}` })
+        .select({
+          id: blobs.id,
+          boxId: blobs.boxId,
+          isStray: sql<boolean>`${notExists(owner)} and ${notExists(version)}`,
+        })
         .from(blobs)
         .where(gt(blobs.id, after))
         .orderBy(asc(blobs.id))

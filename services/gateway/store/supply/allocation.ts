@@ -18,6 +18,8 @@ export interface NewBox {
   /** Claims the user's one reusable box. */
   reusable: boolean;
   template: string;
+  /** The configured template whose image it has, if its template was built. */
+  base: string | null;
   metadata: Record<string, string>;
   limits: Limits;
   network: 'none' | 'internet';
@@ -45,7 +47,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
         and(
           eq(instances.state, 'warm'),
           eq(instances.site, site),
-          eq(instances.template, sql.placeholder('template')),
+          eq(instances.template, sql.placeholder('pool')),
           eq(instances.generation, sql.placeholder('generation')),
           // Boxes that wait come first.
           noneWaits,
@@ -69,6 +71,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
         state: 'creating',
         gatewayId: gateway,
         template: sql.placeholder('template'),
+        base: sql.placeholder('base'),
         metadata: sql.placeholder('metadata'),
         limits: sql.placeholder('limits'),
         network: sql.placeholder('network'),
@@ -139,10 +142,10 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       wanted: Wanted,
       ceiling: Capacity,
     ): Promise<{ box: BoxRow; instance: InstanceRow | null } | undefined> {
-      const { site, generation } = wanted;
+      const { site, template: pool, generation } = wanted;
       const reusable = box.reusable ? box.userId : null;
       const [row] = await claim
-        .execute({ ...box, site, generation, reusable, ...sizes(box.limits.memoryMb, wanted, ceiling) })
+        .execute({ ...box, site, pool, generation, reusable, ...sizes(box.limits.memoryMb, wanted, ceiling) })
         .catch((error: unknown) => {
           throw isWithout('tenant_id', error) ? notActive() : error;
         });
@@ -151,10 +154,10 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
 
     /** Gives an existing box that has not ended a warm instance in the same way; returns undefined when there is none. */
     async claimFor(box: Sized, wanted: Wanted, ceiling: Capacity): Promise<InstanceRow | undefined> {
-      const { site, template, generation } = wanted;
+      const { site, template: pool, generation } = wanted;
       const [row] = await claimFor.execute({
         site,
-        template,
+        pool,
         generation,
         box: box.id,
         tenantId: box.tenantId,

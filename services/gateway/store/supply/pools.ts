@@ -77,6 +77,11 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
     /** Sets a new generation of a pool after its image has changed: from now on that is created, and older instances are drained. */
     renew: (site: string, plan: PoolPlan): Promise<void> => put(db, site, plan),
 
+    /** Deletes pools of templates that are deleted; their instances are drained. */
+    async drop(site: string, templates: readonly string[]): Promise<void> {
+      await db.delete(pools).where(and(eq(pools.site, site), inArray(pools.template, [...templates])));
+    },
+
     /** Returns the pools of a site that are below their target, the emptiest first. */
     async belowTarget(site: string): Promise<PoolPlan[]> {
       return await db

@@ -88,6 +88,7 @@ export const someoneWaits = (
 /** The pool whose warm instances fit a box; `generation` is null when none would. */
 export interface Wanted {
   site: string;
+  /** The id of the template, which is the name of its pool. */
   template: string;
   generation: string | null;
   /** The memory of each of these instances. */

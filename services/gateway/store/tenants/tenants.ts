@@ -3,6 +3,7 @@ import { CodeBoxError, type Quotas, quotaNames, type TenantQuery, type UpdateTen
 import { behind, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
 import { apiKeys, boxes, quotas, tenants } from '../schema.ts';
+import { templates } from '../schema-templates.ts';
 import { type ChangedBy, recordChange } from './audit.ts';
 
 /** A tenant with its quotas; a null quota is no limit. */
@@ -87,7 +88,7 @@ export const createTenantStore = (db: Database) => {
     },
 
     /**
-     * Deletes a tenant permanently: its keys are revoked, and the reaper ends its boxes at its next sweep. Its usage stays on record.
+     * Deletes a tenant permanently: its keys are revoked, its templates deleted, and the reaper ends its boxes at its next sweep. Its usage stays on record.
      * Returns whether there is such a tenant; doing it again changes nothing.
      */
     async delete(id: string, by: ChangedBy): Promise<boolean> {
@@ -103,6 +104,7 @@ export const createTenantStore = (db: Database) => {
           .update(boxes)
           .set({ expiresAt: sql`now()`, version: sql`${boxes.version} + 1` })
           .where(and(eq(boxes.tenantId, id), isNull(boxes.endedAt)));
+        await tx.delete(templates).where(eq(templates.tenantId, id));
         await recordChange(tx, by, { action: 'tenant.delete', tenantId: id, target: id });
         return true;
       });

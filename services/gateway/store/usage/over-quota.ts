@@ -10,6 +10,7 @@ const sentences: Record<string, (quota: QuotaMet) => string> = {
   cpuSecondsPerDay: ({ limit, used }) => `The tenant has used ${used} s of CPU time today and may use ${limit} s.`,
   storageMb: ({ limit, used }) =>
     `The boxes of the tenant have ${used} MiB of disk; with this one it would be over ${limit} MiB.`,
+  templates: ({ limit, used }) => `The tenant has ${used} templates and may have ${limit}.`,
   requestsPerMinute: ({ limit }) => `The tenant may send ${limit} requests a minute.`,
 };
 

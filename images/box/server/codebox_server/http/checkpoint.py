@@ -80,5 +80,6 @@ class CheckpointHandler(BoxHandler):
         about = result.get("about")
         if not isinstance(about, dict):
             raise BoxError("invalid_request", "the data is not a checkpoint of a box")
-        await self.box.bind({**env_field(about), **self.box.environment.bound}, None)
+        self.box.environment.restored = env_field(about)
+        await self.box.bind(self.box.environment.bound, None)
         self.send_nothing()

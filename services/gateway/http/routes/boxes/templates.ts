@@ -19,6 +19,7 @@ export const addTemplateRoutes = ({ add }: Endpoints, catalog: Catalog): void =>
     idleSeconds: template.idleSeconds,
     maxLifetimeSeconds: template.maxLifetimeSeconds,
     warm: template.warm,
+    version: template.version ?? null,
   });
 
   add(
@@ -31,7 +32,8 @@ export const addTemplateRoutes = ({ add }: Endpoints, catalog: Catalog): void =>
       query: pageQuerySchema,
       responses: { 200: { description: 'All templates.', schema: templatePageSchema } },
     },
-    async ({ c }) => c.json({ items: await Promise.all(catalog.list().map(toTemplate)), nextCursor: null }),
+    async ({ c, tenant }) =>
+      c.json({ items: await Promise.all((await catalog.listOf(tenant)).map(toTemplate)), nextCursor: null }),
   );
 
   add(
@@ -44,8 +46,8 @@ export const addTemplateRoutes = ({ add }: Endpoints, catalog: Catalog): void =>
       params: z.strictObject({ template: z.string() }),
       responses: { 200: { description: 'The template, with what its image contains.', schema: templateDetailSchema } },
     },
-    async ({ c, params }) => {
-      const template = catalog.list().find(({ name }) => name === params.template);
+    async ({ c, tenant, params }) => {
+      const template = await catalog.find(tenant, params.template);
       if (!template) throw new CodeBoxError('not_found', 'There is no such template.');
       const { packages = null, programs = null } = (await catalog.contentsOf(template)) ?? {};
       return c.json({ ...(await toTemplate(template)), packages, programs });

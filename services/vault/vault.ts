@@ -6,7 +6,7 @@ const [ivBytes, tagBytes] = [12, 16];
  * Encrypts and authenticates texts with a secret (AES-256-GCM), as base64url. A text sealed for one `purpose` does not
  * open for another.
  */
-export const createSeal = (secret: string) => {
+export const createVault = (secret: string) => {
   /** Keys by purpose; the code has a fixed number of purposes. */
   const keys = new Map<string, Buffer>();
   const keyFor = (purpose: string): Buffer => {
@@ -39,4 +39,4 @@ export const createSeal = (secret: string) => {
   };
 };
 
-export type Seal = ReturnType<typeof createSeal>;
+export type Vault = ReturnType<typeof createVault>;

@@ -1,0 +1,204 @@
+import { and, asc, count, desc, eq, inArray, lt, ne, sql } from 'drizzle-orm';
+import { CodeBoxError, type PageQuery } from '#contract';
+import { behind, toPage } from '../../../postgres/page.ts';
+import type { Database } from '../database.ts';
+import { quotas, tenants } from '../schema.ts';
+import { type TemplateSettings, templates, templateVersions } from '../schema-templates.ts';
+import { overQuota } from '../usage/over-quota.ts';
+
+export type VersionRow = typeof templateVersions.$inferSelect;
+
+/** A version that boxes are created from. */
+export interface ReadyVersion {
+  templateId: string;
+  name: string;
+  number: number;
+  settings: TemplateSettings;
+  /** The name of the box in which it was built, and of the blob that it left. */
+  box: string;
+  blob: string;
+}
+
+/** Bounds on what one tenant may have. */
+export interface TemplateBounds {
+  templates: number;
+  builds: number;
+}
+
+const keptVersions = 20;
+
+const readyColumns = {
+  templateId: templates.id,
+  name: templates.name,
+  number: templateVersions.number,
+  settings: templateVersions.settings,
+  box: sql<string>`${templateVersions.boxId}`,
+  blob: sql<string>`${templateVersions.blobId}`,
+};
+
+/** Throws `quota_exceeded` when a tenant has too many templates, or would keep more warm instances than it may have boxes. */
+const checkQuotas = async (tx: Pick<Database, 'select'>, tenant: string, name: string, warm: number, most: number) => {
+  const [allowed] = await tx.select().from(quotas).where(eq(quotas.tenantId, tenant));
+  const [used] = await tx.select({ n: count() }).from(templates).where(eq(templates.tenantId, tenant));
+  const limit = allowed?.templates ?? most;
+  if ((used?.n ?? 0) > limit) throw overQuota({ name: 'templates', limit, used: (used?.n ?? 1) - 1 }, 60);
+  if (warm === 0 || allowed?.boxes == null) return;
+  const [others] = await tx
+    .select({ n: sql<number>`coalesce(sum((${templateVersions.settings} ->> 'warm')::int), 0)::int` })
+    .from(templateVersions)
+    .innerJoin(templates, eq(templates.id, templateVersions.templateId))
+    .where(
+      and(
+        eq(templates.tenantId, tenant),
+        ne(templates.name, name),
+        inArray(templateVersions.state, ['building', 'ready']),
+      ),
+    );
+  if ((others?.n ?? 0) + warm > allowed.boxes)
+    throw overQuota({ name: 'boxes', limit: allowed.boxes, used: others?.n ?? 0 }, 60);
+};
+
+/** The templates of tenants, and their versions. */
+export const createTemplateStore = (db: Database) => {
+  const ready = () =>
+    db.select(readyColumns).from(templates).innerJoin(templateVersions, eq(templateVersions.templateId, templates.id));
+  const selectReady = ready()
+    .where(
+      and(
+        eq(templates.tenantId, sql.placeholder('tenant')),
+        eq(templates.name, sql.placeholder('name')),
+        eq(templateVersions.state, 'ready'),
+      ),
+    )
+    .orderBy(desc(templateVersions.number))
+    .limit(1)
+    .prepare('ready_template');
+
+  return {
+    /** Finds the version of a tenant's template that new boxes are created from. */
+    async findReady(tenant: string, name: string): Promise<ReadyVersion | undefined> {
+      const [row] = await selectReady.execute({ tenant, name });
+      return row;
+    },
+
+    /** Returns a page, by id, of the templates of all active tenants that keep warm instances. */
+    async warm(after: string, limit: number): Promise<ReadyVersion[]> {
+      return await ready()
+        .innerJoin(tenants, eq(tenants.id, templates.tenantId))
+        .where(
+          and(
+            eq(tenants.state, 'active'),
+            eq(templateVersions.state, 'ready'),
+            sql`(${templateVersions.settings} ->> 'warm')::int > 0`,
+            sql`${templates.id} > ${after}`,
+          ),
+        )
+        .orderBy(asc(templates.id))
+        .limit(limit);
+    },
+
+    /** Returns the ready templates of a tenant by name, of which it has a bounded number. */
+    async list(tenant: string, limit: number): Promise<ReadyVersion[]> {
+      return await ready()
+        .where(and(eq(templates.tenantId, tenant), eq(templateVersions.state, 'ready')))
+        .orderBy(asc(templates.name))
+        .limit(limit);
+    },
+
+    /**
+     * Inserts the next version of a template, and the template if it is new. Throws `conflict` when the tenant has too many
+     * builds, `quota_exceeded` when it has too many templates or warm instances.
+     */
+    async begin(
+      ids: { template: string; version: string },
+      { tenant, name, gateway }: { tenant: string; name: string; gateway: string },
+      { settings, build }: { settings: TemplateSettings; build: string },
+      bounds: TemplateBounds,
+    ): Promise<VersionRow> {
+      return await db.transaction(async (tx) => {
+        // The versions of a tenant are counted one after the other.
+        await tx.select({ id: tenants.id }).from(tenants).where(eq(tenants.id, tenant)).for('no key update');
+        const [building] = await tx
+          .select({ n: count() })
+          .from(templateVersions)
+          .innerJoin(templates, eq(templates.id, templateVersions.templateId))
+          .where(and(eq(templates.tenantId, tenant), eq(templateVersions.state, 'building')));
+        if ((building?.n ?? 0) >= bounds.builds)
+          throw new CodeBoxError('conflict', `At most ${bounds.builds} templates are built at once.`, {
+            retryAfterSeconds: 30,
+          });
+        await tx.insert(templates).values({ id: ids.template, tenantId: tenant, name }).onConflictDoNothing();
+        await checkQuotas(tx, tenant, name, settings.warm, bounds.templates);
+        const [template] = await tx
+          .select({ id: templates.id })
+          .from(templates)
+          .where(and(eq(templates.tenantId, tenant), eq(templates.name, name)));
+        const number = sql`(select coalesce(max(number), 0) + 1 from ${templateVersions} where template_id = ${template?.id})`;
+        const [row] = await tx
+          .insert(templateVersions)
+          .values({
+            id: ids.version,
+            templateId: template?.id ?? '',
+            number: sql<number>`${number}`,
+            settings,
+            build,
+            gatewayId: gateway,
+          })
+          .returning();
+        if (!row) throw new Error('an insert returned no row');
+        await tx
+          .delete(templateVersions)
+          .where(
+            and(
+              eq(templateVersions.templateId, row.templateId),
+              lt(templateVersions.number, row.number - keptVersions),
+              inArray(templateVersions.state, ['failed', 'replaced']),
+            ),
+          );
+        return row;
+      });
+    },
+
+    /** Returns a version of a tenant's template. */
+    async findVersion(tenant: string, name: string, number: number): Promise<VersionRow | undefined> {
+      const [row] = await db
+        .select({ version: templateVersions })
+        .from(templateVersions)
+        .innerJoin(templates, eq(templates.id, templateVersions.templateId))
+        .where(and(eq(templates.tenantId, tenant), eq(templates.name, name), eq(templateVersions.number, number)));
+      return row?.version;
+    },
+
+    /** Returns a page of the versions of a template, the newest first; undefined when there is no such template. */
+    async versions(tenant: string, name: string, { limit, cursor }: PageQuery) {
+      const [template] = await db
+        .select({ id: templates.id })
+        .from(templates)
+        .where(and(eq(templates.tenantId, tenant), eq(templates.name, name)));
+      if (!template) return undefined;
+      const rows = await db
+        .select()
+        .from(templateVersions)
+        .where(
+          and(
+            eq(templateVersions.templateId, template.id),
+            behind(cursor, templateVersions.createdAt, templateVersions.id),
+          ),
+        )
+        .orderBy(desc(templateVersions.createdAt), desc(templateVersions.id))
+        .limit(limit + 1);
+      return toPage(rows, limit);
+    },
+
+    /** Deletes a template with its versions, whose blobs then belong to nobody. Returns whether there was one. */
+    async delete(tenant: string, name: string): Promise<boolean> {
+      const rows = await db
+        .delete(templates)
+        .where(and(eq(templates.tenantId, tenant), eq(templates.name, name)))
+        .returning({ id: templates.id });
+      return rows.length > 0;
+    },
+  };
+};
+
+export type TemplateStore = ReturnType<typeof createTemplateStore>;
