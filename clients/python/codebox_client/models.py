@@ -837,6 +837,10 @@ class Quotas(Model):
     """
     Sum of the disk limits of all boxes that have not ended.
     """
+    templates: int | None
+    """
+    Templates that the tenant has built; 0 forbids it to. Without this quota there may be 100.
+    """
 
 
 class RestartKernelHint(Model):

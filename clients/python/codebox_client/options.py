@@ -186,6 +186,7 @@ class Quotas(TypedDict, total=False):
     cpu_seconds_per_day: int | None
     storage_mb: int | None
     requests_per_minute: int | None
+    templates: int | None
 
 
 class TenantOptions(CallOptions, total=False):
