@@ -7,8 +7,10 @@ import {
   type Template,
   type TemplateVersion,
 } from '#contract';
+import { openStore } from '../../services/gateway/store/store.ts';
 import {
   anyDriver,
+  databaseUrl,
   drivers,
   eventually,
   mainDriver,
@@ -185,6 +187,10 @@ describe.each(drivers)('templates built on the %s driver', (driver) => {
         ['x', { limits: { memoryMb: 999_999 } }, 400, '/limits/memoryMb'],
         ['x', { files: [{ path: 'a', url: 'https://example.com' }] }, 400, '/files/0/url'],
         ['x', { from: { box: 'x', template: 'python' } }, 400, '/from'],
+        // Not supported.
+        ['x', { from: { ...from, variables: true } }, 400, '/from/variables'],
+        ['x', { packages: { apt: ['git'] } }, 400, '/packages/apt'],
+        ['x', { placement: {} }, 400, '/placement'],
       ];
       for (const [name, body, status, pointer] of refused) {
         const answer = await put<Problem>(gateway, name, body);
@@ -192,13 +198,18 @@ describe.each(drivers)('templates built on the %s driver', (driver) => {
       }
       const stolen = await put<Problem>(gateway, 'x', { from }, { authorization });
       expect(stolen.body).toMatchObject({ status: 400, errors: [{ pointer: '/from/box' }] });
-      const { key } = await makeTenant(gateway, { boxes: 1, templates: 1 });
+      const { key, admin, tenant } = await makeTenant(gateway, { boxes: 1, templates: 1 });
       const limited = { authorization: `Bearer ${key}` };
       const quotaOf = async (name: string, body: unknown) =>
         (await put<Problem>(gateway, name, body, limited)).body.quota?.name;
       expect(await quotaOf('one', { warm: 2 })).toBe('boxes');
       expect(await quotaOf('one', { warm: 1, buildSeconds: 1 })).toBeUndefined();
       expect(await quotaOf('two', {})).toBe('templates');
+      const store = await openStore(await databaseUrl(gateway.dataDir), () => {});
+      expect(await store.templates.findVersion(tenant.id, 'one', 1)).toMatchObject({ number: 1 });
+      await admin.tenants.delete(tenant.id);
+      expect(await store.templates.findVersion(tenant.id, 'one', 1)).toBeUndefined();
+      await store.close();
       const { key: barred } = await makeTenant(gateway, { templates: 0 });
       const refusal = await put<Problem>(gateway, 'one', {}, { authorization: `Bearer ${barred}` });
       expect(refusal.body).toMatchObject({ code: 'quota_exceeded', quota: { name: 'templates', limit: 0, used: 0 } });
