@@ -7,6 +7,7 @@ import os
 from contextlib import suppress
 from typing import Any
 
+from jupyter_events import EventLogger
 from jupyter_server.auth.identity import IdentityProvider
 from jupyter_server.serverapp import ServerApp
 from traitlets.config import Config
@@ -48,6 +49,16 @@ class BoxServerApp(ServerApp):
     def remove_server_info_file(self) -> None:
         """Do nothing: no file was written."""
 
+    def parse_command_line(self, argv: Any = None) -> None:
+        """Do nothing: there are no arguments, and creating a parser for them takes longer than most of the start."""
+
+    def migrate_config(self) -> None:
+        """Do nothing: the home belongs to code of the box."""
+
+    def init_event_logger(self) -> None:
+        """Make one that knows no event: nobody listens, and reading the schemas takes long."""
+        self.event_logger = EventLogger(parent=self)
+
     def load_config_file(self, suppress_errors: bool = True) -> None:  # type: ignore[override]
         """Do nothing: code of the box must not configure the server by a file in its home."""
 
@@ -77,7 +88,7 @@ def _config(settings: Settings) -> Config:
     config.BoxKernelSpecManager.image_kernels = str(settings.kernels)
     server.identity_provider_class = GatewayIdentityProvider
     server.log_level = settings.log_level
-    server.jpserver_extensions = {"jupyter_server_terminals": True}
+    server.jpserver_extensions = {"codebox_server.jupyter.terminals": True}
     server.terminado_settings = {"shell_command": ["bash"]}
     server.websocket_compression_options = None
     # A request log would contain text chosen by code of the box or by a caller.

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import mimetypes
 import os
+import ssl
+import sys
+import sysconfig
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -54,6 +59,20 @@ def load_kernel() -> None:
     """Load what every kernel needs."""
     for name in KERNEL:
         importlib.import_module(name)
+    # What these make at their first use would otherwise be made in each kernel.
+    sysconfig.get_config_vars()
+    ssl.RAND_bytes(1)
+    mimetypes.init()
+
+
+def settle() -> None:
+    """Tidy up once everything is loaded. Whatever a fork would tidy up, it would copy before."""
+    # A fork looks anew into all folders.
+    importlib.invalidate_caches()
+    sys.path_importer_cache.clear()
+    gc.collect()
+    # Free memory is joined here, and not by the first fork that needs some.
+    gc.freeze()
 
 
 def steps() -> Iterator[Callable[[], None]]:

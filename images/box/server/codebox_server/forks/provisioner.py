@@ -25,8 +25,16 @@ def register_provisioner() -> None:
     """Register the name that our kernel specs use. Stock Jupyter finds names by installed packages, and ours need not
     be one.
     """
-    factory = KernelProvisionerFactory.instance()
+    factory = _Factory.instance()
     factory.provisioners[_NAME] = EntryPoint(_NAME, f"{__name__}:ForkProvisioner", _GROUP)
+
+
+class _Factory(KernelProvisionerFactory):
+    """Finds other provisioners when a kernel wants them."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        # Without finding all of them, for which every package is read.
+        super(KernelProvisionerFactory, self).__init__(**kwargs)
 
 
 class ForkProvisioner(LocalProvisioner):

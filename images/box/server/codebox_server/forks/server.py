@@ -53,7 +53,7 @@ def _await_fork(
     while True:
         step = next(steps, None)
         if step is None and loading is not None:
-            gc.collect()
+            preload.settle()
             os.close(loading)
         # Existing objects are shared with all kernels: a collection that touched them would copy their memory.
         gc.freeze()

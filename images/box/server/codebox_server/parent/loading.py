@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import sys
@@ -18,13 +17,16 @@ from codebox_server.unwanted import ignore_unwanted
 # What Jupyter Server imports only when its application is made.
 _SERVER = (
     "codebox_server.app",
+    "codebox_server.jupyter.terminals",
+    "codebox_server.serving",
+    "jinja2.ext",
+    "jupyter_server.kernelspecs.handlers",
     "jupyter_server.services.api.handlers",
     "jupyter_server.services.config.handlers",
     "jupyter_server.services.contents.handlers",
     "jupyter_server.services.kernels.handlers",
     "jupyter_server.services.kernelspecs.handlers",
     "jupyter_server.services.sessions.handlers",
-    "jupyter_server_terminals.app",
 )
 
 
@@ -57,8 +59,7 @@ def load() -> Loaded:
     server = {name: sys.modules[name] for name in _server_alone(set(sys.modules) - kernel)}
     for name in server:
         del sys.modules[name]
-    gc.collect()
-    gc.freeze()
+    preload.settle()
     return Loaded(startup, server)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
+from types import FrameType, SimpleNamespace
 from typing import Any
 
+from ipykernel import ipkernel
 from ipykernel.ipkernel import IPythonKernel
 from ipykernel.zmqshell import ZMQInteractiveShell
 from IPython.core.error import StdinNotImplementedError
@@ -40,7 +42,13 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
     shell: ZMQInteractiveShell
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        # ipykernel would ask every loaded module for its file, for a debugger that is not there. To touch all modules
+        # would copy the memory that forks share.
+        ipkernel.sys = SimpleNamespace(modules={})  # type: ignore[assignment, attr-defined]
+        try:
+            super().__init__(**kwargs)
+        finally:
+            ipkernel.sys = sys  # type: ignore[attr-defined]
         # A cell that awaits is interrupted in this thread.
         self.shell_channel_thread = _NoSubshells()
 
