@@ -35,7 +35,8 @@ export const launchPostmaster = async ({
   const settings = [
     'listen_addresses=',
     `unix_socket_directories=${quoted(socketFolder)}`,
-    'max_connections=60',
+    // A dozen gateways and agents, see `pool.ts`.
+    'max_connections=200',
     'log_min_messages=warning',
   ];
   const flags = settings.flatMap((setting) => ['-c', setting]);
