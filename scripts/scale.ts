@@ -13,6 +13,7 @@ import { inWaves } from '../test/bench/in-waves.ts';
 import { endOnSignal } from '../test/bench/owned.ts';
 import { endChild } from '../test/bench/program.ts';
 import { createBoxNamespace } from '../test/kubernetes/namespace.ts';
+import { setup as bundleServices, teardown as removeBundles } from '../test/prepared-services.ts';
 import { type Counters, countRunning, readCounters } from '../test/scale/counters.ts';
 import { createBoxes } from '../test/scale/load.ts';
 import { simulatedPlacement, simulateNodes } from '../test/scale/nodes.ts';
@@ -59,8 +60,10 @@ config.loadFromFile(kubeconfig);
 log(`Adding ${size.nodes} nodes.`);
 const { stages } = values;
 const options = { kubeconfig, stages, count: size.nodes, log: join(folder, 'kwok.log') };
+await bundleServices();
+stack.defer(removeBundles);
 const nodes = stack.use(await simulateNodes(config, options));
-const namespace = stack.use(await createBoxNamespace('scale'));
+const namespace = stack.use(await createBoxNamespace('scale', []));
 
 const servers = spawn(
   process.execPath,
@@ -133,7 +136,7 @@ for (const wanted = size.boxes - size.warm; living.length < wanted; ) {
   const count = Math.min(size.warm, wanted - living.length);
   const made = await createBoxes(gateways, { count, perSecond: size.rate });
   living.push(...made.boxes);
-  log(`${living.length} boxes.`);
+  log(`${living.length} boxes; refused: ${JSON.stringify(made.refused)}`);
 }
 await untilWarm(size.warm);
 const filledSeconds = (performance.now() - filledFrom) / 1000;

@@ -44,3 +44,15 @@ export const measureCpus = (box: ServedInstance): Promise<number> =>
 /** Returns the names of the network interfaces in a box. */
 export const interfaces = (box: ServedInstance): Promise<string[]> =>
   evalInBox(box, 'import json, socket; print(json.dumps([name for _, name in socket.if_nameindex()]))');
+
+/** Fills the disk of a box with files of 4 MiB, and returns the number of the error that ends this. */
+export const fillDisk = (box: ServedInstance): Promise<number> => {
+  const fill = [
+    'i = 0',
+    'try:',
+    '  while True:',
+    "    open(f'/mnt/data/{i}', 'wb').write(b'x' * (1 << 22)); i += 1",
+    'except OSError as e: print(e.errno)',
+  ];
+  return evalInBox<number>(box, fill.join('\n'));
+};

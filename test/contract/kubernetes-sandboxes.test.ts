@@ -18,7 +18,7 @@ describe('a cluster with Sandboxes', () => {
   let controller: AsyncDisposable;
   beforeAll(async () => {
     config.loadFromFile(process.env.CODEBOX_TEST_KUBECONFIG ?? '');
-    namespace = await createBoxNamespace('sandboxes', ['sandboxes']);
+    namespace = await createBoxNamespace('sandboxes', ['nodes', 'sandboxes']);
     controller = await startSandboxController(namespace.name);
   });
   afterAll(async () => {

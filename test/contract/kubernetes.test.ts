@@ -6,7 +6,7 @@ import { startSandboxController } from '../kubernetes/sandbox-controller.ts';
 import { type ContractPart, contractParts, runDriverContract } from './driver.ts';
 
 const sandboxes = process.env.CODEBOX_TEST_SANDBOXES === '1';
-const namespace = await createBoxNamespace('contract', sandboxes ? ['sandboxes'] : []);
+const namespace = await createBoxNamespace('contract', sandboxes ? ['nodes', 'sandboxes'] : undefined);
 const controller = sandboxes ? await startSandboxController(namespace.name) : undefined;
 afterAll(async () => {
   await controller?.[Symbol.asyncDispose]();

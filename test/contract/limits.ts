@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Limits } from '../../services/gateway/drivers/driver.ts';
 import { evalInBox, runInBox, type ServedInstance } from './box-client.ts';
-import { countForks, measureCpus, useMemory } from './box-programs.ts';
+import { countForks, fillDisk, measureCpus, useMemory } from './box-programs.ts';
 import { type DriverContract, type Fixture, limits } from './fixture.ts';
 
 /** The limits that each instance has of its own, by their effect on code in the box. */
@@ -22,9 +22,7 @@ export const describeLimits = ({ kernel, outOfMemory }: DriverContract, fixture:
       const bytes = await evalInBox<number>(box, size);
       expect(bytes).toBeLessThanOrEqual(half.diskMb * 1024 * 1024);
       expect(bytes).toBeGreaterThan(half.diskMb * 1024 * 1024 * 0.8);
-      const fill =
-        "i = 0\ntry:\n  while True:\n    open(f'/mnt/data/{i}', 'wb').write(b'x' * (1 << 22)); i += 1\nexcept OSError as e: print(e.errno)";
-      expect(await evalInBox(box, fill)).toBe(28);
+      expect(await fillDisk(box)).toBe(28);
       expect((await runInBox(box, ['rm', '-rf', '/mnt/data/0', '/mnt/data/1'])).status).toBe('ok');
     });
 

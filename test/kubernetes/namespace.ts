@@ -45,16 +45,17 @@ export interface BoxNamespace extends AsyncDisposable {
 }
 
 /**
- * Makes a namespace, with the account and the policies that are deployed, and with further manifests. Disposing of it removes all of that.
+ * Makes a namespace, with the account and the policies that are deployed, and with further manifests: by default the one that lets gateways
+ * ask kubelets. Disposing of it removes all of that.
  */
-export const createBoxNamespace = async (purpose: string, more: string[] = []): Promise<BoxNamespace> => {
+export const createBoxNamespace = async (purpose: string, more: string[] = ['nodes']): Promise<BoxNamespace> => {
   const name = `codebox-test-${purpose}-${process.pid}`;
   const config = new KubeConfig();
   config.loadFromFile(kubeconfig);
   const admin = config.makeApiClient(CoreV1Api);
   const objects = KubernetesObjectApi.makeApiClient(config);
   const made: KubernetesObject[] = [];
-  for (const file of ['boxes', 'nodes', ...more]) {
+  for (const file of ['boxes', ...more]) {
     for (const object of await readManifest(file, name)) {
       await objects.create(object);
       made.unshift(object);

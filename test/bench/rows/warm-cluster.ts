@@ -12,8 +12,10 @@ const names = { total: 'warm box to first result', create: 'warm create', first:
 /** Measures boxes from the pool of a cluster in turns with those of the Docker driver, on the same machine. */
 export const measureWarmCluster = async (own: GatewayOptions, rounds: number): Promise<Row> => {
   await using namespace = await createBoxNamespace('bench');
+  // Tests reserve less processor time for a box than a deployment does.
+  const settings = { ...namespace.env, CODEBOX_KUBERNETES_CPU_SHARE: '0.25' };
   await using docker = await startGateway({ ...own, warm: size });
-  await using kubernetes = await startGateway({ driver: 'kubernetes', warm: size, settings: namespace.env });
+  await using kubernetes = await startGateway({ driver: 'kubernetes', warm: size, settings });
   const gateways = { docker, kubernetes };
   const samples = { docker: empty(), kubernetes: empty() };
   for (let i = -warmUp; i < rounds; i++)
