@@ -89,7 +89,11 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const metrics = createMetrics();
   const links = createLinks(seal, config.linkSeconds);
   const kept = createKept(blobs, store.blobs, config.kept);
-  const boxes = createChatBoxes(store.chats, createDefaultTemplate(clientFor()));
+  const boxes = createChatBoxes({
+    chats: store.chats,
+    defaultTemplate: createDefaultTemplate(clientFor()),
+    network: config.chatNetwork,
+  });
   const forget = createForget(store.messages, background);
   let awayAt = Number.NEGATIVE_INFINITY;
   const endLost = async () => {

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { type NetworkPolicy, networkPolicySchema } from '#contract';
 import { type BlobsConfig, blobsVariables, toBlobsConfig } from '../blobs/settings.ts';
 import { ConfigurationError } from '../configuration-error.ts';
 import { type ModelSettings, modelVariables, toModelSettings } from './models/settings.ts';
@@ -26,6 +27,7 @@ const environmentSchema = z.object({
   ...blobsVariables,
   CODEBOX_KEPT_CHAT_MB: z.coerce.number().int().min(1).max(1_048_576).default(1024),
   CODEBOX_KEPT_MB: z.coerce.number().int().min(1).max(1_048_576).default(10_240),
+  CODEBOX_CHAT_NETWORK: networkPolicySchema.optional(),
   CODEBOX_LINK_SECONDS: z.coerce.number().int().min(1).max(604_800).default(3600),
   CODEBOX_STOP_SECONDS: z.coerce.number().min(0).max(600).default(10),
   CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
@@ -51,6 +53,8 @@ export interface Config {
   /** Where copies of pictures and files are stored. */
   blobs: BlobsConfig;
   kept: KeptBounds;
+  /** The network of new boxes of chats; undefined for that of their template. */
+  chatNetwork: NetworkPolicy | undefined;
   linkSeconds: number;
   models: ModelSettings;
   stopMs: number;
@@ -92,6 +96,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
       chatBytes: values.CODEBOX_KEPT_CHAT_MB * mebibyte,
       ownerBytes: values.CODEBOX_KEPT_MB * mebibyte,
     },
+    chatNetwork: values.CODEBOX_CHAT_NETWORK,
     linkSeconds: values.CODEBOX_LINK_SECONDS,
     stopMs: values.CODEBOX_STOP_SECONDS * 1000,
     logLevel: values.CODEBOX_LOG_LEVEL,

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ExecutionEvent } from '#contract';
+import type { Box, Chat, ExecutionEvent } from '#contract';
 import { readEvents } from '../api/harness.ts';
 import { type RunningAgent, startAgent } from './agent-harness.ts';
 
@@ -42,4 +42,19 @@ test('a cell can be interrupted and given input by its id', async () => {
 
 test('a cell in an unknown language is a 400', async () => {
   expect((await agent.send('POST', cells, { code: '1', language: 'cobol' })).status).toBe(400);
+});
+
+test('boxes of chats have the network that the operator chooses, else that of their template', async () => {
+  const networkOf = async () => {
+    const { id } = await agent.createChat();
+    expect((await agent.send('POST', `/v1/chats/${id}/cells`, { code: '1' })).status).toBe(200);
+    const { box } = (await agent.send<Chat>('GET', `/v1/chats/${id}`)).body;
+    const { url, key } = agent.gateway;
+    const response = await fetch(`${url}/v1/boxes/${box}`, { headers: { authorization: `Bearer ${key}` } });
+    return ((await response.json()) as Box).network;
+  };
+  expect(await networkOf()).toBe('none');
+  await agent.kill('SIGTERM');
+  await agent.restart({ CODEBOX_CHAT_NETWORK: 'internet' });
+  expect(await networkOf()).toBe('internet');
 });

@@ -1,4 +1,4 @@
-import { type Box, CodeBoxError, hasCode } from '#contract';
+import { type Box, CodeBoxError, hasCode, type NetworkPolicy } from '#contract';
 import type { Owner } from '../chats/owner.ts';
 import type { ChatRow, ChatStore } from '../store/chats.ts';
 import type { DefaultTemplate } from './default-template.ts';
@@ -17,8 +17,15 @@ const lifetimeSeconds = (from: Date, end: Date | null): number => {
   return Math.min(Math.max(Math.ceil((end.getTime() - from.getTime()) / 1000), 1), maxLifetimeSeconds);
 };
 
+export interface ChatBoxesOptions {
+  chats: Pick<ChatStore, 'setBox'>;
+  defaultTemplate: DefaultTemplate;
+  /** The network of new boxes; by default that of their template. */
+  network?: NetworkPolicy | undefined;
+}
+
 /** The box of each chat: one at a time, found by the chat's id, hibernated when idle. */
-export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>, defaultTemplate: DefaultTemplate) => ({
+export const createChatBoxes = ({ chats, defaultTemplate, network }: ChatBoxesOptions) => ({
   /**
    * Makes the box ready; a chat whose box has ended gets a new one. Records what was lost since the previous box, for
    * the next answer.
@@ -33,6 +40,7 @@ export const createChatBoxes = (chats: Pick<ChatStore, 'setBox'>, defaultTemplat
         onIdle: 'hibernate',
         maxLifetimeSeconds: lifetimeSeconds(chat.createdAt, chat.removeAt),
         ...(template !== undefined && { template }),
+        ...(network !== undefined && { network }),
       },
       { idempotencyKey: false, ...(signal && { signal }) },
     );

@@ -38,6 +38,8 @@ export type OnIdle = z.infer<typeof onIdleSchema>;
 /** `none`: loopback only. `internet`: public addresses, but never the host or another box. */
 export const networkPolicySchema = z.enum(['none', 'internet']).meta({ id: 'NetworkPolicy' });
 
+export type NetworkPolicy = z.infer<typeof networkPolicySchema>;
+
 /** The template of requests that name none. */
 export const defaultTemplate = 'python';
 
