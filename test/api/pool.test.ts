@@ -38,6 +38,10 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
   beforeEach(() => view.full(2));
 
   const remove = (box: Box) => gateway.client.boxes.delete(box.id);
+  const connect = async ({ id }: Box, network: string) => {
+    const response = await gateway.call(`/v1/boxes/${id}`, { method: 'PATCH', body: JSON.stringify({ network }) });
+    return { status: response.status, body: await response.json() };
+  };
 
   test('a claimed warm box reports its startup kind, is fresh, and has the requested environment, files and limits', async () => {
     const box = await gateway.createBox({
@@ -78,6 +82,39 @@ describe.each(drivers)('the pool on the %s driver', (driver) => {
     const devices = 'open("/proc/net/dev").read().count(":") > 1';
     expect((await gateway.run(body.id, devices)).text).toBe('True');
     await remove(body);
+  });
+
+  test('the network of a box in use can be changed, and its variables are kept', async () => {
+    const { networks, bind } = view.driver.capabilities;
+    const box = await gateway.createBox();
+    const devices = '(open("/proc/net/dev").read().count(":") > 1, x)';
+    await gateway.run(box.id, 'x = 1');
+    if (!bind.networks.includes('internet')) return expect((await connect(box, 'internet')).status).toBe(400);
+    expect(networks).toContain('internet');
+    for (const [network, seen] of [
+      ['internet', '(True, 1)'],
+      ['none', '(False, 1)'],
+    ] as const) {
+      expect(await connect(box, network)).toMatchObject({ status: 200, body: { network } });
+      expect((await gateway.run(box.id, devices)).text).toBe(seen);
+    }
+    const busy = gateway.run(box.id, `import time; time.sleep(2); ${devices}`);
+    expect((await connect(box, 'internet')).status).toBe(200);
+    expect((await busy).text).toBe('(True, 1)');
+    expect(await connect(box, 'lan')).toMatchObject({ status: 400, body: { errors: [{ pointer: '/network' }] } });
+    await remove(box);
+  });
+
+  test('the network of a box that hibernates is that of its next use', async () => {
+    const box = await gateway.createBox({ limits: { diskMb: 64 } });
+    const connected = () => connect(box, 'internet');
+    if (!view.driver.capabilities.networks.includes('internet')) return expect((await connected()).status).toBe(400);
+    // Docker starts a box without support for another network unless it is to be warm.
+    if (driver === 'docker') expect((await connected()).status).toBe(409);
+    expect((await gateway.post(`/v1/boxes/${box.id}/hibernate`, {})).status).toBe(200);
+    expect((await connected()).status).toBe(200);
+    expect((await gateway.run(box.id, 'open("/proc/net/dev").read().count(":") > 1')).text).toBe('True');
+    await remove(box);
   });
 
   testOnce('a one-shot run is served from the pool', async () => {

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { pino } from 'pino';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Problem, Template } from '#contract';
@@ -24,6 +25,7 @@ beforeAll(async () => {
   world = createStandIns(folder, () => 0, {
     freeze: false,
     limits: { cpus: 'instance', memoryMb: 'instance', diskMb: 'instance', pids: 'node' },
+    bind: { limits: [], networks: ['none', 'internet'] },
   });
   const config = readConfig({
     CODEBOX_DATA_DIR: folder,
@@ -49,6 +51,7 @@ afterEach(() => {
     cpuMs: 0,
     busyMs: 0,
     usage: 'known',
+    failingBinds: 0,
     revision: 'stand-in',
     languages: ['python'],
   };
@@ -179,6 +182,32 @@ test('options that the driver does not support are a 400 that points at the fiel
   expect([changed.status, changed.body.errors?.[0]?.pointer]).toEqual([400, '/onIdle']);
   expect((await send('POST', `/v1/boxes/${box.id}/pause`)).status).toBe(400);
   expect((await run(box.id)).status).toBe(200);
+});
+
+test('a change of the network that fails is undone, also one whose gateway has died', async () => {
+  const { body: box } = await create();
+  const instance = await instanceOf(box.id);
+  const path = `/v1/boxes/${box.id}`;
+  world.script.failingBinds = 1;
+  expect((await send('PATCH', path, { network: 'internet' })).status).toBe(503);
+  expect(world.networks.get(instance)).toBe('none');
+  expect((await send<Box>('GET', path)).body.network).toBe('none');
+  expect(await send('PATCH', path, { network: 'internet' })).toMatchObject({
+    status: 200,
+    body: { network: 'internet' },
+  });
+  expect(world.networks.get(instance)).toBe('internet');
+
+  await gateway.store.tasks.begin(box.id, 'ready', 'connect', 'task-of-the-dead');
+  expect((await send<Problem>('PATCH', path, { network: 'none' })).body.reason).toBe('box_changing');
+  expect((await run(box.id)).status).toBe(200);
+  world.networks.set(instance, 'none');
+  const database = new pg.Client({ connectionString: await databaseUrl(folder) });
+  await database.connect();
+  await database.query("update boxes set task_until = now() - interval '1 second' where id = $1", [box.id]);
+  await database.end();
+  await expect.poll(() => world.networks.get(instance)).toBe('internet');
+  await expect.poll(async () => (await send('PATCH', path, { network: 'none' })).status).toBe(200);
 });
 
 test('a box whose usage is unknown counts the last recorded CPU time', async () => {

@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError } from '#contract';
-import type { Capabilities, Driver, Instance, Why } from '../../services/gateway/drivers/driver.ts';
+import type { Capabilities, Driver, Instance, NetworkPolicy, Why } from '../../services/gateway/drivers/driver.ts';
 import { InstanceFailed } from '../../services/gateway/drivers/instance-failed.ts';
 
 /** The requests that a simulated box has received. */
@@ -29,6 +29,8 @@ interface Script {
   /** CPU time that each instance uses between two reads of its usage. */
   busyMs: number;
   usage: 'known' | 'refused' | 'silent';
+  /** How many changes of instances fail after they have been applied. */
+  failingBinds: number;
   /** The current revision of every image, and the languages of instances that are made from it. */
   revision: string;
   languages: string[];
@@ -51,6 +53,7 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
     cpuMs: 0,
     busyMs: 0,
     usage: 'known',
+    failingBinds: 0,
     revision: 'stand-in',
     languages: ['python'],
   };
@@ -62,6 +65,8 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
   /** Records by instance, kept after its end. */
   const noted = new Map<string, StandIn>();
 
+  /** The network of each instance that was changed. */
+  const networks = new Map<string, NetworkPolicy>();
   const frozen = new Set<string>();
   const refused = new Set<string>();
   const seenBy = (instance: string): StandIn => noted.get(instance) ?? { ran: [], killed: [] };
@@ -157,7 +162,13 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
       return instances.get(id)?.instance;
     },
     ...((capabilities.freeze ?? true) && { freeze, thaw }),
-    bind: async () => {},
+    async bind(id, { network }) {
+      if (network !== undefined) networks.set(id, network);
+      if (script.failingBinds > 0) {
+        script.failingBinds -= 1;
+        throw new CodeBoxError('unavailable', 'The host does not respond.');
+      }
+    },
     watch(onChange) {
       watchers.add(onChange);
       return { [Symbol.dispose]: () => void watchers.delete(onChange) };
@@ -181,5 +192,5 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
     hint(id);
   };
 
-  return { driver, seenBy, script, end, hint };
+  return { driver, seenBy, script, networks, end, hint };
 };

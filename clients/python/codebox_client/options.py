@@ -68,6 +68,7 @@ class BoxChanges(TypedDict, total=False):
     idle_seconds: int
     max_lifetime_seconds: int
     on_idle: OnIdle
+    network: Network
 
 
 class ExecutionOptions(CallOptions, total=False):

@@ -84,6 +84,11 @@ export const updateBoxSchema = z
     idleSeconds: idleSecondsSchema.optional(),
     maxLifetimeSeconds: lifetimeSecondsSchema.optional(),
     onIdle: onIdleSchema.optional(),
+    network: networkPolicySchema.optional().meta({
+      description:
+        'The box keeps its variables. A 400 where the driver cannot change the network of a running box, and a 409 for a box ' +
+        'that was started without support for it: hibernate it first.',
+    }),
   })
   .meta({ id: 'UpdateBox' });
 

@@ -13,6 +13,7 @@ const abilities = {
   folder: 'run code in a folder of its own',
   jupyter: 'serve Jupyter clients',
   keys: 'take input for terminals outside of their connections',
+  network: 'take another network while it is in use',
   notebooks: 'run notebooks',
   output: 'keep more of the output of a run',
   packages: 'install packages',

@@ -1,26 +1,19 @@
 import type { Readable } from 'node:stream';
 import { Agent, type Dispatcher } from 'undici';
-import { z } from 'zod';
+import type { z } from 'zod';
 import {
   CodeBoxError,
   type CreateContext,
-  commandDoneSchema,
   contentsSchema,
-  contextIdSchema,
   contextSchema,
   type Environment,
-  executionDoneSchema,
   type FileOperation,
   fileEntrySchema,
-  languageNameSchema,
   type PackageQuery,
   type PageQuery,
   packagePageSchema,
   type QuotaMet,
   searchPageSchema,
-  terminalSchema,
-  variableSchema,
-  volumeSchema,
 } from '#contract';
 import { type BoxCall, startBoxCall } from '../tracing/box-call.ts';
 import { checkApi, type Health, healthSchema } from './abilities.ts';
@@ -36,6 +29,17 @@ import {
   responseDeadlineMs,
   translate,
 } from './protocol/response.ts';
+import {
+  boxTerminalSchema,
+  commandSchema,
+  commandsSchema,
+  contextsSchema,
+  executionSchema,
+  executionsSchema,
+  statsSchema,
+  terminalsSchema,
+  variablesSchema,
+} from './protocol/schemas.ts';
 import type { CodeRequest, CommandRequest, InstallRequest, NotebookRequest } from './run-requests.ts';
 import { type Endpoint, tokenHeader } from './transport/endpoint.ts';
 import { connectToBox } from './transport/socket.ts';
@@ -51,43 +55,6 @@ const maxCalls = 32;
 const maxStreams = 512;
 /** How much of an unwanted body is read before its connection is closed. */
 const leftoverBytes = 1024;
-
-const variablesSchema = z.object({
-  items: z.array(variableSchema).max(1000),
-  nextCursor: z.string().max(1024).nullable(),
-});
-const contextsSchema = z.object({ items: z.array(contextSchema).max(1000) });
-const headerText = z.string().max(200);
-const executionSchema = z.object({
-  id: z.string(),
-  context: contextIdSchema.nullable(),
-  language: languageNameSchema.nullable(),
-  state: z.enum(['queued', 'running', 'done']),
-  lastSeq: z.int(),
-  executionCount: z.int().nullable(),
-  queuedMs: z.number().nullable(),
-  done: executionDoneSchema.nullable(),
-  message: z.object({ id: headerText, session: headerText, username: headerText }).nullish(),
-});
-const executionsSchema = z.object({ items: z.array(executionSchema).max(10_000) });
-const commandSchema = z.object({
-  id: z.string(),
-  command: z.string().nullish(),
-  argv: z.array(z.string()).nullish(),
-  cwd: z.string(),
-  pid: z.int().nullable(),
-  state: z.enum(['queued', 'running', 'done']),
-  lastSeq: z.int(),
-  done: commandDoneSchema.nullable(),
-});
-const commandsSchema = z.object({ items: z.array(commandSchema).max(10_000) });
-const boxTerminalSchema = terminalSchema.omit({ box: true });
-const terminalsSchema = z.object({ items: z.array(boxTerminalSchema).max(100) });
-const statsSchema = z.object({ disk: volumeSchema.nullable() });
-
-export type BoxTerminal = z.infer<typeof boxTerminalSchema>;
-export type BoxCommand = z.infer<typeof commandSchema>;
-export type BoxExecution = z.infer<typeof executionSchema>;
 
 /** A response whose body has not been read: `body` must be read to its end or destroyed. */
 export interface RawResponse {
@@ -245,6 +212,9 @@ export const createBoxServerClient = (
      */
     bind: (binding: { env: Environment; network?: string; files?: readonly SmallFile[] }) =>
       call('bind', 'POST', binding),
+
+    /** Tells a box in use that it has another network; kernels keep their variables. */
+    connect: async (network: string): Promise<void> => void (await call('network', 'PUT', { network })),
 
     /**
      * Stops everything that runs in the box, with the cause `cpu_limit` and this explanation: runs, including queued ones, commands,

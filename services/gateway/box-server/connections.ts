@@ -65,6 +65,7 @@ export const createBoxConnections = ({ secret, onFailure }: BoxConnectionsOption
           const more = { ...(keepsMore && { outputBytes }), ...(refusesInput && { unattended }) };
           return await client.execute(id, { ...body, ...more }, leave);
         },
+        connect: only('network', client.connect),
         createContext: async (body) => {
           if (body.python !== undefined) await need('python');
           return await client.createContext(body);

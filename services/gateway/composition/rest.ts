@@ -1,6 +1,7 @@
 import type { Directory } from '../boxes/life/directory.ts';
 import type { Endings } from '../boxes/life/endings.ts';
 import type { Checkpoints } from '../boxes/rest/checkpoints.ts';
+import { createConnecting } from '../boxes/rest/connecting.ts';
 import { createHibernation } from '../boxes/rest/hibernation.ts';
 import { createLeases } from '../boxes/rest/leases.ts';
 import { createRest } from '../boxes/rest/rest.ts';
@@ -22,6 +23,8 @@ export interface RestParts {
 export const openRest = (platform: Platform, { checkpoints, supply, directory, endings, quotas, flush }: RestParts) => {
   const { driver, store, connections, background, metrics } = platform;
   const { tasks } = store;
+  const leases = createLeases({ tasks, background });
+  const connecting = createConnecting({ driver, store, directory, leases, background });
   const hibernation = createHibernation({
     driver,
     store,
@@ -30,12 +33,13 @@ export const openRest = (platform: Platform, { checkpoints, supply, directory, e
     catalog: supply.catalog,
     allocation: supply.allocation,
     instances: supply.instances,
-    leases: createLeases({ tasks, background }),
+    leases,
     checkpoints,
+    connecting,
     background,
     onDone: (task, ms) => metrics.rests.observe({ task }, ms / 1000),
   });
   const canFreeze = driver.capabilities.freeze;
-  const rest = createRest({ store, directory, endings, hibernation, quotas, canFreeze, flush });
+  const rest = createRest({ store, directory, endings, hibernation, connecting, quotas, canFreeze, flush });
   return { hibernation, rest };
 };

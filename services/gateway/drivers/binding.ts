@@ -9,3 +9,10 @@ export const checkBinding = ({ bind }: Pick<Capabilities, 'bind'>, { limits = {}
   if (fixed.length === 0) return;
   throw new CodeBoxError('unavailable', `The ${fixed.join(' and ')} of a running box cannot be changed here.`);
 };
+
+/** The error for another network of an instance that was created without `takesNetwork`; nothing has changed then. */
+export const networkIsFixed = (): CodeBoxError =>
+  new CodeBoxError(
+    'conflict',
+    'This box was started without support for another network. Hibernate it, change its network, and use it again.',
+  );

@@ -162,10 +162,10 @@ export interface Driver {
   /** Resolves with one instance, or undefined when there is none. */
   inspect(id: string, signal: AbortSignal): Promise<Instance | undefined>;
   /**
-   * Changes a running instance before it becomes a box. Resolves once the change has been read back and is in force. Throws `unavailable`
-   * when it is not, and for a change that `capabilities.bind` does not name; the instance then has to be destroyed, because part of the
-   * change may be in force. Throws `not_found` when no such instance runs. `/tmp` and `/dev/shm`, sized by the memory at the start, stay
-   * unchanged.
+   * Changes a running instance. Resolves once the change has been read back and is in force. Throws `unavailable` when it is not, and for a
+   * change that `capabilities.bind` does not name; part of the change may be in force then. Throws `conflict`, and changes nothing, for
+   * another network of an instance that was created without `takesNetwork`, and `not_found` when no such instance runs. `/tmp` and
+   * `/dev/shm`, sized by the memory at the start, stay unchanged.
    */
   bind(id: string, change: Binding, signal: AbortSignal): Promise<void>;
   /** Stops all processes of an instance in place, with their memory; `thaw` resumes them. Both are idempotent, and present if `capabilities.freeze`. */

@@ -184,7 +184,7 @@ export const boxes = pgTable(
       .notNull()
       .default('delete'),
     /** The task that a gateway performs on the box, its id, and its lease. */
-    task: text('task', { enum: ['pause', 'freeze', 'resume', 'hibernate', 'checkpoint', 'restore'] }),
+    task: text('task', { enum: ['pause', 'freeze', 'resume', 'hibernate', 'checkpoint', 'restore', 'connect'] }),
     taskId: text('task_id'),
     taskSince: instant('task_since'),
     taskUntil: instant('task_until'),

@@ -2,6 +2,7 @@ import { createBoxStore } from './box/boxes.ts';
 import { createExecutionStore } from './box/executions.ts';
 import { createInstanceStore } from './box/instances.ts';
 import { createLinkStore } from './box/links.ts';
+import { createNetworkStore } from './box/networks.ts';
 import { createTaskStore } from './box/tasks.ts';
 import { connectDatabase } from './database.ts';
 import { createGatewayStore } from './gateways.ts';
@@ -41,6 +42,7 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     instances: createInstanceStore(db),
     keys: createKeyStore(db),
     links: createLinkStore(db),
+    networks: createNetworkStore(db),
     pools: createPoolStore(db, gateway),
     portSessions: createPortSessionStore(db),
     quotas: createQuotaStore(db),

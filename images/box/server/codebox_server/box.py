@@ -103,8 +103,7 @@ class Box:
         """
         self.environment.bound = {**self.environment.restored, **env}
         if network is not None:
-            set_network(os.environ, network)
-            self.installer.sources = read_sources(os.environ)
+            self._set_network(network)
         self.forks.allow(self.may_fork())
         self.forks.renew(self.environment.own(), self.environment.merged())
         try:
@@ -112,6 +111,16 @@ class Box:
                 await self.contexts.change_environment(self.specs.takes_environment)
         except TimeoutError:
             raise BoxError("timeout", "the environment could not be changed in time") from None
+
+    async def connect(self, network: str) -> None:
+        """Apply another network to everything that runs from now on, and to the idle kernels that can take it."""
+        self._set_network(network)
+        self.forks.renew(self.environment.own(), self.environment.merged())
+        await self.contexts.offer_environment(self.specs.takes_environment)
+
+    def _set_network(self, network: str) -> None:
+        set_network(os.environ, network)
+        self.installer.sources = read_sources(os.environ)
 
     async def stop(self, fields: dict[str, Any]) -> None:
         """End everything that runs: runs, also queued ones, commands, terminals, and the processes that they left

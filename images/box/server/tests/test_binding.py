@@ -221,3 +221,21 @@ def test_a_box_bound_to_little_memory_stops_its_fork_server(folder: Path) -> Non
         assert bind(box, env={}).status_code == 204
         first = box.run("b'fork-server' in open('/proc/self/cmdline', 'rb').read()", context=box.context())
         assert result(first) == "False"
+
+
+def test_another_network_reaches_idle_kernels_and_later_processes_without_a_restart(warmed: Box) -> None:
+    def connect(network: str) -> int:
+        return warmed.http.put("/codebox/network", json={"network": network}).status_code
+
+    read = "import os; print(os.environ.get('PIP_NO_INDEX'), x, end='')"
+    assert warmed.run("x = 1")[-1]["status"] == "ok"
+    assert connect("internet") == 204
+    assert text(warmed.run(read)) == "None 1"
+    busy = warmed.start("import time\nprint('up', flush=True)\ntime.sleep(1)\n" + read)
+    busy.until("stdout")
+    assert connect("none") == 204
+    assert text(busy.wait()) == "up\nNone 1"
+    assert text(warmed.run("printf %s $PIP_NO_INDEX", "bash")) == "1"
+    assert connect("internet") == connect("none") == 204
+    assert text(warmed.run(read)) == "1 1"
+    assert connect("lan") == 400

@@ -26,8 +26,8 @@ def test_health_names_the_api_the_abilities_and_the_languages(box: Box) -> None:
         "instance": INSTANCE,
         "api": 1,
         "abilities": [
-            *("changes", "checkpoint", "contents", "folder", "jupyter", "keys", "notebooks", "output"),
-            *("packages", "ports", "python", "search", "stop", "terminals", "unattended", "watch"),
+            *("changes", "checkpoint", "contents", "folder", "jupyter", "keys", "network", "notebooks"),
+            *("output", "packages", "ports", "python", "search", "stop", "terminals", "unattended", "watch"),
         ],
         "languages": ["python", "javascript", "typescript", "bash"],
     }

@@ -7,7 +7,7 @@ import type { BoxRow, BoxStore, FoundBox } from '../../store/box/boxes.ts';
 import { notActive } from '../../store/tenants/active-tenant.ts';
 import { type BoxRef, refOf } from '../box-ref.ts';
 import { checkLiving, goneError, isResting } from './box-state.ts';
-import { requireOnIdle } from './capabilities.ts';
+import { requireNetwork, requireOnIdle } from './capabilities.ts';
 
 export type { BoxRow };
 
@@ -142,7 +142,14 @@ export const createDirectory = ({ driver, boxes, connections }: DirectoryOptions
       return await boxes.list(tenantId, { ...filter, cursor });
     },
 
-    async update(ref: BoxRef, change: UpdateBox): Promise<BoxRow> {
+    /** Throws `invalid_request` for what this deployment does not offer. */
+    checkUpdate({ network, onIdle }: UpdateBox): void {
+      if (network !== undefined) requireNetwork(driver.capabilities, network);
+      requireOnIdle(driver.capabilities, onIdle);
+    },
+
+    /** Changes everything but the network, which `rest` does. */
+    async update(ref: BoxRef, change: Omit<UpdateBox, 'network'>): Promise<BoxRow> {
       requireOnIdle(driver.capabilities, change.onIdle);
       return (await boxes.update(ref.tenant, ref.box, change)) ?? (await unchanged(ref));
     },

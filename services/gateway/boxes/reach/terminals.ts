@@ -8,8 +8,8 @@ import {
 } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import { closeCodes, type Peer } from '../../../websockets/peer.ts';
-import type { BoxTerminal } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
+import type { BoxTerminal } from '../../box-server/protocol/schemas.ts';
 import type { ScreenSize } from '../../box-server/transport/terminal-socket.ts';
 import type { BoxRef } from '../box-ref.ts';
 import type { Access } from '../life/access.ts';

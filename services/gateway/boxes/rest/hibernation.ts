@@ -14,11 +14,12 @@ import type { Catalog } from '../supply/catalog.ts';
 import type { Instances } from '../supply/instances.ts';
 import { sampleOne } from '../usage/sample.ts';
 import type { Checkpoints } from './checkpoints.ts';
+import type { Connecting } from './connecting.ts';
 import { canceledError, type Leases, RollbackFailed } from './leases.ts';
 
 export interface HibernationOptions {
   driver: Driver;
-  store: Pick<Store, 'tasks' | 'executions' | 'usage'>;
+  store: Pick<Store, 'tasks' | 'networks' | 'executions' | 'usage'>;
   connections: BoxConnections;
   directory: Pick<Directory, 'instanceOf' | 'invalidate'>;
   catalog: Pick<Catalog, 'of'>;
@@ -26,6 +27,7 @@ export interface HibernationOptions {
   instances: Pick<Instances, 'destroy'>;
   leases: Leases;
   checkpoints: Checkpoints;
+  connecting: Pick<Connecting, 'settle'>;
   background: Background;
   /** Reports each completed task, and how long it took. */
   onDone?: (task: Task, ms: number) => void;
@@ -59,7 +61,7 @@ export const onRequest: RestConditions = { settleMs: cacheMs + 250, requireUnuse
  */
 export const createHibernation = (options: HibernationOptions) => {
   const { driver, store, connections, directory, catalog, allocation, instances } = options;
-  const { leases, checkpoints, background } = options;
+  const { leases, checkpoints, connecting, background } = options;
   const { tasks } = store;
 
   const timed = async <T>(task: Task, work: () => Promise<T>): Promise<T> => {
@@ -234,6 +236,7 @@ export const createHibernation = (options: HibernationOptions) => {
           await thaw(instance);
           if (task === 'resume') await tasks.markResumed(box.id, taskId);
         }
+        if (task === 'connect') await store.networks.markConnected(box.id, taskId, await connecting.settle(box));
         if (task === 'restore') await tasks.dropInstances(box.id, taskId);
         await tasks.abandon(box.id, taskId);
       });

@@ -1,23 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CodeBoxError, hasCode } from '#contract';
+import { CodeBoxError, hasCode, type NetworkPolicy } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Store } from '../../store/store.ts';
 import { type BoxRef, refOf } from '../box-ref.ts';
-import { checkLiving } from '../life/box-state.ts';
+import { checkLiving, isUsable } from '../life/box-state.ts';
 import { cannotFreeze } from '../life/capabilities.ts';
 import type { Directory } from '../life/directory.ts';
 import type { Endings } from '../life/endings.ts';
 import { createSingleFlight } from '../life/single-flight.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
+import type { Connecting } from './connecting.ts';
 import { filesMs, type Hibernation, onRequest } from './hibernation.ts';
 import { canceledError } from './leases.ts';
 
 export interface RestOptions {
-  store: Pick<Store, 'tasks'>;
+  store: Pick<Store, 'tasks' | 'networks'>;
   directory: Pick<Directory, 'find' | 'locateHere' | 'keepalive'>;
   endings: Pick<Endings, 'causeOfLoss'>;
   hibernation: Hibernation;
+  connecting: Connecting;
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
   canFreeze: boolean;
   /** Writes the ends of executions and the uses of boxes that are not written yet. */
@@ -29,7 +31,8 @@ const wakeMs = 60_000;
 const pollMs = 100;
 
 /** Puts boxes to rest on request, and wakes them for every use. */
-export const createRest = ({ store, directory, endings, hibernation, quotas, canFreeze, flush }: RestOptions) => {
+export const createRest = (options: RestOptions) => {
+  const { store, directory, endings, hibernation, connecting, quotas, canFreeze, flush } = options;
   const waking = createSingleFlight<void>();
 
   /** Throws the end of the box if that is why its task failed, and records a loss that nobody has recorded yet. */
@@ -52,7 +55,7 @@ export const createRest = ({ store, directory, endings, hibernation, quotas, can
     for (;;) {
       const { box } = await directory.locateHere(ref);
       checkLiving(box);
-      if (box.state === 'ready' && (box.task === null || box.task === 'checkpoint')) return;
+      if (box.state === 'ready' && isUsable(box)) return;
       // Code that is frozen in the box would continue.
       if (box.state === 'paused') await quotas.cpuLeftMs(ref.tenant);
       if (performance.now() - startedAt > filesMs(box) + wakeMs)
@@ -74,14 +77,14 @@ export const createRest = ({ store, directory, endings, hibernation, quotas, can
   /** Begins a task on a box that is ready. Throws `conflict` while another task is under way. */
   const begin = async (
     box: BoxRow,
-    task: 'pause' | 'hibernate' | 'checkpoint',
+    task: 'pause' | 'hibernate' | 'checkpoint' | 'connect',
   ): Promise<{ row: BoxRow; id: string }> => {
     await flush();
     const id = newId('task');
     const row = await store.tasks.begin(box.id, 'ready', task, id);
     if (row) return { row, id };
     checkLiving(await directory.find(refOf(box)));
-    throw new CodeBoxError('conflict', 'The box is being paused, hibernated or resumed.', {
+    throw new CodeBoxError('conflict', 'The state of the box is changing.', {
       reason: 'box_changing',
       retryAfterSeconds: 1,
     });
@@ -140,6 +143,21 @@ export const createRest = ({ store, directory, endings, hibernation, quotas, can
       if (box.state === 'paused') await wake(ref);
       const { row, id: taskId } = await begin(box, 'checkpoint');
       return await orEnded(row, hibernation.checkpoint(row, taskId, onRequest));
+    },
+
+    /**
+     * Changes the network of a box; one that hibernates has it from its next use on. Throws `invalid_request` where the driver cannot do
+     * that to a running box, and `conflict` for a box that was started without support for it.
+     */
+    async connect(ref: BoxRef, network: NetworkPolicy): Promise<void> {
+      const { box } = await directory.locateHere(ref);
+      checkLiving(box);
+      if (box.network === network && box.task !== 'connect') return;
+      if (box.state === 'hibernated' && (await store.networks.set(ref.box, network))) return;
+      connecting.check(network);
+      if (box.state === 'paused') await wake(ref);
+      const { row, id } = await begin(box, 'connect');
+      await orEnded(row, connecting.connect(row, id, network));
     },
   };
 };

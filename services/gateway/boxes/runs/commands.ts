@@ -13,8 +13,8 @@ import {
 } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
-import type { BoxCommand } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
+import type { BoxCommand } from '../../box-server/protocol/schemas.ts';
 import type { ProcessLimits } from '../../box-server/run-requests.ts';
 import type { BoxRef } from '../box-ref.ts';
 import type { Access } from '../life/access.ts';

@@ -1,5 +1,5 @@
 import type { CommandEvent, Execution, ExecutionDone, ExecutionEvent, ExecutionSummary, RunError } from '#contract';
-import type { BoxExecution } from '../../box-server/client.ts';
+import type { BoxExecution } from '../../box-server/protocol/schemas.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';
 
 /** The box's view of an unfinished execution. */

@@ -12,8 +12,8 @@ import {
 } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
-import type { BoxExecution } from '../../box-server/client.ts';
 import type { BoxConnection } from '../../box-server/connections.ts';
+import type { BoxExecution } from '../../box-server/protocol/schemas.ts';
 import type { ClientMessage, CodeRequest } from '../../box-server/run-requests.ts';
 import type { BoxRow } from '../../store/box/boxes.ts';
 import type { ExecutionRow } from '../../store/box/executions.ts';

@@ -200,7 +200,7 @@ export const createBoxStore = (db: Database) => {
     },
 
     /** Returns undefined when there is no such box, it has ended, or its tenant is no longer active. */
-    async update(tenantId: string, id: string, change: UpdateBox): Promise<BoxRow | undefined> {
+    async update(tenantId: string, id: string, change: Omit<UpdateBox, 'network'>): Promise<BoxRow | undefined> {
       const [row] = await db
         .update(boxes)
         .set({

@@ -4,16 +4,18 @@ import { blobs, boxes, executions, instances } from '../schema.ts';
 import { templateVersions } from '../schema-templates.ts';
 import { type BoxRow, hasInstance, isInReach } from './boxes.ts';
 
-/** A change of the state of a box, one at a time. A pause becomes `freeze` when it can no longer be cancelled. */
-export type Task = 'pause' | 'freeze' | 'resume' | 'hibernate' | 'checkpoint' | 'restore';
+/**
+ * A change of the state of a box, or of its network (`connect`), one at a time. A pause becomes `freeze` when it can no longer be cancelled.
+ */
+export type Task = 'pause' | 'freeze' | 'resume' | 'hibernate' | 'checkpoint' | 'restore' | 'connect';
 
 /** A task whose gateway has not renewed it for this long counts as abandoned. */
 export const leaseMs = 20_000;
 
 const inMs = (ms: number) => sql`now() + make_interval(secs => ${ms / 1000})`;
-const noTask = { task: null, taskId: null, taskSince: null, taskUntil: null } as const;
+export const noTask = { task: null, taskId: null, taskSince: null, taskUntil: null } as const;
 const isUnused = sql`${boxes.lastActiveAt} <= ${boxes.taskSince}`;
-const nextVersion = sql`${boxes.version} + 1`;
+export const nextVersion = sql`${boxes.version} + 1`;
 
 /**
  * The tasks of boxes. A task can be ended only by its id, so a gateway that finishes a task after it was presumed dead, or after the box

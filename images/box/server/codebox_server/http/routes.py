@@ -33,6 +33,7 @@ def routes(box: Box) -> list[URLSpec]:
         (r"/codebox/contents", system.ContentsHandler),
         (r"/codebox/warm", system.WarmHandler),
         (r"/codebox/bind", system.BindHandler),
+        (r"/codebox/network", system.NetworkHandler),
         (r"/codebox/stop", system.StopHandler),
         (r"/codebox/checkpoint", checkpoint.CheckpointHandler),
         (r"/codebox/stats", stats.StatsHandler),

@@ -1,4 +1,4 @@
-"""`/codebox/health`, `/codebox/contents`, `/codebox/warm`, `/codebox/bind` and `/codebox/stop`."""
+"""`/codebox/health`, `/codebox/contents`, `/codebox/warm`, `/codebox/bind`, `/codebox/network` and `/codebox/stop`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from codebox_server.contents.contents import contents_of
 from codebox_server.errors import BoxError, from_os_error
 from codebox_server.files.upload import put_file
-from codebox_server.http.base import BoxHandler, env_field, optional_text, text_field
+from codebox_server.http.base import BoxHandler, env_field, text_field
 
 # The version of the requests of gateways; it rises when a gateway of the version before would no longer be understood.
 API = 1
@@ -21,6 +21,7 @@ ABILITIES = [
     "folder",
     "jupyter",
     "keys",
+    "network",
     "notebooks",
     "output",
     "packages",
@@ -90,9 +91,7 @@ class BindHandler(BoxHandler):
         invalid_request.
         """
         fields = self.body_fields({"env", "network", "files"})
-        network = optional_text(fields, "network")
-        if network not in (None, "none", "internet"):
-            raise BoxError("invalid_request", "network has to be none or internet", "/network")
+        network = None if fields.get("network") is None else _network_field(fields)
         env, files = env_field(fields), _files_field(fields)
         settings = self.box.settings
         for index, (path, content) in enumerate(files):
@@ -103,6 +102,15 @@ class BindHandler(BoxHandler):
                 code = "invalid_request" if error.code in _FAULTS_OF_A_PATH else error.code
                 raise BoxError(code, error.detail, f"/files/{index}/path") from None
         await self.box.bind(env, network)
+        self.send_nothing()
+
+
+class NetworkHandler(BoxHandler):
+    """Tells a box in use that it has another network."""
+
+    async def put(self) -> None:
+        """Accept `{network}`. Kernels and what they run go on."""
+        await self.box.connect(_network_field(self.body_fields({"network"})))
         self.send_nothing()
 
 
@@ -119,3 +127,10 @@ class StopHandler(BoxHandler):
             raise BoxError("invalid_request", "quota has to be an object", "/quota")
         await self.box.stop({"detail": text_field(fields, "detail"), "quota": quota})
         self.send_nothing()
+
+
+def _network_field(fields: dict[str, Any]) -> str:
+    network = text_field(fields, "network")
+    if network not in ("none", "internet"):
+        raise BoxError("invalid_request", "network has to be none or internet", "/network")
+    return network

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from codebox_server.bounds import ENVIRONMENT_SECONDS, PROOF_SECONDS
 from codebox_server.errors import BoxError
-from codebox_server.kernels.environment import REQUEST, counts_at_start
+from codebox_server.kernels.environment import REQUEST, Changes, counts_at_start
 from codebox_server.runs.live_kernel import LiveKernel
 
 # Code that prints nothing, leaves nothing behind, and fails in a broken kernel.
@@ -42,6 +44,18 @@ async def change_environment(kernel: LiveKernel, takes: bool, idle: bool) -> Non
             raise BoxError("conflict", f"the kernel for {kernel.language} is busy")
         await kernel.restart()
         return
+    await _send_changes(kernel, changes)
+
+
+async def offer_environment(kernel: LiveKernel) -> None:
+    """As `change_environment`, for a kernel that takes it, but never with a new process or an error."""
+    changes = kernel.pending_changes()
+    if changes and kernel.death is None and not any(map(counts_at_start, changes)):
+        with contextlib.suppress(BoxError):
+            await _send_changes(kernel, changes)
+
+
+async def _send_changes(kernel: LiveKernel, changes: Changes) -> None:
     try:
         reply = await kernel.request(REQUEST, {"changes": changes}, ENVIRONMENT_SECONDS)
     except TimeoutError:

@@ -17,7 +17,7 @@ from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.jupyter.message import Message
 from codebox_server.kernels.variables import REQUEST as VARIABLES
 from codebox_server.packages.missing_package import FAILED, MissingPackage, MissingPackages
-from codebox_server.runs.binding import change_environment, prove
+from codebox_server.runs.binding import change_environment, offer_environment, prove
 from codebox_server.runs.cpu_clock import CpuClock
 from codebox_server.runs.escalation import Escalation
 from codebox_server.runs.execution import Execution
@@ -109,6 +109,11 @@ class Context:
     async def change_environment(self, takes: bool) -> None:
         """See `binding.change_environment`."""
         await change_environment(self._kernel, takes, self._is_idle())
+
+    async def offer_environment(self) -> None:
+        """See `binding.offer_environment`."""
+        if self._is_idle():
+            await offer_environment(self._kernel)
 
     def _is_idle(self) -> bool:
         return self._running is None and not self._queue and self._kernel.calm.is_set()

@@ -106,6 +106,12 @@ class Contexts:
             *(context.change_environment(takes(context.language)) for context in self._contexts.values())
         )
 
+    async def offer_environment(self, takes: Callable[[str], bool]) -> None:
+        """As `change_environment`, but a kernel that is busy or would lose its variables keeps its own."""
+        await asyncio.gather(
+            *(context.offer_environment() for context in self._contexts.values() if takes(context.language))
+        )
+
     def kernel_starting(self) -> None:
         """See KernelObserver. Raises too_many_requests when the box has the maximum number of kernels."""
         if len(self._contexts) >= CONTEXTS:

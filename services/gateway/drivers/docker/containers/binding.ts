@@ -1,5 +1,6 @@
 import type { ContainerInspectInfo } from 'dockerode';
 import { CodeBoxError } from '#contract';
+import { networkIsFixed } from '../../binding.ts';
 import type { BindableLimits, NetworkPolicy } from '../../driver.ts';
 import type { CgroupFolders } from '../../host/cgroup.ts';
 import { canWriteCgroup, checkCgroupLimits, checkMemoryUse, writeCgroupLimits } from '../../host/cgroup-limits.ts';
@@ -66,8 +67,10 @@ export const bindNetwork = async (
   signal: AbortSignal,
 ): Promise<void> => {
   // Docker's type lacks the field. The daemon would connect the container without an error and without any effect in the box.
-  if ('NetworkDisabled' in found.Config && found.Config.NetworkDisabled === true)
-    throw new CodeBoxError('unavailable', 'The box was created without support for a network.');
+  if ('NetworkDisabled' in found.Config && found.Config.NetworkDisabled === true) {
+    if (policy === 'none') return;
+    throw networkIsFixed();
+  }
   if (policy === 'internet') await internet.ensure(signal);
   // The daemon has an empty network that is called `none`.
   const wanted = policy === 'internet' ? internet.name : 'none';

@@ -1,12 +1,12 @@
 import { PatchStrategy, setHeaderOptions, type V1Pod } from '@kubernetes/client-node';
-import { CodeBoxError } from '#contract';
+import { networkIsFixed } from '../../binding.ts';
 import type { NetworkPolicy } from '../../driver.ts';
 import type { Cluster } from '../api/cluster.ts';
 import { networkLabel, takesNetwork } from './pod.ts';
 
 /**
  * Gives a running pod another network: the policies of the namespace select pods by this label. The new ones are enforced some
- * tenths of a second later, so this must not take a network away. Throws `unavailable` for a pod that was not created for it.
+ * tenths of a second later, so this must not take a network away. Throws `conflict` for a pod that was not created for it.
  */
 export const connectPod = async (
   cluster: Cluster,
@@ -15,8 +15,7 @@ export const connectPod = async (
   signal: AbortSignal,
 ): Promise<void> => {
   if (metadata?.labels?.[networkLabel] === network) return;
-  if (!takesNetwork(metadata?.annotations))
-    throw new CodeBoxError('unavailable', 'The network of this box cannot be changed while it runs.');
+  if (!takesNetwork(metadata?.annotations)) throw networkIsFixed();
   const pod = { name: metadata?.name ?? '', namespace: metadata?.namespace ?? '' };
   await cluster.call(signal, (core, options) =>
     core.patchNamespacedPod(

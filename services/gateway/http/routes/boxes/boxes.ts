@@ -133,7 +133,12 @@ export const addBoxRoutes = (endpoints: Endpoints, { directory, creation, ending
       body: updateBoxSchema,
       responses: { 200: { description: 'The box.', schema: boxSchema } },
     },
-    async ({ c, tenant, params, body }) => c.json(toBox(await directory.update({ tenant, box: params.box }, body))),
+    async ({ c, tenant, params: { box }, body }) => {
+      const { network, ...change } = body;
+      directory.checkUpdate(body);
+      if (network !== undefined) await rest.connect({ tenant, box }, network);
+      return c.json(toBox(await directory.update({ tenant, box }, change)));
+    },
   );
 
   add(
