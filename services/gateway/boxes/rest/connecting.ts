@@ -15,6 +15,8 @@ export interface ConnectingOptions {
 }
 
 const connectMs = 30_000;
+/** After these errors of an instance there is nothing to undo. */
+const settled = ['conflict', 'gone', 'not_found'] as const;
 
 /**
  * Changes the network of running boxes. The row of a box keeps its network until the other one is in force, so a change that failed, or
@@ -53,9 +55,19 @@ export const createConnecting = ({ driver, store, directory, leases, background 
     }
   };
 
+  /** Ends a change whose gateway has died. */
+  const recover = async (box: BoxRow, taskId: string): Promise<void> => {
+    const network = await rollBack(box, taskId).catch((error: RollbackFailed) => {
+      // The network of such a box never changes, or it has no instance any more.
+      if (settled.some((code) => hasCode(error.cause, code))) return box.network;
+      throw error;
+    });
+    await store.networks.markConnected(box.id, taskId, network);
+  };
+
   return {
     check,
-    settle,
+    recover,
 
     /** Performs the task `connect`. Throws `conflict` for a box that was started without support for other networks. */
     connect: (box: BoxRow, taskId: string, network: NetworkPolicy): Promise<void> =>

@@ -19,7 +19,7 @@ import { canceledError, type Leases, RollbackFailed } from './leases.ts';
 
 export interface HibernationOptions {
   driver: Driver;
-  store: Pick<Store, 'tasks' | 'networks' | 'executions' | 'usage'>;
+  store: Pick<Store, 'tasks' | 'executions' | 'usage'>;
   connections: BoxConnections;
   directory: Pick<Directory, 'instanceOf' | 'invalidate'>;
   catalog: Pick<Catalog, 'of'>;
@@ -27,7 +27,7 @@ export interface HibernationOptions {
   instances: Pick<Instances, 'destroy'>;
   leases: Leases;
   checkpoints: Checkpoints;
-  connecting: Pick<Connecting, 'settle'>;
+  connecting: Pick<Connecting, 'recover'>;
   background: Background;
   /** Reports each completed task, and how long it took. */
   onDone?: (task: Task, ms: number) => void;
@@ -236,7 +236,7 @@ export const createHibernation = (options: HibernationOptions) => {
           await thaw(instance);
           if (task === 'resume') await tasks.markResumed(box.id, taskId);
         }
-        if (task === 'connect') await store.networks.markConnected(box.id, taskId, await connecting.settle(box));
+        if (task === 'connect') await connecting.recover(box, taskId);
         if (task === 'restore') await tasks.dropInstances(box.id, taskId);
         await tasks.abandon(box.id, taskId);
       });

@@ -4,9 +4,7 @@ import { blobs, boxes, executions, instances } from '../schema.ts';
 import { templateVersions } from '../schema-templates.ts';
 import { type BoxRow, hasInstance, isInReach } from './boxes.ts';
 
-/**
- * A change of the state of a box, or of its network (`connect`), one at a time. A pause becomes `freeze` when it can no longer be cancelled.
- */
+/** A change of a box, one at a time. A pause becomes `freeze` when it can no longer be cancelled. */
 export type Task = 'pause' | 'freeze' | 'resume' | 'hibernate' | 'checkpoint' | 'restore' | 'connect';
 
 /** A task whose gateway has not renewed it for this long counts as abandoned. */
