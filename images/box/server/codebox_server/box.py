@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -116,7 +117,10 @@ class Box:
         """Apply another network to everything that runs from now on, and to the idle kernels that can take it."""
         self._set_network(network)
         self.forks.renew(self.environment.own(), self.environment.merged())
-        await self.contexts.offer_environment(self.specs.takes_environment)
+        # A kernel that does not take it in time keeps its own, like a busy one.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(BIND_SECONDS):
+                await self.contexts.offer_environment(self.specs.takes_environment)
 
     def _set_network(self, network: str) -> None:
         set_network(os.environ, network)

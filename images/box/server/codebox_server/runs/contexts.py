@@ -24,6 +24,8 @@ class Contexts:
         self._missing_packages = missing_packages
         self._contexts: dict[str, Context] = {}
         self._defaults: dict[str, asyncio.Task[str]] = {}
+        # Their environments are those of the time when they began to start.
+        self._starting: set[asyncio.Future[None]] = set()
         manager.observer = self
 
     def list(self) -> list[dict[str, Any]]:
@@ -70,8 +72,18 @@ class Contexts:
         return self.get(kernel_id).to_json(False)
 
     async def _start(self, **how: Any) -> str:
-        kernel_id: str = await self._probe.crowd.making_room(lambda: self._manager.start_kernel(**how))
+        started = asyncio.get_running_loop().create_future()
+        self._starting.add(started)
+        try:
+            kernel_id: str = await self._probe.crowd.making_room(lambda: self._manager.start_kernel(**how))
+        finally:
+            self._starting.discard(started)
+            started.set_result(None)
         return kernel_id
+
+    async def _until_started(self) -> None:
+        if self._starting:
+            await asyncio.wait(self._starting)
 
     async def restart(self, kernel_id: str) -> dict[str, Any]:
         """Replace the process of a context, in the same environment. Raises conflict when its folder is gone."""
@@ -99,15 +111,14 @@ class Contexts:
 
         Raises conflict when one has ended or is busy.
         """
-        starting = [task for task in self._defaults.values() if not task.done()]
-        if starting:
-            await asyncio.wait(starting)
+        await self._until_started()
         await asyncio.gather(
             *(context.change_environment(takes(context.language)) for context in self._contexts.values())
         )
 
     async def offer_environment(self, takes: Callable[[str], bool]) -> None:
         """As `change_environment`, but a kernel that is busy or would lose its variables keeps its own."""
+        await self._until_started()
         await asyncio.gather(
             *(context.offer_environment() for context in self._contexts.values() if takes(context.language))
         )
