@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdtempSync } from 'node:fs';
 import { open, readFile, rm } from 'node:fs/promises';
 import { connect } from 'node:net';
@@ -109,6 +110,19 @@ const serverOf = async ({ id }: Box): Promise<string> => {
   throw new Error('the box has no server');
 };
 
+/** Returns what a parent has to be told for a fork that enters this box. */
+const entryOf = async ({ id }: Box): Promise<string> => {
+  const stat = await readFile(`${dataDir}/local/instances/${id}/init`, 'utf8');
+  const [init, start] = [Number.parseInt(stat, 10), stat.split(') ').at(-1)?.split(' ')[19]];
+  return `${JSON.stringify({ init, start, uid: boxUser(id), groups: [], limits: {} })}\n`;
+};
+
+const connectTo = (parent: number) => {
+  const connection = connect(`/proc/${parent}/root/run/parent/socket`).setEncoding('utf8');
+  connection.on('error', () => {});
+  return connection;
+};
+
 const inKernel = async ({ token, ...box }: Box, code: string): Promise<string> => {
   count += 1;
   const text = await callBox(
@@ -148,6 +162,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
     dataDir,
     deployment: `parent-${process.pid}`,
     onFork: (failure) => forks.push(failure),
+    forkDeadlines: { forkMs: 4000, closeMs: 1000 },
   });
   const end = ({ id }: Box) => driver.destroy(id, deadline());
 
@@ -224,8 +239,7 @@ if (hasDriver('local') && process.getuid?.() === 0) {
     test('leaves nothing behind, also when the parent is killed meanwhile', async () => {
       await end(await create(driver));
       const [parent = 0] = await parents();
-      const connection = connect(`/proc/${parent}/root/run/parent/socket`);
-      connection.on('error', () => {});
+      const connection = connectTo(parent);
       await until(async () => (await parents()).length === 2);
       for (const pid of await parents()) if (pid !== parent) orphans.add(pid);
       process.kill(parent, 'SIGKILL');
@@ -243,12 +257,45 @@ if (hasDriver('local') && process.getuid?.() === 0) {
         [{ init: process.pid, start }, /namespace of its own/],
         [{ init: process.pid, start: '1' }, /has ended/],
       ] as const) {
-        const connection = connect(`/proc/${parent}/root/run/parent/socket`);
+        const connection = connectTo(parent);
         connection.write(`${JSON.stringify({ ...wanted, uid: 1, groups: [], limits: {} })}\n`);
-        const [reply] = await connection.setEncoding('utf8').toArray();
+        const [reply] = await connection.toArray();
         expect(reply).toMatch(reason);
       }
       await until(async () => (await parents()).length === 1);
+    });
+
+    test('ends a parent that hangs before code of the box runs, and the next box gets another one', async () => {
+      await end(await create(driver));
+      const [parent = 0] = await parents();
+      process.kill(parent, 'SIGSTOP');
+      const box = await create(driver);
+      // Otherwise it would still hold the request.
+      expect(await parents()).toEqual([]);
+      const next = await create(driver);
+      expect(forks).toEqual([undefined, expect.any(Error), undefined]);
+      await Promise.all([end(box), end(next)]);
+    });
+
+    test('enters no box after the gateway has given up', async () => {
+      const box = await create(driver);
+      const [parent = 0] = await parents();
+      process.kill(parent, 'SIGSTOP');
+      const connection = connectTo(parent).end(await entryOf(box));
+      await once(connection, 'finish');
+      process.kill(parent, 'SIGCONT');
+      expect((await connection.toArray()).join('')).toMatch(/^ConnectionError/);
+      await end(box);
+    });
+
+    test('uses no descriptors of a box that has a server of its own', async () => {
+      await end(await create(driver));
+      const box = await create(driver, { parent: false });
+      const [parent = 0] = await parents();
+      const connection = connectTo(parent);
+      connection.write(await entryOf(box));
+      expect((await connection.toArray()).join('')).toMatch(/no process that waits for a server/);
+      await end(box);
     });
   });
 }

@@ -27,6 +27,7 @@ CALLS: dict[str, tuple[int, int, tuple[object, ...]]] = {
     "setns": (308, 268, (0, 0)),
     "mount": (165, 40, (b"none", b"/tmp", b"tmpfs", 0, 0)),
     "ptrace": (101, 117, (0, 0, 0, 0)),
+    "vmsplice": (278, 75, (-1, 0, 0, 0)),
     "process_vm_readv": (310, 270, (1, 0, 0, 0, 0, 0)),
     "open_by_handle_at": (304, 265, (0, 0, 0)),
     "chroot": (161, 51, (b"/tmp",)),

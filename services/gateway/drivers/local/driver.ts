@@ -25,7 +25,7 @@ import { isAlive, type ProcessIdentity } from './instances/processes.ts';
 import { connect, disconnect, endKeeper, internetObstacle } from './network/internet.ts';
 import { parentCommand } from './parent/command.ts';
 import { startParent } from './parent/parent.ts';
-import { createParents, type Parents } from './parent/parents.ts';
+import { createParents, type ForkDeadlines, type Parents } from './parent/parents.ts';
 import { readPosture } from './posture.ts';
 import { environmentRevision } from './revision.ts';
 import {
@@ -55,6 +55,7 @@ export interface LocalDriverOptions {
   sharedParent?: boolean;
   /** Called after each fork, with the reason of one that failed: that box starts a server of its own. */
   onFork?: (failure?: unknown) => void;
+  forkDeadlines?: ForkDeadlines;
 }
 
 /**
@@ -96,7 +97,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     packages,
     supportsNoNestedUsers: posture.supportsNoNestedUsers,
     hasCgroups: posture.cgroups !== undefined,
-    parents: isForked ? createParents(start, options.onFork) : undefined,
+    parents: isForked ? createParents(start, options.onFork, options.forkDeadlines) : undefined,
     watchers: new Set(),
     revision: await environmentRevision(boxFolder, localEnvironment, packages, etc, isForked),
   };

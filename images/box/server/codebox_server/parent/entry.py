@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import stat
 import struct
 from typing import TypedDict
 
@@ -23,7 +24,7 @@ _CAPABILITY_VERSION = 0x2008_0522
 _OOM_SCORE = "500"
 # The process that bubblewrap has started, which waits for the end of the box server.
 _HOLDER = 2
-_HOLDER_PIPE = 6
+_HOLDER_LOG, _HOLDER_PIPE = 1, 6
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -50,25 +51,42 @@ def join(entry: Entry) -> None:
     # After the descriptor was opened: this is the process that it names.
     if _start_of(entry["init"]) != entry["start"]:
         raise ProcessLookupError("the first process of the box has ended")
-    for name in ("mnt", "pid", "net"):
+    for name in _NAMESPACES:
         if os.readlink(f"/proc/{entry['init']}/ns/{name}") == os.readlink(f"/proc/self/ns/{name}"):
             raise PermissionError(f"the process has no {name} namespace of its own")
+    root = os.stat(f"/proc/{entry['init']}/root")
     _check(_libc.setns(init, sum(_NAMESPACES.values())), "setns")
     os.close(init)
+    if not os.path.samestat(os.stat("/"), root):
+        raise PermissionError("the box has another root folder")
 
 
 def attach() -> int:
-    """Send the output of this process to the log of the box; return the pipe that its end is written to."""
-    with open(f"/proc/{_HOLDER}/stat", "rb") as file:
-        if file.read().rpartition(b")")[2].split()[1] != b"1":
-            raise ProcessLookupError("the box has no holder")
-    log = os.open(f"/proc/{_HOLDER}/fd/1", os.O_WRONLY | os.O_APPEND)
+    """Send the output of this process to the log of the box; return the pipe that its end is written to.
+
+    Raises PermissionError when the second process of the box is not the one that waits for a forked server: code in the
+    box may have chosen what its descriptors lead to.
+    """
+    status = _status_of(str(_HOLDER))
+    # The owner of its folder in /proc says less: a process of any user can make that root.
+    if status["PPid"] != "1" or status["Uid"].split() != ["0"] * 4:
+        raise PermissionError("the box has no process that waits for a server")
+    log = _open_of_holder(_HOLDER_LOG, stat.S_IFREG, os.O_WRONLY | os.O_APPEND)
+    end = _open_of_holder(_HOLDER_PIPE, stat.S_IFIFO, os.O_WRONLY)
     nothing = os.open("/dev/null", os.O_RDONLY)
     for source, target in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
     os.close(log)
     os.close(nothing)
-    return os.open(f"/proc/{_HOLDER}/fd/{_HOLDER_PIPE}", os.O_WRONLY)
+    return end
+
+
+def _open_of_holder(descriptor: int, kind: int, flags: int) -> int:
+    path = f"/proc/{_HOLDER}/fd/{descriptor}"
+    target = os.stat(path)
+    if stat.S_IFMT(target.st_mode) != kind or target.st_uid != 0:
+        raise PermissionError(f"descriptor {descriptor} of the holder leads to something else")
+    return os.open(path, flags)
 
 
 def drop(uid: int, program: bytes) -> None:
@@ -86,23 +104,27 @@ def drop(uid: int, program: bytes) -> None:
     header, none = struct.pack("Ii", _CAPABILITY_VERSION, 0), bytes(24)
     _check(_libc.capset(ctypes.create_string_buffer(header), ctypes.create_string_buffer(none)), "capset")
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    # From here on this is an ordinary process of the box, which its user may examine like any other.
-    _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "dumpable")
     instructions = ctypes.create_string_buffer(program, len(program))
     filter_ = struct.pack("HP", len(program) // 8, ctypes.addressof(instructions))
     _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.create_string_buffer(filter_), 0, 0), "seccomp")
     _verify(uid)
+    # From here on this is an ordinary process of the box, which its user may examine like any other.
+    _check(_libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0), "dumpable")
 
 
 def _verify(uid: int) -> None:
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    status = _status_of("self")
     wanted = dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16)
     wanted |= {"Uid": "\t".join([str(uid)] * 4), "Gid": "\t".join([str(uid)] * 4), "Threads": "1"}
     wanted |= {"NoNewPrivs": "1", "Seccomp": "2", "Groups": ""}
     for name, value in wanted.items():
         if status[name].strip() != value:
             raise PermissionError(f"{name} of the box server is {status[name]}")
+
+
+def _status_of(process: str) -> dict[str, str]:
+    with open(f"/proc/{process}/status", encoding="ascii", errors="replace") as file:
+        return dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
 
 
 def _start_of(pid: int) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import traceback
 
 from codebox_server.forks.ready import ReadyForkServer, fork_ready
 from codebox_server.forks.renewal import renew
@@ -42,20 +43,22 @@ def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[i
     """Return in the process of the box server only."""
     _close_all_but(connection.fileno())
     entry: Entry = json.loads(_line(connection))
+    _require_gateway(connection)
     join(entry)
     outer = os.fork()
     if outer > 0:
-        # An open connection would tell the gateway that the box may still become ready.
-        connection.close()
+        # The connection stays open meanwhile: once it has ended, no process is left that could enter the box.
         os.waitpid(outer, 0)
-        os._exit(0)
-    # The first process in the pid namespace ends at once, so that the init process of the box adopts the second.
-    if os.fork() > 0:
         os._exit(0)
     # A fork has no alarm.
     signal.alarm(_ENTRY_SECONDS)
+    # The first process in the pid namespace ends at once, so that the init process of the box adopts the second.
+    if os.fork() > 0:
+        os._exit(0)
+    signal.alarm(_ENTRY_SECONDS)
     os.setsid()
     os.chdir("/mnt")
+    _require_gateway(connection)
     end = attach()
     drop(entry["uid"], program)
     return end, fork_ready(loaded.startup)
@@ -76,6 +79,9 @@ def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, 
         serve(forks=forks)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
+    except BaseException:
+        # To the log of the box.
+        traceback.print_exc()
     finally:
         leaving.leave(code)
 
@@ -84,6 +90,15 @@ def _close_all_but(kept: int) -> None:
     """Close all descriptors beyond standard output, whose targets are replaced in the box."""
     os.closerange(3, kept)
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _require_gateway(connection: socket.socket) -> None:
+    """Raise ConnectionError when the gateway has given up, also if it has sent everything before that."""
+    try:
+        connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return
+    raise ConnectionError("the gateway has given up")
 
 
 def _line(connection: socket.socket) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import select
@@ -17,6 +18,7 @@ _SOCKET = "/run/parent/socket"
 _FILTER = "/run/parent/seccomp.bpf"
 _BACKLOG = 512
 _HUGE = 2 * 1024 * 1024
+_HUGE_ENABLED = "/sys/kernel/mm/transparent_hugepage/enabled"
 _MADV_COLLAPSE = 25
 
 _libc = ctypes.CDLL(None)
@@ -31,8 +33,9 @@ def run() -> None:
     with open(_FILTER, "rb") as file:
         program = file.read()
     loaded = load()
-    _use_huge_pages()
     _be_single_threaded()
+    if _may_use_huge_pages():
+        _use_huge_pages()
     signal.signal(signal.SIGCHLD, _reap)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(_SOCKET)
@@ -43,8 +46,13 @@ def run() -> None:
         if 0 in readable:
             return
         connection, _ = listener.accept()
-        _be_single_threaded()
-        if os.fork() == 0:
+        try:
+            _be_single_threaded()
+            pid = os.fork()
+        except OSError:
+            # The host has no room for a process: the gateway learns of it by the end of the connection.
+            pid = -1
+        if pid == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             become_box(connection, loaded, program)
         connection.close()
@@ -59,9 +67,20 @@ def _be_single_threaded() -> None:
         pid = os.fork()
         if pid == 0:
             os._exit(0)
-        os.waitpid(pid, 0)
+        # The handler of SIGCHLD may have been faster.
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
     if _threads() > 1:
         raise SystemExit("a library has started a thread: nothing can be forked")
+
+
+def _may_use_huge_pages() -> bool:
+    """Whether this host has them: the advice below would override an administrator who has turned them off."""
+    try:
+        with open(_HUGE_ENABLED, encoding="ascii") as file:
+            return "[never]" not in file.read()
+    except OSError:
+        return False
 
 
 def _use_huge_pages() -> None:

@@ -28,7 +28,7 @@ export interface LaunchSpec {
   onEnd: () => void;
   /**
    * Forks a box server into the sandbox, whose command is `holderCommand`; resolves with a function that lets it serve, or with undefined
-   * when the command has to start a server itself. Never rejects.
+   * when the command has to start a server itself. Throws when nothing may run in the sandbox, as another process could still enter it.
    */
   fork?: (init: ProcessIdentity) => Promise<(() => void) | undefined>;
 }

@@ -31,6 +31,7 @@ export const parentCommand = (files: ParentFiles): string[] => [
   ...['--cap-drop', 'ALL', ...capabilities.flatMap((name) => ['--cap-add', `CAP_${name}`])],
   ...programs(files),
   ...['--dev', '/dev', '--tmpfs', '/tmp', '--tmpfs', '/mnt', '--bind', '/sys/fs/cgroup', '/sys/fs/cgroup'],
+  ...['--ro-bind-try', '/sys/kernel/mm/transparent_hugepage', '/sys/kernel/mm/transparent_hugepage'],
   ...['--tmpfs', '/run/parent', '--ro-bind', files.filter, '/run/parent/seccomp.bpf', '--remount-ro', '/'],
   // No packages of a home are loaded; a forked process gets the whole environment of its box.
   ...setEnvironment({ ...commonEnvironment(files.packages, 'none'), HOME: '/nonexistent', CODEBOX_PARENT: '1' }),

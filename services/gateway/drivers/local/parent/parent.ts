@@ -1,5 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { connect, Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CodeBoxError } from '#contract';
 import { nextLine } from './line.ts';
 
 /** What a fork needs to enter a box; the counterpart is `codebox_server/parent/entry.py`. */
@@ -15,12 +17,21 @@ export interface ForkRequest {
 export interface Parent {
   /** How many forks were requested of it. */
   forks: number;
+  /** By `performance.now()`. */
+  readonly startedAt: number;
+  /** Whether it has ended, or is about to. */
   readonly ended: boolean;
   /**
    * Forks a box server into a sandbox; resolves with a function that passes it its environment, with which it serves. Throws an Error with the
-   * reason when there is none; then nothing of it is left.
+   * reason when there is none and no process is left that could enter the sandbox, for which it waits `closeMs` and then ends a parent that
+   * hangs. Throws the CodeBoxError `unavailable` when one may be left: no code of a user may run in that sandbox.
    */
-  fork(request: ForkRequest, environment: Record<string, string>, signal: AbortSignal): Promise<() => void>;
+  fork(
+    request: ForkRequest,
+    environment: Record<string, string>,
+    closeMs: number,
+    signal: AbortSignal,
+  ): Promise<() => void>;
   /** Ends it. The servers that it has forked go on. */
   end(): void;
 }
@@ -57,12 +68,15 @@ export const startParent = async (command: readonly string[], signal: AbortSigna
 
 const createParent = (child: ChildProcess, path: string): Parent => ({
   forks: 0,
+  startedAt: performance.now(),
   get ended() {
-    return child.exitCode !== null || child.signalCode !== null;
+    return child.killed || child.exitCode !== null || child.signalCode !== null;
   },
-  async fork(request, environment, signal) {
+  async fork(request, environment, closeMs, signal) {
     this.forks += 1;
-    const connection = connect({ path, signal });
+    const connection = connect({ path });
+    const closed = new Promise<true>((done) => connection.once('close', () => done(true)));
+    const hasClosed = () => Promise.race([closed, sleep(closeMs, false, { ref: false })]);
     // Whoever waits for a line learns of it.
     connection.on('error', () => {});
     try {
@@ -70,8 +84,16 @@ const createParent = (child: ChildProcess, path: string): Parent => ({
       const reply = await nextLine(connection, signal);
       if (reply !== 'ready') throw new Error(reply);
     } catch (error) {
-      connection.destroy();
-      throw error;
+      // A forked process gives up at the end of this side, and every one keeps the other side open as long as it lives.
+      connection.resume().end();
+      if (await hasClosed()) throw error;
+      // Otherwise it could fork once it goes on.
+      this.end();
+      if (await hasClosed()) throw error;
+      throw new CodeBoxError('unavailable', 'The sandbox could not be started.', {
+        cause: error,
+        retryAfterSeconds: 5,
+      });
     }
     return () =>
       void connection

@@ -1,15 +1,25 @@
+import { CodeBoxError } from '#contract';
+import { orAborted } from '../../../../waiting/or-aborted.ts';
 import type { ForkRequest, Parent } from './parent.ts';
 
-/** A parent is replaced after so many forks, so that boxes do not share an address layout for ever. */
-const maxForks = 1000;
-const forkMs = 10_000;
+/** A parent is replaced after so many forks or this long, so that boxes do not share an address layout for ever. */
+const [maxForks, maxAgeMs] = [1000, 24 * 3_600_000];
 const startMs = 30_000;
+/** A box waits this long for the start of a parent. */
+const startWaitMs = 10_000;
 /** No other parent is started for this long after one that forked nothing. */
 const pauseMs = 10_000;
 
+/** How long a fork may take, and how long its remains may take to end. */
+export interface ForkDeadlines {
+  forkMs: number;
+  closeMs: number;
+}
+
 export interface Parents {
   /**
-   * As `fork` of a parent, of which one is started if none runs. Undefined when the box has to start a server itself. Never rejects.
+   * As `fork` of a parent, of which one is started if none runs. Undefined when the box has to start a server itself. Throws `unavailable` when
+   * it must not, as a process may still enter it.
    */
   fork(
     request: ForkRequest,
@@ -22,6 +32,7 @@ export interface Parents {
 export const createParents = (
   start: (signal: AbortSignal) => Promise<Parent>,
   onFork: (failure?: unknown) => void = () => {},
+  { forkMs, closeMs }: ForkDeadlines = { forkMs: 10_000, closeMs: 5000 },
 ): Parents => {
   let current: Promise<Parent> | undefined;
   let hasForked = false;
@@ -39,10 +50,11 @@ export const createParents = (
     current = starting;
     return starting;
   };
-  const running = async (): Promise<Parent> => {
+  const running = async (signal: AbortSignal): Promise<Parent> => {
     const awaited = current ?? begin();
-    const parent = await awaited;
-    if (!parent.ended && parent.forks < maxForks) return parent;
+    const parent = await orAborted(awaited, signal);
+    const isOld = parent.forks >= maxForks || performance.now() - parent.startedAt > maxAgeMs;
+    if (!parent.ended && !isOld) return parent;
     // Another call may have replaced it meanwhile.
     if (current === awaited) {
       current = undefined;
@@ -50,19 +62,21 @@ export const createParents = (
       // Boxes that are being forked from it have this long.
       setTimeout(() => parent.end(), forkMs).unref();
     }
-    return await running();
+    return await running(signal);
   };
 
   return {
     async fork(request, environment, signal) {
       try {
-        const parent = await running();
-        const serve = await parent.fork(request, environment, AbortSignal.any([signal, AbortSignal.timeout(forkMs)]));
+        const parent = await running(AbortSignal.any([signal, AbortSignal.timeout(startWaitMs)]));
+        const inTime = AbortSignal.any([signal, AbortSignal.timeout(forkMs)]);
+        const serve = await parent.fork(request, environment, closeMs, inTime);
         hasForked = true;
         onFork();
         return serve;
       } catch (failure) {
         onFork(failure);
+        if (failure instanceof CodeBoxError) throw failure;
         return undefined;
       }
     },
