@@ -328,6 +328,41 @@ describe('the LibreChat dialect with tokens of users', () => {
     expect((await call(gateway.key, `files/${session_id}`)).status).toBe(200);
   });
 
+  test('files of agents are shared, and no kind in a request opens the session of another user', async () => {
+    const [ada, bob] = await Promise.all([sign({ sub: 'ada' }), sign({ sub: 'bob' })]);
+    const upload = async (kind: string): Promise<Upload> => {
+      const form = new FormData();
+      form.append('kind', kind);
+      form.append('id', 'one');
+      form.append('file', new Blob(['in\n']), 'in.txt');
+      const headers = { authorization: `Bearer ${ada}` };
+      return (await (await call(ada, 'upload', { method: 'POST', body: form, headers })).json()) as Upload;
+    };
+    const [shared, own] = [await upload('agent'), await upload('user')];
+    const read = ({ storage_session_id, files: [file] }: Upload) => {
+      const input = { id: file?.fileId, storage_session_id, name: 'in.txt', kind: 'agent', resource_id: 'one' };
+      return exec(bob, { code: 'cat in.txt', files: [input] });
+    };
+    expect(await read(shared)).toMatchObject({ stdout: 'in\n' });
+    expect(await read(own)).toMatchObject({ error: 'not_found' });
+    const { storage_session_id: session_id } = shared;
+    expect((await exec(bob, { session_id })).session_id).not.toBe(session_id);
+    for (const [{ storage_session_id: session, files }, status] of [
+      [own, 404],
+      [shared, 200],
+    ] as const) {
+      const path = `${session}/${files[0]?.fileId}?kind=agent&id=one`;
+      for (const response of [
+        await call(bob, `files/${session}?kind=agent&id=one`),
+        await call(bob, `download/${path}`),
+        await call(bob, `files/${path}`, { method: 'DELETE' }),
+      ])
+        expect([response.url, response.status]).toEqual([response.url, status]);
+    }
+    const { files } = own;
+    expect((await call(ada, `download/${own.storage_session_id}/${files[0]?.fileId}`)).status).toBe(200);
+  });
+
   test('a token that is not valid is a 401', async () => {
     const now = Math.floor(Date.now() / 1000);
     const tokens = [
@@ -337,6 +372,7 @@ describe('the LibreChat dialect with tokens of users', () => {
       await sign({ sub: 'ada', iat: now - 600, exp: now - 300 }),
       await sign({ sub: 'ada', iat: now - 600, exp: now + 600 }),
       await sign({ sub: 'a b' }),
+      await sign({ sub: 'ada', tenant_id: 'a/b' }),
       await sign({}),
       'a.b.c',
     ];

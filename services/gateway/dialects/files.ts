@@ -1,6 +1,6 @@
 import type { Context } from 'hono';
 import { CodeBoxError, type FileEntry } from '#contract';
-import { readMultipart } from '../../http/bodies/multipart.ts';
+import { type MultipartOptions, readMultipart } from '../../http/bodies/multipart.ts';
 import { openUpload } from '../../http/bodies/uploads.ts';
 import type { BoxRef } from '../boxes/box-ref.ts';
 import type { Files } from '../boxes/reach/files.ts';
@@ -8,7 +8,12 @@ import { sendFile } from '../http/downloads.ts';
 import type { Env } from '../http/env.ts';
 
 /** Writes each file of a form to the path that is its name. Returns their entries. */
-export const receiveFiles = async (c: Context<Env>, files: Files, ref: BoxRef): Promise<FileEntry[]> => {
+export const receiveFiles = async (
+  c: Context<Env>,
+  files: Files,
+  ref: BoxRef,
+  options: Pick<MultipartOptions, 'onField'> = {},
+): Promise<FileEntry[]> => {
   using upload = openUpload(c);
   const { body, signal } = upload;
   const written: FileEntry[] = [];
@@ -21,6 +26,7 @@ export const receiveFiles = async (c: Context<Env>, files: Files, ref: BoxRef): 
       written.push(entry);
     },
     signal,
+    options,
   );
   return written;
 };

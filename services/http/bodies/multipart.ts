@@ -9,22 +9,33 @@ import { wording } from '../faults/wording.ts';
 const maxFiles = 1000;
 /** Parts that are not files are skipped, which takes time too. */
 const maxParts = 2 * maxFiles;
+/** Further fields, and longer values, are cut off: callers look for a few short ones. */
+const maxFields = 20;
+const maxFieldBytes = 256;
+
+export interface MultipartOptions {
+  /** The paths of files that are accepted. */
+  pathSchema?: z.ZodType<string>;
+  /** A part of this name is a file even without a filename; its path is then ''. */
+  fileField?: string;
+  /** Called for the first fields that are not files. */
+  onField?: (name: string, value: string) => void;
+}
 
 /**
  * Reads a multipart/form-data body; each file part is streamed to `write` with its filename as path, one after the
  * other. Throws `invalid_request` for a path that `pathSchema` refuses, too many parts or a body without files, and the
- * signal's reason; files written before stay. The body itself stays open, so that the response can still be sent. A part of the
- * name `fileField` is a file even without a filename; its path is then ''.
+ * signal's reason; files written before stay. The body itself stays open, so that the response can still be sent.
  */
 export const readMultipart = async (
   body: Readable,
   contentType: string,
   write: (path: string, content: Readable) => Promise<void>,
   signal: AbortSignal,
-  pathSchema: z.ZodType<string> = newPathSchema,
-  fileField?: string,
+  { pathSchema = newPathSchema, fileField, onField }: MultipartOptions = {},
 ): Promise<void> => {
-  const parser = openParser(contentType, fileField);
+  const parser = openParser(contentType, fileField, onField ? maxFields : 0);
+  if (onField) parser.on('field', onField);
   let written = 0;
   let queue = Promise.resolve();
   const failure = new AbortController();
@@ -72,14 +83,14 @@ const aborted = async (signal: AbortSignal): Promise<never> => {
   throw signal.reason;
 };
 
-const openParser = (contentType: string, fileField: string | undefined) => {
+const openParser = (contentType: string, fileField: string | undefined, fields: number) => {
   try {
     return new Busboy({
       headers: { 'content-type': contentType },
       preservePath: true,
       isPartAFile: (field, type, filename) =>
         type === 'application/octet-stream' || filename !== undefined || (field !== undefined && field === fileField),
-      limits: { files: maxFiles, parts: maxParts, fields: 0 },
+      limits: { files: maxFiles, parts: maxParts, fields, fieldSize: maxFieldBytes },
     });
   } catch (cause) {
     throw new CodeBoxError('invalid_request', 'The multipart body has no boundary.', {

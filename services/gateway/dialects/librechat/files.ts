@@ -5,7 +5,7 @@ import { CodeBoxError } from '#contract';
 import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
 import { respondWithFile } from '../files.ts';
-import type { SessionFile, Sessions } from './sessions.ts';
+import { askerOf, type SessionFile, type Sessions } from './sessions.ts';
 
 const described = { scope: 'files', tag: 'LibreChat', responses: {} } as const;
 const params = z.object({ session: z.string().max(64) });
@@ -47,7 +47,7 @@ export const addFileRoutes = (
       query: listSchema,
     },
     async ({ c, tenant, params: { session }, query: { detail } }) => {
-      const all = await sessions.list(await sessions.find(c, tenant, session));
+      const all = await sessions.list(await sessions.find(c, tenant, session, askerOf(c)));
       return c.json(all.map((file) => listed(session, file, detail)));
     },
   );
@@ -61,7 +61,7 @@ export const addFileRoutes = (
       params: fileParams,
     },
     async ({ c, tenant, params: { session, file } }) => {
-      const ref = await sessions.find(c, tenant, session);
+      const ref = await sessions.find(c, tenant, session, askerOf(c));
       const { path } = await sessions.findFile(ref, file);
       if (!path.isWellFormed()) throw new CodeBoxError('invalid_request', 'The name of the file is not text.');
       const disposition = `attachment; filename*=UTF-8''${encodeURIComponent(posix.basename(path))}`;
@@ -82,7 +82,7 @@ export const addFileRoutes = (
       query: z.object({}),
     },
     async ({ c, tenant, params: { session, file } }) => {
-      const ref = await sessions.find(c, tenant, session);
+      const ref = await sessions.find(c, tenant, session, askerOf(c));
       const { path, entry, id } = await sessions.findFile(ref, file);
       const { sizeBytes: size, modifiedAt: lastModified, etag = '' } = entry;
       const name = `${session}/${id}${posix.extname(path)}`;
@@ -101,7 +101,7 @@ export const addFileRoutes = (
       query: z.object({}),
     },
     async ({ c, tenant, params: { session, file } }) => {
-      const ref = await sessions.find(c, tenant, session);
+      const ref = await sessions.find(c, tenant, session, askerOf(c));
       const { path } = await sessions.findFile(ref, file);
       await files.remove(ref, path);
       return c.json({ message: 'File deleted successfully', session_id: session, fileId: file });

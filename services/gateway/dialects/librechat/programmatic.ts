@@ -140,7 +140,7 @@ export const addProgrammaticRoute = (
         const given = Buffer.from(body.continuation_token, 'base64url').toString();
         const token = checkInput(tokenSchema.optional(), parse(tokenSchema, given), '/continuation_token');
         if (!token) throw new CodeBoxError('not_found', 'There is no such run.');
-        const ref = await sessions.find(c, tenant, token.session);
+        const ref = await sessions.find(c, tenant, token.session, c.get('endUser'));
         const text = `${JSON.stringify([token.batch, body.tool_results])}\n`;
         if (text.length > maxResults)
           throw new CodeBoxError('too_large', `The results have more than ${maxResults} characters.`);

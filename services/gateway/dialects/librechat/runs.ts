@@ -49,10 +49,8 @@ type Run = z.output<typeof runSchema>;
 
 const sessionOf = ({ storage_session_id, session_id }: Input): string => storage_session_id ?? session_id ?? '';
 /** The user whom an input names; with a token, the user of that. Without an owner of the file, LibreChat repeats the id of the file. */
-const userOf = (c: Context<Env>, { kind, resource_id, id }: Input): string | undefined => {
-  if (isShared(kind)) return undefined;
-  return c.get('endUser') ?? (kind === 'user' && resource_id !== id ? resource_id || undefined : undefined);
-};
+const userOf = (c: Context<Env>, { kind, resource_id, id }: Input): string | undefined =>
+  c.get('endUser') ?? (kind === 'user' && resource_id !== id ? resource_id || undefined : undefined);
 /** The path of an input in the working folder. */
 const pathOf = ({ name }: Input, index: number): string =>
   checkInput(newPathSchema, name.replace(/^\/mnt\/data\//, ''), `/files/${index}/name`);
@@ -65,8 +63,10 @@ export const createPlaces = ({ files }: Pick<RouteParts, 'files'>, sessions: Ses
     const user = own ? userOf(c, own) : c.get('endUser');
     const hint = body.runtime_session_hint;
     if (hint !== undefined) return await sessions.openHinted(c, tenant, hint, user);
+    // Code in a session that is shared could change the files of all.
     for (const named of [body.session_id ?? '', own ? sessionOf(own) : ''])
-      if (await sessions.lookUp(tenant, named, user)) return await sessions.open(c, tenant, named, user);
+      if ((await sessions.lookUp(tenant, named, user))?.isShared === false)
+        return await sessions.open(c, tenant, named, user);
     return await sessions.create(c, tenant, user);
   };
 

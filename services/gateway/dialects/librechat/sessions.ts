@@ -20,6 +20,8 @@ const pageSize = 1000;
 
 /** The entry in the metadata of a box that names the user of LibreChat to whom its session belongs. */
 const ownerEntry = 'librechat.user';
+/** The entry that marks the session of an upload for an agent or a skill. */
+const sharedEntry = 'librechat.shared';
 const userSchema = plainText().max(256).optional();
 
 const shorten = (bytes: Buffer): string => bytes.toString('base64url').slice(0, idLength);
@@ -39,6 +41,12 @@ export interface SessionFile {
   entry: FileEntry;
 }
 
+interface Found {
+  ref: BoxRef;
+  /** Whether its files are those of an agent or a skill, which every user reaches. */
+  isShared: boolean;
+}
+
 /** The path of an entry with all bytes of its name. */
 const pathOf = ({ path, encodedPath }: FileEntry): string =>
   encodedPath === undefined ? path : decodePath(encodedPath);
@@ -50,11 +58,10 @@ export const uploaderOf = (c: Context<Env>): string | undefined =>
 /** Files of agents and skills are not those of a user: LibreChat decides who may use them. */
 export const isShared = (kind: string | undefined): boolean => kind === 'agent' || kind === 'skill';
 
-/** Returns the user whose files a request asks for, with `kind` and `id`; with a token, the user of that. */
-const askerOf = (c: Context<Env>): string | undefined => {
-  const kind = c.req.query('kind');
-  if (isShared(kind)) return undefined;
-  const named = kind === 'user' ? checkInput(userSchema, c.req.query('id') || undefined, '/query/id') : undefined;
+/** Returns the user whose files a request asks for, with `kind=user` and `id`; with a token, the user of that, whatever the kind. */
+export const askerOf = (c: Context<Env>): string | undefined => {
+  const isNamed = c.req.query('kind') === 'user';
+  const named = isNamed ? checkInput(userSchema, c.req.query('id') || undefined, '/query/id') : undefined;
   return c.get('endUser') ?? named;
 };
 
@@ -77,27 +84,29 @@ export const createSessions = ({
   };
 
   /**
-   * Returns the box of a session; undefined if there is no such session, or if it belongs to another user. A session belongs to the first
-   * user whom LibreChat names for it.
+   * Returns the box of a session; undefined if there is no such session, or if it belongs to another user and is not shared. A session
+   * belongs to the first user whom LibreChat names for it.
    */
-  const lookUp = async (tenant: string, id: string, user: string | undefined): Promise<BoxRef | undefined> => {
+  const lookUp = async (tenant: string, id: string, user: string | undefined): Promise<Found | undefined> => {
     if (!idPattern.test(id)) return undefined;
     const { items } = await directory.list(tenant, { user: userOf(id), limit: 1 });
     const [box] = items;
-    const owner = box?.metadata[ownerEntry] ?? user;
-    if (!box || (user !== undefined && owner !== user)) return undefined;
+    if (!box) return undefined;
     const ref = refOf(box);
-    if (user !== undefined && box.metadata[ownerEntry] === undefined)
+    // What was uploaded decides, and never the kind that a request names: that would open every session.
+    if (box.metadata[sharedEntry] !== undefined) return { ref, isShared: true };
+    const owner = box.metadata[ownerEntry];
+    if (user !== undefined && owner === undefined)
       await directory.update(ref, { metadata: { ...box.metadata, [ownerEntry]: user } });
-    return ref;
+    return user === undefined || (owner ?? user) === user ? { ref, isShared: false } : undefined;
   };
 
   /** Returns the box of a session. Throws `not_found`, also if it belongs to another user. */
-  const find = async (c: Context<Env>, tenant: string, id: string, user = askerOf(c)): Promise<BoxRef> => {
-    const ref = await lookUp(tenant, id, user);
-    if (!ref) throw new CodeBoxError('not_found', 'There is no such session.');
-    noteBox(c, ref.box);
-    return ref;
+  const find = async (c: Context<Env>, tenant: string, id: string, user: string | undefined): Promise<BoxRef> => {
+    const found = await lookUp(tenant, id, user);
+    if (!found) throw new CodeBoxError('not_found', 'There is no such session.');
+    noteBox(c, found.ref.box);
+    return found.ref;
   };
 
   /** Returns the first `maxEntries` files and folders of a session, without the folders. */
@@ -120,6 +129,12 @@ export const createSessions = ({
     lookUp,
     find,
     list,
+
+    /** Marks a session as one whose files are those of an agent or a skill. */
+    async share(ref: BoxRef): Promise<void> {
+      const { metadata } = await directory.find(ref);
+      await directory.update(ref, { metadata: { ...metadata, [sharedEntry]: 'true' } });
+    },
 
     create: (c: Context<Env>, tenant: string, user: string | undefined): Promise<Session> =>
       open(c, tenant, shorten(randomBytes(16)), user),

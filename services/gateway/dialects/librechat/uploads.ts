@@ -1,7 +1,7 @@
 import type { RouteParts } from '../../http/app.ts';
 import type { Endpoints } from '../../http/endpoint.ts';
 import { receiveFiles } from '../files.ts';
-import { fileId, type Sessions, uploaderOf } from './sessions.ts';
+import { fileId, isShared, type Sessions, uploaderOf } from './sessions.ts';
 
 const described = { method: 'post', scope: 'files', tag: 'LibreChat', responses: {} } as const;
 
@@ -17,7 +17,16 @@ export const addUploadRoutes = (
   ] as const) {
     addRaw({ ...described, path, summary }, async ({ c, tenant }) => {
       const { id, ref } = await sessions.create(c, tenant, uploaderOf(c));
-      const written = await receiveFiles(c, files, ref).catch(async (error: unknown) => {
+      let kind: string | undefined;
+      const onField = (name: string, value: string) => {
+        if (name === 'kind') kind = value;
+      };
+      const receive = async () => {
+        const entries = await receiveFiles(c, files, ref, { onField });
+        if (isShared(kind)) await sessions.share(ref);
+        return entries;
+      };
+      const written = await receive().catch(async (error: unknown) => {
         await endings.delete(ref);
         throw error;
       });

@@ -3,11 +3,17 @@ import { errors, jwtVerify } from 'jose';
 import { z } from 'zod';
 
 const maxTokenLength = 16_384;
-/** LibreChat signs a token for each request; a longer validity is none of its own. */
+/** LibreChat signs a token for each request; a token valid for longer is not LibreChat's. */
 const maxAgeSeconds = 300;
 const skewSeconds = 30;
-const name = (length: number) => z.string().regex(new RegExp(`^[\\x21-\\x7e]{1,${length}}$`));
-const claimsSchema = z.object({ sub: name(128), tenant_id: name(100).default('legacy') });
+const claimsSchema = z.object({
+  sub: z.string().regex(/^[\x21-\x7e]{1,128}$/),
+  // Without the slash that separates it from the user: else two users could have the same name.
+  tenant_id: z
+    .string()
+    .regex(/^[\x21-\x2e\x30-\x7e]{1,100}$/)
+    .default('legacy'),
+});
 
 /**
  * Returns the user whom a token of LibreChat names, with the tenant of LibreChat; undefined for a token that is invalid or has expired.

@@ -107,7 +107,7 @@ export const addFileRoutes = ({ add, addRaw }: Endpoints, files: Files, homes: H
           written.push(entry);
         },
         upload.signal,
-        z.string(),
+        { pathSchema: z.string() },
       );
       const [first] = written;
       return c.json({ path: toAbsolute(first?.path ?? folder), size: first?.sizeBytes ?? 0 });

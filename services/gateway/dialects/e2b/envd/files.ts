@@ -51,7 +51,7 @@ export const addFileRoutes = (
       if (/^multipart\/form-data/i.test(type)) {
         // The name of each part is its path, unless the query names that of a single file.
         const write = (name: string, body: Readable) => put(path ?? name, body);
-        await readMultipart(upload.body, type, write, upload.signal, z.string(), 'file');
+        await readMultipart(upload.body, type, write, upload.signal, { pathSchema: z.string(), fileField: 'file' });
       } else await put(path ?? '', decoded(upload.body, incoming.headers['content-encoding']));
       return c.json(written.map(toWritten));
     },
