@@ -84,6 +84,19 @@ def test_figures_and_tables_are_displayed_without_further_code(box: Box) -> None
     assert "text/html" in of(events, "result")[0]["mime"]
 
 
+def test_a_table_is_data_unless_it_is_too_large_or_ambiguous(box: Box) -> None:
+    def table(columns: str) -> Any:
+        events = box.run(f"import pandas as pd\npd.DataFrame({columns})", env={"CODEBOX_TABLES": "1"})
+        return of(events, "result")[0]["mime"].get("application/vnd.codebox.table+json")
+
+    assert table("{'a': [1, None], 'b': ['x', 'é']}") == {"a": [1, None], "b": ["x", "é"]}
+    assert table("[[1, 2]], columns=['a', 'a']") is None
+    assert table("[[1, 2]], columns=[1, '1']") is None
+    assert table("{'a': ['x' * 3_000_000], 'b': ['x' * 3_000_000]}") is None
+    # Counted before it is encoded: its texts are one object here, and would be 60 MB in JSON.
+    assert table("{'a': pd.Series(['x' * 100_000] * 600, dtype=object)}") is None
+
+
 def test_a_display_can_be_updated_and_cleared(box: Box) -> None:
     code = "from IPython.display import display, clear_output\nh = display('x', display_id='d1')\nh.update('y')\nclear_output()"
     events = box.run(code)

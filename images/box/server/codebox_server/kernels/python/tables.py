@@ -35,17 +35,35 @@ def install(shell: InteractiveShell) -> None:
 
 
 def _table(frame: Any) -> dict[str, list[Any]] | None:
-    """Return the values of each column, times as text in ISO 8601; None for a table that is too large or has others."""
-    if "CODEBOX_TABLES" not in os.environ or frame.size > CELLS:
+    """
+    Return the values of each column, times as text in ISO 8601.
+
+    None for a table that is too large, has other values, or has several columns of one name.
+    """
+    if "CODEBOX_TABLES" not in os.environ or max(frame.size, len(frame.columns)) > CELLS:
         return None
+    table: dict[str, list[Any]] = {}
+    rest = BYTES
     try:
-        columns = {
-            str(name): frame.iloc[:, at].to_json(orient="values", date_format="iso")
-            for at, name in enumerate(frame.columns)
-        }
+        for at, name in enumerate(map(str, frame.columns)):
+            column = frame.iloc[:, at]
+            if name in table or _exceeds(column, rest):
+                return None
+            values = column.to_json(orient="values", date_format="iso")
+            rest -= len(values)
+            if rest < 0:
+                return None
+            table[name] = json.loads(values)
     except Exception:
         # The text and the HTML must not be lost because a value has no form in JSON.
         return None
-    if sum(map(len, columns.values())) > BYTES:
-        return None
-    return {name: json.loads(values) for name, values in columns.items()}
+    return table
+
+
+def _exceeds(column: Any, most: int) -> bool:
+    """Whether the texts and lists of a column are longer than this together: encoding them would be for nothing."""
+    for value in column:
+        most -= len(value) if hasattr(value, "__len__") else 0
+        if most < 0:
+            return True
+    return False
