@@ -301,6 +301,35 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
     });
   });
 
+  test('the list of ports does not wake a box', async () => {
+    const { url, key } = server();
+    const headers = { authorization: `Bearer ${key}`, 'x-user-id': 'eve' };
+    await fetch(`${url}/files/write`, { method: 'POST', headers, body: '{"path": "mine", "content": "x"}' });
+    const [box] = await collect(gateway.client.boxes.list({ user: 'openterminal/eve' }));
+    await gateway.client.boxes.hibernate(box?.id ?? '');
+    expect(await (await fetch(`${url}/ports`, { headers })).json()).toEqual({ ports: [] });
+    expect(await gateway.client.boxes.read(box?.id ?? '')).toMatchObject({ state: 'hibernated' });
+  });
+
+  test('clients of one address that have sent no key do not keep out those of others', async () => {
+    const to = `${server().url.replace('http', 'ws')}/api/terminals/none?user_id=ada`;
+    const connect = async (localAddress: string) => {
+      const socket = new WebSocket(to, { localAddress });
+      const refused = once(socket, 'unexpected-response').then(([, { statusCode }]) => statusCode as number);
+      const opened = once(socket, 'open').then(() => 101);
+      // Whichever does not happen is rejected when the socket is closed.
+      for (const each of [refused, opened]) each.catch(() => {});
+      return { socket, status: await Promise.race([refused, opened]) };
+    };
+    const clients = await Promise.all(Array.from({ length: 25 }, () => connect('127.0.0.1')));
+    try {
+      clients.push(await connect('127.0.0.1'), await connect('127.0.0.2'));
+      expect(clients.map(({ status }) => status)).toEqual([...Array(25).fill(101), 429, 101]);
+    } finally {
+      for (const { socket } of clients) socket.terminate();
+    }
+  });
+
   test('bad input gets an error in the format of FastAPI', async () => {
     const call = async (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) => {
       const sent = typeof body === 'string' ? body : JSON.stringify(body);
@@ -325,6 +354,8 @@ describe.each(drivers)('the Open Terminal dialect on the %s driver', (driver) =>
       [await call('GET', '/proxy/4/'), 502, text],
       [await call('POST', '/notebooks', { path: 'mine' }), 400, text],
       [await call('GET', '/notebooks/none'), 404, text],
+      [await call('GET', '/notebooks/a%20b'), 404, text],
+      [await call('DELETE', '/notebooks/a%20b'), 404, text],
       [await call('GET', '/p/x/health'), 404, text],
       [await call('PUT', '/execute'), 405, text],
       [await call('GET', '/execute', undefined, { authorization: 'Bearer none' }), 401, text],

@@ -171,7 +171,7 @@ export const createApp = (options: AppOptions): Hono<Env> => {
     openSockets,
     claims: createKeyClaims({ idempotency, bounds, background }),
   });
-  const parts = { ...options, forward, webSockets: createWebSockets(openSockets, admission) };
+  const parts = { ...options, forward, webSockets: createWebSockets(openSockets, admission, addressOf) };
   // Mounted before `/v1`, whose prefix includes its paths.
   const admin = shell.mount(v1Admin, shell.book);
   addLinkedFileRoutes(shell.mount(createFileLinks(parts.links), shell.book), parts.links);

@@ -3,6 +3,8 @@ import type { Context } from 'hono';
 import { CodeBoxError, plainText, urlPathSchema } from '#contract';
 import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { type BoxRef, refOf } from '../../boxes/box-ref.ts';
+import { isResting } from '../../boxes/life/box-state.ts';
+import type { BoxRow } from '../../boxes/life/directory.ts';
 import { workingFolder } from '../../boxes/life/working-folder.ts';
 import { requireScope } from '../../http/admission/admission.ts';
 import type { RouteParts } from '../../http/app.ts';
@@ -21,16 +23,27 @@ export const createHomes = ({ creation, directory }: Pick<RouteParts, 'creation'
     return `openterminal/${checkInput(userSchema, given, '/headers/X-User-Id')}`;
   };
 
-  /** Returns the box of the user; undefined if there is none. Creates nothing. */
-  const lookUp = async (c: Context<Env>, tenant: string): Promise<BoxRef | undefined> => {
+  const findBox = async (c: Context<Env>, tenant: string): Promise<BoxRow | undefined> => {
     const { items } = await directory.list(tenant, { user: userOf(c), limit: 1 });
     const [box] = items;
     if (box) noteBox(c, box.id);
+    return box;
+  };
+
+  /** Returns the box of the user; undefined if there is none. Creates nothing. */
+  const lookUp = async (c: Context<Env>, tenant: string): Promise<BoxRef | undefined> => {
+    const box = await findBox(c, tenant);
     return box && refOf(box);
   };
 
   return {
     lookUp,
+
+    /** Returns the box of the user if it is ready; undefined for one that any use would wake. */
+    async lookUpAwake(c: Context<Env>, tenant: string): Promise<BoxRef | undefined> {
+      const box = await findBox(c, tenant);
+      return box?.state === 'ready' && !isResting(box) ? refOf(box) : undefined;
+    },
 
     /** Returns the box of the user for a read. Throws `not_found` if there is none. */
     async find(c: Context<Env>, tenant: string): Promise<BoxRef> {

@@ -33,6 +33,12 @@ const sessionSchema = z.object({
 
 const kernelOf = ({ metadata }: Notebook): string => metadata.kernelspec?.name ?? 'python3';
 
+/** Returns the path of a session in the box. Throws `not_found` for a text that would lead to another path. */
+const pathOf = (session: string): string => {
+  if (!/^[\w-]+$/.test(session)) throw noSession();
+  return `sessions/${session}`;
+};
+
 const noSession = () => new CodeBoxError('not_found', 'Session not found');
 const orNone = (error: unknown): never => {
   throw hasCode(error, 'not_found') ? noSession() : error;
@@ -56,9 +62,7 @@ export const addNotebookRoutes = ({ add }: Endpoints, parts: RouteParts, homes: 
   const { read, write } = createTextFiles(files);
 
   const find = async (ref: BoxRef, session: string): Promise<{ kernel: Kernel; path: string }> => {
-    const { value } = await jupyter
-      .ask(ref, { method: 'GET', path: `sessions/${session}` }, sessionSchema)
-      .catch(orNone);
+    const { value } = await jupyter.ask(ref, { method: 'GET', path: pathOf(session) }, sessionSchema).catch(orNone);
     const kernel = (await contexts.list(ref)).find(({ id }) => id === value.kernel.id);
     if (!kernel) throw noSession();
     return { kernel, path: value.path };
@@ -129,7 +133,7 @@ export const addNotebookRoutes = ({ add }: Endpoints, parts: RouteParts, homes: 
     { ...described, method: 'delete', path: one, summary: 'End a session', params },
     async ({ c, tenant, params: { session } }) => {
       const ref = await homes.find(c, tenant);
-      const { body } = await jupyter.request(ref, { method: 'DELETE', path: `sessions/${session}` }).catch(orNone);
+      const { body } = await jupyter.request(ref, { method: 'DELETE', path: pathOf(session) }).catch(orNone);
       body.resume();
       return c.json({ status: 'stopped' });
     },

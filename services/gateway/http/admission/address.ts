@@ -2,7 +2,7 @@ import { BlockList, isIP } from 'node:net';
 import type { Context } from 'hono';
 import type { Env } from '../env.ts';
 
-/** Returns the address under which failures of a client are counted: an IPv4 address, or the /64 network of an IPv6 address. */
+/** Returns the address under which a client is counted: an IPv4 address, or the /64 network of an IPv6 address. */
 export type AddressOf = (c: Context<Env>) => string;
 
 const plain = (address: string): string => address.trim().replace(/^::ffff:(?=\d+\.)/i, '');

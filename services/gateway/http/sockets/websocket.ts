@@ -1,6 +1,7 @@
 import type { Context } from 'hono';
 import { acceptPeer, expectHandshake, type PeerLimits } from '../../../http/server/handshake.ts';
 import type { Peer } from '../../../websockets/peer.ts';
+import type { AddressOf } from '../admission/address.ts';
 import type { Admission } from '../admission/admission.ts';
 import type { OpenSockets } from '../admission/open-sockets.ts';
 import type { Env } from '../env.ts';
@@ -12,9 +13,13 @@ export interface AcceptOptions extends PeerLimits {
 }
 
 /** The WebSockets that this gateway serves itself. Pings detect silent clients; slow clients are disconnected with a reason. */
-export const createWebSockets = (openSockets: OpenSockets, admission: Pick<Admission, 'admit'>) => {
+export const createWebSockets = (
+  openSockets: OpenSockets,
+  admission: Pick<Admission, 'admit'>,
+  addressOf: AddressOf,
+) => {
   return {
-    strangers: createStrangers(admission, openSockets),
+    strangers: createStrangers(admission, openSockets, addressOf),
 
     /**
      * Throws `upgrade_required` unless the request can become a WebSocket, and `too_many_requests` when its tenant has too many open
