@@ -163,6 +163,45 @@ describe.each(drivers)('templates built on the %s driver', (driver) => {
     },
   );
 
+  testOnce('deleting a template ends its build, and a tenant cannot pile up builds by it', async () => {
+    const { body: version } = await put(gateway, 'ended', { commands: ['sleep 600'] });
+    await eventually(async () => {
+      const { items } = (await gateway.get<{ items: BuildEvent[] }>(`${at(version)}/log`)).body;
+      return items.some((event) => event.type === 'step' && event.text.includes('sleep'));
+    });
+    const remove = (name: string) => gateway.call(`/v1/templates/${name}`, { method: 'DELETE' });
+    expect((await remove('ended')).status).toBe(204);
+    const ofBuilds = async () => {
+      const { items } = (await gateway.get<{ items: Box[] }>('/v1/boxes')).body;
+      return items.filter(({ metadata }) => 'codebox.build' in metadata).length;
+    };
+    await eventually(async () => (await ofBuilds()) === 0);
+    const statuses = new Set<number>();
+    for (let i = 0; i < 40 && !statuses.has(409); i++) {
+      statuses.add((await put(gateway, 'ended', { commands: ['sleep 600'] })).status);
+      await remove('ended');
+    }
+    expect([...statuses]).toEqual([202, 409]);
+    await eventually(async () => (await put(gateway, 'ended', {})).status === 202);
+    expect((await events(gateway, { ...version, version: 1 })).at(-1)).toMatchObject({ state: 'ready' });
+    await eventually(async () => (await ofBuilds()) === 0);
+  });
+
+  testOnce('a warm instance of a template gets the network of its boxes', async () => {
+    const begun = await put(gateway, 'online', { network: 'internet', buildNetwork: 'none', warm: 1 });
+    if (begun.status === 400) return;
+    await eventually(async () => (await gateway.get<Template>('/v1/templates/online')).status === 200);
+    const box = await eventually(async () => {
+      const made = await create('online');
+      if (made.startup?.kind === 'warm') return made;
+      await gateway.call(`/v1/boxes/${made.id}`, { method: 'DELETE' });
+      return undefined;
+    });
+    await gateway.call('/v1/templates/online', { method: 'DELETE' });
+    expect(box).toMatchObject({ network: 'internet' });
+    expect((await gateway.run(box.id, 'open("/proc/net/dev").read().count(":") > 1')).text).toBe('True');
+  });
+
   testOnce(
     'a template is of its tenant alone, within its quotas, and has a name and settings that are allowed',
     async () => {

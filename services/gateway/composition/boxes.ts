@@ -120,6 +120,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
   const files = createFiles({ access, activity });
   const packages = createPackages({ access, commands });
   const builder = createBuilder({
+    site: driver.site,
     builds: store.builds,
     access,
     creation,

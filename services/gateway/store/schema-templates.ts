@@ -42,9 +42,10 @@ export const templateVersions = pgTable(
     /** What to build, encrypted as it may have secrets; null when that is over. */
     build: text('build'),
     cause: text('cause'),
-    /** The gateway that builds it, and how many have begun to. */
+    /** The gateway that builds it, its site, and how many attempts have begun, without those that ended with a deliberate stop. */
     gatewayId: text('gateway_id'),
-    attempts: integer('attempts').notNull().default(1),
+    site: text('site'),
+    attempts: integer('attempts').notNull().default(0),
     /** The box that it is built in. */
     boxId: text('box_id'),
     blobId: text('blob_id'),

@@ -10,12 +10,20 @@ const maxEntryCharacters = 65_536;
 /** Writes the log of a build in batches: what is printed within half a second is one entry. */
 export const createBuildLog = ({ log }: Pick<BuildStore, 'log'>, version: string) => {
   const pending: Pick<LogEntry, 'type' | 'text'>[] = [];
+  /** How many of them are being written; they change no more. */
+  let writes = 0;
   let left = maxCharacters;
   let writing: Promise<void> = Promise.resolve();
   let isDue = false;
 
   const write = async (): Promise<void> => {
-    await log(version, pending.splice(0));
+    writes = pending.length;
+    try {
+      await log(version, pending.slice(0, writes));
+      pending.splice(0, writes);
+    } finally {
+      writes = 0;
+    }
   };
   const flush = (): Promise<void> => {
     writing = writing.then(write, write);
@@ -38,7 +46,7 @@ export const createBuildLog = ({ log }: Pick<BuildStore, 'log'>, version: string
     },
     output(text: string): void {
       if (left <= 0) return;
-      const last = pending.at(-1);
+      const last = pending.length > writes ? pending.at(-1) : undefined;
       const part = toPlain(text.slice(0, left));
       left -= part.length;
       const note = left > 0 ? '' : '\n[The rest of the output is left out.]\n';

@@ -3,6 +3,7 @@ import type { Vault } from '../../../vault/vault.ts';
 import type { Background } from '../../../waiting/background.ts';
 import { createGate } from '../../../waiting/gate.ts';
 import type { Build, BuildStore } from '../../store/templates/builds.ts';
+import { tooManyBuilds } from '../../store/templates/templates.ts';
 import { type BoxRef, refOf } from '../box-ref.ts';
 import type { Creation } from '../creation/creation.ts';
 import { writeInlineFiles } from '../creation/inline-files.ts';
@@ -14,6 +15,7 @@ import type { Packages } from '../runs/packages.ts';
 import { type BuildLog, createBuildLog } from './build-log.ts';
 
 export interface BuilderOptions {
+  site: string;
   builds: BuildStore;
   access: Pick<Access, 'use'>;
   creation: Pick<Creation, 'create'>;
@@ -31,21 +33,34 @@ export interface BuilderOptions {
 export const sealed = 'template build';
 /** Builds of one gateway at once; further ones wait. */
 const buildsAtOnce = 8;
+/** Unfinished builds of one tenant. */
+export const buildsPerTenant = 4;
 const mostAttempts = 3;
 const takenAtOnce = 4;
+const pageSize = 500;
 /** Time of the box beyond that of its build, in case its gateway dies. */
 const slackSeconds = 600;
 
 /** A step of a build that failed; its message is for the tenant. */
 class BuildFailed extends Error {}
 
+/** A build that this gateway performs, or that waits here for its turn. */
+interface Work {
+  tenant: string;
+  /** False until its row is known to be written. */
+  isStored: boolean;
+  /** Aborted when the build belongs to this gateway no more: its template was deleted, or another gateway has taken it over. */
+  gone: AbortController;
+}
+
 /**
  * Builds versions of templates: in a box of the tenant, with all limits and quotas of one, whose saved files become the version. A
- * build whose gateway dies is begun again by another.
+ * build whose gateway dies is begun again by another gateway of its site.
  */
 export const createBuilder = (options: BuilderOptions) => {
-  const { builds, access, creation, endings, rest, commands, packages, vault, background, stopping } = options;
+  const { site, builds, access, creation, endings, rest, commands, packages, vault, background, stopping } = options;
   const gate = createGate(buildsAtOnce);
+  const working = new Map<string, Work>();
 
   /** Logs what a process prints. Throws unless it succeeds. */
   const watch = async (what: string, events: AsyncIterable<CommandEvent> | undefined, log: BuildLog) => {
@@ -81,8 +96,9 @@ export const createBuilder = (options: BuilderOptions) => {
     }
   };
 
-  const createBox = async ({ version, tenant, name }: Build, build: TemplateBuild): Promise<BoxRef> => {
-    const { limits, network } = version.settings;
+  const createBox = async (work: Build, build: TemplateBuild): Promise<BoxRef> => {
+    const { tenant, settings } = work;
+    const { limits, network } = settings;
     const source = 'box' in build.from ? await rest.checkpoint({ tenant, box: build.from.box }) : undefined;
     const template = 'template' in build.from ? build.from.template : (source?.base ?? source?.template);
     const seconds = build.buildSeconds + slackSeconds;
@@ -91,20 +107,20 @@ export const createBuilder = (options: BuilderOptions) => {
       limits,
       network: build.buildNetwork ?? network,
       env: build.env,
-      metadata: { 'codebox.build': `${name}:${version.number}` },
+      metadata: { 'codebox.build': `${work.name}:${work.number}` },
       idleSeconds: seconds,
       maxLifetimeSeconds: seconds,
     };
     const onAccepted = async ({ id }: { id: string }) => {
-      if (!(await builds.useBox(version.id, id))) throw new BuildFailed('The template was deleted.');
+      if (!(await builds.useBox(work.id, id))) throw new BuildFailed('The template was deleted.');
     };
     return refOf((await creation.create(tenant, ask, { from: source, onAccepted })).box);
   };
 
   const perform = async (work: Build, build: TemplateBuild, log: BuildLog, signal: AbortSignal): Promise<void> => {
-    const { version, tenant } = work;
+    const { id: version, tenant, boxId } = work;
     // A gateway that died has left its box.
-    if (version.boxId !== null) await endings.delete({ tenant, box: version.boxId }).catch(() => {});
+    if (boxId !== null) await endings.delete({ tenant, box: boxId }).catch(() => {});
     log.step('box' in build.from ? `copy ${build.from.box}` : `start ${build.from.template}`);
     const ref = await createBox(work, build);
     try {
@@ -113,51 +129,99 @@ export const createBuilder = (options: BuilderOptions) => {
       log.step('save the files');
       const { id, checkpointId, storageBytes } = await rest.hibernate(ref);
       await log.flush();
-      await builds.succeed(version.id, { box: id, blob: checkpointId ?? '', bytes: storageBytes });
+      await builds.succeed(version, { box: id, blob: checkpointId ?? '', bytes: storageBytes });
     } finally {
       await background.attempt('end the box of a build', () => endings.delete(ref));
     }
   };
 
-  const run = async (work: Build): Promise<void> => {
-    const { id } = work.version;
-    const asked = vault.open(sealed, work.version.build ?? '');
-    if (asked === undefined) return await builds.fail(id, 'What it is built from cannot be read.');
-    const build: TemplateBuild = JSON.parse(asked);
+  const run = async (id: string, gone: AbortSignal): Promise<void> => {
+    const work = await builds.begin(id);
+    if (!work) return;
+    const request = vault.open(sealed, work.request ?? '');
+    if (request === undefined) return await builds.fail(id, 'The stored build request cannot be decrypted.');
+    const build: TemplateBuild = JSON.parse(request);
     const log = createBuildLog(builds, id);
     const late = AbortSignal.timeout(build.buildSeconds * 1000);
     try {
-      await perform(work, build, log, AbortSignal.any([stopping, late]));
+      await perform(work, build, log, AbortSignal.any([stopping, gone, late]));
     } catch (error) {
+      if (gone.aborted) return;
       // Another gateway begins again.
-      if (stopping.aborted) return;
-      await log.flush();
+      if (stopping.aborted) return await builds.withdraw(id);
+      await log.flush().catch(() => {});
       await builds.fail(id, late.aborted ? `The build took longer than ${build.buildSeconds} s.` : causeOf(error));
       if (!(error instanceof BuildFailed || error instanceof CodeBoxError || late.aborted)) throw error;
     }
   };
 
-  const start = (work: Build): void =>
-    background.run('build a template', () => gate(stopping, () => run(work)).catch(ignoreStop));
-  const ignoreStop = (error: unknown) => {
-    if (!stopping.aborted) throw error;
+  const start = (id: string, { gone: { signal: gone } }: Work): void =>
+    background.run('build a template', async () => {
+      const ended = AbortSignal.any([stopping, gone]);
+      try {
+        await gate(ended, () => run(id, gone));
+      } catch (error) {
+        if (!ended.aborted) throw error;
+      } finally {
+        working.delete(id);
+      }
+    });
+
+  /** Aborts builds that belong to this gateway no more, and fails those that it has given up without being able to write that. */
+  const check = async (): Promise<void> => {
+    const stored = [...working].filter(([, { isStored }]) => isStored);
+    const mine = new Set<string>();
+    for (let page: string[] | undefined; page === undefined || page.length === pageSize; ) {
+      page = await builds.mine(page?.at(-1) ?? '', pageSize);
+      for (const id of page) {
+        mine.add(id);
+        if (!working.has(id)) await builds.fail(id, unforeseen);
+      }
+    }
+    for (const [id, { gone }] of stored) if (!mine.has(id)) gone.abort();
   };
 
   return {
-    /** Builds a version in the background. */
-    start,
+    /**
+     * Writes the row of a build, and builds in the background. What to build is read from the row when its turn comes. Throws `conflict` while
+     * this gateway has too many builds of the tenant, those whose templates were deleted included until they have ended.
+     */
+    async begin<T>(id: string, tenant: string, write: () => Promise<T>): Promise<T> {
+      const ofTenant = [...working.values()].filter((other) => other.tenant === tenant);
+      if (ofTenant.length >= buildsPerTenant) throw tooManyBuilds(buildsPerTenant);
+      const work = { tenant, isStored: false, gone: new AbortController() };
+      // Before the row is written: a row of this gateway without its work is one that was given up.
+      working.set(id, work);
+      try {
+        const row = await write();
+        work.isStored = true;
+        start(id, work);
+        return row;
+      } catch (error) {
+        working.delete(id);
+        throw error;
+      }
+    },
 
-    /** Goes on with builds whose gateway has died. */
-    sweep: background.oneAtATime('take over builds', async () => {
-      for (const work of await builds.takeOver(mostAttempts, takenAtOnce)) start(work);
+    /** Ends builds of deleted templates, and goes on with builds whose gateway has died. */
+    sweep: background.oneAtATime('look after the builds', async () => {
+      if (stopping.aborted) return;
+      await check();
+      for (const { id, tenant } of await builds.takeOver(site, mostAttempts, takenAtOnce)) {
+        const work = { tenant, isStored: true, gone: new AbortController() };
+        working.set(id, work);
+        start(id, work);
+      }
     }),
   };
 };
 
 export type Builder = ReturnType<typeof createBuilder>;
 
+const unforeseen = 'The gateway failed to build it.';
+
 const causeOf = (error: unknown): string => {
   if (error instanceof BuildFailed) return error.message;
-  if (!(error instanceof CodeBoxError) || error.code === 'internal') return 'The gateway failed to build it.';
+  if (!(error instanceof CodeBoxError) || error.code === 'internal') return unforeseen;
   return [error.message, ...(error.errors ?? []).map(({ pointer, detail }) => `${pointer} ${detail}`)].join(' ');
 };

@@ -10,20 +10,20 @@ import { requireLimits, requireNetwork } from '../life/capabilities.ts';
 import type { Directory } from '../life/directory.ts';
 import type { Catalog } from '../supply/catalog.ts';
 import { baseOf, resolveLimits, type Template } from '../supply/templates.ts';
-import { type Builder, sealed } from './builder.ts';
+import { type Builder, buildsPerTenant, sealed } from './builder.ts';
 
 export interface BuildsOptions {
   gateway: string;
-  driver: Pick<Driver, 'capabilities'>;
+  driver: Pick<Driver, 'capabilities' | 'site'>;
   store: Pick<Store, 'templates' | 'builds'>;
   catalog: Pick<Catalog, 'list' | 'of' | 'pick'>;
   directory: Pick<Directory, 'find' | 'idOf'>;
-  builder: Pick<Builder, 'start'>;
+  builder: Pick<Builder, 'begin'>;
   vault: Vault;
 }
 
 /** What one tenant may have without a quota of its own. */
-const bounds = { templates: 100, builds: 4 };
+const bounds = { templates: 100, builds: buildsPerTenant, warm: 100 };
 const namePattern = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const [pollMs, logPage] = [500, 100];
 
@@ -59,7 +59,7 @@ export const createBuilds = (options: BuildsOptions) => {
 
     /**
      * Begins to build the next version of a template. Throws `invalid_request` for what the deployment or the template below it does not
-     * allow, `conflict` for the name of a configured template, `quota_exceeded` for too many templates or warm instances.
+     * allow, `conflict` for the name of a configured template or too many builds, `quota_exceeded` for too many templates or warm instances.
      */
     async begin(tenant: string, name: string, build: TemplateBuild): Promise<VersionRow> {
       if (!namePattern.test(name))
@@ -86,9 +86,8 @@ export const createBuilds = (options: BuildsOptions) => {
       };
       const ids = { template: newId('tpl'), version: newId('tv') };
       const asked = { settings, build: vault.close(sealed, JSON.stringify(build)) };
-      const version = await store.templates.begin(ids, { tenant, name, gateway }, asked, bounds);
-      builder.start({ version, tenant, name });
-      return version;
+      const by = { tenant, name, gatewayId: gateway, site: driver.site };
+      return await builder.begin(ids.version, tenant, () => store.templates.begin(ids, by, asked, bounds));
     },
 
     async versions(tenant: string, name: string, query: PageQuery) {

@@ -2,14 +2,20 @@ import { and, asc, eq, gt, inArray, isNotNull, ne, not, sql } from 'drizzle-orm'
 import type { BuildEvent } from '#contract';
 import type { Database } from '../database.ts';
 import { isServing } from '../gateways.ts';
-import { buildLogs, templates, templateVersions } from '../schema-templates.ts';
-import type { VersionRow } from './templates.ts';
+import { buildLogs, type TemplateSettings, templates, templateVersions } from '../schema-templates.ts';
 
 /** A build that this gateway performs. */
 export interface Build {
-  version: VersionRow;
+  id: string;
   tenant: string;
+  /** The name of the template, and the number of its version. */
   name: string;
+  number: number;
+  settings: TemplateSettings;
+  /** The box of an earlier attempt. */
+  boxId: string | null;
+  /** What to build, encrypted. */
+  request: string | null;
 }
 
 export type LogEntry = Exclude<BuildEvent, { type: 'done' }>;
@@ -26,6 +32,50 @@ export const createBuildStore = (db: Database, gateway: string | null) => {
   const over = { build: null, gatewayId: null, finishedAt: sql`now()` } as const;
 
   return {
+    /** Begins an attempt. Returns undefined when the build belongs to another gateway by now, is over, or its template is deleted. */
+    async begin(id: string): Promise<Build | undefined> {
+      const [row] = await db
+        .update(templateVersions)
+        .set({ attempts: sql`${templateVersions.attempts} + 1` })
+        .from(templates)
+        .where(and(isMine(id), eq(templates.id, templateVersions.templateId)))
+        .returning({
+          id: templateVersions.id,
+          tenant: templates.tenantId,
+          name: templates.name,
+          number: templateVersions.number,
+          settings: templateVersions.settings,
+          boxId: templateVersions.boxId,
+          request: templateVersions.build,
+        });
+      return row;
+    },
+
+    /** Does not count an attempt that ends because its gateway stops. */
+    async withdraw(id: string): Promise<void> {
+      await db
+        .update(templateVersions)
+        .set({ attempts: sql`${templateVersions.attempts} - 1` })
+        .where(isMine(id));
+    },
+
+    /** Returns a page, by id, of the builds that belong to this gateway. */
+    async mine(after: string, limit: number): Promise<string[]> {
+      const rows = await db
+        .select({ id: templateVersions.id })
+        .from(templateVersions)
+        .where(
+          and(
+            eq(templateVersions.state, 'building'),
+            sql`${templateVersions.gatewayId} is not distinct from ${gateway}`,
+            gt(templateVersions.id, after),
+          ),
+        )
+        .orderBy(asc(templateVersions.id))
+        .limit(limit);
+      return rows.map(({ id }) => id);
+    },
+
     /** Records the box of a build. Returns false when the build belongs to another gateway by now, or its template is deleted. */
     async useBox(id: string, boxId: string): Promise<boolean> {
       const rows = await db
@@ -39,6 +89,12 @@ export const createBuildStore = (db: Database, gateway: string | null) => {
     /** → `ready` with the blob of its box, which it keeps; older versions are replaced. Returns false as `useBox` does. */
     async succeed(id: string, kept: { box: string; blob: string; bytes: number }): Promise<boolean> {
       return await db.transaction(async (tx) => {
+        // Versions of one template become ready one after the other, so that one of them stays ready.
+        const template = db
+          .select({ id: templateVersions.templateId })
+          .from(templateVersions)
+          .where(eq(templateVersions.id, id));
+        await tx.select({ id: templates.id }).from(templates).where(inArray(templates.id, template)).for('update');
         const [row] = await tx
           .update(templateVersions)
           .set({ ...over, state: 'ready', boxId: kept.box, blobId: kept.blob, storageBytes: kept.bytes })
@@ -68,14 +124,15 @@ export const createBuildStore = (db: Database, gateway: string | null) => {
         .where(isMine(id));
     },
 
-    /** Takes over builds whose gateway has died, up to `limit`; those that `mostAttempts` gateways have begun fail. */
-    async takeOver(mostAttempts: number, limit: number): Promise<Build[]> {
+    /** Takes over builds at a site whose gateway has died, up to `limit`; those that were begun `mostAttempts` times fail. */
+    async takeOver(site: string, mostAttempts: number, limit: number): Promise<{ id: string; tenant: string }[]> {
       const orphaned = db
         .select({ id: templateVersions.id })
         .from(templateVersions)
         .where(
           and(
             eq(templateVersions.state, 'building'),
+            eq(templateVersions.site, site),
             isNotNull(templateVersions.gatewayId),
             not(isServing(templateVersions.gatewayId)),
           ),
@@ -84,17 +141,14 @@ export const createBuildStore = (db: Database, gateway: string | null) => {
         .for('update', { skipLocked: true });
       const rows = await db
         .update(templateVersions)
-        .set({ gatewayId: gateway, attempts: sql`${templateVersions.attempts} + 1` })
-        .where(inArray(templateVersions.id, orphaned))
-        .returning();
-      const taken: Build[] = [];
-      for (const version of rows) {
-        const [template] = await db.select().from(templates).where(eq(templates.id, version.templateId));
-        if (template && version.attempts <= mostAttempts)
-          taken.push({ version, tenant: template.tenantId, name: template.name });
-        else await this.fail(version.id, 'The gateways that built it ended each time.');
-      }
-      return taken;
+        .set({ gatewayId: gateway })
+        .from(templates)
+        .where(and(inArray(templateVersions.id, orphaned), eq(templates.id, templateVersions.templateId)))
+        .returning({ id: templateVersions.id, tenant: templates.tenantId, attempts: templateVersions.attempts });
+      for (const { id, attempts } of rows)
+        if (attempts >= mostAttempts)
+          await this.fail(id, 'Every gateway that worked on this build stopped before finishing it.');
+      return rows.filter(({ attempts }) => attempts < mostAttempts);
     },
 
     /** Appends to the log of a build, behind what is there. */

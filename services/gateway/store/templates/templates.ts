@@ -1,12 +1,14 @@
-import { and, asc, count, desc, eq, inArray, lt, ne, sql } from 'drizzle-orm';
+import { and, asc, count, desc, eq, getTableColumns, inArray, lte, ne, not, sql } from 'drizzle-orm';
 import { CodeBoxError, type PageQuery } from '#contract';
 import { behind, toPage } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
-import { quotas, tenants } from '../schema.ts';
+import { quotas, tenants, usage } from '../schema.ts';
 import { type TemplateSettings, templates, templateVersions } from '../schema-templates.ts';
 import { overQuota } from '../usage/over-quota.ts';
 
-export type VersionRow = typeof templateVersions.$inferSelect;
+/** A version without what to build, which may be large. */
+export type VersionRow = Omit<typeof templateVersions.$inferSelect, 'build'>;
+const { build: _, ...versionColumns } = getTableColumns(templateVersions);
 
 /** A version that boxes are created from. */
 export interface ReadyVersion {
@@ -23,7 +25,12 @@ export interface ReadyVersion {
 export interface TemplateBounds {
   templates: number;
   builds: number;
+  /** Warm instances of all its templates. */
+  warm: number;
 }
+
+export const tooManyBuilds = (limit: number): CodeBoxError =>
+  new CodeBoxError('conflict', `At most ${limit} templates per tenant are built at once.`, { retryAfterSeconds: 30 });
 
 const keptVersions = 20;
 
@@ -37,14 +44,22 @@ const readyColumns = {
 };
 
 /** Throws `quota_exceeded` when a tenant has too many templates, or would keep more warm instances than it may have boxes. */
-const checkQuotas = async (tx: Pick<Database, 'select'>, tenant: string, name: string, warm: number, most: number) => {
+const checkQuotas = async (
+  tx: Pick<Database, 'select'>,
+  tenant: string,
+  { name, isNew, warm }: { name: string; isNew: boolean; warm: number },
+  bounds: TemplateBounds,
+) => {
   const [allowed] = await tx.select().from(quotas).where(eq(quotas.tenantId, tenant));
-  const [used] = await tx.select({ n: count() }).from(templates).where(eq(templates.tenantId, tenant));
-  const limit = allowed?.templates ?? most;
-  if ((used?.n ?? 0) > limit) throw overQuota({ name: 'templates', limit, used: (used?.n ?? 1) - 1 }, 60);
-  if (warm === 0 || allowed?.boxes == null) return;
-  const [others] = await tx
-    .select({ n: sql<number>`coalesce(sum((${templateVersions.settings} ->> 'warm')::int), 0)::int` })
+  if (isNew) {
+    const [used] = await tx.select({ n: count() }).from(templates).where(eq(templates.tenantId, tenant));
+    const limit = allowed?.templates ?? bounds.templates;
+    if ((used?.n ?? 0) > limit) throw overQuota({ name: 'templates', limit, used: (used?.n ?? 1) - 1 }, 60);
+  }
+  if (warm === 0) return;
+  // A template keeps the instances of one version at a time.
+  const others = tx
+    .select({ warm: sql<number>`max((${templateVersions.settings} ->> 'warm')::int)`.as('warm') })
     .from(templateVersions)
     .innerJoin(templates, eq(templates.id, templateVersions.templateId))
     .where(
@@ -53,10 +68,30 @@ const checkQuotas = async (tx: Pick<Database, 'select'>, tenant: string, name: s
         ne(templates.name, name),
         inArray(templateVersions.state, ['building', 'ready']),
       ),
-    );
-  if ((others?.n ?? 0) + warm > allowed.boxes)
-    throw overQuota({ name: 'boxes', limit: allowed.boxes, used: others?.n ?? 0 }, 60);
+    )
+    .groupBy(templates.id)
+    .as('others');
+  const [kept] = await tx.select({ n: sql<number>`coalesce(sum(${others.warm}), 0)::int` }).from(others);
+  const [used, limit] = [kept?.n ?? 0, allowed?.boxes ?? bounds.warm];
+  if (used + warm <= limit) return;
+  throw new CodeBoxError(
+    'quota_exceeded',
+    `The other templates keep ${used} warm instances, and all may keep ${limit}.`,
+    {
+      quota: { name: 'boxes', limit, used },
+      retryAfterSeconds: 60,
+    },
+  );
 };
+
+/** True for templates whose tenant has used all its CPU time of the day. */
+const isOverCpu = sql`exists (
+  select 1 from ${quotas}
+  where ${quotas.tenantId} = ${templates.tenantId} and ${quotas.cpuSecondsPerDay}::bigint * 1000 <= (
+    select coalesce(sum(${usage.cpuMs}), 0) from ${usage}
+    where ${usage.tenantId} = ${templates.tenantId} and ${usage.day} = (now() at time zone 'utc')::date
+  )
+)`;
 
 /** The templates of tenants, and their versions. */
 export const createTemplateStore = (db: Database) => {
@@ -81,13 +116,14 @@ export const createTemplateStore = (db: Database) => {
       return row;
     },
 
-    /** Returns a page, by id, of the templates of all active tenants that keep warm instances. */
+    /** Returns a page, by id, of the templates that keep warm instances, of all active tenants that have CPU time left today. */
     async warm(after: string, limit: number): Promise<ReadyVersion[]> {
       return await ready()
         .innerJoin(tenants, eq(tenants.id, templates.tenantId))
         .where(
           and(
             eq(tenants.state, 'active'),
+            not(isOverCpu),
             eq(templateVersions.state, 'ready'),
             sql`(${templateVersions.settings} ->> 'warm')::int > 0`,
             sql`${templates.id} > ${after}`,
@@ -111,7 +147,7 @@ export const createTemplateStore = (db: Database) => {
      */
     async begin(
       ids: { template: string; version: string },
-      { tenant, name, gateway }: { tenant: string; name: string; gateway: string },
+      { tenant, name, ...by }: { tenant: string; name: string; gatewayId: string; site: string },
       { settings, build }: { settings: TemplateSettings; build: string },
       bounds: TemplateBounds,
     ): Promise<VersionRow> {
@@ -123,12 +159,13 @@ export const createTemplateStore = (db: Database) => {
           .from(templateVersions)
           .innerJoin(templates, eq(templates.id, templateVersions.templateId))
           .where(and(eq(templates.tenantId, tenant), eq(templateVersions.state, 'building')));
-        if ((building?.n ?? 0) >= bounds.builds)
-          throw new CodeBoxError('conflict', `At most ${bounds.builds} templates are built at once.`, {
-            retryAfterSeconds: 30,
-          });
-        await tx.insert(templates).values({ id: ids.template, tenantId: tenant, name }).onConflictDoNothing();
-        await checkQuotas(tx, tenant, name, settings.warm, bounds.templates);
+        if ((building?.n ?? 0) >= bounds.builds) throw tooManyBuilds(bounds.builds);
+        const made = await tx
+          .insert(templates)
+          .values({ id: ids.template, tenantId: tenant, name })
+          .onConflictDoNothing()
+          .returning({ id: templates.id });
+        await checkQuotas(tx, tenant, { name, isNew: made.length > 0, warm: settings.warm }, bounds);
         const [template] = await tx
           .select({ id: templates.id })
           .from(templates)
@@ -142,16 +179,16 @@ export const createTemplateStore = (db: Database) => {
             number: sql<number>`${number}`,
             settings,
             build,
-            gatewayId: gateway,
+            ...by,
           })
-          .returning();
+          .returning(versionColumns);
         if (!row) throw new Error('an insert returned no row');
         await tx
           .delete(templateVersions)
           .where(
             and(
               eq(templateVersions.templateId, row.templateId),
-              lt(templateVersions.number, row.number - keptVersions),
+              lte(templateVersions.number, row.number - keptVersions),
               inArray(templateVersions.state, ['failed', 'replaced']),
             ),
           );
@@ -162,11 +199,11 @@ export const createTemplateStore = (db: Database) => {
     /** Returns a version of a tenant's template. */
     async findVersion(tenant: string, name: string, number: number): Promise<VersionRow | undefined> {
       const [row] = await db
-        .select({ version: templateVersions })
+        .select(versionColumns)
         .from(templateVersions)
         .innerJoin(templates, eq(templates.id, templateVersions.templateId))
         .where(and(eq(templates.tenantId, tenant), eq(templates.name, name), eq(templateVersions.number, number)));
-      return row?.version;
+      return row;
     },
 
     /** Returns a page of the versions of a template, the newest first; undefined when there is no such template. */
@@ -177,7 +214,7 @@ export const createTemplateStore = (db: Database) => {
         .where(and(eq(templates.tenantId, tenant), eq(templates.name, name)));
       if (!template) return undefined;
       const rows = await db
-        .select()
+        .select(versionColumns)
         .from(templateVersions)
         .where(
           and(
