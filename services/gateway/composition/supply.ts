@@ -51,6 +51,11 @@ export const openSupply = (
     instances,
     room,
     onBreaker: ({ template, isOpen, pauseMs, error: err }) => {
+      // A template of a tenant may be at fault itself, which is nothing that an operator can mend.
+      if (!templates.has(template)) {
+        if (isOpen) log.warn({ template, pauseMs, err }, 'a warm instance of a template of a tenant could not be made');
+        return;
+      }
       metrics.breaker.set({ template }, isOpen ? 1 : 0);
       if (isOpen) log.error({ template, pauseMs, err }, 'a warm instance could not be made');
       else log.info({ template }, 'warm instances can be made again');

@@ -13,6 +13,7 @@ import type { Endings } from '../life/endings.ts';
 import type { Allocation, ProvisionedInstance } from '../supply/allocation.ts';
 import type { Catalog } from '../supply/catalog.ts';
 import type { Instances } from '../supply/instances.ts';
+import { filesMs } from '../supply/launch.ts';
 import { givenUpMs } from '../supply/starts.ts';
 import { baseOf, type Template } from '../supply/templates.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
@@ -79,9 +80,6 @@ export interface CreatedBox {
 
 /** Beyond this many, boxes rely on the sweep of those that are stuck in `creating`. */
 const maxUnconfirmed = 1000;
-
-/** How long the files of another box may take to arrive. */
-const copyMs = 600_000;
 
 /** Creates boxes. The row of a box is written before the driver is called. */
 export const createCreation = (options: CreationOptions) => {
@@ -171,7 +169,7 @@ export const createCreation = (options: CreationOptions) => {
       const provision = () => allocation.provision(row, template, contents, instance);
       provisioned = await inSpan(() => spanOf('provision', template), provision);
       await provisioned.filesWritten;
-      if (forNew.from) await options.restore(forNew.from, provisioned.server, AbortSignal.timeout(copyMs));
+      if (forNew.from) await options.restore(forNew.from, provisioned.server, AbortSignal.timeout(filesMs(row)));
       await installInitialPackages(provisioned.server, ask.packages ?? [], claimed.cpuLeftMs);
       return await markReady(row, provisioned, startedAt);
     } catch (error) {

@@ -12,6 +12,7 @@ import { cacheMs, type Directory } from '../life/directory.ts';
 import type { Allocation } from '../supply/allocation.ts';
 import type { Catalog } from '../supply/catalog.ts';
 import type { Instances } from '../supply/instances.ts';
+import { filesMs } from '../supply/launch.ts';
 import { sampleOne } from '../usage/sample.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import type { Connecting } from './connecting.ts';
@@ -47,9 +48,6 @@ const sampleMs = 2000;
 const retryMs = 60_000;
 /** How long files are not restored again after a failure, even on request. */
 const restoreRetryMs = 5000;
-
-/** Returns how long the transfer of a box's files may take: about half an hour for the default disk, more for a larger one. */
-export const filesMs = ({ limits }: Pick<BoxRow, 'limits'>): number => 600_000 + limits.diskMb * 1000;
 
 /** Explicit request: the box need not be idle. */
 export const onRequest: RestConditions = { settleMs: cacheMs + 250, requireUnused: false };

@@ -9,9 +9,10 @@ import { cannotFreeze } from '../life/capabilities.ts';
 import type { Directory } from '../life/directory.ts';
 import type { Endings } from '../life/endings.ts';
 import { createSingleFlight } from '../life/single-flight.ts';
+import { filesMs } from '../supply/launch.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
 import type { Connecting } from './connecting.ts';
-import { filesMs, type Hibernation, onRequest } from './hibernation.ts';
+import { type Hibernation, onRequest } from './hibernation.ts';
 import { canceledError } from './leases.ts';
 
 export interface RestOptions {

@@ -11,6 +11,7 @@ import type { NewBox } from '../../store/supply/allocation.ts';
 import type { Capacity } from '../../store/supply/capacity.ts';
 import type { Wanted } from '../../store/supply/waiting.ts';
 import { sampleOne } from '../usage/sample.ts';
+import { warmNetworkOf } from './built-templates.ts';
 import type { Instances } from './instances.ts';
 import type { Launch } from './launch.ts';
 import type { WarmPool } from './pool.ts';
@@ -90,7 +91,7 @@ export const createAllocation = (options: AllocationOptions) => {
     }
     if ((limits.memoryMb ?? leastBoundMemoryMb) < leastBoundMemoryMb) return undefined;
     const change: Binding = Object.keys(limits).length > 0 ? { limits } : {};
-    if (box.network === template.network) return change;
+    if (box.network === warmNetworkOf(template, driver.capabilities)) return change;
     return bind.networks.includes(box.network) ? { ...change, network: box.network } : undefined;
   };
 

@@ -20,6 +20,8 @@ export const createBreaker = ({
   return {
     /** Returns whether the last attempt failed. */
     isOpen: (): boolean => failures > 0,
+    /** Returns whether no attempt may begin now. */
+    isPaused: (): boolean => failures > 0 && (isTrying || now() < pausedUntil),
     /** Returns whether an attempt may begin. If so, the caller has to call `succeed`, `fail` or `leave`. */
     enter(): boolean {
       if (failures === 0) return true;

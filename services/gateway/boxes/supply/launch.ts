@@ -23,9 +23,10 @@ export interface ServingInstance {
 }
 
 const inspectEveryMs = 300;
-/** How long the files of a template may take to arrive. */
-const fillMs = 300_000;
 const pollMs = 20;
+
+/** Returns how long the transfer of a box's files may take: about half an hour for the default disk, more for a larger one. */
+export const filesMs = ({ limits }: { limits: { diskMb: number } }): number => 600_000 + limits.diskMb * 1000;
 
 /** Creates instances of templates, and records the languages that each reports. */
 export const createLaunch = ({ driver, connections, languages, fill }: LaunchOptions) => {
@@ -78,7 +79,7 @@ export const createLaunch = ({ driver, connections, languages, fill }: LaunchOpt
     if (archive) {
       // The time that the files take depends on their size, so that it has a deadline of its own.
       hold(true);
-      await fill(archive, serving.server, AbortSignal.any([signal, AbortSignal.timeout(fillMs)]));
+      await fill(archive, serving.server, AbortSignal.any([signal, AbortSignal.timeout(filesMs(spec))]));
       hold(false);
     }
     return serving;

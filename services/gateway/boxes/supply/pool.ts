@@ -9,6 +9,7 @@ import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Capacity } from '../../store/supply/capacity.ts';
 import type { PoolPlan, PoolStore } from '../../store/supply/pools.ts';
 import { type Breaker, createBreaker } from './breaker.ts';
+import { warmNetworkOf } from './built-templates.ts';
 import type { Instances } from './instances.ts';
 import type { Launch } from './launch.ts';
 import type { Starts } from './starts.ts';
@@ -79,7 +80,8 @@ export const createPool = (options: PoolOptions) => {
   let probedUpTo = '';
 
   const generationWith = (revision: string, { template }: Pool): string => {
-    const { image, limits, network, language, parent, placement, archive } = template;
+    const { image, limits, language, parent, placement, archive } = template;
+    const network = warmNetworkOf(template, driver.capabilities);
     const { cpus, memoryMb, diskMb, pids } = limits;
     const sizes = [cpus, memoryMb, diskMb, pids];
     const made = [driver.kind, image, revision, ...sizes, network, language, parent, placement, archive];
@@ -130,7 +132,8 @@ export const createPool = (options: PoolOptions) => {
   const start = async (id: string, pool: Pool): Promise<void> => {
     const { template, breaker } = pool;
     try {
-      const { limits, network, language } = template;
+      const { limits, language } = template;
+      const network = warmNetworkOf(template, driver.capabilities);
       const address = await starts(async (signal, hold) => {
         const serving = await launch(template, { id, limits, network, takesNetwork: true }, signal, hold);
         await serving.server.warm([language], signal);
@@ -161,13 +164,16 @@ export const createPool = (options: PoolOptions) => {
     }
   };
 
-  /** Divides the starts that are possible now among the pools that are below their target, the emptiest first. */
+  /** Divides the starts that are possible now among the pools that are below their target: the configured ones, then the emptiest first. */
   const startMissing = async (): Promise<void> => {
     // Only a gateway that knows the generation fills the pool.
-    const below = (await options.pools.belowTarget(driver.site)).flatMap(({ template, generation }) => {
-      const pool = pools.get(template);
-      return pool?.generation === generation ? [pool] : [];
-    });
+    const paused = [...pools].filter(([, { breaker }]) => breaker.isPaused()).map(([id]) => id);
+    const below = (await options.pools.belowTarget(driver.site, [...configured], paused)).flatMap(
+      ({ template, generation }) => {
+        const pool = pools.get(template);
+        return pool?.generation === generation ? [pool] : [];
+      },
+    );
     for (const [at, pool] of below.entries()) {
       const share = Math.ceil((startsAtOnce - starting) / (below.length - at));
       if (share === 0 || !pool.breaker.enter()) continue;

@@ -26,7 +26,7 @@ export const createMeter = ({ driver, usage }: MeterOptions) => {
     const metered = page.map((instance) => {
       // Without a sample, the running time of the instance is still counted.
       const { cpuMs = 0, memoryBytes = 0, peakMemoryBytes = memoryBytes } = used.get(instance) ?? {};
-      return { instance, cpuMs: Math.round(cpuMs), peakMemoryBytes };
+      return { instance, cpuMs: Math.round(cpuMs), peakMemoryBytes: Math.round(peakMemoryBytes) };
     });
     await usage.meter(metered);
   };

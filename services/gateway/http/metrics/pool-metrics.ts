@@ -18,11 +18,15 @@ export interface PoolState {
 }
 
 const MiB = 1024 * 1024;
+/** The label of all templates that tenants have built; no configured one has such a name. */
+const built = '_built';
 const kinds: readonly ClaimOutcome[] = ['warm', 'cold', 'queued', 'refused', 'failed'];
 
 /** Adds the series of how boxes get their instances. Values from the database are the same in all gateways of a deployment. */
 export const createPoolMetrics = (registry: Registry, state: PoolState) => {
-  const { templates, census, countWaiting } = state;
+  const { census, countWaiting } = state;
+  const templates = new Set(state.templates);
+  const labelOf = (template: string) => (templates.has(template) ? template : built);
   const registers = [registry];
   const claims = new Counter({
     name: 'codebox_claims_total',
@@ -68,7 +72,7 @@ export const createPoolMetrics = (registry: Registry, state: PoolState) => {
     async collect() {
       const wanted = (await currentCensus())?.wanted ?? [];
       this.reset();
-      for (const { template, size } of wanted) this.set({ template }, size);
+      for (const { template, size } of wanted) this.inc({ template: labelOf(template) }, size);
     },
   });
   new Gauge({
@@ -80,8 +84,9 @@ export const createPoolMetrics = (registry: Registry, state: PoolState) => {
       // Without the database the other series are still useful.
       const { found, wanted } = (await currentCensus()) ?? { found: [], wanted: [] };
       this.reset();
-      for (const { template } of wanted) this.set({ template, state: 'warm' }, 0);
-      for (const { template, state, n } of found) if (template !== null) this.set({ template, state }, n);
+      for (const { template } of wanted) this.set({ template: labelOf(template), state: 'warm' }, 0);
+      for (const { template, state, n } of found)
+        if (template !== null) this.inc({ template: labelOf(template), state }, n);
     },
   });
   new Gauge({

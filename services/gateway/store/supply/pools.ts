@@ -3,6 +3,7 @@ import type { InstanceRow } from '../box/instances.ts';
 import type { Database } from '../database.ts';
 import { isServing } from '../gateways.ts';
 import { instances, pools } from '../schema.ts';
+import { templates } from '../schema-templates.ts';
 import { bounds, type Capacity, within } from './capacity.ts';
 import { someoneWaits } from './waiting.ts';
 
@@ -82,13 +83,26 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
       await db.delete(pools).where(and(eq(pools.site, site), inArray(pools.template, [...templates])));
     },
 
-    /** Returns the pools of a site that are below their target, the emptiest first. */
-    async belowTarget(site: string): Promise<PoolPlan[]> {
+    /** Returns the pools of a site that are below their target: those named `first`, then the emptiest; without those that are paused. */
+    async belowTarget(
+      site: string,
+      first: readonly string[] = [],
+      paused: readonly string[] = [],
+    ): Promise<PoolPlan[]> {
       return await db
         .select({ template: pools.template, generation: pools.generation, size: pools.size })
         .from(pools)
-        .where(and(eq(pools.site, site), sql`${depth} < ${pools.size}`))
-        .orderBy(sql`${depth}::float / ${pools.size}`)
+        .where(
+          and(
+            eq(pools.site, site),
+            sql`${depth} < ${pools.size}`,
+            sql`${pools.template} <> all(${sql.param([...paused])}::text[])`,
+          ),
+        )
+        .orderBy(
+          sql`${pools.template} = any(${sql.param([...first])}::text[]) desc`,
+          sql`${depth}::float / ${pools.size}`,
+        )
         .limit(100);
     },
 
@@ -139,7 +153,7 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
     /**
      * Marks instances of a site's pools for destruction and returns them: up to `limit` that are of another generation, of no pool, or above
      * the target, and those that have been `creating` for longer than `givenUpMs` or whose gateway died. Surplus instances that are still
-     * being created are included.
+     * being created are included. Instances for a template of a tenant, which may run its code, are replaced after a day.
      */
     async drain(site: string, limit: number, givenUpMs: number): Promise<InstanceRow[]> {
       const ranked = db
@@ -168,10 +182,22 @@ export const createPoolStore = (db: Database, gateway: string | null) => {
         .limit(limit);
       const isOld = sql`${instances.createdAt} < now() - make_interval(secs => ${givenUpMs / 1000})`;
       const isAbandoned = and(eq(instances.state, 'creating'), or(isOld, not(isServing(instances.gatewayId))));
+      const aged = db
+        .select({ id: instances.id })
+        .from(instances)
+        .innerJoin(templates, eq(templates.id, instances.template))
+        .where(and(eq(instances.site, site), isOfPool, sql`${instances.createdAt} < now() - interval '1 day'`))
+        .limit(limit);
       return await db
         .update(instances)
         .set({ state: 'destroying' })
-        .where(and(eq(instances.site, site), isOfPool, or(inArray(instances.id, surplus), isAbandoned)))
+        .where(
+          and(
+            eq(instances.site, site),
+            isOfPool,
+            or(inArray(instances.id, surplus), inArray(instances.id, aged), isAbandoned),
+          ),
+        )
         .returning();
     },
 

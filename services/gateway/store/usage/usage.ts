@@ -1,9 +1,10 @@
-import { and, asc, desc, eq, gt, gte, isNotNull, lt, lte, or, sql } from 'drizzle-orm';
+import { and, asc, desc, eq, exists, gt, gte, inArray, isNotNull, isNull, lt, lte, or, sql } from 'drizzle-orm';
 import { dayQuerySchema, type Page, type UsageQuery } from '#contract';
 import { foreignCursor } from '../../../postgres/page.ts';
 import type { Database } from '../database.ts';
 import { deleteSome } from '../delete-some.ts';
 import { instances, usage } from '../schema.ts';
+import { templates } from '../schema-templates.ts';
 
 export type UsageRow = Omit<typeof usage.$inferSelect, 'tenantId'>;
 
@@ -50,16 +51,22 @@ export const createUsageStore = (db: Database) => ({
     return { items, nextCursor: isMore ? Buffer.from(`${last.day} ${last.userId}`).toString('base64url') : null };
   },
 
-  /** Returns a page of the ids of running instances of boxes, including paused boxes, that no gateway has metered for `ms`. */
+  /**
+   * Returns a page of the ids of instances that run boxes, including paused boxes, or are kept warm for a template of a tenant, and that
+   * no gateway has metered for `ms`.
+   */
   async notMeteredFor(ms: number, site: string, after: string, limit: number): Promise<string[]> {
+    const ofTenant = db.select({ one: sql`1` }).from(templates).where(eq(templates.id, instances.template));
     const rows = await db
       .select({ id: instances.id })
       .from(instances)
       .where(
         and(
           eq(instances.site, site),
-          eq(instances.state, 'running'),
-          isNotNull(instances.boxId),
+          or(
+            and(eq(instances.state, 'running'), isNotNull(instances.boxId)),
+            and(inArray(instances.state, ['creating', 'warm']), isNull(instances.boxId), exists(ofTenant)),
+          ),
           gt(instances.id, after),
           lt(instances.meteredAt, sql`now() - make_interval(secs => ${ms / 1000})`),
         ),
@@ -88,8 +95,8 @@ export const createUsageStore = (db: Database) => ({
 
   /**
    * Adds what the boxes of instances have used since their last metering: the time until now or until their end, and the CPU time measured
-   * by the host. A concurrent second call adds nothing. An instance without a box is not metered. Rows are locked in order, so that
-   * concurrent calls wait for each other.
+   * by the host. A concurrent second call adds nothing. Of an instance that is warm, the CPU time counts for the tenant whose template it is
+   * of, and for nobody if that is configured. Rows are locked in order, so that concurrent calls wait for each other.
    */
   async meter(metered: readonly Metered[]): Promise<void> {
     const column = (of: (one: Metered) => string | number) => sql.param(metered.map(of));
@@ -101,11 +108,15 @@ export const createUsageStore = (db: Database) => ({
           ${column(({ peakMemoryBytes }) => peakMemoryBytes)}::bigint[]
         ) as of (id, cpu_ms, peak_memory_bytes)
       ), before as (
-        select i.id, b.tenant_id, coalesce(b.user_id, '') as user_id, measured.peak_memory_bytes,
+        select i.id, coalesce(b.tenant_id, t.tenant_id) as tenant_id, coalesce(b.user_id, '') as user_id,
+          case when b.id is null then 0 else measured.peak_memory_bytes end as peak_memory_bytes,
           least(now(), coalesce(b.ended_at, now())) as until,
-          greatest(0, extract(epoch from least(now(), coalesce(b.ended_at, now())) - i.metered_at) * 1000) as box_ms,
+          case when b.id is null then 0
+            else greatest(0, extract(epoch from least(now(), coalesce(b.ended_at, now())) - i.metered_at) * 1000) end as box_ms,
           greatest(0, measured.cpu_ms - i.metered_cpu_ms) as cpu_ms
-        from measured join instances i on i.id = measured.id join boxes b on b.id = i.box_id
+        from measured join instances i on i.id = measured.id left join boxes b on b.id = i.box_id
+          left join templates t on t.id = i.template and i.box_id is null
+        where b.id is not null or t.id is not null
         order by i.id
         for update of i
       ), noted as (
