@@ -9,6 +9,7 @@ import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { boxUser } from '../../services/gateway/drivers/box-user.ts';
 import type { InstanceSpec } from '../../services/gateway/drivers/driver.ts';
 import { createLocalDriver } from '../../services/gateway/drivers/local/driver.ts';
+import { nextLine } from '../../services/gateway/drivers/local/parent/line.ts';
 import { hasDriver } from './available.ts';
 import { callBox, evalInBox, type ServedInstance, waitUntilRunning } from './box-client.ts';
 import { processesOf } from './host-census.ts';
@@ -295,6 +296,21 @@ if (hasDriver('local') && process.getuid?.() === 0) {
       const connection = connectTo(parent);
       connection.write(await entryOf(box));
       expect((await connection.toArray()).join('')).toMatch(/no process that waits for a server/);
+      await end(box);
+    });
+
+    test.each([
+      [{}, /CODEBOX_INSTANCE is missing/],
+      [{ CODEBOX_INSTANCE: 'i', CODEBOX_TOKEN: 't', CODEBOX_ROOT: '/nowhere' }, /Traceback[\s\S]*\/nowhere/],
+    ])('tells the log of the box why its server has ended: %s', async (environment, reason) => {
+      const box = await create(driver);
+      const [parent = 0] = await parents();
+      const connection = connectTo(parent);
+      connection.write(await entryOf(box));
+      expect(await nextLine(connection, deadline())).toBe('ready');
+      connection.end(`${JSON.stringify({ environment })}\n`);
+      const log = box.address.replace(/^unix:(.*)\/run\/box.sock$/, '$1/log');
+      await until(async () => reason.test(await readFile(log, 'utf8')));
       await end(box);
     });
   });

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import traceback
 
 from codebox_server.forks.ready import ReadyForkServer, fork_ready
@@ -79,8 +80,10 @@ def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, 
         serve(forks=forks)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 1
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
     except BaseException:
-        # To the log of the box.
+        # To the log of the box, like the reason above.
         traceback.print_exc()
     finally:
         leaving.leave(code)
