@@ -24,12 +24,13 @@ RETURNED = [
     *("Box", "BoxStats", "Caller", "Chart", "Command", "CommandEvent", "CommandSummary", "Context", "Execution"),
     *("ExecutionEvent", "ExecutionSummary", "FileEntry", "Package", "Run", "SearchMatch", "Template", "Ticket"),
     *("ApiKey", "AuditEntry", "CreatedLink", "CreatedWebhook", "Link", "NewApiKey", "Tenant", "Terminal", "Usage"),
-    *("Variable", "WatchEvent", "Webhook", "WebhookDelivery"),
+    *("BuildEvent", "TemplateDetail", "TemplateVersion", "Variable", "WatchEvent", "Webhook", "WebhookDelivery"),
 ]
 # The options of each request, and what it takes as arguments.
 TAKEN = {
     "CreateBox": ("BoxOptions", set()),
     "UpdateBox": ("BoxChanges", set()),
+    "BuildTemplate": ("BuildOptions", {"from"}),
     "CreateExecution": ("ExecutionOptions", {"code", "detach"}),
     "CreateCommand": ("CommandOptions", {"command", "argv", "detach"}),
     "RunNotebook": ("NotebookOptions", {"path", "detach"}),

@@ -252,6 +252,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
       found: [['a/one.txt', 2]],
       left: true,
       late: ['timeout', null],
+      own: ['building', 'ready', 1, 77, 'ready', [1]],
       packed: ['three.txt', 'two.txt'],
       unpacked: ['three.txt', 'two.txt'],
       names: ['kept'],

@@ -244,7 +244,7 @@ return { text, names, once: [once.code, once.retryAfterSeconds], proxy: [proxy.c
   py: `
 from codebox_client import Executions
 text = codebox.run("6 * 7").text
-names = [template.name for template in codebox.templates()]
+names = [template.name for template in codebox.templates.list()]
 once = refusal(lambda: Executions(codebox._transport, "box-a").interrupt("exe-a"))
 proxy = refusal(lambda: codebox.boxes.get("proxy"))
 show({"text": text, "names": names, "once": [once.code, once.retry_after_seconds], "proxy": [proxy.code, proxy.status]})`,
@@ -285,13 +285,19 @@ with codebox.boxes.create(user="ada") as box, tempfile.TemporaryDirectory() as f
         last = [event for event in sleeping][-1]
     listed = [command.id == sleeping.id for command in box.commands.list()]
     has_pip = "pip" in [package.name for package in box.packages.list()]
+    built = codebox.templates.build("tools", from_template="python", commands=["echo built"], idle_seconds=77)
+    log = [event for event in codebox.templates.log("tools", built.version)]
+    template = codebox.templates.get("tools")
+    own = [built.state, log[-1].state, template.version, template.idle_seconds, codebox.templates.version("tools", 1).state]
+    own.append([version.version for version in codebox.templates.versions("tools")])
+    codebox.templates.delete("tools")
     show({
-        "found": found, "left": left, "late": [late.code, late.status], "packed": packed, "unpacked": unpacked, "names": names, "ran": ran, "killed": last.status,
+        "own": own, "found": found, "left": left, "late": [late.code, late.status], "packed": packed, "unpacked": unpacked, "names": names, "ran": ran, "killed": last.status,
         "listed": listed, "hasPip": has_pip, "idle": box.update(idle_seconds=100).idle_seconds,
         "kept": box.keepalive().state, "memory": box.stats().memory.used_bytes > 0,
         "ticket": box.ticket().ticket[:4], "state": box.hibernate().state, "info": box.info.state,
         "again": box.resume().state, "same": codebox.boxes.create(user="ada", reuse=True).id == box.id,
-        "once": codebox.run("print(6 * 7)").stdout, "templates": [template.name for template in codebox.templates()],
+        "once": codebox.run("print(6 * 7)").stdout, "templates": [template.name for template in codebox.templates.list()],
         "tenant": codebox.caller().tenant != "", "usage": len(list(codebox.usage())) > 0,
         "url": box.url(80, "x").endswith(f"/v1/boxes/{box.id}/ports/80/x"),
     })`;

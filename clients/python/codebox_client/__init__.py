@@ -8,6 +8,7 @@ from ._async.files import AsyncFiles
 from ._async.links import AsyncLinks
 from ._async.runs import AsyncCommands, AsyncExecutions, AsyncNotebooks, AsyncPackages, AsyncRunningCode
 from ._async.streams import AsyncEventStream
+from ._async.templates import AsyncTemplates
 from ._async.terminals import AsyncTerminalConnection, AsyncTerminals
 from ._async.webhooks import AsyncWebhooks
 from ._sync.admin import Admin, Keys, Tenants
@@ -17,6 +18,7 @@ from ._sync.files import Files
 from ._sync.links import Links
 from ._sync.runs import Commands, Executions, Notebooks, Packages, RunningCode
 from ._sync.streams import EventStream
+from ._sync.templates import Templates
 from ._sync.terminals import TerminalConnection, Terminals
 from ._sync.webhooks import Webhooks
 from .errors import CodeBoxError, InputFault, QuotaMet
@@ -37,6 +39,7 @@ __all__ = [
     "AsyncNotebooks",
     "AsyncPackages",
     "AsyncRunningCode",
+    "AsyncTemplates",
     "AsyncTenants",
     "AsyncTerminalConnection",
     "AsyncTerminals",
@@ -57,6 +60,7 @@ __all__ = [
     "Packages",
     "QuotaMet",
     "RunningCode",
+    "Templates",
     "Tenants",
     "TerminalConnection",
     "Terminals",

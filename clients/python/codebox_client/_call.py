@@ -51,12 +51,13 @@ def creating(
     arguments: Mapping[str, Any],
     options: Mapping[str, Any],
     *,
+    method: str = "POST",
     headers: Mapping[str, str] | None = None,
     seconds: float = USUAL_SECONDS,
 ) -> Call:
     """A call that creates or runs something: its key makes it safe to repeat."""
     return Call(
-        "POST",
+        method,
         path,
         json={**arguments, **to_json(options)},
         headers={**(headers or {}), "idempotency-key": options.get("idempotency_key") or str(uuid.uuid4())},

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from .errors import CodeBoxError
-from .models import CommandEvent, ExecutionEvent, WatchEvent
+from .models import BuildEvent, CommandEvent, ExecutionEvent, WatchEvent
 
 E = TypeVar("E")
 
@@ -44,6 +44,7 @@ def _by_seq(adapter: TypeAdapter[E]) -> Counting[E]:
 
 executions: Counting[ExecutionEvent] = _by_seq(TypeAdapter(ExecutionEvent))
 commands: Counting[CommandEvent] = _by_seq(TypeAdapter(CommandEvent))
+builds: Counting[BuildEvent] = _by_seq(TypeAdapter(BuildEvent))
 
 # A watch that is resumed begins with a `ready` that its reader has already seen.
 watches: Counting[WatchEvent] = Counting(

@@ -125,6 +125,28 @@ class BoxStats(Model):
     """
 
 
+class BuildEventStep(Model):
+    seq: int
+    text: str
+    type: Literal["step"]
+
+
+class BuildEventOutput(Model):
+    seq: int
+    text: str
+    type: Literal["output"]
+
+
+class BuildEventDone(Model):
+    cause: str | None
+    seq: int
+    state: Literal["ready", "failed", "replaced"]
+    type: Literal["done"]
+
+
+BuildEvent = TypeAliasType("BuildEvent", BuildEventStep | BuildEventOutput | BuildEventDone)
+
+
 class Quota(Model):
     """
     For cpu_limit, when the tenant has no CPU time left today: the tenant's quota, in seconds.
@@ -909,6 +931,67 @@ class Template(Model):
     """
     How many instances are kept running, ready to become boxes at once.
     """
+
+
+class TemplateContent(Model):
+    name: str
+    version: str
+
+
+class TemplateDetail(Model):
+    """
+    `packages` and `programs` are null until an instance of the current image has been started.
+    """
+
+    idle_seconds: int
+    language: str
+    """
+    The language of code that names none.
+    """
+    languages: list[str] | None
+    """
+    What its boxes run, the default first; null until an instance of its current image has been started.
+    """
+    limits: Limits
+    max_lifetime_seconds: int
+    max_limits: Limits
+    name: str
+    network: NetworkPolicy
+    packages: list[TemplateContent] | None
+    """
+    The Python packages, including dependencies, by name.
+    """
+    programs: list[TemplateContent] | None
+    """
+    Programs that code often uses; with the local driver they are those of the host.
+    """
+    version: int | None
+    """
+    The version that boxes are created from; null for a template of the operator.
+    """
+    warm: int
+    """
+    How many instances are kept running, ready to become boxes at once.
+    """
+
+
+class TemplateVersion(Model):
+    cause: str | None
+    """
+    Why the build failed.
+    """
+    created_at: AwareDatetime
+    finished_at: AwareDatetime | None
+    size_bytes: int | None
+    """
+    The size of its stored files.
+    """
+    state: Literal["building", "ready", "failed", "replaced"]
+    """
+    New boxes are created from the version that is `ready`. It is `replaced` once a later one is; boxes that exist stay.
+    """
+    template: str
+    version: int
 
 
 class Tenant(Model):

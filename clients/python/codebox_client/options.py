@@ -71,6 +71,29 @@ class BoxChanges(TypedDict, total=False):
     network: Network
 
 
+class TemplatePackages(TypedDict, total=False):
+    """Packages of a template, by package manager."""
+
+    pip: Sequence[str]
+    npm: Sequence[str]
+
+
+class BuildOptions(CallOptions, total=False):
+    """What a template is built from, and the settings of boxes from it."""
+
+    env: Mapping[str, str]
+    files: Sequence[InlineFile]
+    packages: TemplatePackages
+    commands: Sequence[str]
+    build_network: Network
+    build_seconds: int
+    limits: Limits
+    network: Network
+    idle_seconds: int
+    max_lifetime_seconds: int
+    warm: int
+
+
 class ExecutionOptions(CallOptions, total=False):
     """How code runs: in the default context of ``language``, or in ``context``."""
 

@@ -202,7 +202,7 @@ export const templateSchema = z
 export type Template = z.infer<typeof templateSchema>;
 
 /** A package or program of an image. */
-const contentSchema = z.object({ name: foreignText(300), version: foreignText(300) });
+const contentSchema = z.object({ name: foreignText(300), version: foreignText(300) }).meta({ id: 'TemplateContent' });
 
 /** What an image, or the host of local boxes, brings. */
 export const contentsSchema = z.object({

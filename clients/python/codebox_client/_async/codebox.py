@@ -15,6 +15,7 @@ from .._call import Call, creating, path_of
 from ..options import BoxOptions, RunOptions, RunStep, StepsOptions, to_json
 from .admin import AsyncAdmin
 from .box import AsyncBox
+from .templates import AsyncTemplates
 from .transport import AsyncTransport
 from .webhooks import AsyncWebhooks
 
@@ -77,6 +78,7 @@ class AsyncCodeBox:
         url = url or os.environ.get("CODEBOX_URL") or "http://localhost:8080"
         self._transport = AsyncTransport(url, key or os.environ.get("CODEBOX_KEY"), retries, http)
         self.boxes = AsyncBoxes(self._transport)
+        self.templates = AsyncTemplates(self._transport)
         self.webhooks = AsyncWebhooks(self._transport)
         self.admin = AsyncAdmin(self._transport)
 
@@ -91,10 +93,6 @@ class AsyncCodeBox:
         seconds = _RUN_SECONDS + sum(step.get("timeout_seconds", 60.0) for step in steps)
         call = creating(path_of("run"), {"steps": [to_json(step) for step in steps]}, options, seconds=seconds)
         return await self._transport.json(models.Run, call)
-
-    def templates(self) -> AsyncIterator[models.Template]:
-        """The templates that boxes are created from."""
-        return self._transport.items(models.Template, Call("GET", path_of("templates")))
 
     def usage(self) -> AsyncIterator[models.Usage]:
         """Usage of the caller's tenant, by day and user, newest day first."""

@@ -16,6 +16,7 @@ from .._call import Call, creating, path_of
 from ..options import BoxOptions, RunOptions, RunStep, StepsOptions, to_json
 from .admin import Admin
 from .box import Box
+from .templates import Templates
 from .transport import Transport
 from .webhooks import Webhooks
 
@@ -78,6 +79,7 @@ class CodeBox:
         url = url or os.environ.get("CODEBOX_URL") or "http://localhost:8080"
         self._transport = Transport(url, key or os.environ.get("CODEBOX_KEY"), retries, http)
         self.boxes = Boxes(self._transport)
+        self.templates = Templates(self._transport)
         self.webhooks = Webhooks(self._transport)
         self.admin = Admin(self._transport)
 
@@ -92,10 +94,6 @@ class CodeBox:
         seconds = _RUN_SECONDS + sum(step.get("timeout_seconds", 60.0) for step in steps)
         call = creating(path_of("run"), {"steps": [to_json(step) for step in steps]}, options, seconds=seconds)
         return self._transport.json(models.Run, call)
-
-    def templates(self) -> Iterator[models.Template]:
-        """The templates that boxes are created from."""
-        return self._transport.items(models.Template, Call("GET", path_of("templates")))
 
     def usage(self) -> Iterator[models.Usage]:
         """Usage of the caller's tenant, by day and user, newest day first."""
