@@ -39,7 +39,7 @@ from codebox_server.runs.outcome import (
 )
 from codebox_server.runs.probe import Events, Probe, Reading
 from codebox_server.runs.router import MessageRouter
-from codebox_server.runs.translation import take_error_of_reply
+from codebox_server.runs.translation import take_error_of_reply, take_reply
 from codebox_server.runs.trouble import trouble
 
 _log = logging.getLogger(__name__)
@@ -249,6 +249,7 @@ class Context:
             outcome = outcome.losing(True)
         if outcome.status == "error":
             take_error_of_reply(execution)
+        take_reply(execution)
         measured = await self._probe.measure(begun, self._kernel.death)
         self._unreported_loss = False
         self._kernel.loss_reported = self._kernel.death is not None

@@ -76,6 +76,7 @@ class Execution:
     idle: bool = False
     reply: dict[str, Any] | None = None
     reply_metadata: dict[str, Any] = field(default_factory=dict)
+    reply_bytes: int = 0
     # The last package that pip refused to install, according to its output.
     refused: str | None = None
     # Whether its code has reported an error.
@@ -98,7 +99,7 @@ class Execution:
         self.message_id = message_id
         self.begun = self.idle = self.has_error = False
         self.question = None
-        self.reply, self.reply_metadata = None, {}
+        self.reply, self.reply_metadata, self.reply_bytes = None, {}, 0
         self.settled = asyncio.get_running_loop().create_future()
 
     def show_missing(self, advice: str = HAS_RUN) -> None:

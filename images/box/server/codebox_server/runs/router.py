@@ -12,7 +12,7 @@ from codebox_server.jupyter.message import Message
 from codebox_server.packages.missing_package import MissingPackages
 from codebox_server.runs.execution import Execution
 from codebox_server.runs.live_kernel import LiveKernel
-from codebox_server.runs.translation import take_begin, take_error, take_output, take_question, take_reply
+from codebox_server.runs.translation import take_begin, take_error, take_output, take_question
 
 
 class MessageRouter:
@@ -33,11 +33,15 @@ class MessageRouter:
         self._on_unanswerable = on_unanswerable
         # The executions that have begun, by their requests: output that outlives a run still carries its request.
         self._begun: OrderedDict[str, str] = OrderedDict()
+        # When the last message of iopub arrived, by the clock of the loop.
+        self._heard_at = 0.0
 
     def route(self, channel: str, message: Message, running: Execution | None) -> None:
         """Handle a message that arrived while this execution, or none, is `running`."""
         mine = running is not None and running.message_id != "" and message.parent_id == running.message_id
         execution = running if mine else None
+        if channel == "iopub":
+            self._heard_at = asyncio.get_running_loop().time()
         if channel == "iopub" and running is not None and running.begun and self._is_of_earlier(running, message):
             take_output(running, message, origin=self._begun[message.parent_id])
         elif channel == "iopub":
@@ -49,7 +53,7 @@ class MessageRouter:
         elif message.kind == "execute_reply":
             execution.reply = message.content()
             execution.reply_metadata = message.metadata()
-            take_reply(execution, execution.reply, len(message.raw_content))
+            execution.reply_bytes = len(message.raw_content)
             self._check_ends(execution)
         elif message.kind == "input_request":
             self._on_question(execution, message)
@@ -106,6 +110,12 @@ class MessageRouter:
 
     def _give_up(self, execution: Execution, settled: asyncio.Future[None]) -> None:
         if settled.done():
+            return
+        loop = asyncio.get_running_loop()
+        left = self._heard_at + IDLE_GRACE_SECONDS - loop.time()
+        if not execution.idle and left > 0:
+            # Much output may arrive long after the reply, which overtakes it.
+            loop.call_later(left, self._give_up, execution, settled)
             return
         execution.settle()
         if not execution.idle:

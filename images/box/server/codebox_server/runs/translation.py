@@ -102,18 +102,18 @@ def take_question(execution: Execution, message: Message) -> None:
     execution.output.announce("input_request", {"prompt": prompt, "password": bool(content.get("password"))})
 
 
-def take_reply(execution: Execution, reply: dict[str, Any], size: int) -> None:
+def take_reply(execution: Execution) -> None:
     """Pass on what the Jupyter client of a run learns from the reply only: the values of its expressions, and requests
-    such as to show a help text.
+    such as to show a help text. Called at the end of the run, because a reply may overtake the outputs.
     """
-    client = execution.request.message
+    reply, client = execution.reply or {}, execution.request.message
     values, payload = reply.get("user_expressions"), reply.get("payload")
     if client is None or not (isinstance(values, dict) and isinstance(payload, list)):
         return
     known = {name: values[name] for name in client.expressions if isinstance(values.get(name), dict)}
     asked = [item for item in payload[:_PAYLOADS] if isinstance(item, dict)]
     if known or asked:
-        execution.output.reply(known, asked, size)
+        execution.output.reply(known, asked, execution.reply_bytes)
 
 
 def _rich(content: dict[str, Any]) -> dict[str, Any]:
