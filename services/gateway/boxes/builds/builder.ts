@@ -49,7 +49,7 @@ interface Work {
   tenant: string;
   /** False until its row is known to be written. */
   isStored: boolean;
-  /** Aborted when the build belongs to this gateway no more: its template was deleted, or another gateway has taken it over. */
+  /** Aborted when the build no longer belongs to this gateway: its template was deleted, or another gateway has taken it over. */
   gone: AbortController;
 }
 
@@ -167,7 +167,7 @@ export const createBuilder = (options: BuilderOptions) => {
       }
     });
 
-  /** Aborts builds that belong to this gateway no more, and fails those that it has given up without being able to write that. */
+  /** Aborts builds that no longer belong to this gateway, and fails those that it has given up without being able to write that. */
   const check = async (): Promise<void> => {
     const stored = [...working].filter(([, { isStored }]) => isStored);
     const mine = new Set<string>();

@@ -77,7 +77,7 @@ export const createLaunch = ({ driver, connections, languages, fill }: LaunchOpt
     const serving = await createServing(whole, signal, hold);
     if (revision !== undefined) await languages.record(template, revision, serving.server);
     if (archive) {
-      // The time that the files take depends on their size, so that it has a deadline of its own.
+      // How long the files take depends on their size, so they have a deadline of their own.
       hold(true);
       await fill(archive, serving.server, AbortSignal.any([signal, AbortSignal.timeout(filesMs(spec))]));
       hold(false);

@@ -10,7 +10,7 @@ const startWaitMs = 10_000;
 /** No other parent is started for this long after one that forked nothing. */
 const pauseMs = 10_000;
 
-/** How long a fork may take, and how long its remains may take to end. */
+/** How long a fork may take, and how long the processes of one that failed may take to end. */
 export interface ForkDeadlines {
   forkMs: number;
   closeMs: number;
