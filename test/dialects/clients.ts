@@ -48,9 +48,12 @@ export const npmClients = (...packages: string[]): Promise<string> =>
 export const pythonClients = async (...packages: string[]): Promise<string> => {
   const python = await findPython();
   if (python === undefined) throw new Error('There is no Python with venv.');
+  const uv = join(testFolder, 'python/bin/uv');
   const folder = await keep(packages, async (venv) => {
-    await run(python, ['-m', 'venv', venv]);
-    await run(join(venv, 'bin/python'), ['-m', 'pip', 'install', '-q', ...packages], { timeout: installMs });
+    // Pages of dialects call pip, which finds that all is there.
+    await run(uv, ['venv', '-q', '--seed', '--allow-existing', '--python', python, venv], { timeout: installMs });
+    const options = ['-q', '--compile-bytecode', '--python', join(venv, 'bin/python')];
+    await run(uv, ['pip', 'install', ...options, ...packages], { timeout: installMs });
   });
   return join(folder, 'bin/python');
 };
