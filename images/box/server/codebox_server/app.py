@@ -102,8 +102,8 @@ def _config(settings: Settings) -> Config:
     return config
 
 
-def create_app(settings: Settings, forks: ReadyForkServer | None = None) -> BoxServerApp:
-    """Build an application that listens once its event loop runs (`start`)."""
+def create_app(settings: Settings, token: str, forks: ReadyForkServer | None = None) -> BoxServerApp:
+    """Build an application that listens once its event loop runs (`start`). Every request has to carry the token."""
     app = BoxServerApp(config=_config(settings))
     app.no_browser_open_file = True
     app.record_http_request_metrics = False
@@ -114,7 +114,7 @@ def create_app(settings: Settings, forks: ReadyForkServer | None = None) -> BoxS
     app.web_app.wildcard_router.rules[:0] = [app.web_app.wildcard_router.process_rule(rule) for rule in routes(box)]
     # In front of every route, including those of extensions.
     router = app.web_app.default_router
-    router.rules.insert(0, router.process_rule(gate(settings.token)))
+    router.rules.insert(0, router.process_rule(gate(token)))
     os.chdir(settings.data)
     # Run after the server listens: nobody waits for these.
     app.io_loop.add_callback(box.start_forks)

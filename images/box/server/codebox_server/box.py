@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from codebox_server.bounds import BIND_SECONDS, FORK_SERVER_DELAY_SECONDS, FORK_SERVER_MEMORY_BYTES, WARM_SECONDS
+from codebox_server.bounds import BIND_SECONDS, FORK_SERVER_DELAY_SECONDS, WARM_SECONDS
 from codebox_server.errors import BoxError
 from codebox_server.files.files import Files, create_files
 from codebox_server.forks.client import ForkServer
@@ -32,7 +32,7 @@ from codebox_server.runs.mass_kill import kill_all, user_processes
 from codebox_server.runs.probe import Probe
 from codebox_server.settings import Settings
 from codebox_server.system.cgroup import Cgroup
-from codebox_server.system.memory import memory_limit
+from codebox_server.system.memory import has_room
 from codebox_server.terminals.terminals import Terminals
 
 
@@ -74,12 +74,18 @@ class Box:
     may_fork: Callable[[], bool]
 
     async def start_forks(self) -> None:
-        """Start the fork server once nothing runs: loading its libraries would delay the first result of a new box."""
-        while not self.forks.is_ready:
+        """Start the fork server and let it load once nothing runs: that would delay the first result of a new box.
+
+        One that was forked early is used at once.
+        """
+        if self.forks.is_ready:
+            self.forks.start(self.environment.own(), self.environment.merged())
+        while True:
             await asyncio.sleep(FORK_SERVER_DELAY_SECONDS)
             if self.contexts.idle():
                 break
         self.forks.start(self.environment.own(), self.environment.merged())
+        await self.forks.load()
 
     async def warm(self, languages: list[str]) -> None:
         """Start a default context of each language and prove that it works, Python's with its libraries.
@@ -90,7 +96,7 @@ class Box:
             async with asyncio.timeout(WARM_SECONDS):
                 if "python" in languages:
                     self.forks.start(self.environment.own(), self.environment.merged())
-                    await self.forks.loaded()
+                    await self.forks.load()
                 for language in languages:
                     await (await self.contexts.default(language)).prove()
         except TimeoutError:
@@ -150,8 +156,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager, ready: Read
     cgroup = Cgroup(settings.cgroup)
 
     def may_fork() -> bool:
-        limit = memory_limit(cgroup)
-        return limit is None or limit >= FORK_SERVER_MEMORY_BYTES
+        return has_room(cgroup)
 
     forks = manager.forks = ForkServer(enabled=may_fork(), logs=manager.kernel_logs, ready=ready)
 

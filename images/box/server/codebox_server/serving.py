@@ -6,37 +6,45 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from codebox_server.settings import Settings, prepare, read_settings
+from codebox_server.forks.ready import ReadyForkServer, fork_early, may_fork_early
+from codebox_server.settings import Settings, prepare, read_settings, take_token
 from codebox_server.system.isolation import wait_until_blocked
 from codebox_server.tls import serve_tls, server_context
 from codebox_server.unwanted import ignore_unwanted
 
 if TYPE_CHECKING:
     from codebox_server.app import BoxServerApp
-    from codebox_server.forks.ready import ReadyForkServer
 
 
-def serve(extend: Callable[[BoxServerApp], None] = lambda _app: None, forks: ReadyForkServer | None = None) -> None:
+def serve(
+    extend: Callable[[BoxServerApp], None] = lambda _app: None,
+    forks: ReadyForkServer | None = None,
+    token: Callable[[MutableMapping[str, str]], str] = take_token,
+) -> None:
     """Read the environment, create the folders, serve. Raises SystemExit at the end.
 
-    `extend` may add to the application before it starts; `forks` is a fork server that the box may use.
+    `extend` may add to the application before it starts; `forks` is a fork server that the box may use, and without one
+    this process forks its own, if it may. `token` takes the token out of the environment.
     """
     settings = read_settings(os.environ)
-    # Code of the box inherits this environment and must not be able to authenticate as the gateway.
-    del os.environ["CODEBOX_TOKEN"]
-    isolated = _isolation(settings)
     prepare(settings)
-    tls = server_context(settings.token) if settings.tls else None
-    ignore_unwanted()
     gc.disable()
+    if forks is None and may_fork_early(settings):
+        # Before there is anything that kernels must not share: the token, threads, and the modules of the server.
+        forks = fork_early()
+    # Code of the box inherits this environment and must not be able to authenticate as the gateway.
+    secret = token(os.environ)
+    isolated = _isolation(settings)
+    tls = server_context(secret) if settings.tls else None
+    ignore_unwanted()
     # Imported late: Jupyter reads its folders from the environment on import.
     from codebox_server.app import create_app
 
-    app = create_app(settings, forks)
+    app = create_app(settings, secret, forks)
     extend(app)
     # No code runs in the box before the event loop does.
     if isolated is not None:

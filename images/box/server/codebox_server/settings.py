@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -36,9 +36,8 @@ class Settings:
     tls: Address | None
     # An address that must be out of reach before this server listens; None where nothing has to be waited for.
     await_blocked: Address | None
-    # The id of this instance, and the token that every request has to carry.
+    # The id of this instance.
     instance: str
-    token: str
     root: Path
     runtime: Path
     cgroup: Path
@@ -111,7 +110,7 @@ def _required(env: Mapping[str, str], name: str) -> str:
 
 
 def read_settings(env: Mapping[str, str]) -> Settings:
-    """Read settings from CODEBOX_INSTANCE, _TOKEN, _LISTEN, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS and so on."""
+    """Read settings from CODEBOX_INSTANCE, _LISTEN, _ROOT, _RUNTIME_DIR, _CGROUP, _KERNELS and so on."""
     # Hidden, so that `rm -rf /tmp/*` in a cell does not delete the kernels' sockets.
     runtime = Path(env.get("CODEBOX_RUNTIME_DIR") or "/tmp/.codebox")
     listen = env.get("CODEBOX_LISTEN") or "unix:/run/codebox/box.sock"
@@ -124,7 +123,6 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         tls=tls,
         await_blocked=_read_blocked(env.get("CODEBOX_AWAIT_BLOCKED")),
         instance=_required(env, "CODEBOX_INSTANCE"),
-        token=_required(env, "CODEBOX_TOKEN"),
         root=Path(env.get("CODEBOX_ROOT") or "/mnt"),
         runtime=runtime,
         cgroup=Path(env.get("CODEBOX_CGROUP") or "/sys/fs/cgroup"),
@@ -135,6 +133,20 @@ def read_settings(env: Mapping[str, str]) -> Settings:
         programs=Path(env.get("CODEBOX_PROGRAMS") or "/opt/codebox/share/programs.json"),
         kernel_start_seconds=float(env.get("CODEBOX_KERNEL_START_SECONDS") or KERNEL_START_SECONDS),
     )
+
+
+def take_token(env: MutableMapping[str, str]) -> str:
+    """Return the token that every request has to carry, and remove it from the environment.
+
+    It is read from the descriptor CODEBOX_TOKEN_FD, or else is CODEBOX_TOKEN. Raises SystemExit when it is missing.
+    """
+    token, descriptor = env.pop("CODEBOX_TOKEN", ""), env.pop("CODEBOX_TOKEN_FD", "")
+    if descriptor:
+        with open(int(descriptor), encoding="ascii") as file:
+            token = file.readline().rstrip("\n")
+    if not token:
+        raise SystemExit("CODEBOX_TOKEN is missing")
+    return token
 
 
 def prepare(settings: Settings) -> None:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import sys
 
-# Optional dependencies of jsonschema for rare formats. Nothing here uses them, and compiling the grammar of the first
-# one takes longer than everything else at start.
-_UNWANTED = ("rfc3987_syntax", "rfc3986_validator", "isoduration")
+# Optional dependencies of jsonschema for formats. Nothing here uses them, and compiling the grammar of the first one
+# takes longer than everything else at start.
+_UNWANTED = (
+    "rfc3987_syntax",
+    "fqdn",
+    "isoduration",
+    "jsonpointer",
+    "rfc3339_validator",
+    "rfc3986_validator",
+    "uri_template",
+    "webcolors",
+)
 
 
 def ignore_unwanted() -> None:

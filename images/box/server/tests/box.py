@@ -224,21 +224,23 @@ def start_box(folder: Path, url: str | None = None, *, forks: bool = True, **env
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(PACKAGE),
         "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": "/nonexistent",
         "CODEBOX_INSTANCE": INSTANCE,
-        "CODEBOX_TOKEN": TOKEN,
         "CODEBOX_LISTEN": f"unix:{folder / 'box.sock'}",
         "CODEBOX_ROOT": str(folder / "root"),
         "CODEBOX_RUNTIME_DIR": str(folder / "run"),
         **env,
     }
-    with open(folder / "log", "wb") as log:
+    with _token_in_pipe() as token, open(folder / "log", "wb") as log:
+        # As start.sh does.
         process = subprocess.Popen(
-            [*drop, sys.executable, "-m", "codebox_server"],
+            [*drop, sys.executable, "-P", "-m", "codebox_server"],
             cwd="/",
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env=settings,
+            pass_fds=[token],
+            env={**settings, "CODEBOX_TOKEN_FD": str(token)},
         )
     box = Box(folder, process, url)
     try:
@@ -255,6 +257,17 @@ def start_box(folder: Path, url: str | None = None, *, forks: bool = True, **env
             process.wait(10)
         for pid in everything:
             _kill(pid)
+
+
+@contextmanager
+def _token_in_pipe() -> Iterator[int]:
+    reading, writing = os.pipe()
+    os.write(writing, f"{TOKEN}\n".encode())
+    os.close(writing)
+    try:
+        yield reading
+    finally:
+        os.close(reading)
 
 
 def _kill(pid: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from box import Box, eventually, of, result, text
+from box import TOKEN, Box, eventually, of, result, start_box, text
 
 FORKED = 'b"fork-server" in open("/proc/self/cmdline", "rb").read()'
 LOADED = 'import sys; "matplotlib.pyplot" in sys.modules and "PIL.PngImagePlugin" in sys.modules'
@@ -25,6 +25,30 @@ def context(ready: Box) -> Iterator[str]:
     made = ready.context()
     yield made
     ready.http.delete(f"/api/kernels/{made}")
+
+
+def test_the_first_kernel_of_a_new_box_is_forked_without_the_modules_of_the_server(folder: Path) -> None:
+    server_only = 'any(name in sys.modules for name in ("codebox_server.app", "jupyter_server", "tornado.web"))'
+    with start_box(folder) as new:
+        assert result(new.run(f"import sys; ({FORKED}, {server_only})")) == "(True, False)"
+
+
+def test_a_forked_kernel_does_not_have_the_token_of_the_box(ready: Box, context: str) -> None:
+    # A pattern that does not match itself.
+    code = f"""
+import re
+token = re.compile(rb"{TOKEN[:-1]}[{TOKEN[-1]}]")
+areas = [line.split()[0].split("-") for line in open("/proc/self/maps") if " rw" in line]
+with open("/proc/self/mem", "rb", 0) as memory:
+    def has_it(begin, end):
+        memory.seek(begin)
+        return token.search(memory.read(end - begin)) is not None
+    found = [has_it(int(begin, 16), int(end, 16)) for begin, end in areas]
+(len(found) > 10, any(found))
+"""
+    assert result(ready.run(code, context=context)) == "(True, False)"
+    # The file of the environment that a kernel shares with the server.
+    assert TOKEN.encode() not in Path(f"/proc/{ready.process.pid}/environ").read_bytes()
 
 
 def test_python_kernels_are_forked_with_the_libraries_loaded(ready: Box, context: str) -> None:

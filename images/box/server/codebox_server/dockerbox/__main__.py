@@ -6,9 +6,12 @@ import os
 import secrets
 import signal
 import time
+from typing import TYPE_CHECKING
 
-from tornado.httpserver import HTTPServer
-from tornado.ioloop import IOLoop, PeriodicCallback
+from codebox_server.serving import serve
+
+if TYPE_CHECKING:
+    from codebox_server.app import BoxServerApp
 
 PORT = 8069
 _CHECK_MS = 1000
@@ -22,16 +25,16 @@ def main() -> None:
     runtime = os.environ.setdefault("CODEBOX_RUNTIME_DIR", "/tmp/.codebox")
     os.environ.setdefault("CODEBOX_LISTEN", f"unix:{runtime}/box.sock")
     os.environ.setdefault("CODEBOX_INSTANCE", "dockerbox")
-    os.environ["CODEBOX_TOKEN"] = secrets.token_urlsafe(32)
     os.environ.setdefault("CODEBOX_NETWORK", "internet")
     minutes = float(os.environ.pop("CODEBOX_TIMEOUT", "") or _DEFAULT_MINUTES)
 
-    # Imported late: a box server reads its folders from the environment.
-    from codebox_server.app import BoxServerApp
-    from codebox_server.dockerbox.handlers import Activity, routes
-    from codebox_server.serving import serve
-
     def extend(app: BoxServerApp) -> None:
+        # Imported late: kernels are forked from this process without the modules of the server.
+        from tornado.httpserver import HTTPServer
+        from tornado.ioloop import IOLoop, PeriodicCallback
+
+        from codebox_server.dockerbox.handlers import Activity, routes
+
         activity = Activity()
         server = HTTPServer(routes(app.web_app.settings["codebox"], activity), max_buffer_size=_UPLOAD_BYTES)
         server.listen(PORT)
@@ -42,7 +45,7 @@ def main() -> None:
 
         IOLoop.current().add_callback(PeriodicCallback(end_if_unused, _CHECK_MS).start)
 
-    serve(extend)
+    serve(extend, token=lambda _environment: secrets.token_urlsafe(32))
 
 
 if __name__ == "__main__":

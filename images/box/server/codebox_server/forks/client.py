@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -54,12 +55,14 @@ class ForkServer:
         self._pause = FORK_SERVER_PAUSE_SECONDS
         self._asking = asyncio.Lock()
         self._adoption = Adoption()
-        # Set while no fork server is loading.
+        # Whether the libraries were asked for, and set while none is being loaded.
+        self._loads = False
         self._loaded = asyncio.Event()
         self._loaded.set()
 
     def start(self, base: dict[str, str], env: dict[str, str]) -> None:
-        """Start it in the environment `base`, with the library settings of `env`, which kernels will have.
+        """Start it in the environment `base`, with the library settings of `env`, which kernels will have. It forks
+        kernels at once.
 
         Variables that could load code come from `base` alone. Does nothing when it was started before.
         """
@@ -88,12 +91,31 @@ class ForkServer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether a start would not have to load anything."""
+        """Whether a start would cost nothing."""
         return self._ready is not None
 
-    async def loaded(self) -> None:
-        """Wait until it has loaded its libraries. Returns at once when there is none, and when it ends meanwhile."""
+    async def load(self) -> None:
+        """Let it load the libraries of kernels, and wait until it has. Returns at once when there is none, and when it
+        ends meanwhile.
+        """
+        async with self._asking:
+            if not self._loads:
+                self._loads = True
+                self._ask_for_libraries()
         await self._loaded.wait()
+
+    def _ask_for_libraries(self) -> None:
+        """Ask at a moment when no other request is being sent."""
+        if self._socket is None:
+            return
+        # The other end is closed when everything is loaded, or with the process.
+        reading, writing = os.pipe()
+        body = encode(None)
+        # One that has ended is started again, and asked again.
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._socket, [LENGTH.pack(len(body)) + body], [writing])
+        os.close(writing)
+        self._follow_loading(reading)
 
     async def fork(self, request: ForkRequest, descriptors: list[int]) -> int | None:
         """Return the process id of a kernel that has bound its sockets, has the descriptors and is a child of this
@@ -167,27 +189,25 @@ class ForkServer:
         output = None if self._logs else subprocess.DEVNULL
         environment = {name: value for name, value in self._base.items() if name not in startup_variables(self._base)}
         home = self._startup.get("HOME", _NO_HOME)
-        # The other end is closed when everything is loaded, or with the process.
-        loaded, loading = os.pipe()
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-P", _LAUNCH, "fork-server", str(theirs.fileno()), home, str(loading)],
+                [sys.executable, "-P", _LAUNCH, "fork-server", str(theirs.fileno()), home],
                 cwd="/",
                 env={**environment, **self._startup, "HOME": _NO_HOME},
-                pass_fds=(theirs.fileno(), loading),
+                pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
             )
-        os.close(loading)
-        self._follow_loading(loaded)
         self._follow(process, ours)
 
     def _follow(self, process: subprocess.Popen[bytes] | ForkedProcess, ours: socket.socket) -> None:
         self._process, self._socket = process, ours
         self._started_at = time.monotonic()
         watch_exit(process.pid, lambda: self._on_exit(process))
+        if self._loads:
+            self._ask_for_libraries()
 
     def _follow_loading(self, descriptor: int) -> None:
         loop, done = asyncio.get_running_loop(), asyncio.Event()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import gc
 import importlib
+import inspect
 import mimetypes
 import os
 import ssl
@@ -11,7 +14,6 @@ import sys
 import sysconfig
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 
 _INLINE = "module://matplotlib_inline.backend_inline"
 
@@ -76,22 +78,35 @@ def settle() -> None:
 
 
 def steps() -> Iterator[Callable[[], None]]:
-    """Yield the rest in small steps, so that a request never waits for all of it. A missing library is skipped."""
+    """Yield the rest in small steps, so that a request never waits for all of it. A missing library is skipped. The
+    last one tidies up.
+    """
     # The value that a kernel sets before it runs code: matplotlib reads it on import.
     os.environ.setdefault("MPLBACKEND", _INLINE)
     for name in LIBRARIES:
-        yield partial(_load, name)
+        yield functools.partial(_load, name)
     yield _draw
+    yield settle
 
 
 def _load(name: str) -> None:
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _cleaning_each_docstring_once():
             warnings.simplefilter("ignore")
             importlib.import_module(name)
     except Exception:
         # The template lacks it, or it is broken: an import in a kernel raises the error.
         return
+
+
+@contextlib.contextmanager
+def _cleaning_each_docstring_once() -> Iterator[None]:
+    """matplotlib cleans the docstrings of inherited methods again for each of its classes, a sixth of its import."""
+    original, inspect.cleandoc = inspect.cleandoc, functools.cache(inspect.cleandoc)
+    try:
+        yield
+    finally:
+        inspect.cleandoc = original
 
 
 def _draw() -> None:

@@ -1,4 +1,4 @@
-"""A fork server that is forked with its libraries loaded, before this process becomes the box server."""
+"""A fork server that is forked before this process becomes the box server: the interpreter is started only once."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ import ctypes
 import os
 import socket
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from codebox_server.bounds import NICE
+from codebox_server.forks import preload
 from codebox_server.forks.newborn import become_kernel
 from codebox_server.forks.process import ForkedProcess
-from codebox_server.forks.server import serve_loaded
+from codebox_server.forks.renewal import renew
+from codebox_server.forks.server import serve
+from codebox_server.forks.wire import startup_variables
+from codebox_server.settings import Settings
+from codebox_server.system.cgroup import Cgroup
+from codebox_server.system.memory import has_room
 
 _PACKAGES = str(Path(__file__).parent.parent.parent)
 _SCORE = "900"
@@ -22,7 +29,7 @@ _TITLE = b"python\0fork-server\0"
 
 @dataclass(frozen=True)
 class ReadyForkServer:
-    """Its process, the socket for requests, and the variables that counted when its libraries were loaded."""
+    """Its process, the socket for requests, and the variables that counted at its start."""
 
     process: ForkedProcess
     socket: socket.socket
@@ -35,8 +42,28 @@ class ReadyForkServer:
         self.process.wait()
 
 
-def fork_ready(startup: dict[str, str]) -> ReadyForkServer:
-    """Return in this process; the child serves until the socket is closed."""
+def may_fork_early(settings: Settings) -> bool:
+    """Whether kernels may be forked from this process.
+
+    It was started without a home and without the working folder on its path, and has not seen the token: kernels
+    inherit its flags, its modules and the environment of its start.
+    """
+    flags = sys.flags
+    is_clean = flags.safe_path and not flags.no_user_site and "CODEBOX_TOKEN" not in os.environ
+    # Nothing is logged by it.
+    return bool(is_clean) and settings.log_level != "DEBUG" and has_room(Cgroup(settings.cgroup))
+
+
+def fork_early() -> ReadyForkServer:
+    """Load what both processes need, and return in this one. The libraries are loaded in the other one later."""
+    preload.load_kernel()
+    ready = fork_ready(startup_variables(dict(os.environ)), preload.steps())
+    renew()
+    return ready
+
+
+def fork_ready(startup: dict[str, str], steps: Iterator[Callable[[], None]]) -> ReadyForkServer:
+    """Return in this process; the child serves until the socket is closed. `steps` are what it has yet to load."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid > 0:
@@ -44,12 +71,12 @@ def fork_ready(startup: dict[str, str]) -> ReadyForkServer:
         ours.setblocking(False)
         return ReadyForkServer(ForkedProcess(pid), ours, startup)
     try:
-        _serve(theirs)
+        _serve(theirs, steps)
     finally:
         os._exit(1)
 
 
-def _serve(peer: socket.socket) -> None:
+def _serve(peer: socket.socket, steps: Iterator[Callable[[], None]]) -> None:
     os.closerange(3, peer.fileno())
     os.closerange(peer.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
     os.setsid()
@@ -66,7 +93,7 @@ def _serve(peer: socket.socket) -> None:
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         # The box server outlives its kernels; some hosts do not support this.
         file.write(_SCORE)
-    job = serve_loaded(peer)
+    job = serve(peer, steps)
     if job is not None:
         become_kernel(*job)
 

@@ -21,55 +21,50 @@ from codebox_server.forks.wire import ForkRequest, encode, receive_request
 _PAUSE_SECONDS = 0.5
 
 
-def serve(descriptor: int, home: str, loading: int) -> None:
-    """Serve until the box server ends. In a forked kernel, this call continues as that kernel.
-
-    The descriptor `loading` is closed when everything is loaded.
-    """
+def run(descriptor: int, home: str) -> None:
+    """Load what kernels need, and serve at a socket. In a forked kernel, this call continues as that kernel."""
     os.environ["HOME"] = home
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
     preload.load_kernel()
-    job = _await_fork(socket.socket(fileno=descriptor), preload.steps(), loading)
+    job = serve(socket.socket(fileno=descriptor), preload.steps())
     if job is not None:
         become_kernel(*job)
 
 
-def serve_loaded(peer: socket.socket) -> tuple[ForkRequest, list[int]] | None:
-    """As `serve`, with everything loaded; returns the request that this process has to fulfil, or None at the end."""
+def serve(peer: socket.socket, steps: Iterator[Callable[[], None]]) -> tuple[ForkRequest, list[int]] | None:
+    """Serve until the box server ends; then return None. In a forked process, return the request that it has to fulfil.
+
+    `steps` load the libraries, once the box server asks for them.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()
-    return _await_fork(peer, iter(()), None)
-
-
-def _await_fork(
-    peer: socket.socket, steps: Iterator[Callable[[], None]], loading: int | None
-) -> tuple[ForkRequest, list[int]] | None:
-    """Return the request that this process has to fulfil, in a forked child; None in the server at its end.
-
-    `loading` is a descriptor to close after the last step.
-    """
+    # Closed when everything is loaded; None while nothing is being loaded.
+    loading: int | None = None
     pause = 0.0
     while True:
-        step = next(steps, None)
-        if step is None and loading is not None:
-            preload.settle()
-            os.close(loading)
         # Existing objects are shared with all kernels: a collection that touched them would copy their memory.
         gc.freeze()
-        while select.select([peer], [], [], None if step is None else pause)[0]:
-            request = receive_request(peer)
-            if request is None:
+        while select.select([peer], [], [], None if loading is None else pause)[0]:
+            message = receive_request(peer)
+            if message is None:
                 return None
-            if _fork(peer, request[1]):
+            request, descriptors = message
+            if request is None:
+                loading, pause = descriptors[0], 0.0
+            elif _fork(peer, descriptors):
                 peer.close()
-                if step is not None and loading is not None:
+                if loading is not None:
                     os.close(loading)
-                return request
-            pause = _PAUSE_SECONDS
+                return request, descriptors
+            else:
+                pause = _PAUSE_SECONDS
         pause = 0.0
+        step = next(steps, None)
         if step is not None:
             step()
+        elif loading is not None:
+            os.close(loading)
+            loading = None
 
 
 def _fork(peer: socket.socket, descriptors: list[int]) -> bool:

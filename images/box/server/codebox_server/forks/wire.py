@@ -53,8 +53,11 @@ def encode(message: Any) -> bytes:
     return json.dumps(message).encode()
 
 
-def receive_request(peer: socket.socket) -> tuple[ForkRequest, list[int]] | None:
-    """Return the next request and the descriptors for the kernel; None when the box server has ended."""
+def receive_request(peer: socket.socket) -> tuple[ForkRequest | None, list[int]] | None:
+    """Return the next request and the descriptors for the kernel; None when the box server has ended.
+
+    An empty request asks for the libraries. Its descriptor is to be closed when they are loaded.
+    """
     head, descriptors, _, _ = socket.recv_fds(peer, LENGTH.size, _DESCRIPTORS)
     if len(head) < LENGTH.size or not descriptors:
         return None

@@ -13,9 +13,7 @@ import sys
 
 
 def main() -> None:
-    """Become the kernel, or with `fork-server <descriptor> <home> <descriptor>` the process that kernels are forked
-    from.
-    """
+    """Become the kernel, or with `fork-server <descriptor> <home>` the process that kernels are forked from."""
     what, *how = sys.argv[1:]
     # At the end of the path: user code finds its own modules first.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
@@ -31,9 +29,9 @@ def main() -> None:
         # The box server outlives its kernels; some hosts do not support this.
         file.write("900" if what == "fork-server" else "1000")
     if what == "fork-server":
-        from codebox_server.forks.server import serve
+        from codebox_server.forks.server import run
 
-        serve(int(how[0]), how[1], int(how[2]))
+        run(int(how[0]), how[1])
     else:
         from codebox_server.kernels.app import launch
 

@@ -14,12 +14,14 @@ from typing import Any
 from codebox_server.errors import BoxError
 from codebox_server.files.paths import resolve
 from codebox_server.jupyter.specs import BoxKernelSpecManager
-from codebox_server.notebooks import runner
 from codebox_server.notebooks.document import NotebookFault, language_of, read_notebook
 from codebox_server.notebooks.parameters import check_parameters
 from codebox_server.runs.command import Command, CommandRequest
 from codebox_server.runs.commands import Commands
 from codebox_server.settings import Settings
+
+# Not imported: it has libraries of its own.
+_RUNNER = str(Path(__file__).with_name("runner.py"))
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Notebooks:
             CommandRequest(
                 request.id,
                 None,
-                [sys.executable, "-P", str(Path(runner.__file__))],
+                [sys.executable, "-P", _RUNNER],
                 os.path.dirname(source),
                 request.timeout_ms,
                 cpu_limit_ms=request.cpu_limit_ms,

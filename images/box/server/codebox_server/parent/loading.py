@@ -46,8 +46,8 @@ class Loaded:
 
 def load() -> Loaded:
     """Load everything. The paths in the environment have to be those that boxes have."""
-    # Jupyter and matplotlib read their folders on import. No box has this id, and nothing accepts this token.
-    prepare(read_settings({**os.environ, "CODEBOX_INSTANCE": "parent", "CODEBOX_TOKEN": "none"}))
+    # Jupyter and matplotlib read their folders on import. No box has this id.
+    prepare(read_settings({**os.environ, "CODEBOX_INSTANCE": "parent"}))
     startup = startup_variables(dict(os.environ))
     preload.load_kernel()
     for step in preload.steps():

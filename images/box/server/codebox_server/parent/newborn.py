@@ -62,7 +62,7 @@ def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[i
     _require_gateway(connection)
     end = attach()
     drop(entry["uid"], program)
-    return end, fork_ready(loaded.startup)
+    return end, fork_ready(loaded.startup, iter(()))
 
 
 def _serve(environment: dict[str, str], loaded: Loaded, forks: ReadyForkServer, end: int) -> None:
