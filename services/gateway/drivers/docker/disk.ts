@@ -3,7 +3,11 @@ import { attachLoop, canMountImages, detachLoops, makeDiskImage } from '../host/
 import { listNames } from '../host/folder-list.ts';
 import type { Daemon } from './daemon/daemon.ts';
 
-const createDeadlineMs = 60_000;
+/** The volume of a box: its name, and the loop device of its image. */
+export interface Volume {
+  name: string;
+  device: string;
+}
 
 /**
  * The volumes of boxes at `/mnt`. If this process may use loop devices, each is an ext4 image that the daemon mounts itself (a `local`
@@ -18,25 +22,10 @@ export const createDisks = async (daemon: Daemon, { folder, prefix }: { folder: 
 
   return {
     kind,
-    /** Creates the image and the volume; returns the name of the volume. */
-    async make(
-      id: string,
-      { sizeMb, uid, labels }: { sizeMb: number; uid: number; labels: Record<string, string> },
-      signal: AbortSignal,
-    ): Promise<string> {
+    /** Creates the image. The daemon creates the volume together with the container. */
+    async make(id: string, { sizeMb, uid }: { sizeMb: number; uid: number }, signal: AbortSignal): Promise<Volume> {
       await makeDiskImage(imagePath(id), { sizeMb, uid, signal });
-      const device = await attachLoop(imagePath(id), signal);
-      // Independent of the caller's signal: a daemon whose client disconnects continues, and would create the volume after the clean-up.
-      await daemon.call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
-        docker.createVolume({
-          Name: volumeName(id),
-          Driver: 'local',
-          DriverOpts: { type: 'ext4', device, o: 'nosuid,nodev' },
-          Labels: labels,
-          abortSignal,
-        }),
-      );
-      return volumeName(id);
+      return { name: volumeName(id), device: await attachLoop(imagePath(id), signal) };
     },
     /** Detaches the loop device after the start: from then on only the mount holds it. */
     async release(id: string, signal: AbortSignal): Promise<void> {

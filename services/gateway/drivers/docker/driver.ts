@@ -262,9 +262,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
   try {
     if (spec.network === 'internet') await internet.ensure(signal);
     const volume =
-      disks.kind === 'image'
-        ? await disks.make(spec.id, { sizeMb: spec.limits.diskMb, uid, labels }, signal)
-        : undefined;
+      disks.kind === 'image' ? await disks.make(spec.id, { sizeMb: spec.limits.diskMb, uid }, signal) : undefined;
     const networkName = spec.network === 'internet' ? internet.name : 'none';
     const takesNetwork = parts.canTakeNetwork && spec.takesNetwork === true;
     const wanted = { ...spec, ...parts, takesNetwork, uid, sockets: folder, volume, networkName, dockerLabels: labels };
@@ -276,8 +274,10 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       .catch(throwLackOfImage);
     signal.throwIfAborted();
     await daemon.call(signal, (_docker, abortSignal) => made.start({ abortSignal }), 60_000);
-    if (volume !== undefined) await disks.release(spec.id, signal);
-    const found = await daemon.call(signal, (_docker, abortSignal) => made.inspect({ abortSignal }));
+    const [found] = await Promise.all([
+      daemon.call(signal, (_docker, abortSignal) => made.inspect({ abortSignal })),
+      ...(volume === undefined ? [] : [disks.release(spec.id, signal)]),
+    ]);
     await parts.cgroups.note(spec.id, found);
     return inspectedInstance(found, parts.addressOf);
   } catch (cause) {
