@@ -33,6 +33,17 @@ test('quotas and networks are parsed strictly', () => {
   expect(() => readConfig({ CODEBOX_FIRST_KEY: 'cbx_short' })).toThrow(/CODEBOX_FIRST_KEY/);
 });
 
+test('GPUs are devices by kind, each of them once', () => {
+  const read = (text: string) => readConfig({ CODEBOX_GPUS: text }).gpus;
+  expect(read('')).toEqual({});
+  expect(read('0,1 nvidia.com/mig-1g.5gb=MIG-3c,0:2')).toEqual({
+    'nvidia.com/gpu': ['0', '1'],
+    'nvidia.com/mig-1g.5gb': ['MIG-3c', '0:2'],
+  });
+  for (const wrong of ['all/1', '0,', '0 1', '0,0', '0 nvidia.com/half=0', 'gpu=0', 'nvidia.com/gpu=../x'])
+    expect(() => read(wrong), wrong).toThrow(/CODEBOX_GPUS/);
+});
+
 test('an unknown dialect is refused, with the names of the existing ones', () => {
   expect(readConfig({}).dialects).toEqual([]);
   expect(readConfig({ CODEBOX_DIALECTS: 'codeboxapi, codeboxapi' }).dialects).toEqual(['codeboxapi']);

@@ -7,6 +7,7 @@ import { ConfigurationError } from '../configuration-error.ts';
 import { type DialectName, dialectNames } from './dialects/dialects.ts';
 import { librechatVariables, type Signer, toSigner } from './dialects/librechat/settings.ts';
 import { type Issuer, issuerVariables, toIssuer } from './dialects/mcp/settings.ts';
+import { type DevicesByKind, readDevices } from './drivers/docker/gpus.ts';
 import { type KubernetesSettings, kubernetesVariables, toKubernetesSettings } from './drivers/kubernetes/settings.ts';
 import { keyId } from './http/admission/auth.ts';
 import { type TracingSettings, toTracingSettings, tracingVariables } from './tracing/settings.ts';
@@ -71,6 +72,7 @@ const environmentSchema = z.object({
     .string()
     .regex(/^[a-zA-Z0-9._-]+$/)
     .default('runc'),
+  CODEBOX_GPUS: z.string().default('').transform(readDevices),
   CODEBOX_BOX_IMAGE: z.string().min(1).default('codebox-box:latest'),
   CODEBOX_FULL_IMAGE: z.string().min(1).optional(),
   CODEBOX_TEMPLATES: z.string().min(1).optional(),
@@ -158,6 +160,8 @@ export interface Config {
   /** The former place of that site, which no longer exists. */
   replaces: string | undefined;
   runtime: string;
+  /** The devices of this host that boxes get for themselves. */
+  gpus: DevicesByKind;
   boxImage: string;
   /** The image of the built-in template `full`, which exists only with it. */
   fullImage: string | undefined;
@@ -241,6 +245,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     site: values.CODEBOX_SITE,
     replaces: values.CODEBOX_REPLACES,
     runtime: values.CODEBOX_RUNTIME,
+    gpus: values.CODEBOX_GPUS,
     boxImage: values.CODEBOX_BOX_IMAGE,
     fullImage: values.CODEBOX_FULL_IMAGE,
     templatesFile: values.CODEBOX_TEMPLATES,

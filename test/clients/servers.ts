@@ -28,7 +28,7 @@ const limits = { cpus: 1, memoryMb: 512, diskMb: 512, pids: 64 };
 const templateOf = (name: string): Template => ({
   name,
   ...{ language: 'python', languages: null, limits, maxLimits: limits, network: 'none' },
-  ...{ idleSeconds: 60, maxLifetimeSeconds: 60, warm: 0, version: null },
+  ...{ idleSeconds: 60, maxLifetimeSeconds: 60, warm: 0, gpus: null, version: null },
 });
 const done: Run = {
   ...{ status: 'ok', exitCode: null, signal: null, text: '42', error: null, stdout: '', stderr: '' },

@@ -27,7 +27,10 @@ beforeAll(async () => {
     limits: { cpus: 'instance', memoryMb: 'instance', diskMb: 'instance', pids: 'node' },
     bind: { limits: [], networks: ['none', 'internet'] },
   });
+  const templates = join(folder, 'templates.yaml');
+  await writeFile(templates, 'python: {}\nlearn: { gpus: 1 }\nshare: { gpus: { kind: nvidia.com/mig-1g.5gb } }\n');
   const config = readConfig({
+    CODEBOX_TEMPLATES: templates,
     CODEBOX_DATA_DIR: folder,
     CODEBOX_PORT: '0',
     CODEBOX_SWEEP_SECONDS: '0.1',
@@ -87,6 +90,7 @@ test('an instance that stays pending times out, and nothing of it is left', asyn
 test.each([
   ['image', 'image_unavailable', 'accepted'],
   ['image', 'image_unavailable', 'refused'],
+  ['gpu', 'gpu_unavailable', 'refused'],
   ['unschedulable', 'unschedulable', 'accepted'],
 ] as const)('an instance that will never run (%s) fails its box at once with that cause', async (code, cause, how) => {
   const why = { code, detail: 'the words of the backend' };
@@ -95,8 +99,8 @@ test.each([
   const { status, body, retryAfter } = await create();
   expect([status, body.code]).toEqual([503, 'unavailable']);
   expect(JSON.stringify(body)).not.toContain('the words of the backend');
-  // Only the operator can provide an image.
-  expect([body.reason, retryAfter > 0]).toEqual(code === 'image' ? ['image_unavailable', false] : [undefined, true]);
+  // Only the operator can provide an image or a GPU.
+  expect([body.reason, retryAfter > 0]).toEqual(code === 'unschedulable' ? [undefined, true] : [cause, false]);
   expect(await newestFailed()).toMatchObject({ state: 'failed', cause: { code: cause } });
 });
 
@@ -295,6 +299,22 @@ test('a box that exceeds the daily CPU time is ended by a driver that cannot fre
     return body.state === 'deleted' && body;
   });
   expect(ended.cause?.code).toBe('cpu_limit');
+});
+
+test('boxes have the GPUs of their template, which is refused where no box can have them', async () => {
+  const { items } = (await send<{ items: Template[] }>('GET', '/v1/templates')).body;
+  expect(Object.fromEntries(items.map(({ name, gpus }) => [name, gpus]))).toEqual({
+    python: null,
+    learn: { count: 1, kind: 'nvidia.com/gpu' },
+    share: { count: 1, kind: 'nvidia.com/mig-1g.5gb' },
+  });
+  const { body: box } = await create({ template: 'learn' });
+  expect(world.gpus.get(await instanceOf(box.id))).toEqual({ count: 1, kind: 'nvidia.com/gpu' });
+  const why = 'has GPUs, which this deployment does not offer, because its host has whole GPUs only';
+  const { status, body } = await create({ template: 'share' });
+  expect([status, body.errors]).toEqual([400, [{ pointer: '/template', detail: why }]]);
+  const built = await send<Problem>('PUT', '/v1/templates/own', { from: { template: 'share' } });
+  expect([built.status, built.body.errors]).toEqual([400, [{ pointer: '/from/template', detail: why }]]);
 });
 
 test('a gateway does not start with a placement that its driver would ignore', async () => {

@@ -3,7 +3,15 @@ import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { CodeBoxError } from '#contract';
-import type { Capabilities, Driver, Instance, NetworkPolicy, Why } from '../../services/gateway/drivers/driver.ts';
+import {
+  type Capabilities,
+  type Driver,
+  type Gpus,
+  type Instance,
+  type NetworkPolicy,
+  type Why,
+  wholeGpu,
+} from '../../services/gateway/drivers/driver.ts';
 import { InstanceFailed } from '../../services/gateway/drivers/instance-failed.ts';
 
 /** The requests that a simulated box has received. */
@@ -67,6 +75,8 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
 
   /** The network of each instance that was changed. */
   const networks = new Map<string, NetworkPolicy>();
+  /** The GPUs of each instance that was created with some. */
+  const gpus = new Map<string, Gpus>();
   const frozen = new Set<string>();
   const refused = new Set<string>();
   const seenBy = (instance: string): StandIn => noted.get(instance) ?? { ran: [], killed: [] };
@@ -131,7 +141,8 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
     ping: async () => checkSilence(),
     capacity: async () => ({ memoryMb: script.memoryMb }),
     revision: async () => script.revision,
-    async create({ id }) {
+    gpuObstacle: ({ kind }) => (kind === wholeGpu ? undefined : 'its host has whole GPUs only'),
+    async create({ id, gpus: asked }) {
       checkSilence();
       if (script.refusal) throw new InstanceFailed(script.refusal);
       const running = new Set<string>();
@@ -142,6 +153,7 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
       const instance: Instance = { id, ...script.made, ...(state === 'running' && { address: `unix:${path}` }) };
       instances.set(id, { server, instance, running });
       noted.set(id, { ran: [], killed: [] });
+      if (asked) gpus.set(id, asked);
       return instance;
     },
     async destroy(id) {
@@ -192,5 +204,5 @@ export const createStandIns = (folder: string, takesMs: () => number, capabiliti
     hint(id);
   };
 
-  return { driver, seenBy, script, networks, end, hint };
+  return { driver, seenBy, script, networks, gpus, end, hint };
 };

@@ -58,6 +58,7 @@ class BoxCause(Model):
         "node_lost",
         "unschedulable",
         "image_unavailable",
+        "gpu_unavailable",
     ]
     detail: str
 
@@ -908,7 +909,23 @@ class SearchMatch(Model):
     type: Literal["file", "directory", "symlink", "other"] | None = None
 
 
+class Gpus(Model):
+    """
+    The GPUs of each box; null for none.
+    """
+
+    count: int
+    kind: str
+    """
+    `nvidia.com/gpu` for whole ones, or the name of a share of one.
+    """
+
+
 class Template(Model):
+    gpus: Gpus | None
+    """
+    The GPUs of each box; null for none.
+    """
     idle_seconds: int
     language: str
     """
@@ -943,6 +960,10 @@ class TemplateDetail(Model):
     `packages` and `programs` are null until an instance of the current image has been started.
     """
 
+    gpus: Gpus | None
+    """
+    The GPUs of each box; null for none.
+    """
     idle_seconds: int
     language: str
     """

@@ -120,7 +120,7 @@ export const boxCauseSchema = z
     code: z.enum([
       ...(['deleted', 'idle', 'expired', 'start_failed', 'cpu_limit'] as const),
       ...(['instance_lost', 'unresponsive', 'memory_limit'] as const),
-      ...(['evicted', 'preempted', 'node_lost', 'unschedulable', 'image_unavailable'] as const),
+      ...(['evicted', 'preempted', 'node_lost', 'unschedulable', 'image_unavailable', 'gpu_unavailable'] as const),
     ]),
     detail: z.string(),
   })
@@ -178,6 +178,14 @@ export const boxQuerySchema = pageQuerySchema.extend({
 
 export type BoxQuery = z.infer<typeof boxQuerySchema>;
 
+/** GPUs, or shares of them. */
+export const gpusSchema = z
+  .object({
+    count: z.int(),
+    kind: z.string().meta({ description: '`nvidia.com/gpu` for whole ones, or the name of a share of one.' }),
+  })
+  .meta({ id: 'Gpus' });
+
 export const templateSchema = z
   .object({
     name: z.string(),
@@ -192,6 +200,7 @@ export const templateSchema = z
     idleSeconds: z.int(),
     maxLifetimeSeconds: z.int(),
     warm: z.int().meta({ description: 'How many instances are kept running, ready to become boxes at once.' }),
+    gpus: gpusSchema.nullable().meta({ description: 'The GPUs of each box; null for none.' }),
     version: z
       .int()
       .nullable()

@@ -43,6 +43,7 @@ export const errorReasons = [
   'protocol',
   'node_silent',
   'image_unavailable',
+  'gpu_unavailable',
   'box_refused',
 ] as const;
 

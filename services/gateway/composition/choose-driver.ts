@@ -17,7 +17,7 @@ export const chooseDriver = async (
   deployment: string,
   { onBackend, onFork }: DriverEvents = {},
 ): Promise<Driver> => {
-  const { dataDir, site, runtime, packages } = config;
+  const { dataDir, site, runtime, gpus, packages } = config;
   // Each site on a shared host lists and sweeps only its own instances.
   const labelOf = (kind: string) =>
     site === undefined || site === kind ? deployment : idOf('dep', `${deployment}/${site}`);
@@ -30,6 +30,8 @@ export const chooseDriver = async (
     for (const [name, value, instead] of filesOfHost)
       if (value !== undefined)
         throw new ConfigurationError(`${name}: the kubernetes driver takes no files of this host; use ${instead}`);
+    if (Object.keys(gpus).length > 0)
+      throw new ConfigurationError('CODEBOX_GPUS: the kubernetes driver takes no devices of this host');
     const { createKubernetesDriver } = await import('../drivers/kubernetes/driver.ts');
     return await createKubernetesDriver({
       deployment: labelOf('kubernetes'),
@@ -61,6 +63,7 @@ export const chooseDriver = async (
       deployment: labelOf('docker'),
       ...named,
       runtime,
+      gpus,
       packages,
       certificates,
       ...(onBackend && { onBackend }),

@@ -10,6 +10,7 @@ import { createVault, type Vault } from '../../vault/vault.ts';
 import { type Background, createBackground } from '../../waiting/background.ts';
 import { createNotice, type Notice } from '../../waiting/notice.ts';
 import { type BoxConnections, createBoxConnections } from '../box-server/connections.ts';
+import { templateObstacle } from '../boxes/supply/template-obstacle.ts';
 import { readTemplates, type Template } from '../boxes/supply/templates.ts';
 import { below, type Ceiling, createCeiling } from '../ceiling.ts';
 import type { Config } from '../config.ts';
@@ -111,6 +112,7 @@ export const openPlatform = async (
   const unmet = unmetIsolation(config, driver.capabilities, templates.values());
   requireIsolation(unmet, config.unsafe, (text) => log.warn(text));
   for (const weakness of driver.capabilities.weaknesses) log.warn({ driver: driver.kind }, weakness);
+  warnOfObstacles(driver, templates.values(), log);
   await warnOfMissingImages(driver, templates.values(), log);
 
   const connections = createBoxConnections({
@@ -146,6 +148,14 @@ const checkPlacements = (driver: Driver, templates: Iterable<Template>): void =>
     if (!driver.checkPlacement)
       throw new ConfigurationError(`Template ${name} has a placement, which the ${driver.kind} driver does not know.`);
     driver.checkPlacement(placement);
+  }
+};
+
+/** A template without boxes is no reason not to start: the same templates may serve several hosts. */
+const warnOfObstacles = (driver: Driver, templates: Iterable<Template>, log: Logger): void => {
+  for (const template of templates) {
+    const obstacle = templateObstacle(driver, template);
+    if (obstacle !== undefined) log.warn({ template: template.name }, `a template has no boxes here: it ${obstacle}`);
   }
 };
 

@@ -24,6 +24,16 @@ export type NetworkPolicy = 'none' | 'internet';
 /** Where a template's instances run, in the terms of the driver, which alone reads it. */
 export type Placement = Readonly<Record<string, unknown>>;
 
+/** The kind of a whole GPU. */
+export const wholeGpu = 'nvidia.com/gpu';
+
+/** GPUs of an instance, or shares of them. */
+export interface Gpus {
+  count: number;
+  /** What each of them is, as Kubernetes names the resource: `wholeGpu`, or a share such as `nvidia.com/mig-1g.5gb`. */
+  kind: string;
+}
+
 export interface InstanceSpec {
   /** Chosen by the caller: `[a-z0-9-]{1,40}`, unique per deployment, never reused. */
   id: string;
@@ -37,6 +47,8 @@ export interface InstanceSpec {
   template?: string;
   /** Valid according to `checkPlacement`. */
   placement?: Placement;
+  /** Valid according to `gpuObstacle`. */
+  gpus?: Gpus;
   /** False for a box server of its own, where others are forked from one process; where they are not, without effect. */
   parent?: boolean;
   /** Whether `bind` may change its network. It then takes longer to start, so this suits instances that no caller waits for. */
@@ -52,9 +64,18 @@ export interface Binding {
 /**
  * Why an instance does not run: no host has capacity for it, its image is not available, it exceeded its memory limit, its host evicted it
  * for lack of a resource, a more important instance preempted it, its host is lost, it exited by itself, or the backend refuses to create such
- * an instance and will do so again.
+ * an instance, or to give it GPUs, and will do so again.
  */
-export type WhyCode = 'unschedulable' | 'image' | 'oom' | 'evicted' | 'preempted' | 'node_lost' | 'exit' | 'refused';
+export type WhyCode =
+  | 'unschedulable'
+  | 'image'
+  | 'oom'
+  | 'evicted'
+  | 'preempted'
+  | 'node_lost'
+  | 'exit'
+  | 'refused'
+  | 'gpu';
 
 export interface Why {
   code: WhyCode;
@@ -132,6 +153,8 @@ export interface Driver {
   readonly capabilities: Capabilities;
   /** Throws a ConfigurationError unless a placement is valid. Absent where instances cannot be placed. */
   checkPlacement?(placement: Placement): void;
+  /** Returns why no instance can have these GPUs, as a clause that follows "because"; undefined if instances can. Absent where none has any. */
+  gpuObstacle?(gpus: Gpus): string | undefined;
   /** Throws unless instances can be created now. */
   ping(signal: AbortSignal): Promise<void>;
   /**

@@ -19,15 +19,17 @@ export class InstanceFailed extends CodeBoxError {
 const lastingReasons: Partial<Record<Why['code'], ErrorReason>> = {
   image: 'image_unavailable',
   refused: 'box_refused',
+  gpu: 'gpu_unavailable',
 };
 
 const messages: Record<Why['code'], string> = {
-  unschedulable: 'No host has capacity for the box.',
+  unschedulable: 'No host has capacity, or the GPUs that it needs, for the box.',
   image: 'The image of the template is missing or cannot be pulled. The operator has to provide it.',
   oom: 'The box exceeded its memory limit while it started.',
   evicted: 'The host evicted the box because it ran out of a resource.',
   preempted: 'The host ended the box in favour of one with higher priority.',
   node_lost: 'The host of the box is lost.',
   exit: 'The box exited while it started.',
+  gpu: 'The host cannot give boxes of the template a GPU. The operator has to set it up.',
   refused: 'Such a box cannot be created here: the cluster refuses it.',
 };

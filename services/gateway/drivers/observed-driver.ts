@@ -24,7 +24,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
       throw error;
     }
   };
-  const { changed, checkPlacement, lacksImage, freeze, thaw, watch } = driver;
+  const { changed, checkPlacement, gpuObstacle, lacksImage, freeze, thaw, watch } = driver;
   return {
     kind: driver.kind,
     site: driver.site,
@@ -36,6 +36,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
     list: (signal) => observe('list', () => driver.list(signal)),
     inspect: (id, signal) => observe('inspect', () => driver.inspect(id, signal)),
     ...(checkPlacement && { checkPlacement }),
+    ...(gpuObstacle && { gpuObstacle }),
     ...(lacksImage && { lacksImage: (image, signal) => observe('lacksImage', () => lacksImage(image, signal)) }),
     ...(freeze && { freeze: (id, signal) => observe('freeze', () => freeze(id, signal)) }),
     ...(thaw && { thaw: (id, signal) => observe('thaw', () => thaw(id, signal)) }),

@@ -21,7 +21,7 @@ export const asCodeBoxError = (thrown: unknown): CodeBoxError => {
 };
 
 /** The reasons for which a retry of what is unavailable does not help. */
-const lasting = new Set<ErrorReason | undefined>(['protocol', 'image_unavailable', 'box_refused']);
+const lasting = new Set<ErrorReason | undefined>(['protocol', 'image_unavailable', 'gpu_unavailable', 'box_refused']);
 
 /** After how many seconds the request may succeed; undefined if a retry does not help. */
 const retryAfterOf = (error: CodeBoxError): number | undefined => {

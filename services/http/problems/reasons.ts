@@ -34,6 +34,11 @@ export const problemReasons: Record<ErrorReason, { code: ErrorCode; meaning: str
     meaning:
       'The image of the template is missing or cannot be pulled. A retry does not help before the operator has provided it.',
   },
+  gpu_unavailable: {
+    code: 'unavailable',
+    meaning:
+      'The host cannot give boxes of the template a GPU. A retry does not help; the operator finds the reason in the log.',
+  },
   box_refused: {
     code: 'unavailable',
     meaning:

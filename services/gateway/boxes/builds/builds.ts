@@ -34,7 +34,8 @@ export const createBuilds = (options: BuildsOptions) => {
   const sourceOf = async (tenant: string, { from }: TemplateBuild): Promise<Template> => {
     if ('template' in from)
       return await catalog.pick(tenant, from.template).catch((error: unknown) => {
-        throw hasCode(error, 'invalid_request') ? refusal('/from/template', 'is not a template') : error;
+        if (!hasCode(error, 'invalid_request')) throw error;
+        throw refusal('/from/template', error.errors?.[0]?.detail ?? 'is not a template');
       });
     const box = await directory
       .find({ tenant, box: await directory.idOf(tenant, from.box) })

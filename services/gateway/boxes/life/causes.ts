@@ -14,6 +14,7 @@ const causes: Record<WhyCode, BoxCause | undefined> = {
   node_lost: { code: 'node_lost', detail: 'The host of the box is permanently lost.' },
   unschedulable: { code: 'unschedulable', detail: 'No host had capacity for the box.' },
   refused: { code: 'start_failed', detail: 'The cluster refuses to create such a box.' },
+  gpu: { code: 'gpu_unavailable', detail: 'The host could not give the box a GPU.' },
   image: { code: 'image_unavailable', detail: 'The image of the box is missing or could not be pulled.' },
 };
 

@@ -7,6 +7,7 @@ import type { TemplateStore } from '../../store/templates/templates.ts';
 import { toTemplate } from './built-templates.ts';
 import { resolveLanguage } from './languages.ts';
 import type { TemplateLanguages } from './template-languages.ts';
+import { templateObstacle } from './template-obstacle.ts';
 import { defaultLanguage, type Template } from './templates.ts';
 
 /** More than a tenant may have. */
@@ -15,11 +16,11 @@ const maxListed = 1000;
 /** The configured templates, by name, and those that tenants have built. */
 export const createCatalog = (
   templates: ReadonlyMap<string, Template>,
-  driver: Pick<Driver, 'kind' | 'capabilities'>,
+  driver: Pick<Driver, 'kind' | 'capabilities' | 'gpuObstacle'>,
   languages: Pick<TemplateLanguages, 'of' | 'contentsOf'>,
   built: Pick<TemplateStore, 'findReady' | 'list'>,
 ) => {
-  /** Returns a configured template that a caller names. Throws `invalid_request` for an unknown one, or one whose image the driver cannot use. */
+  /** Returns a configured template that a caller names. Throws `invalid_request` for an unknown one, or one that the driver cannot create boxes of. */
   const choose = (name = defaultTemplate): Template => {
     const template = templates.get(name);
     const names = [...templates.keys()];
@@ -28,11 +29,9 @@ export const createCatalog = (
         `There is no template ${name}.`,
         `is not a template; there are ${names.join(', ')}${didYouMean(nearest(name, names))}`,
       );
-    if (!template.hasOwnImage || driver.capabilities.images) return template;
-    throw refusal(
-      `Template ${name} is not available.`,
-      `has an image of its own, which the ${driver.kind} driver of this deployment cannot use`,
-    );
+    const obstacle = templateObstacle(driver, template);
+    if (obstacle === undefined) return template;
+    throw refusal(`Template ${name} is not available.`, obstacle);
   };
 
   const find = async (tenant: string, name: string): Promise<Template | undefined> => {

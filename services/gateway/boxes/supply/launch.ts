@@ -59,13 +59,13 @@ export const createLaunch = ({ driver, connections, languages, fill }: LaunchOpt
    */
   return async (
     template: Template,
-    spec: Omit<InstanceSpec, 'token' | 'image' | 'template' | 'parent' | 'placement'>,
+    spec: Omit<InstanceSpec, 'token' | 'image' | 'template' | 'parent' | 'placement' | 'gpus'>,
     signal: AbortSignal,
     hold: Hold,
   ): Promise<ServingInstance> => {
     // Read before the instance is created: its languages must not be recorded for an image that replaces its own meanwhile.
     const revision = await languages.revisionOf(template);
-    const { name, image, parent, placement, archive } = template;
+    const { name, image, parent, placement, gpus, archive } = template;
     const whole = {
       ...spec,
       token: connections.tokenOf(spec.id),
@@ -73,6 +73,7 @@ export const createLaunch = ({ driver, connections, languages, fill }: LaunchOpt
       template: name,
       ...(parent ? {} : { parent }),
       ...(placement && { placement }),
+      ...(gpus && { gpus }),
     };
     const serving = await createServing(whole, signal, hold);
     if (revision !== undefined) await languages.record(template, revision, serving.server);

@@ -13,6 +13,7 @@ import { warmNetworkOf } from './built-templates.ts';
 import type { Instances } from './instances.ts';
 import type { Launch } from './launch.ts';
 import type { Starts } from './starts.ts';
+import { templateObstacle } from './template-obstacle.ts';
 import type { Template } from './templates.ts';
 
 export interface PoolOptions {
@@ -65,7 +66,7 @@ const refillDelayMs = 100;
 export const createPool = (options: PoolOptions) => {
   const { driver, connections, background, templates, ceiling, starts, launch } = options;
   const { givenUpMs, startsAtOnce, instances, room } = options;
-  const isUsable = (template: Template) => !template.hasOwnImage || driver.capabilities.images;
+  const isUsable = (template: Template) => templateObstacle(driver, template) === undefined;
   const pools = new Map<string, Pool>(
     [...templates.values()]
       .filter((template) => template.warm > 0 && isUsable(template))
@@ -80,11 +81,11 @@ export const createPool = (options: PoolOptions) => {
   let probedUpTo = '';
 
   const generationWith = (revision: string, { template }: Pool): string => {
-    const { image, limits, language, parent, placement, archive } = template;
+    const { image, limits, language, parent, placement, gpus, archive } = template;
     const network = warmNetworkOf(template, driver.capabilities);
     const { cpus, memoryMb, diskMb, pids } = limits;
     const sizes = [cpus, memoryMb, diskMb, pids];
-    const made = [driver.kind, image, revision, ...sizes, network, language, parent, placement, archive];
+    const made = [driver.kind, image, revision, ...sizes, network, language, parent, placement, gpus, archive];
     return createHash('sha256').update(JSON.stringify(made)).digest('hex').slice(0, 32);
   };
 

@@ -11,6 +11,7 @@ import {
   networkPolicySchema,
 } from '#contract';
 import { ConfigurationError } from '../../../configuration-error.ts';
+import { type Gpus, wholeGpu } from '../../drivers/driver.ts';
 import { findLanguage } from './languages.ts';
 
 /** Every image has this language. */
@@ -31,6 +32,18 @@ const defaultPrograms: Record<string, Program> = {
   bash: { file: 'main.sh', argv: ['bash'] },
 };
 
+/** A number of whole GPUs, or how many of which kind. */
+const gpusSchema = z.preprocess(
+  (given) => (typeof given === 'number' ? { count: given } : given),
+  z.strictObject({
+    count: z.int().min(1).max(64).default(1),
+    kind: z
+      .string()
+      .regex(/^[a-z0-9.-]{1,100}\/[A-Za-z0-9._-]{1,63}$/, 'must be the name of a resource such as nvidia.com/gpu')
+      .default(wholeGpu),
+  }),
+);
+
 const templateSchema = z.strictObject({
   image: z.string().min(1).optional(),
   language: languageNameSchema.default(defaultLanguage),
@@ -42,6 +55,7 @@ const templateSchema = z.strictObject({
   maxLifetimeSeconds: z.int().min(1).default(86_400),
   warm: z.int().min(0).max(1000).default(0),
   parent: z.boolean().default(true),
+  gpus: gpusSchema.optional(),
   placement: z.record(z.string(), z.unknown()).optional(),
 });
 
@@ -83,6 +97,7 @@ export interface Template {
   parent: boolean;
   /** Where its boxes run, in the terms of the driver. */
   placement?: Record<string, unknown> | undefined;
+  gpus?: Gpus | undefined;
 }
 
 const defaultLimits: Limits = { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 };

@@ -33,6 +33,7 @@ import { containerUsage } from './containers/usage.ts';
 import { createDaemon, type Daemon, httpStatus } from './daemon/daemon.ts';
 import { type Events, followEvents } from './daemon/events.ts';
 import { createDisks, type Disks } from './disk.ts';
+import { createGpuDevices, type DevicesByKind, type GpuDevices, throwLackOfGpu } from './gpus.ts';
 import { createInternetNetwork, type InternetNetwork } from './network/network.ts';
 import { readPosture } from './posture.ts';
 
@@ -56,6 +57,8 @@ export interface DockerDriverOptions {
   /** The name servers of boxes with a network; boxes cannot reach private ones. */
   dns?: readonly string[];
   packages?: PackageSources;
+  /** Devices of which each belongs to one instance; by default instances share all GPUs of the host. */
+  gpus?: DevicesByKind;
   /** PEM texts that boxes trust in addition to the public certificates and those that the image was built with. */
   certificates?: readonly string[];
   /** Called when the daemon stops responding, and when it responds again. */
@@ -68,6 +71,7 @@ export interface DockerDriverOptions {
  */
 export const createDockerDriver = async (options: DockerDriverOptions): Promise<Driver> => {
   const { dataDir, deployment, site = 'docker', runtime = 'runc', dns = publicNameServers, packages = {} } = options;
+  const { gpus: devices = {} } = options;
   const signal = AbortSignal.timeout(60_000);
   const daemon = createDaemon(options.host, options.onBackend);
   const parent = await socketParent(dataDir);
@@ -84,6 +88,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     daemon,
     sockets,
     disks,
+    gpuDevices: createGpuDevices({ folder: `${dataDir}/gpus`, devices, runtimes: posture.runtimes }),
     internet,
     addressOf: (id) => sockets.describe(id).address,
     gvisor: posture.isGvisor,
@@ -133,6 +138,7 @@ interface Parts {
   daemon: Daemon;
   sockets: SocketFolders;
   disks: Disks;
+  gpuDevices: GpuDevices;
   internet: InternetNetwork;
   addressOf: (id: string) => string;
   gvisor: boolean;
@@ -195,6 +201,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       const imageId = await (events?.imageId(image, find) ?? find());
       return containerRevision(image, imageId, { ...parts, takesNetwork: parts.canTakeNetwork });
     },
+    gpuObstacle: parts.gpuDevices.obstacle,
     lacksImage: async (image, signal) => (await findImageId(daemon, image, signal)) === undefined,
     async create(spec, signal) {
       checkInstanceId(spec.id);
@@ -253,7 +260,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
 };
 
 const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Promise<Instance> => {
-  const { daemon, sockets, disks, internet, deployment } = parts;
+  const { daemon, sockets, disks, gpuDevices, internet, deployment } = parts;
   await requireFreeSpace(parts.dataDir);
   const uid = parts.userOf(spec.id);
   const labels = dockerLabels(deployment, spec);
@@ -263,9 +270,11 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     if (spec.network === 'internet') await internet.ensure(signal);
     const volume =
       disks.kind === 'image' ? await disks.make(spec.id, { sizeMb: spec.limits.diskMb, uid }, signal) : undefined;
+    const gpuRequest = spec.gpus && (await gpuDevices.claim(spec.id, spec.gpus, signal));
     const networkName = spec.network === 'internet' ? internet.name : 'none';
     const takesNetwork = parts.canTakeNetwork && spec.takesNetwork === true;
-    const wanted = { ...spec, ...parts, takesNetwork, uid, sockets: folder, volume, networkName, dockerLabels: labels };
+    const own = { takesNetwork, uid, sockets: folder, volume, networkName, gpuRequest, dockerLabels: labels };
+    const wanted = { ...spec, ...parts, ...own };
     // Independent of the caller's signal: a daemon whose client disconnects continues, and would create the container after the clean-up.
     const made = await daemon
       .call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
@@ -273,7 +282,9 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       )
       .catch(throwLackOfImage);
     signal.throwIfAborted();
-    await daemon.call(signal, (_docker, abortSignal) => made.start({ abortSignal }), 60_000);
+    await daemon
+      .call(signal, (_docker, abortSignal) => made.start({ abortSignal }), 60_000)
+      .catch(spec.gpus ? throwLackOfGpu : undefined);
     const [found] = await Promise.all([
       daemon.call(signal, (_docker, abortSignal) => made.inspect({ abortSignal })),
       ...(volume === undefined ? [] : [disks.release(spec.id, signal)]),
@@ -295,7 +306,7 @@ const throwLackOfImage = (error: unknown): never => {
 };
 
 const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<void> => {
-  const { daemon, sockets, disks, deployment } = parts;
+  const { daemon, sockets, disks, gpuDevices, deployment } = parts;
   const name = containerName(deployment, id);
   parts.cgroups.forget(id);
   // A paused sandbox of gVisor gets no signal, and the daemon waits ten seconds before it does without.
@@ -305,6 +316,7 @@ const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<v
       .catch(() => undefined);
   await removeContainer(daemon, name, signal);
   await waitUntilGone(parts, name, signal);
+  await gpuDevices.release(id);
   await sockets.remove(id, signal);
   await disks.remove(id, signal);
 };
@@ -349,9 +361,9 @@ const list = async (parts: Parts, signal: AbortSignal): Promise<Instance[]> => {
   return [...instances, ...rest.map(incomplete)];
 };
 
-/** Returns the ids of folders and disks, which may be without a container after a crash during creation. */
-const leftovers = async ({ sockets, disks }: Parts): Promise<string[]> => [
-  ...new Set([...(await sockets.list()), ...(await disks.list())]),
+/** Returns the ids with folders, disks or GPUs, which may be without a container after a crash during creation. */
+const leftovers = async ({ sockets, disks, gpuDevices }: Parts): Promise<string[]> => [
+  ...new Set((await Promise.all([sockets.list(), disks.list(), gpuDevices.list()])).flat()),
 ];
 
 const incomplete = (id: string): Instance => ({

@@ -19,6 +19,8 @@ export interface Posture {
   privateCgroups: boolean;
   /** The memory of the machine that the daemon runs on. */
   memoryBytes: number;
+  /** The runtimes of the daemon. */
+  runtimes: readonly string[];
   /** The id of the daemon, which a restart does not change. */
   daemonId: string;
 }
@@ -42,7 +44,8 @@ interface DaemonInfo {
  */
 export const readPosture = async (daemon: Daemon, runtime: string, signal: AbortSignal): Promise<Posture> => {
   const info: DaemonInfo = await daemon.call(signal, (docker) => docker.info(), 10_000);
-  if (!Object.hasOwn(info.Runtimes ?? {}, runtime)) {
+  const runtimes = Object.keys(info.Runtimes ?? {});
+  if (!runtimes.includes(runtime)) {
     throw new CodeBoxError('unavailable', `The Docker daemon has no runtime ${runtime}.`);
   }
   const options = info.SecurityOptions ?? [];
@@ -67,6 +70,7 @@ export const readPosture = async (daemon: Daemon, runtime: string, signal: Abort
     isGvisor: gvisor,
     limits,
     bindableLimits: gvisor ? [] : (['cpus', 'memoryMb', 'pids'] as const).filter((name) => limits[name] !== false),
+    runtimes,
     daemonId: info.ID ?? '',
     plainCgroups: info.CgroupDriver === 'cgroupfs',
     // A daemon in a user namespace maps only 65,536 ids, so uids are chosen among these.

@@ -124,6 +124,8 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     place: parts.place,
     capabilities,
     checkPlacement: (placement) => void readPlacement(placement),
+    // Which nodes have which is known to the scheduler alone, and changes.
+    gpuObstacle: () => undefined,
     async ping(signal) {
       await cluster.call(signal, (core, options) => core.listNamespacedPod({ namespace, limit: 1 }, options));
     },

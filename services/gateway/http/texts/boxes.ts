@@ -11,6 +11,7 @@ const template = {
   idleSeconds: 900,
   maxLifetimeSeconds: 86_400,
   warm: 2,
+  gpus: null,
   version: null,
 };
 const used = { usedBytes: 209_715_200, limitBytes: 1_073_741_824 };

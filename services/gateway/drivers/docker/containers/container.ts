@@ -1,4 +1,4 @@
-import type { ContainerCreateOptions } from 'dockerode';
+import type { ContainerCreateOptions, DeviceRequest } from 'dockerode';
 import type { InstanceSpec } from '../../driver.ts';
 import type { SocketFolder } from '../../host/socket-folder.ts';
 import { type PackageSources, packageEnvironment, wheelsTarget } from '../../package-sources.ts';
@@ -49,6 +49,8 @@ export interface ContainerSpec extends InstanceSpec {
   packages: PackageSources;
   systemFiles: SystemFiles;
   privateCgroups: boolean;
+  /** The request for its GPUs; undefined for none. */
+  gpuRequest?: DeviceRequest | undefined;
 }
 
 /** Returns the options of the Docker API for the container of an instance: no capabilities, a read-only system, every resource bounded. */
@@ -108,6 +110,7 @@ const resources = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] =>
   MemorySwap: spec.limits.memoryMb * MiB,
   NanoCpus: Math.round(spec.limits.cpus * 1e9),
   PidsLimit: hostTasks(spec),
+  ...(spec.gpuRequest && { DeviceRequests: [spec.gpuRequest] }),
   OomScoreAdj: 500,
   Ulimits: [
     { Name: 'nofile', Soft: 8192, Hard: 8192 },

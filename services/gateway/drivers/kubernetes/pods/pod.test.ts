@@ -39,6 +39,20 @@ test('a placement is applied to the pod', () => {
   expect(requests).toMatchObject({ 'nvidia.com/gpu': '1', cpu: '500m', memory: limits?.memory });
 });
 
+test('a pod requests and has exactly the GPUs of its template, of their kind', () => {
+  const resourcesWith = (more: Partial<InstanceSpec>) => podWith(more).spec?.containers[0]?.resources;
+  const { limits, requests } = resourcesWith({ gpus: { count: 2, kind: 'nvidia.com/mig-1g.5gb' } }) ?? {};
+  expect([limits?.['nvidia.com/mig-1g.5gb'], requests?.['nvidia.com/mig-1g.5gb']]).toEqual(['2', '2']);
+  expect([limits?.cpu, requests?.cpu]).toEqual(['2000m', '500m']);
+  // The template is what counts where its placement has other numbers.
+  const placement = { resources: { 'nvidia.com/gpu': 1, 'example.com/nic': 1 } };
+  expect(resourcesWith({ placement, gpus: { count: 4, kind: 'nvidia.com/gpu' } })?.limits).toMatchObject({
+    'nvidia.com/gpu': '4',
+    'example.com/nic': '1',
+  });
+  expect(JSON.stringify(podWith())).not.toContain('gpu');
+});
+
 test('autoscalers of nodes do not end boxes, unless the placement of their template permits it', () => {
   const ofCluster = 'cluster-autoscaler.kubernetes.io/safe-to-evict';
   expect(podWith().metadata?.annotations).toMatchObject({

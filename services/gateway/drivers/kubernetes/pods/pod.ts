@@ -210,8 +210,9 @@ const resourceLimits = ({ limits: { pids, diskMb } }: InstanceSpec): string[] =>
   `--fsize=${diskMb * MiB}`,
 ];
 
-const resources = (settings: KubernetesSettings, { limits, placement = {} }: InstanceSpec): V1ResourceRequirements => {
-  const extended = readPlacement(placement).resources;
+const resources = (settings: KubernetesSettings, spec: InstanceSpec): V1ResourceRequirements => {
+  const { limits, placement = {}, gpus } = spec;
+  const extended = { ...readPlacement(placement).resources, ...(gpus && { [gpus.kind]: String(gpus.count) }) };
   const compute = computeResources(settings, limits);
   const disk = { 'ephemeral-storage': `${logMb + (settings.disk === 'node' ? limits.diskMb : 0)}Mi` };
   return {

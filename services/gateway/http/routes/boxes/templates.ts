@@ -19,6 +19,7 @@ export const addTemplateRoutes = ({ add }: Endpoints, catalog: Catalog): void =>
     idleSeconds: template.idleSeconds,
     maxLifetimeSeconds: template.maxLifetimeSeconds,
     warm: template.warm,
+    gpus: template.gpus ?? null,
     version: template.version ?? null,
   });
 
