@@ -134,6 +134,11 @@ KERNEL_WAITS = 2
 # How often a kernel that ends unexpectedly is restarted for one run.
 KERNEL_ATTEMPTS = 3
 VARIABLES_SECONDS = 6.0
+# Deadlines for all saved variables, beyond those within the kernel, and how many that cannot be kept are named.
+SAVE_VARIABLES_SECONDS = 75.0
+CHECK_VARIABLES_SECONDS = 55.0
+LOAD_VARIABLES_SECONDS = 50.0
+FAULTS_LISTED = 200
 PROOF_SECONDS = 20.0
 ENVIRONMENT_SECONDS = 5.0
 # Deadlines for warming up a box, and for changing its environment.

@@ -27,9 +27,11 @@ from codebox_server.runs.commands import Commands
 from codebox_server.runs.contexts import Contexts
 from codebox_server.runs.crowd import Crowd
 from codebox_server.runs.executions import Executions
+from codebox_server.runs.initial_variables import InitialVariables
 from codebox_server.runs.journal import Journals
 from codebox_server.runs.mass_kill import kill_all, user_processes
 from codebox_server.runs.probe import Probe
+from codebox_server.runs.saved_variables import SavedVariables
 from codebox_server.settings import Settings
 from codebox_server.system.cgroup import Cgroup
 from codebox_server.system.memory import has_room
@@ -62,6 +64,7 @@ class Box:
     environment: Environment
     forks: ForkServer
     contexts: Contexts
+    variables: SavedVariables
     executions: Executions
     commands: Commands
     installer: Installer
@@ -176,7 +179,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager, ready: Read
     )
     manager.shadows = installer.inventory.shadows
     missing_packages = MissingPackages(Hints(installer.inventory, settings.data), installer)
-    contexts = Contexts(manager, probe, missing_packages)
+    contexts = Contexts(manager, probe, missing_packages, InitialVariables(settings.variables))
     terminals = Terminals(environment.merged)
     return Box(
         settings=settings,
@@ -184,6 +187,7 @@ def create_box(settings: Settings, manager: BoxMappingKernelManager, ready: Read
         environment=environment,
         forks=forks,
         contexts=contexts,
+        variables=SavedVariables(settings.variables, settings.fresh_variables, contexts, cgroup),
         executions=Executions(contexts, journals),
         commands=commands,
         installer=installer,

@@ -67,6 +67,16 @@ class Settings:
         """Unfinished uploads, on the same file system as `data` so that a rename is atomic."""
         return self.root / ".upload"
 
+    @property
+    def variables(self) -> Path:
+        """The variables with which the default Python context begins, in boxes of a template that has some."""
+        return self.root / ".variables"
+
+    @property
+    def fresh_variables(self) -> Path:
+        """Variables of this box, saved for a template."""
+        return self.root / ".variables.new"
+
 
 # The length that the name of a kernel's socket adds to the path of the runtime folder: "/k/kernel-<uuid>-ipc-5".
 _SOCKET_SUFFIX = 56

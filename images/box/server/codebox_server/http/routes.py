@@ -21,6 +21,7 @@ from codebox_server.http import (
     system,
     terminals,
     tunnel,
+    variables,
 )
 
 _ID = r"([^/]+)"
@@ -40,6 +41,7 @@ def routes(box: Box) -> list[URLSpec]:
         (r"/codebox/contexts", contexts.ContextsHandler),
         (rf"/codebox/contexts/{_ID}/restart", contexts.ContextRestartHandler),
         (rf"/codebox/contexts/{_ID}/variables", contexts.VariablesHandler),
+        (r"/codebox/variables", variables.SavedVariablesHandler),
         (r"/codebox/executions", executions.ExecutionsHandler),
         (rf"/codebox/executions/{_ID}", executions.ExecutionHandler),
         (rf"/codebox/executions/{_ID}/events", executions.ExecutionEventsHandler),

@@ -31,6 +31,7 @@ ABILITIES = [
     "stop",
     "terminals",
     "unattended",
+    "variables",
     "watch",
 ]
 

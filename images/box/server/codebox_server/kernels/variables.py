@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 REQUEST = "codebox_variables_request"
+# Saves variables as files, checks such files or loads them: Python only.
+SAVED = "codebox_saved_variables_request"
 
 
 class VariablesMixin:

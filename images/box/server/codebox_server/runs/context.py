@@ -21,6 +21,7 @@ from codebox_server.runs.binding import change_environment, offer_environment, p
 from codebox_server.runs.cpu_clock import CpuClock
 from codebox_server.runs.escalation import Escalation
 from codebox_server.runs.execution import Execution
+from codebox_server.runs.initial_variables import InitialVariables
 from codebox_server.runs.live_kernel import LiveKernel, now
 from codebox_server.runs.outcome import (
     UNANSWERED,
@@ -67,6 +68,7 @@ class Context:
         self._escalation = Escalation(self._interrupt, self._kernel.kill, self._kernel.hangs)
         # The variables were lost while nothing ran: the next execution reports it.
         self._unreported_loss = False
+        self._initial: InitialVariables | None = None
         # Why everything here ends from outside: restarted, context_deleted.
         self._end: str | None = None
 
@@ -86,10 +88,23 @@ class Context:
         """Return a page of the variables that a run would find: `{items, following}`. Raises conflict while something
         runs.
         """
+        return await self.ask(VARIABLES, {"limit": limit, "after": after}, VARIABLES_SECONDS)
+
+    def begin_with(self, initial: InitialVariables) -> None:
+        """Load these variables into each process of the kernel before anything runs there."""
+        self._initial = initial
+
+    async def _load_initial(self) -> None:
+        if self._initial is not None:
+            await self._initial.load(self._kernel)
+
+    async def ask(self, kind: str, content: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Return the reply to a request of our own, empty if the kernel ends. Raises conflict while something runs."""
         if not self._is_idle():
             raise BoxError("conflict", "the context is busy", reason="context_busy")
         try:
-            reply = await self._kernel.request(VARIABLES, {"limit": limit, "after": after}, VARIABLES_SECONDS)
+            await self._load_initial()
+            reply = await self._kernel.request(kind, content, seconds)
         except TimeoutError:
             raise BoxError("conflict", "the kernel is busy", reason="context_busy") from None
         return reply or {}
@@ -103,8 +118,9 @@ class Context:
         self._kernel.end_runaway(self._worker is None)
 
     async def prove(self) -> None:
-        """See `binding.prove`."""
+        """See `binding.prove`. Afterwards the kernel has the variables that it begins with."""
         await prove(self._kernel)
+        await self._load_initial()
 
     async def change_environment(self, takes: bool) -> None:
         """See `binding.change_environment`."""
@@ -299,6 +315,7 @@ class Context:
                 return self._refusal(execution) or Outcome("killed", crowded(), True)
             except (TimeoutError, RuntimeError, OSError) as error:
                 return self._refusal(execution) or not_started(str(error))
+            await self._load_initial()
             await self._kernel.await_calm(execution.settled)
             if self._kernel.death is None:
                 reading = await self._probe.begin(self._kernel.pid, self.language, partial(self._crowded, execution))

@@ -12,14 +12,23 @@ from codebox_server.errors import BoxError
 from codebox_server.jupyter.managers import BoxMappingKernelManager
 from codebox_server.packages.missing_package import MissingPackages
 from codebox_server.runs.context import Context
+from codebox_server.runs.initial_variables import InitialVariables
 from codebox_server.runs.probe import Probe
 
 
 class Contexts:
     """Follows every kernel that starts, restarts or is removed, whoever caused it."""
 
-    def __init__(self, manager: BoxMappingKernelManager, probe: Probe, missing_packages: MissingPackages) -> None:
+    def __init__(
+        self,
+        manager: BoxMappingKernelManager,
+        probe: Probe,
+        missing_packages: MissingPackages,
+        initial: InitialVariables,
+    ) -> None:
         self._manager = manager
+        # The default context of Python begins with them.
+        self._initial = initial
         self._probe = probe
         self._missing_packages = missing_packages
         self._contexts: dict[str, Context] = {}
@@ -100,11 +109,21 @@ class Contexts:
             self.kernel_starting()
             task = self._defaults[language] = asyncio.ensure_future(self._start(kernel_name=language))
         try:
-            return self.get(task.result() if task.done() else await asyncio.shield(task))
+            context = self.get(task.result() if task.done() else await asyncio.shield(task))
         except BaseException:
             if task.done() and self._defaults.get(language) is task:
                 del self._defaults[language]
             raise
+        if language == "python":
+            context.begin_with(self._initial)
+        return context
+
+    def existing_default(self, language: str) -> Context | None:
+        """Return the default context of a language if it has been used and its kernel runs."""
+        task = self._defaults.get(language)
+        started = task is not None and task.done() and not task.cancelled() and not task.exception()
+        context = self._contexts.get(task.result()) if task is not None and started else None
+        return context if context is not None and context.processes() else None
 
     async def change_environment(self, takes: Callable[[str], bool]) -> None:
         """Give all kernels the environment of new ones; `takes` says for a language whether its kernel supports that.

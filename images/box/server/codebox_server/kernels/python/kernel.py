@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType, SimpleNamespace
 from typing import Any
 
@@ -21,8 +22,9 @@ from codebox_server.kernels.environment import EnvironmentMixin
 from codebox_server.kernels.outstream import note_begin
 from codebox_server.kernels.python.description import variable_names
 from codebox_server.kernels.python.inspection import inspect
+from codebox_server.kernels.python.saving import check, load, save
 from codebox_server.kernels.replies import RepliesMixin
-from codebox_server.kernels.variables import VariablesMixin, page_of
+from codebox_server.kernels.variables import SAVED, VariablesMixin, page_of
 
 
 class _NoSubshells:
@@ -49,6 +51,7 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
             super().__init__(**kwargs)
         finally:
             ipkernel.sys = sys  # type: ignore[attr-defined]
+        self.shell_handlers[SAVED] = self.saved_variables_request
         # A cell that awaits is interrupted in this thread.
         self.shell_channel_thread = _NoSubshells()
 
@@ -126,3 +129,21 @@ class PythonKernel(RepliesMixin, VariablesMixin, EnvironmentMixin, IPythonKernel
         names, following = page_of(variable_names(namespace, self.shell.user_ns_hidden), limit, after)
         items = await inspect({name: namespace[name] for name in names})
         return {"items": items, "following": following}
+
+    async def saved_variables_request(self, stream: Any, ident: Any, parent: Any) -> None:
+        """Save, check or load (`action`) the variables in `folder`. Reply `{faults}`: names of variables and why they
+        cannot be kept, or `{error}`.
+        """
+        content = parent["content"]
+        folder, namespace = Path(content["folder"]), self.shell.user_ns
+        reply: dict[str, Any] = {"faults": {}}
+        try:
+            if content["action"] == "save":
+                reply["faults"] = await save(folder, namespace, self.shell.user_ns_hidden, content["extraBytes"])
+            elif content["action"] == "check":
+                reply["faults"] = await check(folder, namespace, content["extraBytes"])
+            else:
+                load(folder, namespace)
+        except OSError as error:
+            reply = {"error": str(error)}
+        self.session.send(stream, "codebox_saved_variables_reply", reply, parent, ident=ident)
