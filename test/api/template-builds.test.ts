@@ -140,6 +140,62 @@ describe.each(drivers)('templates built on the %s driver', (driver) => {
   });
 
   testOnce(
+    'boxes of a template begin with the variables of a box that can be kept, and its log names the others',
+    async () => {
+      const { body: source } = await gateway.post<Box>('/v1/boxes', {});
+      const defined = await gateway.run(
+        source.id,
+        `import json, numpy as np, pandas as pd
+table = pd.DataFrame({"a": [1, 2]})
+rate = 2
+def scaled(x): return x * rate
+double = lambda x: 2 * x
+notes = open("notes.txt", "w")
+class Loud:
+    def __reduce__(self): return exec, ("print('loud'); import os; os._exit(1)",)
+loud = Loud()`,
+      );
+      expect(defined.status).toBe('ok');
+      const { log } = await build(gateway, 'begun', { from: { box: source.id, variables: true }, warm: 1 });
+      expect(log.at(-1)).toMatchObject({ state: 'ready' });
+      const output = log.map((event) => (event.type === 'output' ? event.text : '')).join('');
+      expect(output).toMatch(/^The variable notes is not kept: TypeError: it is an open file$/m);
+      expect(output).toMatch(/^The variable loud is not kept: .+ends its process$/m);
+      expect(output).toMatch(/^8 variables are kept\.$/m);
+      expect(output).not.toContain('\nloud');
+      // The box itself has not changed, and one that is made from its files alone has no variables.
+      expect((await gateway.run(source.id, 'scaled(21), notes.closed, loud.__class__.__name__')).text).toBe(
+        "(42, False, 'Loud')",
+      );
+      await build(gateway, 'plain', { from: { box: source.id } });
+      const code = 'rate = 4; scaled(1), double(4), int(table.a.sum()), json.dumps(np.pi > 3)';
+      const expected = "(4, 8, 3, 'true')";
+      const [first, derived] = [
+        await create('begun'),
+        await build(gateway, 'derived', { from: { template: 'begun' } }),
+      ];
+      expect(await gateway.run(first.id, code)).toMatchObject({ status: 'ok', executionCount: 1, text: expected });
+      expect(derived.log.at(-1)).toMatchObject({ state: 'ready' });
+      const box = await eventually(async () => {
+        const made = await create('begun');
+        if (made.startup?.kind === 'warm') return made;
+        await gateway.call(`/v1/boxes/${made.id}`, { method: 'DELETE' });
+        return undefined;
+      });
+      expect((await gateway.run(box.id, code)).text).toBe(expected);
+      for (const [template, text] of [
+        ['derived', expected],
+        ['plain', null],
+      ] as const)
+        expect((await gateway.post<{ text: string | null }>('/v1/run', { template, code })).body.text).toBe(text);
+      await gateway.post(`/v1/boxes/${source.id}/hibernate`, {});
+      const late = await put<Problem>(gateway, 'begun', { from: { box: source.id, variables: true } });
+      expect([late.status, late.body.errors?.[0]?.pointer]).toEqual([400, '/from/variables']);
+      await gateway.call('/v1/templates/begun', { method: 'DELETE' });
+    },
+  );
+
+  testOnce(
     'a build that fails or takes too long reports its cause and its log, and leaves the last version',
     async () => {
       await build(gateway, 'steady', { commands: ['echo good > state'] });
@@ -226,8 +282,8 @@ describe.each(drivers)('templates built on the %s driver', (driver) => {
         ['x', { limits: { memoryMb: 999_999 } }, 400, '/limits/memoryMb'],
         ['x', { files: [{ path: 'a', url: 'https://example.com' }] }, 400, '/files/0/url'],
         ['x', { from: { box: 'x', template: 'python' } }, 400, '/from'],
+        ['x', { from: { template: 'python', variables: true } }, 400, '/from/variables'],
         // Not supported.
-        ['x', { from: { ...from, variables: true } }, 400, '/from/variables'],
         ['x', { packages: { apt: ['git'] } }, 400, '/packages/apt'],
         ['x', { placement: {} }, 400, '/placement'],
       ];

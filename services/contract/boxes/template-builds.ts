@@ -12,7 +12,16 @@ const templateName = z.string().min(1).max(64);
 export const buildTemplateSchema = z
   .strictObject({
     from: z
-      .union([z.strictObject({ template: templateName }), z.strictObject({ box: z.string().min(1).max(321) })])
+      .union([
+        z.strictObject({ template: templateName }),
+        z.strictObject({
+          box: z.string().min(1).max(321),
+          variables: z.boolean().default(false).meta({
+            description:
+              'Whether boxes begin with the variables of its default Python context, those that can be kept.',
+          }),
+        }),
+      ])
       .default({ template: 'python' })
       .meta({
         description:

@@ -23,6 +23,7 @@ const abilities = {
   stop: 'stop everything that runs in it',
   terminals: 'open terminals',
   unattended: 'refuse input() of code whose input nobody answers',
+  variables: 'keep its variables for a template',
   watch: 'watch its files',
 } as const;
 export type Ability = keyof typeof abilities;

@@ -36,6 +36,8 @@ import {
   contextsSchema,
   executionSchema,
   executionsSchema,
+  type SavedVariables,
+  savedVariablesSchema,
   statsSchema,
   terminalsSchema,
   variablesSchema,
@@ -179,6 +181,11 @@ export const createBoxServerClient = (
 
   const read = async <T>(schema: z.ZodType<T>, path: string, signal?: AbortSignal): Promise<T> =>
     parseResponse(schema, await call(path, 'GET', undefined, signal));
+
+  const keepVariables = async (method: 'POST' | 'PUT', signal: AbortSignal): Promise<SavedVariables> => {
+    const { body } = await request(agent, 'variables', { method, headersTimeout: 0, signal });
+    return await readResponse(savedVariablesSchema, body);
+  };
 
   const journals = createSharedJournals((journal, after, signal) =>
     open(`${journal}/events?after=${after}`, { signal }, readers),
@@ -324,6 +331,14 @@ export const createBoxServerClient = (
       const response = await send(files, 'checkpoint', options, undefined);
       await readBounded(response.body);
     },
+
+    /**
+     * Saves the variables of the default Python context beside the files, until `dropVariables`. In a box that was restored from them,
+     * `adoptVariables` has that context begin with those that can be loaded. The box ends both within two minutes; the caller sets the deadline.
+     */
+    saveVariables: (signal: AbortSignal) => keepVariables('POST', signal),
+    adoptVariables: (signal: AbortSignal) => keepVariables('PUT', signal),
+    dropVariables: async () => void (await call('variables', 'DELETE')),
 
     terminals: async () => (await read(terminalsSchema, 'terminals')).items,
     startTerminal: async (id: string, body: ScreenSize & { cwd?: string; env?: Environment }) =>

@@ -33,10 +33,14 @@ class Templates:
         *,
         from_template: str | None = None,
         from_box: str | None = None,
+        variables: bool = False,
         **options: Unpack[BuildOptions],
     ) -> TemplateVersion:
-        """Begins to build a template, or its next version, from a template or a box; ``log`` follows it to its end."""
-        given = {"template": from_template, "box": from_box}
+        """Begins to build a template, or its next version, from a template or a box; ``log`` follows it to its end.
+
+        With ``variables`` boxes begin with those of the box in Python.
+        """
+        given = {"template": from_template, "box": from_box, "variables": variables or None}
         source = {name: value for name, value in given.items() if value is not None}
         call = creating(path_of("templates", template), {"from": source} if source else {}, options, method="PUT")
         return self._transport.json(TemplateVersion, call)

@@ -4,6 +4,7 @@ import {
   contextIdSchema,
   contextSchema,
   executionDoneSchema,
+  foreignText,
   languageNameSchema,
   terminalSchema,
   variableSchema,
@@ -15,6 +16,13 @@ export const variablesSchema = z.object({
   items: z.array(variableSchema).max(1000),
   nextCursor: z.string().max(1024).nullable(),
 });
+/** How many variables are kept for a template, some of those that are not, and how many more. */
+export const savedVariablesSchema = z.object({
+  kept: z.int().min(0),
+  faults: z.array(z.object({ name: foreignText(300), detail: foreignText(400) })).max(200),
+  more: z.int().min(0),
+});
+export type SavedVariables = z.infer<typeof savedVariablesSchema>;
 export const contextsSchema = z.object({ items: z.array(contextSchema).max(1000) });
 const headerText = z.string().max(200);
 export const executionSchema = z.object({

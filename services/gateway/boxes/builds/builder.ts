@@ -2,6 +2,8 @@ import { CodeBoxError, type CommandEvent, type TemplateBuild } from '#contract';
 import type { Vault } from '../../../vault/vault.ts';
 import type { Background } from '../../../waiting/background.ts';
 import { createGate } from '../../../waiting/gate.ts';
+import type { SavedVariables } from '../../box-server/protocol/schemas.ts';
+import type { BoxRow } from '../../store/box/boxes.ts';
 import type { Build, BuildStore } from '../../store/templates/builds.ts';
 import { tooManyBuilds } from '../../store/templates/templates.ts';
 import { type BoxRef, refOf } from '../box-ref.ts';
@@ -96,10 +98,31 @@ export const createBuilder = (options: BuilderOptions) => {
     }
   };
 
-  const createBox = async (work: Build, build: TemplateBuild): Promise<BoxRef> => {
+  /** Saves the files of the box that a template is built from, and with `variables` these beside them. */
+  const copy = async (ref: BoxRef, variables: boolean, log: BuildLog, signal: AbortSignal): Promise<BoxRow> => {
+    if (!variables) return await rest.checkpoint(ref);
+    const { server } = await access.use(ref);
+    logFaults(await server.saveVariables(signal), log);
+    try {
+      return await rest.checkpoint(ref);
+    } finally {
+      await background.attempt('remove the saved variables of a box', server.dropVariables);
+    }
+  };
+
+  /** Has boxes of the template begin with the variables that were copied, as far as they can be loaded in the box of the build. */
+  const keepVariables = async (ref: BoxRef, log: BuildLog, signal: AbortSignal): Promise<void> => {
+    log.step('keep the variables');
+    const saved = await (await access.use(ref)).server.adoptVariables(signal);
+    logFaults(saved, log);
+    log.output(`${saved.kept} variables are kept.\n`);
+  };
+
+  const createBox = async (work: Build, build: TemplateBuild, log: BuildLog, signal: AbortSignal): Promise<BoxRef> => {
     const { tenant, settings } = work;
     const { limits, network } = settings;
-    const source = 'box' in build.from ? await rest.checkpoint({ tenant, box: build.from.box }) : undefined;
+    const source =
+      'box' in build.from ? await copy({ tenant, box: build.from.box }, build.from.variables, log, signal) : undefined;
     const template = 'template' in build.from ? build.from.template : (source?.base ?? source?.template);
     const seconds = build.buildSeconds + slackSeconds;
     const ask = {
@@ -122,9 +145,10 @@ export const createBuilder = (options: BuilderOptions) => {
     // A gateway that died has left its box.
     if (boxId !== null) await endings.delete({ tenant, box: boxId }).catch(() => {});
     log.step('box' in build.from ? `copy ${build.from.box}` : `start ${build.from.template}`);
-    const ref = await createBox(work, build);
+    const ref = await createBox(work, build, log, signal);
     try {
       await setUp(ref, build, log, signal);
+      if ('box' in build.from && build.from.variables) await keepVariables(ref, log, signal);
       signal.throwIfAborted();
       log.step('save the files');
       const { id, checkpointId, storageBytes } = await rest.hibernate(ref);
@@ -217,6 +241,11 @@ export const createBuilder = (options: BuilderOptions) => {
 };
 
 export type Builder = ReturnType<typeof createBuilder>;
+
+const logFaults = ({ faults, more }: SavedVariables, log: BuildLog): void => {
+  for (const { name, detail } of faults) log.output(`The variable ${name} is not kept: ${detail}\n`);
+  if (more > 0) log.output(`${more} more variables are not kept.\n`);
+};
 
 const unforeseen = 'The gateway failed to build it.';
 

@@ -44,6 +44,8 @@ export const createBuilds = (options: BuildsOptions) => {
       });
     const template = catalog.of(box);
     if (!template || box.endedAt) throw refusal('/from/box', 'is not a living box');
+    if (from.variables && box.state === 'hibernated')
+      throw refusal('/from/variables', 'cannot be kept, because the box hibernates and has lost its variables');
     from.box = box.id;
     const { limits, network, idleSeconds } = box;
     return { ...template, limits, network, idleSeconds };
