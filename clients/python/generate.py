@@ -25,6 +25,7 @@ RETURNED = [
     *("ExecutionEvent", "ExecutionSummary", "FileEntry", "Package", "Run", "SearchMatch", "Template", "Ticket"),
     *("ApiKey", "AuditEntry", "CreatedLink", "CreatedWebhook", "Link", "NewApiKey", "Tenant", "Terminal", "Usage"),
     *("BuildEvent", "TemplateDetail", "TemplateVersion", "Variable", "WatchEvent", "Webhook", "WebhookDelivery"),
+    *("Export", "ExportSummary"),
 ]
 # The options of each request, and what it takes as arguments.
 TAKEN = {
@@ -41,6 +42,7 @@ TAKEN = {
     "InlineFile": ("InlineFile", set()),
     "Limits": ("Limits", set()),
     "CreateLink": ("LinkOptions", {"path"}),
+    "CreateExport": ("ExportOptions", set()),
     "UpdateWebhook": ("WebhookChanges", set()),
     "Quotas": ("Quotas", set()),
     "CreateTenant": ("TenantOptions", {"name"}),

@@ -3,7 +3,7 @@ import { CodeBoxError } from '#contract';
 import { orAborted } from '../waiting/or-aborted.ts';
 import type { BlobStore } from './blob-store.ts';
 import { translateFault } from './fault.ts';
-import { inParts } from './parts.ts';
+import { compatible, uploadToS3 } from './s3-upload.ts';
 
 export interface S3Credentials {
   accessKeyId: string;
@@ -28,7 +28,6 @@ export interface S3Place {
 
 /** One part is in memory at a time; a blob in S3 may have 10,000. */
 const partBytes = 16 * 1024 * 1024;
-const abortMs = 10_000;
 const pageSize = 1000;
 /** Deadline of requests without a caller's signal: those for credentials. */
 const timeouts = { connectionTimeout: 5000, socketTimeout: 60_000 };
@@ -40,39 +39,10 @@ export const createS3Blobs = async ({ endpoint, bucket, prefix, region, credenti
     endpoint,
     region,
     ...(credentials && { credentials }),
-    forcePathStyle: true,
     requestHandler: timeouts,
-    // Compatible stores often support neither checksums after a body nor 100 Continue.
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-    expectContinueHeader: false,
+    ...compatible,
   });
   const at = (name: string) => ({ Bucket: bucket, Key: prefix + name });
-
-  const putParts = async (name: string, first: Buffer, rest: AsyncIterable<Buffer>, signal: AbortSignal) => {
-    const begin = new s3.CreateMultipartUploadCommand(at(name));
-    const { UploadId } = await orAborted(client.send(begin, { abortSignal: signal }), signal);
-    const upload = { ...at(name), UploadId };
-    try {
-      const Parts: { ETag: string | undefined; PartNumber: number }[] = [];
-      const putPart = async (Body: Buffer) => {
-        const PartNumber = Parts.length + 1;
-        const part = new s3.UploadPartCommand({ ...upload, Body, PartNumber });
-        const { ETag } = await client.send(part, { abortSignal: signal });
-        Parts.push({ ETag, PartNumber });
-      };
-      await putPart(first);
-      for await (const part of rest) await putPart(part);
-      const whole = new s3.CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts } });
-      await client.send(whole, { abortSignal: signal });
-    } catch (error) {
-      // An unfinished upload costs money and appears in no list.
-      await client
-        .send(new s3.AbortMultipartUploadCommand(upload), { abortSignal: AbortSignal.timeout(abortMs) })
-        .catch(() => {});
-      throw error;
-    }
-  };
 
   const open = async (name: string, signal: AbortSignal): Promise<Readable> => {
     const { Body } = await client.send(new s3.GetObjectCommand(at(name)), { abortSignal: signal });
@@ -100,11 +70,8 @@ export const createS3Blobs = async ({ endpoint, bucket, prefix, region, credenti
     put: (name, content, signal) =>
       translateFault(async () => {
         try {
-          const parts = inParts(addAbortSignal(signal, content), partBytes);
-          const { value: first = Buffer.alloc(0) } = await parts.next();
-          if (first.length === partBytes) return await putParts(name, first, parts, signal);
-          const whole = new s3.PutObjectCommand({ ...at(name), Body: first, ContentType: 'application/octet-stream' });
-          await orAborted(client.send(whole, { abortSignal: signal }), signal);
+          const object = { ...at(name), ContentType: 'application/octet-stream' };
+          await uploadToS3(client, object, addAbortSignal(signal, content), { partBytes, signal });
         } finally {
           content.destroy();
         }

@@ -16,6 +16,7 @@ export type { Session } from './client/session.ts';
 export { openSocket, type Socket, type SocketLike } from './client/socket.ts';
 export type { TerminalConnection, TerminalEvent } from './client/terminals.ts';
 export { createTransport, parse, pathOf, type Transport } from './client/transport.ts';
+export * from './files/exports.ts';
 export * from './files/files.ts';
 export * from './files/links.ts';
 export * from './files/operations.ts';

@@ -12,6 +12,7 @@ export type { EventOptions, EventStream } from './client/runs.ts';
 export type { Session } from './client/session.ts';
 export type { TerminalConnection, TerminalEvent } from './client/terminals.ts';
 export type { CallOptions, CreateOptions } from './client/transport.ts';
+export type * from './files/exports.ts';
 export type * from './files/files.ts';
 export type * from './files/links.ts';
 export type * from './files/operations.ts';

@@ -9,9 +9,9 @@ export class OutboundError extends Error {}
 
 export interface OutboundRequest {
   url: string;
-  method: 'POST' | 'PUT';
+  method: 'POST' | 'PUT' | 'DELETE';
   headers: Record<string, string>;
-  body: string | Readable;
+  body: string | Uint8Array | Readable | null;
   signal: AbortSignal;
   /** How much of the response is read. */
   maxBytes: number;

@@ -73,21 +73,24 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
   const delivered = (path: string, count = 1) => eventually(async () => at(path).length >= count && at(path));
 
   test('a webhook is told how runs and boxes of its tenant end, signed as Standard Webhooks', async () => {
-    const { id, secret, ...webhook } = await make('/ends', ['execution.ended', 'box.ended']);
+    const { id, secret, ...webhook } = await make('/ends', ['execution.ended', 'box.ended', 'export.ended']);
     await make('/runs', ['execution.ended']);
     await make('/foreign', ['execution.ended', 'box.ended'], await gateway.addTenant());
     expect(webhook).toMatchObject({ url: `${base}/ends`, enabled: true, failingSince: null });
     const box = await gateway.createBox({ user: 'ada' });
     const run = await gateway.run(box.id, '1/0');
+    const exported = await gateway.client.exports.create(box.id, { files: [{ path: 'none', url: `${base}/up` }] });
     await gateway.client.boxes.delete(box.id);
-    const requests = await delivered('/ends', 2);
+    const requests = await delivered('/ends', 3);
     const events = requests.map(({ body, headers }) => {
       const given = headers as Record<string, string>;
       expect(() => new Verifier(secret).verify(body.replace('ada', 'eve'), given)).toThrow();
       expect(() => new Verifier(secret).verify(body, { ...given, 'webhook-id': 'evt-other' })).toThrow();
       return new Verifier(secret).verify(body, given) as Event;
     });
-    const [ended, gone] = ['execution.ended', 'box.ended'].map((type) => events.find((event) => event.type === type));
+    const [ended, gone, sent] = ['execution.ended', 'box.ended', 'export.ended'].map((type) =>
+      events.find((event) => event.type === type),
+    );
     expect(ended?.data).toMatchObject({
       execution: run.id,
       box: box.id,
@@ -96,6 +99,14 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
       status: 'error',
     });
     expect(ended?.data.durationMs).toBeTypeOf('number');
+    expect(sent?.data).toMatchObject({
+      export: exported.id,
+      box: box.id,
+      user: 'ada',
+      state: 'failed',
+      fileCount: 0,
+      failure: { code: 'not_found', path: 'none' },
+    });
     expect(gone?.data).toMatchObject({ box: box.id, user: 'ada', state: 'deleted', cause: { code: 'deleted' } });
     expect(Date.parse(gone?.timestamp ?? '')).toBeGreaterThan(Date.parse(webhook.createdAt) - 1000);
     expect((await delivered('/runs')).length).toBe(1);

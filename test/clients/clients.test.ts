@@ -12,19 +12,9 @@ import { downloadWheels } from '../api/wheels.ts';
 import { runJavaScript, runPython } from '../dialects/clients.ts';
 import { project, readBlocks } from '../pages.ts';
 import { pastePage } from '../paste.ts';
+import { extended } from './extended.ts';
 import { type InstalledClients, installClients } from './installed.ts';
-import {
-  beginning,
-  deferred,
-  extended,
-  interrupted,
-  lost,
-  others,
-  type Program,
-  refused,
-  talk,
-  tour,
-} from './programs.ts';
+import { beginning, deferred, interrupted, lost, others, type Program, refused, talk, tour } from './programs.ts';
 import { openControl, openDeferring } from './servers.ts';
 
 const run = promisify(execFile);
@@ -239,6 +229,8 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
       gone: 'not_found',
       secret: 'whsec_',
       changed: ['execution.ended'],
+      exported: 'unreachable',
+      exports: ['https://s3.invalid/none'],
       hooks: [[true, ['execution.ended']]],
       deliveries: 0,
       keys: ['revoked', 'revoked'],

@@ -4,6 +4,7 @@ from . import models
 from ._async.admin import AsyncAdmin, AsyncKeys, AsyncTenants
 from ._async.box import AsyncBox, AsyncContexts
 from ._async.codebox import AsyncBoxes, AsyncCodeBox
+from ._async.exports import AsyncExports
 from ._async.files import AsyncFiles
 from ._async.links import AsyncLinks
 from ._async.runs import AsyncCommands, AsyncExecutions, AsyncNotebooks, AsyncPackages, AsyncRunningCode
@@ -14,6 +15,7 @@ from ._async.webhooks import AsyncWebhooks
 from ._sync.admin import Admin, Keys, Tenants
 from ._sync.box import Box, Contexts
 from ._sync.codebox import Boxes, CodeBox
+from ._sync.exports import Exports
 from ._sync.files import Files
 from ._sync.links import Links
 from ._sync.runs import Commands, Executions, Notebooks, Packages, RunningCode
@@ -33,6 +35,7 @@ __all__ = [
     "AsyncContexts",
     "AsyncEventStream",
     "AsyncExecutions",
+    "AsyncExports",
     "AsyncFiles",
     "AsyncKeys",
     "AsyncLinks",
@@ -52,6 +55,7 @@ __all__ = [
     "Contexts",
     "EventStream",
     "Executions",
+    "Exports",
     "Files",
     "InputFault",
     "Keys",

@@ -674,6 +674,71 @@ class ExecutionStdout(Model):
     type: Literal["stdout"]
 
 
+class ExportFailure(Model):
+    code: Literal[
+        "not_found",
+        "too_large",
+        "too_many_files",
+        "refused",
+        "unreachable",
+        "box_unavailable",
+        "timeout",
+        "canceled",
+        "interrupted",
+        "internal",
+    ]
+    """
+    `refused`: the store responded with an error; `unreachable`: it did not respond, or is at an address that may not be reached; `interrupted`: the gateway ended meanwhile.
+    """
+    detail: str
+    path: str | None
+    """
+    The file or folder that failed, if it was one.
+    """
+
+
+class ExportSummary(Model):
+    box: str
+    created_at: AwareDatetime
+    ended_at: AwareDatetime | None
+    failure: ExportFailure | None
+    file_count: int
+    """
+    How many files have arrived, each as a whole.
+    """
+    id: str
+    size_bytes: int
+    """
+    The size of these files.
+    """
+    skipped: int
+    """
+    Entries of folders that are no files, such as symbolic links.
+    """
+    state: Literal["running", "done", "failed"]
+    to: str | None
+    """
+    The URL of the bucket and its folder; null for an export to URLs.
+    """
+
+
+class ExportedFile(Model):
+    encoded_path: str | None = None
+    """
+    Only for a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as in the URL of the file.
+    """
+    etag: str | None
+    """
+    The ETag that the store returned.
+    """
+    key: str | None
+    """
+    Its key in the bucket.
+    """
+    path: str
+    size_bytes: int
+
+
 class FileEntry(Model):
     encoded_path: str | None = None
     """
@@ -1318,6 +1383,35 @@ class ExecutionSummary(Model):
     """
     state_lost: bool
     status: Literal["running", "ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
+
+
+class Export(Model):
+    box: str
+    created_at: AwareDatetime
+    ended_at: AwareDatetime | None
+    failure: ExportFailure | None
+    file_count: int
+    """
+    How many files have arrived, each as a whole.
+    """
+    files: list[ExportedFile]
+    """
+    The files that have arrived.
+    """
+    id: str
+    size_bytes: int
+    """
+    The size of these files.
+    """
+    skipped: int
+    """
+    Entries of folders that are no files, such as symbolic links.
+    """
+    state: Literal["running", "done", "failed"]
+    to: str | None
+    """
+    The URL of the bucket and its folder; null for an export to URLs.
+    """
 
 
 class PackageConflictHint(Model):

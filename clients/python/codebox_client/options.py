@@ -192,7 +192,37 @@ class LinkOptions(TypedDict, total=False):
     download: str
 
 
-WebhookType = Literal["execution.ended", "box.ended", "quota.exceeded"]
+class ExportFile(TypedDict, total=False):
+    """A file, and the URL that takes it by PUT, with the ``headers`` that it needs."""
+
+    path: str
+    url: str
+    headers: Mapping[str, str]
+
+
+class S3Target(TypedDict, total=False):
+    """A bucket, and keys that may write to it."""
+
+    bucket: str
+    prefix: str
+    region: str
+    endpoint: str
+    access_key_id: str
+    secret_access_key: str
+    session_token: str
+
+
+class ExportOptions(CallOptions, total=False):
+    """What is exported: ``files`` with a URL each, or ``paths`` of files and folders to ``s3``."""
+
+    files: Sequence[ExportFile]
+    paths: Sequence[str]
+    s3: S3Target
+    timeout_seconds: int
+    detach: bool
+
+
+WebhookType = Literal["execution.ended", "box.ended", "export.ended", "quota.exceeded"]
 
 
 class WebhookChanges(TypedDict, total=False):
@@ -248,7 +278,7 @@ def to_json(options: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON of options: keys in camelCase, without what belongs to the request. Keys of data stay as they are."""
     given = {name: value for name, value in options.items() if name not in CallOptions.__annotations__}
     body = {to_camel(name): value for name, value in given.items() if value is not None}
-    for name in ("limits", "quotas"):
+    for name in ("limits", "quotas", "s3"):
         if name in body:
             body[name] = {to_camel(key): value for key, value in body[name].items()}
     return body

@@ -84,6 +84,7 @@ export class BoxHandle implements AsyncDisposable {
   readonly commands: ReturnType<typeof createCommandCalls>;
   readonly notebooks: ReturnType<typeof createNotebookCalls>;
   readonly packages: ReturnType<typeof createPackageCalls>;
+  readonly exports: OfBox<Client['exports']>;
   readonly files: OfBox<Client['files']>;
   readonly links: OfBox<Client['links']>;
   readonly ports: OfBox<Client['ports']>;
@@ -100,6 +101,7 @@ export class BoxHandle implements AsyncDisposable {
     this.commands = createCommandCalls(client, id);
     this.notebooks = createNotebookCalls(client, id);
     this.packages = createPackageCalls(client, id);
+    this.exports = ofBox(client.exports, id);
     this.files = ofBox(client.files, id);
     this.links = ofBox(client.links, id);
     this.ports = ofBox(client.ports, id);

@@ -5,6 +5,7 @@ import { createAdmin, createUsage } from './admin.ts';
 import { createBoxes, createLinks, createPorts, createTickets } from './boxes.ts';
 import { createContexts } from './contexts.ts';
 import { readLines } from './events.ts';
+import { createExports } from './exports.ts';
 import { createFiles } from './files.ts';
 import { createCommands, createExecutions, createNotebooks, createPackages } from './runs.ts';
 import { createSessions } from './session.ts';
@@ -45,6 +46,7 @@ export const createClient = (options: ClientOptions) => {
     executions: createExecutions(transport),
     contexts: createContexts(transport),
     commands: createCommands(transport),
+    exports: createExports(transport),
     files: createFiles(transport),
     links: createLinks(transport),
     notebooks: createNotebooks(transport),

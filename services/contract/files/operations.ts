@@ -18,17 +18,21 @@ const headerName = z
   .refine((name) => !ownHeaders.has(name.toLowerCase()), 'must not be a header of the connection');
 const headerValue = z.string().regex(/^[\t\x20-\x7e\x80-\xff]{0,8192}$/, 'must be one line of Latin-1');
 
+/** Headers of a request to a URL that the caller gives. */
+export const requestHeadersSchema = z
+  .record(headerName, headerValue)
+  .refine((headers) => Object.keys(headers).length <= 64, 'must have at most 64 entries');
+
 const fetchFields = {
-  headers: z
-    .record(headerName, headerValue)
-    .refine((headers) => Object.keys(headers).length <= 64, 'must have at most 64 entries')
+  headers: requestHeadersSchema
     .optional()
     .meta({ description: 'Sent to the host of the URL, but not to other hosts that it redirects to.' }),
   timeoutSeconds: z.int().min(1).max(3600).optional().meta({ description: 'For the whole download. Default 60.' }),
   maxBytes: z.int().min(1).max(1_125_899_906_842_624).optional(),
 };
 
-const folderPath = z.union([z.literal(''), boxPathSchema]);
+/** The path of a file or folder; the empty one is that of the working folder. */
+export const folderPathSchema = z.union([z.literal(''), boxPathSchema]);
 
 /** JSON body of `POST …/files`. Each operation returns the entry that it created. */
 export const fileOperationSchema = z
@@ -46,7 +50,7 @@ export const fileOperationSchema = z
       .strictObject({
         op: z.literal('extract'),
         path: boxPathSchema.meta({ description: 'The archive.' }),
-        to: folderPath.optional().meta({ description: 'The target folder. Default: the working folder.' }),
+        to: folderPathSchema.optional().meta({ description: 'The target folder. Default: the working folder.' }),
         format: z.enum(['zip', 'tar', 'tar.gz', 'tar.bz2', 'tar.xz']).optional(),
         overwrite,
       })

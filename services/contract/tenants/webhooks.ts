@@ -3,7 +3,7 @@ import { fetchUrlSchema } from '../values/fetch-url.ts';
 import { pageSchema } from '../values/page.ts';
 
 /** What a webhook can be told about. */
-export const webhookTypes = ['execution.ended', 'box.ended', 'quota.exceeded'] as const;
+export const webhookTypes = ['execution.ended', 'box.ended', 'export.ended', 'quota.exceeded'] as const;
 
 const typesSchema = z.array(z.enum(webhookTypes)).min(1).max(webhookTypes.length).meta({
   description: 'The events that it gets.',

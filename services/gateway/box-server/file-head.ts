@@ -13,6 +13,8 @@ export interface FileHead {
   kind: 'file' | 'folder' | 'archive';
   /** The length of the content that follows (that of the range, if there is one); undefined when it is not known in advance. */
   lengthBytes: number | undefined;
+  /** The media type that the box derives from the name, such as `text/csv`. */
+  mediaType: string | undefined;
   etag: string | undefined;
   /** With a precision of one second. */
   modifiedAt: Date | undefined;
@@ -26,6 +28,7 @@ export interface FileHead {
 
 const kinds: Record<string, FileHead['kind']> = { directory: 'folder', archive: 'archive' };
 const wholeNumber = /^\d{1,15}$/;
+const mediaType = /^[\w.+-]{1,100}\/[\w.+-]{1,100}$/;
 
 /** Reads the head of the response to a file read. Throws `unavailable` with the reason `protocol` for an invalid head. */
 export const readFileHead = ({ status, headers }: RawResponse): FileHead => {
@@ -37,10 +40,12 @@ export const readFileHead = ({ status, headers }: RawResponse): FileHead => {
   if (status !== 200 && status !== 304 && range === undefined)
     throw brokenProtocol('The box sent an invalid response.');
   const length = one('content-length');
+  const type = one('content-type') ?? '';
   const modifiedAt = new Date(one('last-modified') ?? Number.NaN);
   return {
     kind: kinds[one('x-codebox-type') ?? ''] ?? 'file',
     lengthBytes: length !== undefined && wholeNumber.test(length) ? Number(length) : undefined,
+    mediaType: mediaType.test(type) ? type : undefined,
     etag: one('etag'),
     modifiedAt: Number.isNaN(modifiedAt.getTime()) ? undefined : modifiedAt,
     hasRanges: one('accept-ranges') === 'bytes',

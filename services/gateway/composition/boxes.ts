@@ -2,6 +2,8 @@ import { openBlobs } from '../../blobs/open-blobs.ts';
 import { createBuilder } from '../boxes/builds/builder.ts';
 import { createBuilds } from '../boxes/builds/builds.ts';
 import { createCreation } from '../boxes/creation/creation.ts';
+import { createExporter } from '../boxes/exports/exporter.ts';
+import { createExports } from '../boxes/exports/exports.ts';
 import { createAccess } from '../boxes/life/access.ts';
 import type { Activity } from '../boxes/life/activity.ts';
 import { createBoxUsage } from '../boxes/life/box-usage.ts';
@@ -118,6 +120,8 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     quotas,
   });
   const files = createFiles({ access, activity });
+  const { outbound } = platform;
+  const exporter = createExporter({ store: store.exports, files, outbound, activity, background });
   const packages = createPackages({ access, commands });
   const builder = createBuilder({
     site: driver.site,
@@ -164,9 +168,11 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     webhooks: createWebhooks({
       webhooks: store.webhooks,
       deliveries: store.deliveries,
-      outbound: platform.outbound,
+      outbound,
       seal: platform.seal,
     }),
+    exporter,
+    exports: createExports({ store: store.exports, directory, outbound, exporter }),
     links: createLinks({ links: store.links, directory, files }),
     jupyter: createJupyter({ access, activity }),
     stats: createStats({ usage, directory }),

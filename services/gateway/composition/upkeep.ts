@@ -50,6 +50,7 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     meter,
     purges: createPurges({ store, background }),
     builder: boxes.builder,
+    exporter: boxes.exporter,
     deliverer: createDeliverer({
       deliveries: store.deliveries,
       outbound: platform.outbound,

@@ -21,7 +21,7 @@ export const webhooks = pgTable(
 );
 
 /**
- * What webhooks are told: triggers on `boxes`, `executions` and `usage` write a row in the transaction of what it tells about. While it is
+ * What webhooks are told: triggers on `boxes`, `executions`, `file_exports` and `usage` write a row in the transaction of what it tells about. While it is
  * pending, `nextAt` is its next attempt, or the end of the lease of the gateway that makes one.
  */
 export const webhookDeliveries = pgTable(

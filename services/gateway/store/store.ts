@@ -1,5 +1,6 @@
 import { createBoxStore } from './box/boxes.ts';
 import { createExecutionStore } from './box/executions.ts';
+import { createExportStore } from './box/exports.ts';
 import { createInstanceStore } from './box/instances.ts';
 import { createLinkStore } from './box/links.ts';
 import { createNetworkStore } from './box/networks.ts';
@@ -35,6 +36,7 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     boxes: createBoxStore(db),
     builds: createBuildStore(db, gateway),
     executions: createExecutionStore(db, gateway),
+    exports: createExportStore(db, gateway),
     gateways: createGatewayStore(db),
     idempotency: createIdempotencyStore(db, gateway),
     apiKeys: createApiKeyStore(db),

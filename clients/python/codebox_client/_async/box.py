@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from .. import models
 from .._call import Call, creating, path_of
 from ..options import BoxChanges, ContextOptions, ExecutionOptions, to_json
+from .exports import AsyncExports
 from .files import AsyncFiles
 from .links import AsyncLinks
 from .runs import AsyncCommands, AsyncExecutions, AsyncNotebooks, AsyncPackages, AsyncRunningCode
@@ -66,6 +67,7 @@ class AsyncBox:
         self.commands = AsyncCommands(transport, info.id)
         self.notebooks = AsyncNotebooks(transport, info.id)
         self.packages = AsyncPackages(transport, info.id)
+        self.exports = AsyncExports(transport, info.id)
         self.files = AsyncFiles(transport, info.id)
         self.links = AsyncLinks(transport, info.id)
         self.terminals = AsyncTerminals(transport, info.id)

@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 from .. import models
 from .._call import Call, creating, path_of
 from ..options import BoxChanges, ContextOptions, ExecutionOptions, to_json
+from .exports import Exports
 from .files import Files
 from .links import Links
 from .runs import Commands, Executions, Notebooks, Packages, RunningCode
@@ -67,6 +68,7 @@ class Box:
         self.commands = Commands(transport, info.id)
         self.notebooks = Notebooks(transport, info.id)
         self.packages = Packages(transport, info.id)
+        self.exports = Exports(transport, info.id)
         self.files = Files(transport, info.id)
         self.links = Links(transport, info.id)
         self.terminals = Terminals(transport, info.id)

@@ -4,7 +4,16 @@ import type { Store } from '../../store/store.ts';
 export interface PurgesOptions {
   store: Pick<
     Store,
-    'executions' | 'boxes' | 'idempotency' | 'tickets' | 'links' | 'deliveries' | 'portSessions' | 'gateways' | 'usage'
+    | 'executions'
+    | 'exports'
+    | 'boxes'
+    | 'idempotency'
+    | 'tickets'
+    | 'links'
+    | 'deliveries'
+    | 'portSessions'
+    | 'gateways'
+    | 'usage'
   >;
   background: Background;
 }
@@ -41,6 +50,12 @@ export const createPurges = ({ store, background }: PurgesOptions) => {
       some: (limit) => store.executions.purgeEnded(keepEndedSeconds, limit),
     },
     { what: 'boxes', everyMs: minuteMs, limit: 1000, some: (limit) => store.boxes.purgeEnded(keepEndedSeconds, limit) },
+    {
+      what: 'exports',
+      everyMs: minuteMs,
+      limit: 100,
+      some: (limit) => store.exports.purge(keepEndedSeconds, limit),
+    },
     { what: 'keys', everyMs: minuteMs, limit: 1000, some: (limit) => store.idempotency.purge(keepKeysSeconds, limit) },
     { what: 'tickets', everyMs: minuteMs, limit: 1000, some: store.tickets.purge },
     { what: 'links', everyMs: minuteMs, limit: 1000, some: store.links.purge },

@@ -5,6 +5,7 @@ import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Store } from '../../store/store.ts';
 import type { Builder } from '../builds/builder.ts';
 import type { Creation } from '../creation/creation.ts';
+import type { Exporter } from '../exports/exporter.ts';
 import type { Activity } from '../life/activity.ts';
 import type { CpuBudget } from '../life/cpu-budget.ts';
 import type { Endings } from '../life/endings.ts';
@@ -36,6 +37,7 @@ export interface ReaperOptions {
   meter: Pick<Meter, 'sweep'>;
   purges: Purges;
   builder: Pick<Builder, 'sweep'>;
+  exporter: Pick<Exporter, 'sweep'>;
   pulse: Pulse;
   idleness: Idleness;
   ceiling: { reread(): Promise<void> };
@@ -68,7 +70,7 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, creation, endings, instances, pool, settlement, activity, background, rest } = options;
-  const { budget, cpuQuota, meter, purges, builder, deliverer, pulse, idleness, ceiling } = options;
+  const { budget, cpuQuota, meter, purges, builder, exporter, deliverer, pulse, idleness, ceiling } = options;
   const { sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
@@ -237,6 +239,7 @@ export const createReaper = (options: ReaperOptions) => {
     purges.sweep();
     deliverer.sweep();
     builder.sweep();
+    exporter.sweep();
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
     await background.attempt('read the capacity', ceiling.reread);

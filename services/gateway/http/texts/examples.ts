@@ -10,6 +10,7 @@ export const ids = {
   webhook: 'whk-a2b3c4d5e6f7g2h3i4j5k6l7m2',
   delivery: 'evt-5f0c1d2e3b4a59687f8e9dacbb0c1d2e',
   link: 'link-a2b3c4d5e6f7g2h3i4j5k6l7m2',
+  export: 'exp-a2b3c4d5e6f7g2h3i4j5k6l7m2',
   token: 'lnk_0sUGXyEKxrRzkGr3W9mFNcJrj0GqfA4oUVyAcHLCTxE',
 };
 

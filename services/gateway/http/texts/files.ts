@@ -14,6 +14,23 @@ const link = {
   usedAt: null,
 };
 
+const summary = {
+  id: ids.export,
+  box: ids.box,
+  state: 'done',
+  to: 'https://s3.eu-central-1.amazonaws.com/my-bucket/runs/17',
+  fileCount: 1,
+  sizeBytes: 18,
+  skipped: 0,
+  failure: null,
+  createdAt: at,
+  endedAt: at,
+};
+const exported = {
+  ...summary,
+  files: [{ path: 'reports/table.csv', key: 'runs/17/reports/table.csv', sizeBytes: 18, etag: '"9e107d9d372bb682"' }],
+};
+
 /** Descriptions and examples of the file operations. */
 export const fileTexts: OperationTexts = {
   'GET /v1/boxes/{box}/files/{path}': {
@@ -64,6 +81,34 @@ export const fileTexts: OperationTexts = {
   'PUT /v1/links/{token}': {
     description: 'The body is the content of the file. 413 for more than the `maxBytes` of the link.',
     response: fileEntry,
+  },
+  'POST /v1/boxes/{box}/exports': {
+    description:
+      'Files are written to `files[].url` by one PUT each, or as objects of the bucket in `s3`: each as a whole or not at all. The response ' +
+      'waits for the end for up to 30 s (201); an export that goes on (202) is read with GET. A store has to be on the internet, or in a ' +
+      'network that the operator allows. Keys and URLs are not stored, so an export whose gateway ends fails as `interrupted`.',
+    request: {
+      paths: ['reports'],
+      s3: {
+        bucket: 'my-bucket',
+        prefix: 'runs/17',
+        region: 'eu-central-1',
+        accessKeyId: 'AKIDEXAMPLE',
+        secretAccessKey: 'secret',
+      },
+    },
+    response: exported,
+  },
+  'GET /v1/boxes/{box}/exports': {
+    description: 'Exports are listed for 7 days after their end.',
+    response: pageOf(summary),
+  },
+  'GET /v1/boxes/{box}/exports/{export}': {
+    description: 'While it runs, `files` has what has arrived up to some seconds ago.',
+    response: exported,
+  },
+  'DELETE /v1/boxes/{box}/exports/{export}': {
+    description: 'Files that have arrived stay. An export that has ended stays as it is.',
   },
   'GET /v1/boxes/{box}/files:search': {
     description:
