@@ -115,6 +115,45 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
     expect(JSON.stringify([await read(id), await log(id)])).not.toContain(secret);
   });
 
+  test('a new secret signs beside the former ones until their time is over, or at once alone', async () => {
+    const { id, secret: first } = await make('/rotated');
+    const rotate = async (graceSeconds?: number) => {
+      const ask = graceSeconds === undefined ? {} : { graceSeconds };
+      const { status, body } = await gateway.post<CreatedWebhook>(`/v1/webhooks/${id}/rotate`, ask);
+      expect([status, (await read(id)).formerSecretUntil]).toEqual([200, body.formerSecretUntil]);
+      return body;
+    };
+    const accepted = async (...secrets: string[]) => {
+      const before = at('/rotated').length;
+      await endBox();
+      const { body, headers } = (await delivered('/rotated', before + 1)).at(-1) ?? { body: '', headers: {} };
+      const accepts = (secret: string) => {
+        try {
+          return new Verifier(secret).verify(body, headers as Record<string, string>) !== undefined;
+        } catch {
+          return false;
+        }
+      };
+      return secrets.map(accepts);
+    };
+    expect(await accepted(first)).toEqual([true]);
+    const second = await rotate();
+    const day = Date.parse(second.formerSecretUntil ?? '') - Date.now();
+    expect([second.secret === first, day > 86_000_000, day < 86_500_000]).toEqual([false, true, true]);
+    expect(await accepted(first, second.secret)).toEqual([true, true]);
+    const third = await rotate(60);
+    expect(await accepted(first, second.secret, third.secret)).toEqual([true, true, true]);
+    await database.query("update webhooks set former_until = now() - interval '1 s' where id = $1", [id]);
+    expect(await accepted(first, second.secret, third.secret)).toEqual([false, false, true]);
+    const fourth = await rotate(0);
+    expect(await accepted(third.secret, fourth.secret)).toEqual([false, true]);
+    const more: string[] = [];
+    for (let n = 0; n < 6; n++) more.push((await rotate()).secret);
+    expect(await accepted(fourth.secret, ...more)).toEqual([false, false, true, true, true, true, true]);
+    expect((await gateway.post(`/v1/webhooks/${id}/rotate`, { graceSeconds: 604_801 })).status).toBe(400);
+    await remove(id);
+  });
+
   test('a failed delivery is repeated with the same id, then given up, and repeated by request', async () => {
     respond.set('/twice', (response, count) => response.writeHead(count < 3 ? 500 : 200).end());
     respond.set('/never', (response) => response.writeHead(503).end('x'.repeat(100_000)));
@@ -209,6 +248,7 @@ describe.each(anyDriver)('webhooks on the %s driver', (driver) => {
       ['PATCH', ''],
       ['DELETE', ''],
       ['GET', '/deliveries'],
+      ['POST', '/rotate'],
       ['POST', '/deliveries/x/redeliver'],
     ])
       expect(

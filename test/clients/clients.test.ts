@@ -229,6 +229,7 @@ describe.each(drivers)('the installed clients on the %s driver', (driver) => {
       gone: 'not_found',
       secret: 'whsec_',
       changed: ['execution.ended'],
+      isNew: true,
       exported: 'unreachable',
       exports: ['https://s3.invalid/none'],
       hooks: [[true, ['execution.ended']]],

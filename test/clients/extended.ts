@@ -38,6 +38,7 @@ const hook = await own.webhooks.create({ url: 'https://example.com/hook', types:
 const changed = await own.webhooks.update(hook.id, { types: ['execution.ended'] });
 const hooks = await Array.fromAsync(own.webhooks.list(), ({ id, types }) => [id === hook.id, types]);
 const deliveries = (await Array.fromAsync(own.webhooks.deliveries(hook.id))).length;
+const isNew = (await own.webhooks.rotate(hook.id, { graceSeconds: 60 })).secret !== hook.secret;
 await own.webhooks.delete(hook.id);
 const rotated = await admin.keys.rotate(key.id, { overlapSeconds: 0 });
 await admin.keys.revoke(rotated.id);
@@ -46,7 +47,7 @@ await admin.tenants.delete(tenant.id);
 const audit = await Array.fromAsync(admin.audit({ tenant: tenant.id }), ({ action }) => action);
 return {
   boxes: quotas.boxes, linked, links, size: shown.includes('30 90'), listed, code, gone, secret: hook.secret.slice(0, 6),
-  changed: changed.types, exported, exports, hooks, deliveries, keys, audit: [audit.at(-1), audit[0]],
+  changed: changed.types, isNew, exported, exports, hooks, deliveries, keys, audit: [audit.at(-1), audit[0]],
   refused: (await refusal(Array.fromAsync(own.admin.tenants.list()))).code,
 };`,
   py: `
@@ -92,6 +93,7 @@ hook = own.webhooks.create("https://example.com/hook", ["box.ended"])
 changed = own.webhooks.update(hook.id, types=["execution.ended"])
 hooks = [[one.id == hook.id, one.types] for one in own.webhooks.list()]
 deliveries = len(list(own.webhooks.deliveries(hook.id)))
+is_new = own.webhooks.rotate(hook.id, grace_seconds=60).secret != hook.secret
 own.webhooks.delete(hook.id)
 rotated = admin.keys.rotate(key.id, overlap_seconds=0)
 admin.keys.revoke(rotated.id)
@@ -100,7 +102,7 @@ admin.tenants.delete(tenant.id)
 audit = [entry.action for entry in admin.audit(tenant=tenant.id)]
 show({
     "boxes": quotas.boxes, "linked": linked, "links": links, "size": "30 90" in shown, "listed": listed, "code": code, "gone": gone,
-    "secret": hook.secret[:6], "changed": changed.types, "exported": exported, "exports": exports, "hooks": hooks, "deliveries": deliveries, "keys": keys,
+    "secret": hook.secret[:6], "changed": changed.types, "isNew": is_new, "exported": exported, "exports": exports, "hooks": hooks, "deliveries": deliveries, "keys": keys,
     "audit": [audit[-1], audit[0]], "refused": refusal(lambda: list(own.admin.tenants.list())).code,
 })`,
 };

@@ -555,6 +555,10 @@ class CreatedWebhook(Model):
     """
     Since when all deliveries have failed. After five days the webhook is disabled.
     """
+    former_secret_until: AwareDatetime | None
+    """
+    Until when the secret before the last rotation signs too; null if it was never rotated.
+    """
     id: str
     secret: str
     """
@@ -1231,6 +1235,10 @@ class Webhook(Model):
     failing_since: AwareDatetime | None
     """
     Since when all deliveries have failed. After five days the webhook is disabled.
+    """
+    former_secret_until: AwareDatetime | None
+    """
+    Until when the secret before the last rotation signs too; null if it was never rotated.
     """
     id: str
     types: list[str]

@@ -2,6 +2,7 @@ import {
   type CreatedWebhook,
   type CreateWebhook,
   createdWebhookSchema,
+  type RotateWebhook,
   type UpdateWebhook,
   type Webhook,
   webhookDeliveryPageSchema,
@@ -24,6 +25,15 @@ export const createWebhooks = (transport: Transport) => ({
 
   update: (webhook: string, body: UpdateWebhook, options?: CallOptions): Promise<Webhook> =>
     transport.json(webhookSchema, { method: 'PATCH', path: pathOf('webhooks', webhook), json: body, options }),
+
+  /** Gives a webhook a new secret, which only the result has. The former one signs too for a time. */
+  rotate: (webhook: string, body: RotateWebhook = {}, options?: CallOptions): Promise<CreatedWebhook> =>
+    transport.json(createdWebhookSchema, {
+      method: 'POST',
+      path: pathOf('webhooks', webhook, 'rotate'),
+      json: body,
+      options,
+    }),
 
   delete: (webhook: string, options?: CallOptions): Promise<void> =>
     transport.done({ method: 'DELETE', path: pathOf('webhooks', webhook), options }),

@@ -29,6 +29,17 @@ export const updateWebhookSchema = z
 
 export type UpdateWebhook = z.infer<typeof updateWebhookSchema>;
 
+export const rotateWebhookSchema = z
+  .strictObject({
+    graceSeconds: z.int().min(0).max(604_800).default(86_400).meta({
+      description:
+        'How long the former secret signs beside the new one. Default 24 hours, at most 7 days; 0 ends it at once.',
+    }),
+  })
+  .meta({ id: 'RotateWebhook' });
+
+export type RotateWebhook = z.input<typeof rotateWebhookSchema>;
+
 export const webhookSchema = z
   .object({
     id: z.string(),
@@ -37,6 +48,9 @@ export const webhookSchema = z
     enabled: z.boolean(),
     failingSince: z.iso.datetime().nullable().meta({
       description: 'Since when all deliveries have failed. After five days the webhook is disabled.',
+    }),
+    formerSecretUntil: z.iso.datetime().nullable().meta({
+      description: 'Until when the secret before the last rotation signs too; null if it was never rotated.',
     }),
     createdAt: z.iso.datetime(),
   })

@@ -13,6 +13,10 @@ export const webhooks = pgTable(
     url: text('url').notNull(),
     types: text('types').array().notNull(),
     enabled: boolean('enabled').notNull().default(true),
+    /** The number of its secret. Those from `signsFrom` on sign too, until `formerUntil`. */
+    secretNumber: integer('secret_number').notNull().default(0),
+    signsFrom: integer('signs_from').notNull().default(0),
+    formerUntil: instant('former_until'),
     /** Since when all deliveries have failed. */
     failingSince: instant('failing_since'),
     createdAt: instant('created_at').notNull().defaultNow(),

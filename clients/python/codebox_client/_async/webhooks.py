@@ -31,6 +31,12 @@ class AsyncWebhooks:
         """Changes what a webhook is told, or uses a disabled one again."""
         return await self._transport.json(Webhook, Call("PATCH", path_of("webhooks", webhook), json=to_json(changes)))
 
+    async def rotate(self, webhook: str, *, grace_seconds: int | None = None) -> CreatedWebhook:
+        """Gives a webhook a new secret, which only this result contains. The former one signs too for a time."""
+        body = to_json({"grace_seconds": grace_seconds})
+        call = Call("POST", path_of("webhooks", webhook, "rotate"), json=body)
+        return await self._transport.json(CreatedWebhook, call)
+
     async def delete(self, webhook: str) -> None:
         """Deletes a webhook."""
         await self._transport.done(Call("DELETE", path_of("webhooks", webhook)))

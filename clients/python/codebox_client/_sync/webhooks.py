@@ -32,6 +32,12 @@ class Webhooks:
         """Changes what a webhook is told, or uses a disabled one again."""
         return self._transport.json(Webhook, Call("PATCH", path_of("webhooks", webhook), json=to_json(changes)))
 
+    def rotate(self, webhook: str, *, grace_seconds: int | None = None) -> CreatedWebhook:
+        """Gives a webhook a new secret, which only this result contains. The former one signs too for a time."""
+        body = to_json({"grace_seconds": grace_seconds})
+        call = Call("POST", path_of("webhooks", webhook, "rotate"), json=body)
+        return self._transport.json(CreatedWebhook, call)
+
     def delete(self, webhook: str) -> None:
         """Deletes a webhook."""
         self._transport.done(Call("DELETE", path_of("webhooks", webhook)))

@@ -34,12 +34,12 @@ export const createDeliverer = (options: DelivererOptions) => {
   const busy = new Map<string, number>();
   let atOnce = 0;
 
-  const post = async ({ id, webhookId, url, payload }: ClaimedDelivery): Promise<number> => {
+  const post = async ({ id, webhookId, url, secrets, payload }: ClaimedDelivery): Promise<number> => {
     const body = JSON.stringify(payload);
     const headers = {
       'content-type': 'application/json',
       'user-agent': 'CodeBox-Webhooks',
-      ...signedHeaders(seal, { webhook: webhookId, id, body, at: new Date() }),
+      ...signedHeaders(seal, { webhook: webhookId, secrets, id, body, at: new Date() }),
     };
     const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), background.signal]);
     return (await outbound.send({ url, method: 'POST', headers, body, signal, maxBytes: 1024 })).status;

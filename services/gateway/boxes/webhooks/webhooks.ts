@@ -13,6 +13,8 @@ export interface WebhooksOptions {
 }
 
 const maxWebhooks = 10;
+/** Secrets of one webhook that sign at once. */
+const maxSecrets = 5;
 
 /** Webhooks of tenants, and the log of what they were told. */
 export const createWebhooks = ({ webhooks, deliveries, outbound, seal }: WebhooksOptions) => {
@@ -37,13 +39,20 @@ export const createWebhooks = ({ webhooks, deliveries, outbound, seal }: Webhook
         throw new CodeBoxError('too_many_requests', `The tenant has ${maxWebhooks} webhooks. Delete one.`);
       const id = newId('whk');
       const webhook = await webhooks.insert({ id, tenantId: tenant, url, types: [...new Set(types)] });
-      return { webhook, secret: secretOf(seal, id) };
+      return { webhook, secret: secretOf(seal, id, webhook.secretNumber) };
     },
 
     async update(tenant: string, id: string, changes: UpdateWebhook): Promise<WebhookRow> {
       const row = await webhooks.update(tenant, id, changes);
       if (!row) throw noWebhook();
       return row;
+    },
+
+    /** Gives a webhook a new secret; the former one signs too for a time. */
+    async rotate(tenant: string, id: string, graceSeconds: number): Promise<{ webhook: WebhookRow; secret: string }> {
+      const webhook = await webhooks.rotate(tenant, id, graceSeconds, maxSecrets);
+      if (!webhook) throw noWebhook();
+      return { webhook, secret: secretOf(seal, id, webhook.secretNumber) };
     },
 
     async remove(tenant: string, id: string): Promise<void> {

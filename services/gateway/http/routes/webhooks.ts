@@ -3,6 +3,7 @@ import {
   createdWebhookSchema,
   createWebhookSchema,
   pageQuerySchema,
+  rotateWebhookSchema,
   updateWebhookSchema,
   type Webhook,
   type WebhookDelivery,
@@ -81,6 +82,23 @@ export const addWebhookRoutes = ({ add }: Endpoints, webhooks: Webhooks): void =
 
   add(
     {
+      method: 'post',
+      path: '/v1/webhooks/{webhook}/rotate',
+      scope: 'boxes:write',
+      summary: 'Give a webhook a new secret; the former one signs too for a time',
+      tag,
+      params,
+      body: rotateWebhookSchema,
+      responses: { 200: { description: 'The webhook. Its new secret is only here.', schema: createdWebhookSchema } },
+    },
+    async ({ c, tenant, params, body }) => {
+      const { webhook, secret } = await webhooks.rotate(tenant, params.webhook, body.graceSeconds);
+      return c.json({ ...toWebhook(webhook), secret });
+    },
+  );
+
+  add(
+    {
       method: 'delete',
       path: '/v1/webhooks/{webhook}',
       scope: 'boxes:write',
@@ -135,6 +153,7 @@ const toWebhook = (row: WebhookRow): Webhook => ({
   types: row.types,
   enabled: row.enabled,
   failingSince: row.failingSince?.toISOString() ?? null,
+  formerSecretUntil: row.formerUntil?.toISOString() ?? null,
   createdAt: row.createdAt.toISOString(),
 });
 

@@ -8,6 +8,7 @@ const webhook = {
   types,
   enabled: true,
   failingSince: null,
+  formerSecretUntil: null,
   createdAt: at,
 };
 
@@ -33,6 +34,13 @@ export const webhookTexts: OperationTexts = {
       'Enabling a webhook makes its pending deliveries due. The URL stays: create another webhook for another one.',
     request: { enabled: true },
     response: webhook,
+  },
+  'POST /v1/webhooks/{webhook}/rotate': {
+    description:
+      'Until `formerSecretUntil` deliveries have a signature of each secret, so that a receiver with either accepts them. A second rotation in ' +
+      'that time keeps the earlier secrets too, up to four.',
+    request: { graceSeconds: 3600 },
+    response: { ...webhook, formerSecretUntil: at, secret: 'whsec_mJ0aY8s9cF1bQn5t2u7VxR4e6w3Z8k1pLd0oHgTfSjE=' },
   },
   'DELETE /v1/webhooks/{webhook}': {
     description: 'An attempt that has begun is completed.',

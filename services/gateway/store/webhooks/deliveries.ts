@@ -13,6 +13,8 @@ export interface ClaimedDelivery {
   id: string;
   webhookId: string;
   url: string;
+  /** The numbers of the secrets that sign, the newest first. */
+  secrets: number[];
   payload: Record<string, unknown>;
   /** The number of this attempt, from 1. */
   attempt: number;
@@ -49,13 +51,16 @@ export const createDeliveryStore = (db: Database) => {
         id: string;
         webhook_id: string;
         url: string;
+        secret_number: number;
+        signs_from: number;
         payload: Record<string, unknown>;
         attempts: number;
       }>(sql`
         update ${webhookDeliveries} claimed
         set attempts = claimed.attempts + 1, next_at = now() + make_interval(secs => ${leaseSeconds})
         from (
-          select due.id, hook.url
+          select due.id, hook.url, hook.secret_number,
+            case when hook.former_until > now() then hook.signs_from else hook.secret_number end as signs_from
           from ${webhooks} hook
             join ${tenants} owner on owner.id = hook.tenant_id and owner.state = 'active'
             cross join lateral (
@@ -67,11 +72,12 @@ export const createDeliveryStore = (db: Database) => {
           order by due.next_at limit ${limit}
         ) chosen
         where claimed.id = chosen.id
-        returning claimed.id, claimed.webhook_id, chosen.url, claimed.payload, claimed.attempts`);
+        returning claimed.id, claimed.webhook_id, chosen.url, chosen.secret_number, chosen.signs_from, claimed.payload, claimed.attempts`);
       return rows.map((row) => ({
         id: row.id,
         webhookId: row.webhook_id,
         url: row.url,
+        secrets: Array.from({ length: row.secret_number - row.signs_from + 1 }, (_, age) => row.secret_number - age),
         payload: row.payload,
         attempt: row.attempts,
       }));

@@ -51,6 +51,25 @@ export const createWebhookStore = (db: Database) => {
       return row;
     },
 
+    /**
+     * Gives a webhook its next secret. Former ones sign until the end of the grace period: also those of an earlier rotation whose period
+     * has not ended, so that a rotation whose response was lost can be repeated. At most `most` sign.
+     */
+    async rotate(tenantId: string, id: string, graceSeconds: number, most: number): Promise<WebhookRow | undefined> {
+      const next = sql`${webhooks.secretNumber} + 1`;
+      const signing = sql`case when ${webhooks.formerUntil} > now() then ${webhooks.signsFrom} else ${webhooks.secretNumber} end`;
+      const [row] = await db
+        .update(webhooks)
+        .set({
+          secretNumber: next,
+          signsFrom: graceSeconds > 0 ? sql`greatest(${signing}, ${next} - ${most - 1}::int)` : next,
+          formerUntil: sql`now() + make_interval(secs => ${graceSeconds})`,
+        })
+        .where(own(tenantId, id))
+        .returning();
+      return row;
+    },
+
     /** Deletes a webhook with its deliveries; returns whether there was one. */
     async remove(tenantId: string, id: string): Promise<boolean> {
       const { rowCount } = await db.delete(webhooks).where(own(tenantId, id));
