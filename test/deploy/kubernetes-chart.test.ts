@@ -273,6 +273,29 @@ describe('the chart', () => {
     expect(JSON.stringify(ofKind(objects, 'ConfigMap'))).toContain('codebox_open_streams');
   });
 
+  test('webhooks and exports of tenants reach the internet and the networks that are allowed', async () => {
+    const values = {
+      outbound: { allow: ['10.1.0.0/16'] },
+      webhooks: { retrySeconds: [5, 2_000_000], timeoutSeconds: 0.5 },
+      networkPolicy: { apiServer: { to: ['192.0.2.1/32'] } },
+    };
+    const objects = await render(namespace, values);
+    const policies = ofKind(objects, 'NetworkPolicy') as V1NetworkPolicy[];
+    const egress = policies.find(({ metadata }) => metadata?.name === 'codebox-gateway')?.spec?.egress;
+    expect(egress).toContainEqual({ ports: [{ protocol: 'TCP', port: 443 }] });
+    expect(egress).toContainEqual({ to: [{ ipBlock: { cidr: '10.1.0.0/16' } }] });
+    const containers = podTemplates(objects).flatMap(({ spec }) => spec?.containers ?? []);
+    const env = containers.find(({ name }) => name === 'gateway')?.env;
+    expect(env).toEqual(
+      expect.arrayContaining([
+        { name: 'CODEBOX_OUTBOUND_ALLOW', value: '10.1.0.0/16' },
+        { name: 'CODEBOX_WEBHOOK_RETRY_SECONDS', value: '5,2000000' },
+        { name: 'CODEBOX_WEBHOOK_TIMEOUT_SECONDS', value: '0.5' },
+        { name: 'CODEBOX_WEBHOOK_DISABLE_SECONDS', value: '432000' },
+      ]),
+    );
+  });
+
   test.each([
     [{ gateway: { replica: 3 } }, "at '/gateway': additional properties 'replica' not allowed"],
     [{ image: { tag: 'latest' } }, "at '/image/tag'"],
@@ -283,6 +306,7 @@ describe('the chart', () => {
     [{ blobs: { claim: { accessMode: 'ReadWriteOncePod' } } }, "at '/blobs/claim/accessMode'"],
     [{ gateway: { env: { 'not a name': '1' } } }, "at '/gateway/env'"],
     [{ networkPolicy: { apiServer: { to: ['everywhere'] } } }, "at '/networkPolicy/apiServer/to/0'"],
+    [{ outbound: { allow: ['everywhere'] } }, "at '/outbound/allow/0'"],
     [{ postgres: { enabled: false } }, 'database.existingSecret or database.url is needed without postgres.enabled'],
     [{ monitoring: { serviceMonitor: true } }, 'monitoring.serviceMonitor needs networkPolicy.monitoring'],
     [{ ingress: { enabled: true } }, 'ingress.enabled needs host, portsDomain or agent.host'],
