@@ -52,7 +52,7 @@ test('the OpenAPI document of the agent has the error format of each route', () 
     components: { responses: Record<string, { content: object }> };
   };
   for (const [path, methods] of Object.entries(paths)) {
-    const isOpenAi = /^\/v1\/(chat\/|responses|containers)/.test(path);
+    const isOpenAi = /^\/v1\/(chat\/|responses|containers|files$|files\/\{file\})/.test(path);
     for (const { responses } of Object.values(methods)) {
       const refusal =
         '$ref' in responses.default

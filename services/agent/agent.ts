@@ -26,6 +26,7 @@ import { createFiles } from './chats/files/files.ts';
 import { createForget } from './chats/files/forget.ts';
 import { createKept } from './chats/files/kept.ts';
 import { createLinks } from './chats/files/links.ts';
+import { createUploads } from './chats/files/uploads.ts';
 import { createPresenter } from './chats/messages/presenter.ts';
 import type { Config } from './config.ts';
 import { gatewayFetch } from './gateway-fetch.ts';
@@ -48,6 +49,8 @@ const sweepMs = 5000;
 const chatsPerSweep = 100;
 const renewMs = 2000;
 const leaseSeconds = 15;
+/** How many files an owner can store outside chats. */
+const mostUploads = 10_000;
 
 /** Limits of one answer. */
 const limits: Limits = { rounds: 12, sameMistake: 3, outputCharacters: 8000, historyTokens: 60_000 };
@@ -89,6 +92,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
   const metrics = createMetrics();
   const links = createLinks(seal, config.linkSeconds);
   const kept = createKept(blobs, store.blobs, config.kept);
+  const uploads = createUploads(blobs, store.uploads, { files: mostUploads, bytes: config.kept.ownerBytes });
   const boxes = createChatBoxes({
     chats: store.chats,
     defaultTemplate: createDefaultTemplate(clientFor()),
@@ -113,6 +117,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
     await endLost();
     while ((await store.chats.removeDue(chatsPerSweep)) === chatsPerSweep);
     while (!(await kept.sweep(background.signal)));
+    while (!(await uploads.sweep(background.signal)));
   });
   // A new id at each start: answers of a previous process count as lost.
   const agent = newId('agt');
@@ -168,6 +173,7 @@ export const createAgent = async (config: Config, overrides: Overrides = {}) => 
       following: createFollowing({ store: store.messages, liveLog: generation.log, presenter }),
     }),
     files: createFiles({ chats, store: store.chats, boxes, kept, forget, links, clientFor, callers }),
+    uploads,
     cells: createCells(chats, boxes, forget),
     terminals: createTerminals({ chats, boxes, seal, gatewayUrl: config.gatewayUrl }),
     checkReady: async () => {

@@ -26,6 +26,8 @@ export interface RunningAgent {
   /** Everything printed so far. */
   output: () => string;
   kill: (signal: NodeJS.Signals) => Promise<void>;
+  /** Sends a statement to its database, and resolves with the rows. */
+  query: (sql: string, values?: unknown[]) => Promise<Record<string, unknown>[]>;
   /** Kills the agent with SIGKILL and expires the leases of its answers at once, instead of seconds later. */
   die: () => Promise<void>;
   restart: (env?: Record<string, string>) => Promise<void>;
@@ -85,6 +87,14 @@ export const serveAgent = async (gateway: RunningGateway, env: Record<string, st
     return { status: response.status, body: (text ? JSON.parse(text) : undefined) as never, headers: response.headers };
   };
 
+  const query: RunningAgent['query'] = async (sql, values) => {
+    const database = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
+    await database.connect();
+    const { rows } = await database.query(sql, values);
+    await database.end();
+    return rows;
+  };
+
   await start();
   return {
     url,
@@ -95,12 +105,10 @@ export const serveAgent = async (gateway: RunningGateway, env: Record<string, st
     createChat: async (body = {}) => (await send<Chat>('POST', '/v1/chats', body)).body,
     output: () => output,
     kill,
+    query,
     async die() {
       await kill('SIGKILL');
-      const database = new pg.Client({ connectionString: await databaseUrl(gateway.dataDir) });
-      await database.connect();
-      await database.query("update agent.messages set lease_until = now() where status = 'running'");
-      await database.end();
+      await query("update agent.messages set lease_until = now() where status = 'running'");
     },
     restart(more = {}) {
       Object.assign(settings, more);

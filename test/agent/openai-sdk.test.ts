@@ -180,12 +180,57 @@ test('a container that was created is used by a response, and is listed and dele
   await expect(openai.containers.retrieve(made.id)).rejects.toThrow(NotFoundError);
   await expect(openai.responses.create({ model, input: 'Again?', tools })).rejects.toThrow(NotFoundError);
   const unsupported: [more: Omit<OpenAI.ContainerCreateParams, 'name'>, param: string][] = [
-    [{ file_ids: ['file-1'] }, 'file_ids'],
+    [{ file_ids: ['file-1'] }, 'file_ids[0]'],
     [{ expires_after: { anchor: 'last_active_at', minutes: 5 } }, 'expires_after'],
     [{ memory_limit: '4g' }, 'memory_limit'],
   ];
   for (const [more, param] of unsupported)
     await expect(openai.containers.create({ name: 'x', ...more })).rejects.toMatchObject({ status: 400, param });
+});
+
+test('a stored file begins a container, joins another one, and is read by responses, until it expires', async () => {
+  const store = (name: string, content: string, more: Partial<OpenAI.FileCreateParams> = {}) =>
+    openai.files.create({ file: new File([content], name), purpose: 'user_data', ...more });
+  const lasting = { expires_after: { anchor: 'created_at' as const, seconds: 7200 } };
+  const table = await store('table.csv', csv, lasting);
+  expect(table).toMatchObject({ object: 'file', bytes: csv.length, filename: 'table.csv', purpose: 'user_data' });
+  expect((table.expires_at ?? 0) - table.created_at).toBe(7200);
+  const notes = await store('content', 'some notes');
+  const listed: string[] = [];
+  for await (const { id } of openai.files.list({ limit: 1, order: 'asc' })) listed.push(id);
+  expect(listed).toEqual([table.id, notes.id]);
+  expect(await (await openai.files.content(notes.id)).text()).toBe('some notes');
+
+  const container = await openai.containers.create({ name: 'with files', file_ids: [table.id] });
+  await openai.containers.files.create(container.id, { file_id: notes.id });
+  const paths = (await openai.containers.files.list(container.id)).data.map(({ path }) => path);
+  expect(paths.sort()).toEqual(['/mnt/data/content', '/mnt/data/table.csv']);
+  models.script(runs('print(open("table.csv").read(), open("content").read())'), { text: 'Read.' });
+  const answered = await openai.responses.create({
+    model,
+    input: [{ role: 'user', content: [{ type: 'input_file', file_id: notes.id }] }],
+    tools: [{ type: 'code_interpreter', container: { type: 'auto', file_ids: [table.id] } }],
+    include: ['code_interpreter_call.outputs'],
+  });
+  expect(answered.output[0]).toMatchObject({ outputs: [{ type: 'logs', logs: `${csv} some notes\n` }] });
+
+  const stranger = new OpenAI({
+    baseURL: `${agent.url}/v1`,
+    apiKey: agent.gateway.key,
+    maxRetries: 0,
+    defaultHeaders: { 'X-CodeBox-User': 'eve' },
+  });
+  await expect(stranger.files.retrieve(table.id)).rejects.toThrow(NotFoundError);
+  const theirs = stranger.containers.create({ name: 'x', file_ids: [table.id] });
+  await expect(theirs).rejects.toMatchObject({ status: 400, param: 'file_ids[0]' });
+  const brief = store('x', 'x', { expires_after: { anchor: 'created_at', seconds: 60 } });
+  await expect(brief).rejects.toMatchObject({ status: 400, param: 'expires_after.seconds' });
+
+  await agent.query('update agent.uploads set expires_at = now() where id = $1', [table.id]);
+  await expect(openai.files.retrieve(table.id)).rejects.toThrow(NotFoundError);
+  expect(await openai.files.delete(notes.id)).toEqual({ id: notes.id, object: 'file', deleted: true });
+  expect((await openai.files.list()).data).toEqual([]);
+  await eventually(async () => (await agent.query('select id from agent.uploads')).length === 0);
 });
 
 test('the files of a container can be listed in pages and read by id, among thousands of folders', async () => {

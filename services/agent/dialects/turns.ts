@@ -14,10 +14,11 @@ import {
 import type { Answers } from '../chats/answers/answers.ts';
 import type { Chats } from '../chats/chats.ts';
 import type { Files } from '../chats/files/files.ts';
+import type { Uploads } from '../chats/files/uploads.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { ModelMessage } from '../models/model.ts';
 import { createDeduplicator } from './deduplicator.ts';
-import type { InlineFile, TurnInput } from './openai/content.ts';
+import type { TurnFile, TurnInput } from './openai/content.ts';
 
 export interface TurnRequest {
   input: TurnInput;
@@ -60,6 +61,7 @@ export interface Turn {
 export interface TurnsOptions {
   chats: Chats;
   files: Files;
+  uploads: Pick<Uploads, 'open'>;
   answers: Answers;
   listModels: () => Promise<Model[]>;
   /** How long links are valid. */
@@ -74,7 +76,7 @@ const noteMs = 2000;
 const answerSeconds = 86_400;
 
 /** Questions of other APIs: finds or creates a chat, uploads files to its box, and follows the answer. */
-export const createTurns = ({ chats, files, answers, listModels, linkSeconds, onError }: TurnsOptions) => {
+export const createTurns = ({ chats, files, uploads, answers, listModels, linkSeconds, onError }: TurnsOptions) => {
   const find = async (owner: Owner, { chat, session, keep }: Pick<TurnRequest, 'chat' | 'session' | 'keep'>) => {
     const known = chat ?? (session !== undefined && chatId.test(session) ? session : undefined);
     if (known !== undefined) return { id: (await chats.find(owner, known)).id, isNew: false };
@@ -84,9 +86,11 @@ export const createTurns = ({ chats, files, answers, listModels, linkSeconds, on
     return { id: made.id, isNew: true };
   };
 
-  const put = async (owner: Owner, chat: string, all: readonly InlineFile[]): Promise<void> => {
-    for (const { name, bytes } of all)
-      await files.put(owner, chat, name, Readable.from([bytes]), AbortSignal.timeout(uploadMs));
+  const put = async (owner: Owner, chat: string, all: readonly TurnFile[]): Promise<void> => {
+    for (const file of all) {
+      const content = 'bytes' in file ? Readable.from([file.bytes]) : await uploads.open(file.upload);
+      await files.put(owner, chat, file.name, content, AbortSignal.timeout(uploadMs));
+    }
   };
 
   /** Clients of a single provider leave its name out. */

@@ -4,6 +4,7 @@ import { refuseBeforeLeaving } from '../../http/server/leaving.ts';
 import { logRequests, refuseDotSegments, refuseManyHosts, refuseUnknown } from '../../http/server/requests.ts';
 import type { Terminals } from '../chats/console/terminals.ts';
 import { addDialects, type DialectParts } from '../dialects/dialects.ts';
+import { isStoredFilePath } from '../dialects/openai/files.ts';
 import type { Catalog } from '../models/catalog.ts';
 import { createEndpoints, type Endpoints } from './endpoints.ts';
 import type { Env } from './env.ts';
@@ -31,7 +32,9 @@ export interface AppOptions extends RouteParts {
 
 /** Paths that need no owner: they are public, or a token in them is enough. */
 const isOpenToAll = (path: string): boolean =>
-  path === '/v1/info' || path.startsWith('/v1/files/') || /^\/v1\/chats\/[^/]+\/terminal$/.test(path);
+  path === '/v1/info' ||
+  (path.startsWith('/v1/files/') && !isStoredFilePath(path)) ||
+  /^\/v1\/chats\/[^/]+\/terminal$/.test(path);
 
 /** The HTTP application: request ids, logs, metrics, errors, owners, and all routes. */
 export const createApp = (options: AppOptions): { app: Hono<Env>; endpoints: Endpoints } => {
@@ -65,8 +68,9 @@ export const addRoutes = (endpoints: Endpoints, parts: RouteParts): void => {
   addChatRoutes(endpoints, parts.chats, parts.catalog);
   addMessageRoutes(endpoints, parts.answers, parts.stopping);
   addModelRoute(endpoints, parts.catalog);
-  addFileRoutes(endpoints, parts.files);
   addCellRoutes(endpoints, parts.cells, parts.stopping);
   addTerminalRoutes(endpoints, parts.terminals, parts.stopping);
   addDialects(endpoints, parts);
+  // Behind the files of OpenAI's clients, whose paths have the form of links.
+  addFileRoutes(endpoints, parts.files);
 };

@@ -8,7 +8,6 @@ import {
   type ResponseSpec,
 } from '../../http/endpoints/endpoint.ts';
 import { problemResponse } from '../../http/problems/problem.ts';
-import { isBelow } from '../../http/server/requests.ts';
 import type { Owner } from '../chats/owner.ts';
 import type { Env } from './env.ts';
 
@@ -23,8 +22,8 @@ export interface Spec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodT
 
 /** Another API, whose errors have a form of their own. */
 export interface Surface {
-  /** Every path below these is its own. */
-  prefixes: readonly string[];
+  /** Whether a path is its own. */
+  claims: (path: string) => boolean;
   respond: (c: Context<Env>, error: CodeBoxError) => Response;
   /** That form, for the OpenAPI document. */
   refusal: ResponseSpec;
@@ -67,7 +66,7 @@ export const createEndpoints = () => {
 
     /** Formats an error as the API that a request is for does. */
     respond(c: Context<Env>, error: CodeBoxError): Response {
-      const found = surfaces.find(({ prefixes }) => prefixes.some((prefix) => isBelow(c.req.path, prefix)));
+      const found = surfaces.find(({ claims }) => claims(c.req.path));
       return (found?.respond ?? problemResponse)(c, error);
     },
   };

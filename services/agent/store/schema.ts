@@ -100,3 +100,25 @@ export const blobs = agent.table(
   },
   (table) => [index('blobs_chat').on(table.chatId)],
 );
+
+/**
+ * Files of owners outside chats, in the blob store. A row is written before its blob and deleted after it. It has a size once the
+ * blob is whole, and until then expires early.
+ */
+export const uploads = agent.table(
+  'uploads',
+  {
+    id: text('id').primaryKey(),
+    tenantId: text('tenant_id').notNull(),
+    userId: text('user_id'),
+    name: text('name').notNull().default(''),
+    purpose: text('purpose').notNull().default(''),
+    sizeBytes: bigint('size_bytes', { mode: 'number' }),
+    createdAt: instant('created_at').notNull().defaultNow(),
+    expiresAt: instant('expires_at').notNull(),
+  },
+  (table) => [
+    index('uploads_owner').on(table.tenantId, table.userId, table.createdAt, table.id),
+    index('uploads_expire').on(table.expiresAt),
+  ],
+);

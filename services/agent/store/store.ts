@@ -3,6 +3,7 @@ import { createChatStore } from './chats.ts';
 import { connectDatabase } from './database.ts';
 import { createMessageStore } from './messages.ts';
 import { createSecretStore } from './secrets.ts';
+import { createUploadRows } from './uploads.ts';
 
 /**
  * All SQL of the agent, on one connection pool. Throws errors whose cause is `unavailable` while the database is
@@ -15,6 +16,7 @@ export const openStore = async (url: string, onError: (error: Error) => void) =>
     chats: createChatStore(db),
     messages: createMessageStore(db),
     secrets: createSecretStore(db),
+    uploads: createUploadRows(db),
     connections,
     close,
   };

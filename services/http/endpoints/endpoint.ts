@@ -27,6 +27,8 @@ export interface EndpointSpec<P extends z.ZodType, Q extends z.ZodType, B extend
   summary: string;
   tag: string;
   params?: P;
+  /** Whether a request is for this endpoint; others are passed on to the next one with such a path. */
+  isFor?: (c: { req: { path: string } }) => boolean;
   query?: Q;
   body?: B;
   /**
@@ -155,7 +157,7 @@ export const createEndpoints = <E extends HttpEnv>({
     routes.add(spec.method, spec.path);
     const restOf = toRest(spec.path);
     app.on(spec.method.toUpperCase(), toRoute(spec.path), async (c, next) => {
-      if (!isOwn(c)) return await next();
+      if (!isOwn(c) || spec.isFor?.(c) === false) return await next();
       c.set('route', spec.path);
       await admit?.(c);
       const given = spec.params ? await readParams(c, restOf, readId) : {};

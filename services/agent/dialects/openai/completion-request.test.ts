@@ -42,7 +42,7 @@ test('messages become a question, earlier messages and notes; files belong to th
     question: 'How many?',
   });
   expect(input.files.map(({ name }) => name)).toEqual(['new.csv', 'image-1.png']);
-  expect(Buffer.from(input.files[0]?.bytes ?? []).toString()).toBe('a,b\n');
+  expect(input.files[0]).toMatchObject({ bytes: Buffer.from('a,b\n') });
   expect(input.earlierFiles.map(({ name }) => name)).toEqual(['old.csv']);
 });
 

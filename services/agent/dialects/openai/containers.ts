@@ -1,21 +1,27 @@
 import { z } from 'zod';
 import { type Chat, CodeBoxError, decodePath, type FileEntry, plainText, queryInteger, urlPathSchema } from '#contract';
+import { readJsonBody } from '../../../http/bodies/body.ts';
 import { readMultipart } from '../../../http/bodies/multipart.ts';
 import { openUpload } from '../../../http/bodies/uploads.ts';
+import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { containerFileId, fromContainerFileId } from '../../../openai/container-file-id.ts';
 import { cursorAfter } from '../../../postgres/page.ts';
 import type { Chats } from '../../chats/chats.ts';
 import type { Files } from '../../chats/files/files.ts';
+import type { Uploads } from '../../chats/files/uploads.ts';
 import type { Owner } from '../../chats/owner.ts';
 import { readRange, sendFile } from '../../http/downloads.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
+import type { UploadRow } from '../../store/uploads.ts';
 import { containerId, fromContainerId } from './ids.ts';
+import { maxFileIds } from './limits.ts';
 
 const tag = 'OpenAI';
 const params = z.object({ container: z.string().max(64) });
 const fileParams = params.extend({ file: z.string().max(8192) });
 /** How many files and folders of a container are considered: the first ones by path. */
 const maxEntries = 10_000;
+const copyMs = 60_000;
 
 const containerSchema = z
   .object({
@@ -67,7 +73,11 @@ const newContainerSchema = z
     expires_after: none,
     memory_limit: none,
     network_policy: none,
-    file_ids: nothing,
+    file_ids: z
+      .array(z.string().max(70))
+      .max(maxFileIds)
+      .nullish()
+      .meta({ description: 'Files of /v1/files, which are copied to it.' }),
     skills: nothing,
   })
   .meta({ id: 'NewContainer', description: 'It is kept until it is deleted.' });
@@ -82,6 +92,8 @@ const containerListSchema = z
   })
   .meta({ id: 'ContainerList' });
 
+const namedFileSchema = z.object({ file_id: z.string().max(70) });
+
 const containersQuery = z.object({
   limit: queryInteger().min(1).max(100).default(20),
   order: z.literal('desc', { error: 'must be desc' }).default('desc'),
@@ -91,7 +103,17 @@ const containersQuery = z.object({
 type FileFacts = Pick<FileEntry, 'path' | 'sizeBytes' | 'modifiedAt'>;
 
 /** `/v1/containers`, where OpenAI's clients read the files that the code of a response created. */
-export const addContainerRoutes = ({ add }: Pick<Endpoints, 'add'>, chats: Chats, files: Files): void => {
+export const addContainerRoutes = (
+  { add }: Pick<Endpoints, 'add'>,
+  { chats, files, uploads }: { chats: Chats; files: Files; uploads: Pick<Uploads, 'named' | 'open'> },
+): void => {
+  /** Copies a stored file to the box of a chat. */
+  const copy = async (owner: Owner, chat: string, row: UploadRow): Promise<FileFacts> => {
+    const signal = AbortSignal.timeout(copyMs);
+    const { path, sizeBytes } = await files.put(owner, chat, row.name, await uploads.open(row), signal);
+    return { path, sizeBytes: sizeBytes ?? 0, modifiedAt: new Date().toISOString() };
+  };
+
   /** The metadata of a file; throws for a folder. */
   const read = async (owner: Owner, { container, file }: z.infer<typeof fileParams>): Promise<FileFacts> => {
     const path = pathIn(file);
@@ -112,7 +134,19 @@ export const addContainerRoutes = ({ add }: Pick<Endpoints, 'add'>, chats: Chats
         200: { description: 'Its chat exists; the box begins with its first use.', schema: containerSchema },
       },
     },
-    async ({ c, owner, body: { name } }) => c.json(toContainer(await chats.create(owner, { title: name }))),
+    async ({ c, owner, body: { name, file_ids } }) => {
+      const wanted = (file_ids ?? []).map((id, index) => ({ id, pointer: `/file_ids/${index}` }));
+      const stored = await uploads.named(owner, wanted);
+      const chat = await chats.create(owner, { title: name });
+      try {
+        for (const row of stored.values()) await copy(owner, chat.id, row);
+      } catch (error) {
+        // Without its files it is of no use, and its creator does not learn its id.
+        await chats.remove(owner, chat.id);
+        throw error;
+      }
+      return c.json(toContainer(chat));
+    },
   );
 
   add(
@@ -190,21 +224,27 @@ export const addContainerRoutes = ({ add }: Pick<Endpoints, 'add'>, chats: Chats
     {
       method: 'post',
       path: '/v1/containers/{container}/files',
-      summary: 'Upload a file to a container',
+      summary: 'Upload a file to a container, or copy a stored one to it',
       tag,
       params,
-      rawBody: { 'multipart/form-data': z.object({ file: binary }) },
+      rawBody: { 'multipart/form-data': z.object({ file: binary }), 'application/json': namedFileSchema },
       responses: { 200: { description: 'It is there.', schema: fileSchema } },
     },
     async ({ c, owner, params }) => {
       const chat = chatOf(params.container);
+      const type = c.req.header('content-type') ?? '';
+      if (/^application\/json\b/i.test(type)) {
+        const { file_id: id } = checkInput(namedFileSchema, (await readJsonBody(c)).value, '');
+        const row = (await uploads.named(owner, [{ id, pointer: '/file_id' }])).get(id);
+        if (row) return c.json(toFile(chat, await copy(owner, chat, row)));
+      }
       using upload = openUpload(c);
       const written: FileFacts[] = [];
       const write = async (path: string, content: Parameters<Files['put']>[3]) => {
         const { sizeBytes } = await files.put(owner, chat, path, content, upload.signal);
         written.push({ path, sizeBytes: sizeBytes ?? 0, modifiedAt: new Date().toISOString() });
       };
-      await readMultipart(upload.body, c.req.header('content-type') ?? '', write, upload.signal);
+      await readMultipart(upload.body, type, write, upload.signal);
       const [first] = written;
       if (!first) throw new CodeBoxError('invalid_request', 'Send one file.');
       return c.json(toFile(chat, first));

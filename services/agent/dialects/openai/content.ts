@@ -1,11 +1,15 @@
 import { boxPathSchema } from '#contract';
 import { faulty } from '../../../http/faults/fault.ts';
+import type { UploadRow } from '../../store/uploads.ts';
 
 /** A file inside a message. */
 export interface InlineFile {
   name: string;
   bytes: Uint8Array;
 }
+
+/** A file of a turn: inside the message, or stored before. */
+export type TurnFile = InlineFile | { name: string; upload: UploadRow };
 
 /** The input of a turn, read from a conversation in OpenAI's form. */
 export interface TurnInput {
@@ -15,9 +19,9 @@ export interface TurnInput {
   earlier: { role: 'user' | 'assistant'; content: string }[];
   question: string;
   /** Files of the question. */
-  files: InlineFile[];
+  files: TurnFile[];
   /** Files of the messages before it. */
-  earlierFiles: InlineFile[];
+  earlierFiles: TurnFile[];
 }
 
 const dataUrl = /^data:([\w.+-]+\/[\w.+-]+)?(?:;[\w=.-]+)*?(;base64)?,/;
@@ -70,7 +74,7 @@ const percentDecoded = (text: string, pointer: string): Uint8Array => {
 export interface ConversationMessage {
   role: 'system' | 'developer' | 'user' | 'assistant';
   text: string;
-  files: InlineFile[];
+  files: TurnFile[];
 }
 
 /**
@@ -100,6 +104,6 @@ export const toTurnInput = (conversation: readonly ConversationMessage[], pointe
   };
 };
 
-const latest = (files: readonly InlineFile[]): InlineFile[] => [
+const latest = (files: readonly TurnFile[]): TurnFile[] => [
   ...new Map(files.map((file) => [file.name, file])).values(),
 ];

@@ -3,6 +3,8 @@ import { z } from 'zod';
 /** OpenAI's own limits. */
 const maxEntries = 16;
 export const maxTools = 128;
+/** Files that a new container begins with. */
+export const maxFileIds = 50;
 /** Outputs of one call of the code interpreter. */
 export const maxOutputs = 1000;
 

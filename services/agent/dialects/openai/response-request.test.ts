@@ -4,7 +4,7 @@ import { checkInput } from '../../../http/endpoints/endpoint.ts';
 import { toOpenAiError } from '../../../openai/openai-error.ts';
 import { readInput, responseRequestSchema } from './response-request.ts';
 
-const read = (body: Record<string, unknown>) => readInput(checkInput(responseRequestSchema, body, ''));
+const read = (body: Record<string, unknown>) => readInput(checkInput(responseRequestSchema, body, ''), new Map());
 
 const paramOf = (body: Record<string, unknown>): string | null => {
   try {
@@ -76,11 +76,11 @@ test('an unsupported request is refused with a pointer to the field', () => {
     paramOf({}),
     paramOf({ input: '' }),
     paramOf({ input, tools: [{ type: 'web_search' }] }),
-    paramOf({ input, tools: [{ type: 'code_interpreter', container: { type: 'auto', file_ids: ['file-1'] } }] }),
+    paramOf({ input, tools: [{ type: 'code_interpreter', container: { type: 'auto', file_ids: [1] } }] }),
     paramOf({ input, background: true }),
     paramOf({ input, conversation: 'conv_1' }),
     paramOf({ input, text: { format: { type: 'json_schema', name: 'x', schema: {} } } }),
-    paramOf({ input: [{ role: 'user', content: [{ type: 'input_file', file_id: 'file-1' }] }] }),
+    paramOf({ input: [{ role: 'user', content: [{ type: 'input_file' }] }] }),
     paramOf({ input: [{ type: 'function_call_output', call_id: 'c', output: '' }] }),
     paramOf({ input: [{ role: 'assistant', content: 'x' }] }),
   ]).toEqual([
@@ -91,7 +91,7 @@ test('an unsupported request is refused with a pointer to the field', () => {
     'background',
     'conversation',
     'text.format.type',
-    'input',
+    'input[0].content[0]',
     'input',
     'input',
   ]);

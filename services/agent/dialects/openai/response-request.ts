@@ -1,20 +1,29 @@
 import { z } from 'zod';
 import { modelNameSchema, plainText, wellFormedText } from '#contract';
 import { faulty } from '../../../http/faults/fault.ts';
-import { type ConversationMessage, type InlineFile, type TurnInput, toInlineFile, toTurnInput } from './content.ts';
-import { maxOutputs, metadataSchema } from './limits.ts';
+import type { NamedUpload } from '../../chats/files/uploads.ts';
+import type { UploadRow } from '../../store/uploads.ts';
+import { type ConversationMessage, type TurnFile, type TurnInput, toInlineFile, toTurnInput } from './content.ts';
+import { maxFileIds, maxOutputs, metadataSchema } from './limits.ts';
 
 const text = wellFormedText().max(1_000_000);
+
+const fileId = z.string().max(70);
 
 const partSchema = z.discriminatedUnion(
   'type',
   [
     z.looseObject({ type: z.literal('input_text'), text }),
     z.looseObject({ type: z.literal('output_text'), text }),
-    z.looseObject({ type: z.literal('input_image'), image_url: z.string() }).meta({
+    z.looseObject({ type: z.literal('input_image'), image_url: z.string().nullish(), file_id: fileId.nullish() }).meta({
       description: 'A data URL. It is stored in the box as a file, which code can read; the model does not see it.',
     }),
-    z.looseObject({ type: z.literal('input_file'), filename: z.string().nullish(), file_data: z.string() }),
+    z.looseObject({
+      type: z.literal('input_file'),
+      filename: z.string().nullish(),
+      file_data: z.string().nullish(),
+      file_id: fileId.nullish().meta({ description: 'A file of /v1/files, instead of `file_data`.' }),
+    }),
   ],
   { error: 'must be of type input_text, input_image or input_file' },
 );
@@ -80,7 +89,11 @@ export const responseRequestSchema = z
               z.string(),
               z.looseObject({
                 type: z.literal('auto'),
-                file_ids: z.array(z.string()).max(0, { error: 'must be empty: send files as input_file' }).nullish(),
+                file_ids: z
+                  .array(fileId)
+                  .max(maxFileIds)
+                  .nullish()
+                  .meta({ description: 'Files of /v1/files, which are copied to the box.' }),
               }),
             ])
             .optional()
@@ -94,16 +107,45 @@ export const responseRequestSchema = z
 
 export type ResponseRequest = z.infer<typeof responseRequestSchema>;
 
-/** Reads the input of a response. Throws `invalid_request` when it does not end with a message of the user. */
-export const readInput = ({ input, instructions }: Pick<ResponseRequest, 'input' | 'instructions'>): TurnInput => {
+type Asked = Pick<ResponseRequest, 'input' | 'instructions' | 'tools'>;
+
+/** The stored files that a request names: those for its container, and those in its messages. */
+export const storedFilesIn = ({ input, tools }: Asked): NamedUpload[] => {
+  const container = tools?.[0]?.container;
+  const ids = typeof container === 'object' ? (container.file_ids ?? []) : [];
+  const ofContainer = ids.map((id, index) => ({ id, pointer: `/tools/0/container/file_ids/${index}` }));
+  if (typeof input === 'string') return ofContainer;
+  const inMessages = input.flatMap((item, at) => {
+    if (!('content' in item) || !Array.isArray(item.content)) return [];
+    return (item.content as z.infer<typeof partSchema>[]).flatMap((part, index) =>
+      'file_id' in part && typeof part.file_id === 'string'
+        ? [{ id: part.file_id, pointer: `/input/${at}/content/${index}/file_id` }]
+        : [],
+    );
+  });
+  return [...ofContainer, ...inMessages];
+};
+
+/**
+ * Reads the input of a response, with the stored files that it names by id. Throws `invalid_request` when it does not end with a
+ * message of the user.
+ */
+export const readInput = (asked: Asked, stored: ReadonlyMap<string, UploadRow>): TurnInput => {
+  const { input, instructions } = asked;
   const items: Item[] = typeof input === 'string' ? [{ role: 'user', content: input }] : input;
+  const storedFile = (id: string): TurnFile[] => {
+    const upload = stored.get(id);
+    return upload ? [{ name: upload.name, upload }] : [];
+  };
   let pictures = 0;
-  const toFile = (part: FilePart, pointer: string, index: number): InlineFile => {
-    if (part.type === 'input_file') {
-      return toInlineFile(part.file_data, part.filename, { fallback: `file-${index + 1}`, pointer });
-    }
-    pictures += 1;
-    return toInlineFile(part.image_url, undefined, { fallback: `image-${pictures}`, pointer: `${pointer}/image_url` });
+  const toFiles = (part: FilePart, pointer: string, index: number): TurnFile[] => {
+    if (part.file_id) return storedFile(part.file_id);
+    const [data, field] = part.type === 'input_file' ? [part.file_data, ''] : [part.image_url, '/image_url'];
+    if (data == null) throw faulty([{ pointer, detail: 'has neither data nor a file_id' }]);
+    if (part.type === 'input_image') pictures += 1;
+    const [name, fallback] =
+      part.type === 'input_file' ? [part.filename, `file-${index + 1}`] : [undefined, `image-${pictures}`];
+    return [toInlineFile(data, name, { fallback, pointer: `${pointer}${field}` })];
   };
   const conversation = items.flatMap((item, at): ConversationMessage[] => {
     if (item.type === 'reasoning') return [];
@@ -115,13 +157,19 @@ export const readInput = ({ input, instructions }: Pick<ResponseRequest, 'input'
       const pointer = `/input/${at}/content/${index}`;
       if (part.type === 'input_text' || part.type === 'output_text') {
         joined.text += `${joined.text && '\n\n'}${part.text}`;
-      } else if (role === 'user') joined.files.push(toFile(part, pointer, index));
+      } else if (role === 'user') joined.files.push(...toFiles(part, pointer, index));
       else throw faulty([{ pointer, detail: 'must be text: only the user gives files' }]);
     });
     return [joined];
   });
   const read = toTurnInput(conversation, '/input');
-  return instructions ? { ...read, notes: [instructions, ...read.notes] } : read;
+  const { container } = asked.tools?.[0] ?? {};
+  const ofContainer = typeof container === 'object' ? (container.file_ids ?? []).flatMap(storedFile) : [];
+  return {
+    ...read,
+    files: [...ofContainer, ...read.files],
+    notes: instructions ? [instructions, ...read.notes] : read.notes,
+  };
 };
 
 /** Code of an earlier response, as text for the model. */

@@ -6,6 +6,7 @@ import { streamAs } from '../../../http/bodies/stream.ts';
 import { faulty } from '../../../http/faults/fault.ts';
 import { longJson } from '../../../json/json-bounds.ts';
 import { openAiErrorResponse, toOpenAiError } from '../../../openai/openai-error.ts';
+import type { Uploads } from '../../chats/files/uploads.ts';
 import type { Owner } from '../../chats/owner.ts';
 import type { Endpoints } from '../../http/endpoints.ts';
 import type { Env } from '../../http/env.ts';
@@ -14,7 +15,7 @@ import type { Turn, Turns } from '../turns.ts';
 import { fromContainerId, fromResponseId, responseId } from './ids.ts';
 import { answerError } from './openai-error.ts';
 import { createResponseEvents } from './response-events.ts';
-import { type ResponseRequest, readInput, responseRequestSchema } from './response-request.ts';
+import { type ResponseRequest, readInput, responseRequestSchema, storedFilesIn } from './response-request.ts';
 import { stoppingError } from './stopping.ts';
 
 const tag = 'OpenAI';
@@ -33,7 +34,10 @@ const frame = (event: Pick<ResponseStreamEvent, 'type'>): string =>
   `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 
 /** `/v1/responses` for OpenAI's clients that use the tool code_interpreter. A response is one answer of a chat. */
-export const addResponseRoutes = ({ add }: Pick<Endpoints, 'add'>, turns: Turns, stopping: AbortSignal): void => {
+export const addResponseRoutes = (
+  { add }: Pick<Endpoints, 'add'>,
+  { turns, uploads, stopping }: { turns: Turns; uploads: Pick<Uploads, 'named'>; stopping: AbortSignal },
+): void => {
   add(
     {
       method: 'post',
@@ -50,7 +54,7 @@ export const addResponseRoutes = ({ add }: Pick<Endpoints, 'add'>, turns: Turns,
       },
     },
     async ({ c, owner, body }) => {
-      const turnInput = readInput(body);
+      const turnInput = readInput(body, await uploads.named(owner, storedFilesIn(body)));
       const asker = ownerFor(c, owner, body.user);
       const leave = new AbortController();
       const turn = await turns.begin(asker, {

@@ -20,6 +20,17 @@ const file = {
   created_at: seconds,
   source: 'assistant',
 };
+const storedId = 'file-a2b3c4d5e6f7g2h3i4j5k6l7m2';
+const stored = {
+  id: storedId,
+  object: 'file',
+  bytes: 18,
+  created_at: seconds,
+  expires_at: seconds + 2_592_000,
+  filename: 'table.csv',
+  purpose: 'user_data',
+  status: 'processed',
+};
 const response = {
   id: responseId,
   object: 'response',
@@ -79,7 +90,7 @@ export const dialectTexts: OperationTexts = {
   'POST /v1/containers': {
     description:
       'The container is a new chat. A response uses it with `"tools": [{"type": "code_interpreter", "container": "cntr_…"}]`, and continues its conversation.',
-    request: { name: 'mine' },
+    request: { name: 'mine', file_ids: [storedId] },
     response: container,
   },
   'GET /v1/containers': {
@@ -99,7 +110,9 @@ export const dialectTexts: OperationTexts = {
     response: { object: 'list', data: [file], first_id: fileId, last_id: fileId, has_more: false },
   },
   'POST /v1/containers/{container}/files': {
-    description: 'The file is the field `file` of a form; its filename becomes its name in the working folder.',
+    description:
+      'The file is the field `file` of a form, and its filename becomes its name in the working folder. JSON with `file_id` copies a stored file instead.',
+    request: { file_id: storedId },
     response: file,
   },
   'GET /v1/containers/{container}/files/{file}': {
@@ -111,6 +124,22 @@ export const dialectTexts: OperationTexts = {
   },
   'GET /v1/containers/{container}/files/{file}/content': {
     description: 'The file as a download, unchanged.',
+  },
+  'POST /v1/files': {
+    description:
+      'The file is the field `file` of a form, with `purpose`. It is deleted 30 days later, or earlier with `expires_after[seconds]`. ' +
+      'Its owner is the key of the request, or its user.',
+    response: stored,
+  },
+  'GET /v1/files': {
+    description: 'Pages continue with `after`, the id of the last file that was read.',
+    response: { object: 'list', data: [stored], first_id: storedId, last_id: storedId, has_more: false },
+  },
+  'GET /v1/files/{file}': { description: 'Its name, its size, and when it expires.', response: stored },
+  'GET /v1/files/{file}/content': { description: 'The file as it was stored.' },
+  'DELETE /v1/files/{file}': {
+    description: 'Containers that were created with it keep their copies.',
+    response: { id: storedId, object: 'file', deleted: true },
   },
   'POST /v1/generate': {
     description:

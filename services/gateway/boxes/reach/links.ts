@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Readable } from 'node:stream';
 import { CodeBoxError, type CreateLink, type Page, type PageQuery } from '#contract';
+import { boundedTo } from '../../../blobs/size-bound.ts';
 import { newId } from '../../../postgres/id.ts';
 import type { LinkRow, LinkStore } from '../../store/box/links.ts';
 import type { Caller } from '../../store/tenants/keys.ts';
@@ -8,7 +9,6 @@ import type { BoxRef } from '../box-ref.ts';
 import { checkLiving } from '../life/box-state.ts';
 import type { Directory } from '../life/directory.ts';
 import type { Files, Opened, ReadOptions, WriteOptions } from './files.ts';
-import { boundedTo } from './size-bound.ts';
 
 export interface LinksOptions {
   links: LinkStore;
