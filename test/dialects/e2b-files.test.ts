@@ -91,6 +91,39 @@ describe.each(drivers)('the files of the E2B dialect on the %s driver', (driver)
     });
   });
 
+  test('files keep the metadata that they are written with, also in a snapshot', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const { files } = sandbox;
+      const noted = { metadata: { Author: 'ada', kind: 'a b=c' } };
+      const one = await files.write('noted/one.txt', '1', noted);
+      const several = await files.write([{ path: 'noted/two.txt', data: '2' }, { path: 'noted/three.txt', data: '3' }], { ...noted, useOctetStream: false });
+      const moved = await files.rename('noted/one.txt', 'noted/moved.txt');
+      await files.write('noted/two.txt', 'again');
+      const all = [one, ...several, moved, await files.getInfo('noted/moved.txt')].map(({ metadata }) => metadata);
+      const listed = (await files.list('noted')).map(({ name, metadata }) => [name, metadata?.author]);
+      await sandbox.commands.run('python3 -c "import os; os.setxattr(\\'noted/two.txt\\', \\'user.e2b.by\\', b\\'code\\')"');
+      const { snapshotId } = await sandbox.createSnapshot();
+      const copy = await Sandbox.create(snapshotId);
+      const kept = [await copy.files.getInfo('noted/moved.txt'), await copy.files.getInfo('noted/two.txt')].map(({ metadata }) => metadata);
+      await copy.kill();
+      await Sandbox.deleteSnapshot(snapshotId);
+      const many = Object.fromEntries(Array.from({ length: 65 }, (_, n) => ['x' + n, '']));
+      const refused = [await failure(files.write('noted/many.txt', '', { metadata: many })), await files.exists('noted/many.txt')];
+      return { all, listed, kept, refused };
+    `);
+    const metadata = { author: 'ada', kind: 'a b=c' };
+    expect(seen).toEqual({
+      all: Array(5).fill(metadata),
+      listed: [
+        ['moved.txt', 'ada'],
+        ['three.txt', 'ada'],
+        ['two.txt', null],
+      ],
+      kept: [metadata, { by: 'code' }],
+      refused: ['InvalidArgumentError', false],
+    });
+  });
+
   test('changes below a folder are reported as they happen', async () => {
     const seen = await js<unknown>(`
       const { files } = sandbox;

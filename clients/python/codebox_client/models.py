@@ -749,6 +749,10 @@ class FileEntry(Model):
     Only for a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as in the URL of the file.
     """
     etag: str | None = None
+    metadata: dict[str, str] | None = None
+    """
+    What a client of the dialect e2b has noted about the file.
+    """
     mode: int | None = None
     """
     The permission bits, as a number.

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { fetchUrlSchema } from '../values/fetch-url.ts';
 import { pageSchema, queryInteger } from '../values/page.ts';
-import { toPlain, wellFormedText } from '../values/text.ts';
+import { foreignText, toPlain, wellFormedText } from '../values/text.ts';
 
 const pathFault = (path: string): string | undefined => {
   if (path === '') return 'must not be empty';
@@ -82,6 +82,10 @@ export const fileEntrySchema = z
     modifiedAt: z.iso.datetime(),
     mode: z.int().min(0).max(0o7777).optional().meta({ description: 'The permission bits, as a number.' }),
     target: z.string().optional().meta({ description: 'Where a symbolic link leads, as an absolute path.' }),
+    metadata: z
+      .record(foreignText(256), foreignText(4096))
+      .optional()
+      .meta({ description: 'What a client of the dialect e2b has noted about the file.' }),
     etag: z.string().optional(),
   })
   .meta({ id: 'FileEntry' });

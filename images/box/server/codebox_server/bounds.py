@@ -203,6 +203,9 @@ LIST_DEPTH_MAX = 64
 # File transfers.
 CHUNK_BYTES = 1 * MIB
 READ_BATCH_BYTES = 256 * KIB
+# What is noted about one file, and each value.
+METADATA_ENTRIES = 64
+METADATA_BYTES = 4096
 # How much of the body of a refused upload is read before the connection is closed.
 DISCARD_BYTES = 64 * MIB
 SMALL_FILE_BYTES = 256 * KIB

@@ -24,6 +24,7 @@ for n in range(120): put(b"many/%d/file" % n, os.urandom(n * 37), 0o600 + n % 8 
 put(b"odd/new\nline"); put(b"odd/\xff\xfe not utf8"); put(b"odd/-rf"); put(b"odd/ \t"); put(b"odd/" + b"n" * 255)
 put(b"odd/secret", b"locked", 0o000); put(b"odd/run", b"#!/bin/sh\n", 0o755)
 os.makedirs("empty/inner"); os.makedirs("closed"); put(b"closed/in", b"inside"); os.chmod("closed", 0o000)
+os.setxattr("odd/run", "user.e2b.kind", b"script")
 os.symlink("/nowhere", "odd/absolute"); os.symlink("../odd", "odd/loop"); os.link("odd/run", "odd/hard")
 os.mkfifo("odd/pipe"); server = socket.socket(socket.AF_UNIX); server.bind("odd/socket")
 with open("sparse", "wb") as file: file.seek(50_000_000); file.write(b"end")
@@ -60,6 +61,11 @@ def _tree(root: Path) -> dict[bytes, tuple[object, ...]]:
                 status.st_mtime_ns if not stat.S_ISLNK(status.st_mode) else 0,
                 status.st_nlink if stat.S_ISREG(status.st_mode) else 0,
                 content,
+                [
+                    os.getxattr(path, name)
+                    for name in os.listxattr(path, follow_symlinks=False)
+                    if name.startswith("user.e2b.")
+                ],
             )
     return found
 
@@ -84,6 +90,7 @@ def test_a_volume_is_restored_byte_for_byte(volume_box: Box) -> None:
     response = volume_box.http.put(CHECKPOINT, content=packed)
     assert response.status_code == 204, response.text
     assert _volume(volume_box) == before
+    assert os.getxattr(volume_box.data / "odd/run", "user.e2b.kind") == b"script"
     assert (volume_box.data / "sparse").stat().st_blocks < 1000
     printed = volume_box.command('printf %s "$TOKEN"; cat odd/run').wait()
     assert "".join(event.get("text", "") for event in printed) == "a'b\nc#!/bin/sh\n"

@@ -45,6 +45,21 @@ def test_a_chunked_body_is_accepted(box: Box) -> None:
     assert box.http.get(FILES + "f").content == b"a" * 70_000 + b"b"
 
 
+def test_a_file_keeps_what_its_upload_notes_about_it(box: Box) -> None:
+    noted = {"X-Metadata-Author": "ada", "X-Metadata-kind": "a b=c"}
+    metadata = {"author": "ada", "kind": "a b=c"}
+    assert box.http.put(FILES + "n/a", content=b"x", headers=noted).json()["metadata"] == metadata
+    assert do(box, op="move", **{"from": "n/a", "to": "n/b"}).json()["metadata"] == metadata
+    do(box, op="copy", **{"from": "n/b", "to": "n/c"})
+    listed = box.http.get(FILES + "n").json()["items"]
+    assert [(item["name"], item.get("metadata")) for item in listed] == [("b", metadata), ("c", metadata)]
+    assert os.getxattr(box.data / "n/b", "user.e2b.author") == b"ada"
+    assert "metadata" not in box.http.put(FILES + "n/b", content=b"y").json()
+    many = {f"X-Metadata-{n}": "" for n in range(65)}
+    refused = box.http.put(FILES + "n/d", content=b"", headers=many)
+    assert (refused.status_code, box.http.get(FILES + "n/d").status_code) == (400, 404)
+
+
 @pytest.mark.parametrize("size", [10, 1_000_000])
 def test_a_range_is_served(box: Box, size: int) -> None:
     body = os.urandom(size)

@@ -41,6 +41,8 @@ export interface WriteOptions {
   conditions?: Conditions | undefined;
   /** The size, if known: the box then refuses early when there is no room. */
   sizeBytes?: number | undefined;
+  /** What to note about the file: printable ASCII, with names that a header can have, which become lower case. */
+  metadata?: Record<string, string> | undefined;
   signal?: AbortSignal;
 }
 
@@ -135,9 +137,13 @@ export const createFiles = ({ access, activity }: { access: Pick<Access, 'use'>;
       ref: BoxRef,
       path: string,
       body: Readable,
-      { conditions, sizeBytes, signal }: WriteOptions = {},
+      { conditions, sizeBytes, metadata = {}, signal }: WriteOptions = {},
     ): Promise<{ entry: FileEntry; isNew: boolean }> {
-      const headers = toHeaders({ ...conditions, contentLength: sizeBytes?.toString() });
+      const noted = Object.entries(metadata).map(([name, value]) => [`x-metadata-${name}`, value]);
+      const headers = {
+        ...toHeaders({ ...conditions, contentLength: sizeBytes?.toString() }),
+        ...Object.fromEntries(noted),
+      };
       const response = await held(ref, (server) => server.file('PUT', encodePath(path), headers, body, signal));
       return { entry: await readResponse(fileEntrySchema, response.body), isNew: response.status === 201 };
     },

@@ -8,6 +8,8 @@ import stat
 from typing import Any
 from urllib.parse import quote
 
+from codebox_server.files.metadata import read_metadata
+
 
 def kind(mode: int) -> str:
     """Return file, directory, symlink or other."""
@@ -31,13 +33,13 @@ def path_fields(path: str) -> dict[str, str]:
 
 
 def entry(path: str, status: os.stat_result, place: str) -> dict[str, Any]:
-    """Return `{name,path,encodedPath?,type,sizeBytes,modifiedAt,mode,target?}`.
+    """Return `{name,path,encodedPath?,type,sizeBytes,modifiedAt,mode,target?,metadata?}`.
 
     `path` is relative to the working folder or absolute, `place` always absolute; `target` is where a link leads.
     """
     modified = datetime.datetime.fromtimestamp(max(0, status.st_mtime), datetime.UTC)
     names = path_fields(path)
-    shown = {
+    shown: dict[str, Any] = {
         "name": os.path.basename(names["path"]),
         **names,
         "type": kind(status.st_mode),
@@ -47,4 +49,7 @@ def entry(path: str, status: os.stat_result, place: str) -> dict[str, Any]:
     }
     if stat.S_ISLNK(status.st_mode):
         shown["target"] = path_fields(os.path.realpath(place))["path"]
+    metadata = read_metadata(place)
+    if metadata:
+        shown["metadata"] = metadata
     return shown

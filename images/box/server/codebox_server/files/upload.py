@@ -7,9 +7,11 @@ import contextlib
 import os
 import stat
 import uuid
+from collections.abc import Mapping
 
 from codebox_server.bounds import CHUNK_BYTES
 from codebox_server.errors import BoxError
+from codebox_server.files.metadata import write_metadata
 from codebox_server.files.paths import resolve
 
 
@@ -65,6 +67,10 @@ class Upload:
             self._writing = False
             if self._aborted:
                 self._close()
+
+    def note(self, metadata: Mapping[str, str]) -> None:
+        """Note this about the file. Raises invalid_request."""
+        write_metadata(self._fd, metadata)
 
     def commit(self, target: str, replace: bool) -> os.stat_result:
         """Move the file into place, creating its parents; without `replace` raises FileExistsError when the target

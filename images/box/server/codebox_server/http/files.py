@@ -14,6 +14,7 @@ from codebox_server.bounds import DISCARD_BYTES, LIST_DEPTH_MAX, LIST_LIMIT, LIS
 from codebox_server.errors import BoxError
 from codebox_server.files.entry import entry, etag
 from codebox_server.files.listing import list_folder
+from codebox_server.files.metadata import metadata_in
 from codebox_server.files.paths import resolve, scratch_for
 from codebox_server.files.upload import Upload, check_replaceable, look
 from codebox_server.http.archives import send_archive
@@ -96,6 +97,7 @@ class FilesHandler(BoxHandler):
             return
         target = resolve(str(self.box.settings.data), path)
         try:
+            upload.note(metadata_in(self.request.headers))
             create_only = self.request.headers.get("If-None-Match", "").strip() == "*"
             async with self._guarded():
                 existed = self._check_target(target)

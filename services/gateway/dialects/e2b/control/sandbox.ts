@@ -4,7 +4,7 @@ import { toSandboxId } from '../address.ts';
 import { isSnapshot, readAsked } from './marks.ts';
 
 /** The version of E2B's daemon whose features are served. Clients themselves refuse calls that need a later one. */
-export const envdVersion = '0.5.7';
+export const envdVersion = '0.6.2';
 
 /** Maps the states of sandboxes to those of boxes. */
 export const boxStates = {

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { z } from 'zod';
@@ -14,11 +15,22 @@ const described = { tag: 'Files', responses: {} };
 /** The other parameters belong to signed URLs, or name a user: a box has only one. */
 const query = z.object({ path: z.string().max(4096).optional() });
 
-const toWritten = ({ path }: FileEntry) => ({
+const toWritten = ({ path, metadata }: FileEntry) => ({
   path: toSandboxPath(path),
   name: path.split('/').at(-1),
   type: 'file' as const,
+  ...(metadata && { metadata }),
 });
+
+const metadataPrefix = 'x-metadata-';
+
+/** Returns what a request notes about the files that it uploads. */
+const metadataIn = ({ headers }: IncomingMessage): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(headers).flatMap(([name, value]) =>
+      name.startsWith(metadataPrefix) ? [[name.slice(metadataPrefix.length), String(value)]] : [],
+    ),
+  );
 
 /** `/files` of E2B's daemon: bytes up and down. */
 export const addFileRoutes = (
@@ -41,10 +53,13 @@ export const addFileRoutes = (
     async ({ c, incoming }) => {
       const { path } = query.parse(c.req.query());
       const ref = await running.of(c);
+      const metadata = metadataIn(incoming);
       using upload = openUpload(c);
       const written: FileEntry[] = [];
       const put = async (to: string, body: Readable) => {
-        const { entry } = await files.put(ref, toNewPath(to), body, { signal: upload.signal });
+        const { entry } = await files.put(ref, toNewPath(to), body, { metadata, signal: upload.signal });
+        const isNoted = Object.keys(metadata).every((name) => entry.metadata?.[name] !== undefined);
+        if (!isNoted) throw new CodeBoxError('conflict', 'The image of this sandbox keeps no metadata of files.');
         written.push(entry);
       };
       const type = c.req.header('content-type') ?? '';

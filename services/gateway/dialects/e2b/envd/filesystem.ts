@@ -27,7 +27,7 @@ const marks: Record<FileEntry['type'], string> = { file: '-', directory: 'd', sy
 const toPermissions = (type: FileEntry['type'], mode: number): string =>
   marks[type] + [...'rwxrwxrwx'].map((mark, at) => (mode & (0o400 >> at) ? mark : '-')).join('');
 
-const toEntry = ({ path, type, sizeBytes, modifiedAt, mode, target }: FileEntry) => ({
+const toEntry = ({ path, type, sizeBytes, modifiedAt, mode, target, metadata }: FileEntry) => ({
   name: toSandboxPath(path).split('/').at(-1),
   type: types[type],
   path: toSandboxPath(path),
@@ -37,6 +37,7 @@ const toEntry = ({ path, type, sizeBytes, modifiedAt, mode, target }: FileEntry)
   group: owner,
   modifiedTime: modifiedAt,
   ...(target !== undefined && { symlinkTarget: toSandboxPath(target) }),
+  ...(metadata && { metadata }),
 });
 
 /** The calls on files of E2B's daemon. */

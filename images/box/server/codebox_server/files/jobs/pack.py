@@ -1,8 +1,8 @@
 """The whole volume of a box as one stream, and back: this is how a box is checkpointed and restored.
 
 A stream is `CODEBOX1`, the length of the header as 8 hexadecimal digits, the header (JSON about the box), then a
-gzipped tar. GNU tar writes and reads it: it keeps links, holes, times to the nanosecond and names that are not
-UTF-8.
+gzipped tar. GNU tar writes and reads it: it keeps links, holes, times to the nanosecond, metadata and names
+that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from codebox_server.files.removal import remove_tree
 _MAGIC = b"CODEBOX1"
 # Unfinished uploads belong to nobody yet; lost+found belongs to the file system.
 _LEFT_OUT = (".upload", "lost+found")
+# The metadata of files.
+_ATTRIBUTES = ("--xattrs", "--xattrs-include=user.e2b.*")
 _CREATE = [
     "tar",
     "--create",
@@ -32,6 +34,7 @@ _CREATE = [
     "--pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime",
     "--sparse",
     "--numeric-owner",
+    *_ATTRIBUTES,
     "--ignore-failed-read",
     "--null",
 ]
@@ -42,6 +45,7 @@ _EXTRACT = [
     "--file=-",
     "--preserve-permissions",
     "--no-same-owner",
+    *_ATTRIBUTES,
     "--delay-directory-restore",
 ]
 
