@@ -21,6 +21,23 @@ test('all traffic that is permitted by name is the internet, whatever is denied,
   expect(created({ network: { allowOut: [] } })).not.toHaveProperty('network');
 });
 
+test('ranges that no sandbox reaches can be denied, and change nothing', () => {
+  const deny = (...denyOut: string[]) => ({ allow_internet_access: true, network: { denyOut } });
+  expect(created(deny('10.0.0.0/8', '192.168.1.0/24', '169.254.169.254', '172.31.0.0/16')).network).toBe('internet');
+  expect(created(deny('10.0.0.0/8', '0.0.0.0/0')).network).toBe('none');
+  for (const other of [
+    '8.8.8.8',
+    '10.0.0.0/7',
+    '172.32.0.0/16',
+    '10.0.0.0/33',
+    '10.0.0.0/8/8',
+    '10.1',
+    'fc00::/7',
+    'example.com',
+  ])
+    expect(() => created(deny('10.0.0.0/8', other)), other).toThrow('is not supported');
+});
+
 test('a sandbox that pauses itself keeps its memory only if that is asked for', () => {
   const resumes = { autoPause: true, autoResume: { enabled: true } };
   expect(created(resumes)).toMatchObject({ onIdle: 'hibernate', idleSeconds: 300 });

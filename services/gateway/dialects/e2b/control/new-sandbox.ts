@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { type CreateBox, createBoxSchema, maxLifetimeSeconds } from '#contract';
 import { asked, openFor, toTemplate } from './marks.ts';
+import { isAlwaysDenied } from './private-ranges.ts';
 
 /** The longest timeout of a sandbox, and the longest idle time of a box: a sandbox must not end before its timeout. */
 const maxTimeoutSeconds = 86_400;
@@ -12,10 +13,16 @@ const unsupported = z.undefined({ error: 'is not supported' }).nullish();
 const wholeOnly = 'is not supported: traffic is permitted or denied as a whole';
 /** Names of everything that a sandbox could reach. */
 const everywhere = ['0.0.0.0/0', '::/0'] as const;
+const isEverywhere = (range: string): boolean => everywhere.some((one) => one === range);
 
 const egressSchema = z.object({
   allowOut: z.array(z.enum(everywhere, { error: wholeOnly })).nullish(),
-  denyOut: z.array(z.enum(everywhere, { error: wholeOnly })).nullish(),
+  // What no sandbox reaches is denied already.
+  denyOut: z
+    .array(z.string().refine((range) => isEverywhere(range) || isAlwaysDenied(range), wholeOnly))
+    .max(1000)
+    .transform((denied) => denied.filter(isEverywhere))
+    .nullish(),
   egressProxy: unsupported,
   rules: unsupported,
 });
