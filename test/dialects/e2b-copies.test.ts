@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toE2bKey } from '../../services/gateway/dialects/e2b/key.ts';
-import { anyDriver, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
+import { anyDriver, collect, drivers, type RunningGateway, startGateway } from '../api/harness.ts';
 import { adminKey, endTenants, makeTenant } from '../api/operator.ts';
 import { clientsOf, installClients } from './e2b-clients.ts';
 
@@ -111,6 +111,98 @@ describe.each(anyDriver)('places of E2B sandboxes on the %s driver', (driver) =>
     await admin.keys.revoke(key.split('_')[1] ?? '');
     await expect.poll(() => get(8000), { timeout: 15_000 }).toBe(403);
   });
+
+  test('a template is built from steps with copied files, and sandboxes begin with what they made', async () => {
+    const seen = await js<Record<string, unknown>>(`
+      const { mkdir, mkdtemp, writeFile } = await import('node:fs/promises');
+      const folder = await mkdtemp((await import('node:os')).tmpdir() + '/context-');
+      await mkdir(folder + '/src/lib', { recursive: true });
+      for (const [path, text] of [['src/main.py', 'import lib.it'], ['src/lib/it.py', ''], ['a b.csv', 'EUR,1\\n'], ['it\\'s.csv', 'USD,2\\n'], ['one.txt', '1']])
+        await writeFile(folder + '/' + path, text);
+      const from = () => Template({ fileContextPath: folder });
+      const template = from().fromBaseImage().setEnvs({ CURRENCY: 'EUR' }).setWorkdir('app').copy('src', '.').copy('*.csv', 'data/')
+        .copy('one.txt', '~/renamed.txt', { mode: 0o600 }).runCmd('grep -h $CURRENCY data/*.csv > ~/rate.txt; echo "built in $PWD"');
+      const logs = [];
+      const onBuildLogs = ({ message }) => logs.push(message);
+      const built = await Template.build(template, 'reports', { cpuCount: 1, memoryMB: 256, onBuildLogs });
+      const mine = await Sandbox.create('reports');
+      const { cpuCount, memoryMB } = await mine.getInfo();
+      const found = (await mine.commands.run('find ~/ -type f -printf "%P %m\\n" | sort; cat ~/rate.txt; echo $CURRENCY')).stdout;
+      const again = [];
+      await Template.build(template, 'reports', { onBuildLogs: ({ message }) => again.push(message) });
+      const failing = from().fromTemplate('reports').runCmd('echo begun').runCmd('cat ~/rate.txt; exit 3').runCmd('echo never');
+      const status = await Template.buildInBackground(failing, 'broken').then(async (build) => {
+        for (;;) {
+          const one = await Template.getBuildStatus(build);
+          if (one.status === 'error') return one;
+          await new Promise((done) => setTimeout(done, 200));
+        }
+      });
+      const message = (promise) => promise.then(() => 'built', ({ constructor, message }) => constructor.name + ' ' + message);
+      const seen = { name: built.name, hasLogs: logs.some((line) => line.includes('built in /home/user/app')), cpuCount, memoryMB, found,
+        uploads: again.filter((line) => /^(Skipping upload|Uploaded)/.test(line)).map((line) => line.split(' ')[0]), reason: status.reason,
+        refused: [
+          await message(Template.build(from().fromBaseImage().setStartCmd('serve', 'true'), 'other')),
+          await message(Template.build(from().fromUbuntuImage(), 'other')),
+          await message(Template.build(from().fromBaseImage().copy('one.txt', '/app/'), 'other')),
+          await message(Template.build(from(), 'python')),
+          await message(Template.build(from(), 'other:v1')),
+        ],
+        exists: [await Template.exists('reports'), await Template.exists('broken')] };
+      await mine.kill();
+      return { ...seen, created: await failure(Sandbox.create('broken')) };
+    `);
+    expect(seen).toMatchObject({
+      name: 'reports',
+      hasLogs: true,
+      cpuCount: 1,
+      memoryMB: 256,
+      found:
+        "app/data/a b.csv 644\napp/data/it's.csv 644\napp/lib/it.py 644\napp/main.py 644\nrate.txt 644\nrenamed.txt 600\nEUR,1\nEUR\n",
+      uploads: ['Skipping', 'Skipping', 'Skipping'],
+      reason: { step: '2', message: expect.stringContaining('exit code 3') },
+      refused: [
+        expect.stringMatching(/^BuildError 400.*startCmd is not supported/),
+        expect.stringMatching(/^BuildError 400.*fromImage is not supported/),
+        expect.stringMatching(/^BuildError 400.*\/app, but a template keeps only/),
+        expect.stringMatching(/^BuildError 409/),
+        expect.stringMatching(/^BuildError 400.*name/),
+      ],
+      exists: [true, false],
+      created: 'SandboxError',
+    });
+
+    // In Python, upon that template, whose next version it becomes.
+    expect(
+      await py(`
+import pathlib, tempfile
+from e2b import Template
+folder = tempfile.mkdtemp()
+pathlib.Path(folder, 'more.txt').write_text('more')
+template = Template(file_context_path=folder).from_template('reports').copy('more.txt', 'app/').pip_install('cowsay')
+logs = []
+built = Template.build(template, 'reports', on_build_logs=lambda entry: logs.append(entry.message))
+mine = Sandbox.create('reports')
+seen = [mine.commands.run('cat app/more.txt rate.txt').stdout, mine.run_code('import cowsay; cowsay.__name__').text, mine.kill()]
+show(seen + [any('Successfully installed cowsay' in line for line in logs)])`),
+    ).toEqual(['moreEUR,1\n', 'cowsay', true, true]);
+
+    const theirs = toE2bKey((await makeTenant(gateway)).key);
+    const statuses = [
+      await control('POST', '/v2/sandboxes', { templateID: 'reports' }, theirs),
+      await control('DELETE', '/templates/reports', undefined, theirs),
+      await fetch(`${gateway.url}/templates/reports/files/${'0'.repeat(64)}?expires=9999999999&token=x`, {
+        method: 'PUT',
+      }),
+      await control('GET', '/templates/reports/builds/0-0-bld-none/status'),
+      await control('DELETE', '/templates/reports'),
+      await control('DELETE', '/templates/base'),
+    ];
+    expect(statuses.map(({ status }) => status)).toEqual([400, 404, 401, 404, 204, 501]);
+    const waiting = await collect(gateway.client.boxes.list({ user: 'e2b/build-files' }));
+    expect(waiting).toMatchObject([{ network: 'none', onIdle: 'delete', idleSeconds: 3600 }]);
+    await gateway.client.boxes.delete(waiting[0]?.id ?? '');
+  }, 240_000);
 
   test('the home folder of commands and terminals is that of the files', async () => {
     const seen = await js<Record<string, unknown>>(`

@@ -239,10 +239,10 @@ describe.each(anyDriver)('the rules of the E2B dialect, on the %s driver', (driv
       ['GET', '/volumes', 'Volumes'],
       ['GET', '/volumecontent/vol/dir?path=/', 'Volumes'],
       ['POST', '/secrets', 'Secrets'],
-      ['POST', '/v3/templates', 'templates'],
-      ['GET', '/templates/base/builds/one/status', 'builds'],
+      ['POST', '/templates', 'templates'],
+      ['PATCH', '/v2/templates/base', 'templates'],
       ['DELETE', '/templates/base', 'templates'],
-      ['GET', '/templates/base/tags', 'tags'],
+      ['GET', '/templates/base/tags', 'Tags'],
     ] as const)
       expect(await control(method, path)).toMatchObject({
         status: 501,

@@ -1,4 +1,11 @@
-import { CodeBoxError, type CommandEvent, type TemplateBuild } from '#contract';
+import {
+  CodeBoxError,
+  type CommandEvent,
+  type CreateCommand,
+  encodePath,
+  hasCode,
+  type TemplateBuild,
+} from '#contract';
 import type { Vault } from '../../../vault/vault.ts';
 import type { Background } from '../../../waiting/background.ts';
 import { createGate } from '../../../waiting/gate.ts';
@@ -30,6 +37,28 @@ export interface BuilderOptions {
   /** Aborted when the gateway begins to stop: another one then builds again. */
   stopping: AbortSignal;
 }
+
+/** A file of another box of the tenant that a build begins with. */
+export interface CopiedFile {
+  box: string;
+  from: string;
+  to: string;
+}
+
+/** A command of a build that its log shows in other words. */
+export interface PlannedCommand extends Pick<CreateCommand, 'cwd' | 'env'> {
+  command: string;
+  shown: string;
+}
+
+/** What a build does, as it is stored: also what dialects need and `/v1` has not. */
+export interface BuildPlan extends Omit<TemplateBuild, 'commands'> {
+  copies?: CopiedFile[] | undefined;
+  commands?: (string | PlannedCommand)[] | undefined;
+}
+
+/** The step of a log in which files of another box are copied. */
+export const copyStep = 'receive files';
 
 /** The purpose for which what is asked for is encrypted. */
 export const sealed = 'template build';
@@ -77,8 +106,25 @@ export const createBuilder = (options: BuilderOptions) => {
     throw new BuildFailed(`${what} failed (${how})${cause ? `: ${cause.detail}` : ''}`);
   };
 
+  const copyFile = async (ref: BoxRef, { box, from, to }: CopiedFile, signal: AbortSignal): Promise<void> => {
+    const gone = () => new BuildFailed('Files that were uploaded for this build are not there any more.');
+    const source = await access
+      .use({ tenant: ref.tenant, box })
+      .then(({ server }) => server.file('GET', encodePath(from), {}))
+      .catch((error: unknown) => {
+        throw hasCode(error, 'not_found') || hasCode(error, 'gone') ? gone() : error;
+      });
+    try {
+      const { server } = await access.use(ref);
+      const written = await server.file('PUT', encodePath(to), {}, source.body, signal);
+      written.body.destroy();
+    } finally {
+      source.body.destroy();
+    }
+  };
+
   /** Does everything that a build asks for in its box. */
-  const setUp = async (ref: BoxRef, build: TemplateBuild, log: BuildLog, signal: AbortSignal): Promise<void> => {
+  const setUp = async (ref: BoxRef, build: BuildPlan, log: BuildLog, signal: AbortSignal): Promise<void> => {
     const timeoutSeconds = build.buildSeconds;
     if (build.files?.length) {
       log.step(`write ${build.files.length} files`);
@@ -91,10 +137,15 @@ export const createBuilder = (options: BuilderOptions) => {
       const { events } = await packages.install(ref, { manager, packages: asked, timeoutSeconds }, signal);
       await watch(`${manager} install`, events, log);
     }
-    for (const command of build.commands ?? []) {
-      log.step(command);
-      const { events } = await commands.start(ref, { command, timeoutSeconds }, signal);
-      await watch(`The command ${JSON.stringify(command.slice(0, 200))}`, events, log);
+    if (build.copies?.length) {
+      log.step(copyStep);
+      for (const copied of build.copies) await copyFile(ref, copied, signal);
+    }
+    for (const asked of build.commands ?? []) {
+      const { shown, ...run } = typeof asked === 'string' ? { command: asked, shown: asked } : asked;
+      log.step(shown);
+      const { events } = await commands.start(ref, { ...run, timeoutSeconds }, signal);
+      await watch(`The command ${JSON.stringify(shown.slice(0, 200))}`, events, log);
     }
   };
 
@@ -118,7 +169,7 @@ export const createBuilder = (options: BuilderOptions) => {
     log.output(`${saved.kept} variables are kept.\n`);
   };
 
-  const createBox = async (work: Build, build: TemplateBuild, log: BuildLog, signal: AbortSignal): Promise<BoxRef> => {
+  const createBox = async (work: Build, build: BuildPlan, log: BuildLog, signal: AbortSignal): Promise<BoxRef> => {
     const { tenant, settings } = work;
     const { limits, network } = settings;
     const source =
@@ -140,7 +191,7 @@ export const createBuilder = (options: BuilderOptions) => {
     return refOf((await creation.create(tenant, ask, { from: source, onAccepted })).box);
   };
 
-  const perform = async (work: Build, build: TemplateBuild, log: BuildLog, signal: AbortSignal): Promise<void> => {
+  const perform = async (work: Build, build: BuildPlan, log: BuildLog, signal: AbortSignal): Promise<void> => {
     const { id: version, tenant, boxId } = work;
     // A gateway that died has left its box.
     if (boxId !== null) await endings.delete({ tenant, box: boxId }).catch(() => {});
@@ -164,7 +215,7 @@ export const createBuilder = (options: BuilderOptions) => {
     if (!work) return;
     const request = vault.open(sealed, work.request ?? '');
     if (request === undefined) return await builds.fail(id, 'The stored build request cannot be decrypted.');
-    const build: TemplateBuild = JSON.parse(request);
+    const build: BuildPlan = JSON.parse(request);
     const log = createBuildLog(builds, id);
     const late = AbortSignal.timeout(build.buildSeconds * 1000);
     try {

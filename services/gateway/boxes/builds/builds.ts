@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type BuildEvent, CodeBoxError, hasCode, type PageQuery, type TemplateBuild } from '#contract';
+import { type BuildEvent, CodeBoxError, hasCode, type PageQuery } from '#contract';
 import { newId } from '../../../postgres/id.ts';
 import type { Vault } from '../../../vault/vault.ts';
 import type { Driver } from '../../drivers/driver.ts';
@@ -10,7 +10,7 @@ import { requireLimits, requireNetwork } from '../life/capabilities.ts';
 import type { Directory } from '../life/directory.ts';
 import type { Catalog } from '../supply/catalog.ts';
 import { baseOf, resolveLimits, type Template } from '../supply/templates.ts';
-import { type Builder, buildsPerTenant, sealed } from './builder.ts';
+import { type Builder, type BuildPlan, buildsPerTenant, sealed } from './builder.ts';
 
 export interface BuildsOptions {
   gateway: string;
@@ -31,7 +31,7 @@ const [pollMs, logPage] = [500, 100];
 export const createBuilds = (options: BuildsOptions) => {
   const { gateway, driver, store, catalog, directory, builder, vault } = options;
   /** Returns the template that a build begins with, with the limits and network of its box if it begins with one. */
-  const sourceOf = async (tenant: string, { from }: TemplateBuild): Promise<Template> => {
+  const sourceOf = async (tenant: string, { from }: Pick<BuildPlan, 'from'>): Promise<Template> => {
     if ('template' in from)
       return await catalog.pick(tenant, from.template).catch((error: unknown) => {
         if (!hasCode(error, 'invalid_request')) throw error;
@@ -51,8 +51,9 @@ export const createBuilds = (options: BuildsOptions) => {
     return { ...template, limits, network, idleSeconds };
   };
 
-  const find = async (tenant: string, name: string, number: number): Promise<VersionRow> => {
-    const row = await store.templates.findVersion(tenant, name, number);
+  /** Returns a version of a template, by its number or id. */
+  const find = async (tenant: string, name: string, version: number | string): Promise<VersionRow> => {
+    const row = await store.templates.findVersion(tenant, name, version);
     if (!row) throw new CodeBoxError('not_found', 'There is no such version of a template.');
     return row;
   };
@@ -64,7 +65,7 @@ export const createBuilds = (options: BuildsOptions) => {
      * Begins to build the next version of a template. Throws `invalid_request` for what the deployment or the template below it does not
      * allow, `conflict` for the name of a configured template or too many builds, `quota_exceeded` for too many templates or warm instances.
      */
-    async begin(tenant: string, name: string, build: TemplateBuild): Promise<VersionRow> {
+    async begin(tenant: string, name: string, build: BuildPlan, id = newId('tv')): Promise<VersionRow> {
       if (!namePattern.test(name))
         throw refusal(
           '/path/template',
@@ -87,7 +88,7 @@ export const createBuilds = (options: BuildsOptions) => {
         maxLifetimeSeconds: build.maxLifetimeSeconds ?? source.maxLifetimeSeconds,
         warm: build.warm,
       };
-      const ids = { template: newId('tpl'), version: newId('tv') };
+      const ids = { template: newId('tpl'), version: id };
       const asked = { settings, build: vault.close(sealed, JSON.stringify(build)) };
       const by = { tenant, name, gatewayId: gateway, site: driver.site };
       return await builder.begin(ids.version, tenant, () => store.templates.begin(ids, by, asked, bounds));

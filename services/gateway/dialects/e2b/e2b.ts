@@ -1,9 +1,10 @@
 import type { Dialect } from '../../http/app.ts';
 import type { Seal } from '../../seal.ts';
-import { controlSurface } from './control/control.ts';
+import { createControlSurface } from './control/control.ts';
 import { addMetricsRoute } from './control/metrics.ts';
 import { addSandboxRoutes } from './control/sandboxes.ts';
 import { addSnapshotRoutes } from './control/snapshots.ts';
+import { addTemplateBuildRoutes } from './control/template-builds.ts';
 import { addTemplateRoutes } from './control/templates.ts';
 import { createDataSurfaces } from './data.ts';
 import { addFileRoutes } from './envd/files.ts';
@@ -60,12 +61,13 @@ export const createE2b = ({ seal, findMakers, portsDomain: domain }: E2bOptions)
     },
     { surface: ports, addRoutes: () => {} },
     {
-      surface: controlSurface,
+      surface: createControlSurface(tokens),
       addRoutes(endpoints, parts) {
         addSandboxRoutes(endpoints, parts, { tokens, domain });
         addSnapshotRoutes(endpoints, parts, { tokens, domain });
         addMetricsRoute(endpoints, parts);
         addTemplateRoutes(endpoints, parts);
+        addTemplateBuildRoutes(endpoints, parts, tokens);
       },
     },
   ];

@@ -2,8 +2,11 @@ import { timingSafeEqual } from 'node:crypto';
 import type { Caller } from '../../http/admission/admission.ts';
 import type { Seal } from '../../seal.ts';
 
-/** `envd` grants everything in a sandbox, `traffic` the ports of its servers and the code interpreter. */
-export type TokenKind = 'envd' | 'traffic';
+/**
+ * `envd` grants everything in a sandbox, `traffic` the ports of its servers and the code interpreter, and `upload` one file for the build of
+ * a template, which stands in place of the sandbox.
+ */
+export type TokenKind = 'envd' | 'traffic' | 'upload';
 
 const form = /^([A-Za-z0-9_-]{1,64})\.([A-Za-z0-9]{1,64})\.([\w-]{43})$/;
 

@@ -196,13 +196,15 @@ export const createTemplateStore = (db: Database) => {
       });
     },
 
-    /** Returns a version of a tenant's template. */
-    async findVersion(tenant: string, name: string, number: number): Promise<VersionRow | undefined> {
+    /** Returns a version of a tenant's template, by its number or id. */
+    async findVersion(tenant: string, name: string, version: number | string): Promise<VersionRow | undefined> {
+      const isIt =
+        typeof version === 'number' ? eq(templateVersions.number, version) : eq(templateVersions.id, version);
       const [row] = await db
         .select(versionColumns)
         .from(templateVersions)
         .innerJoin(templates, eq(templates.id, templateVersions.templateId))
-        .where(and(eq(templates.tenantId, tenant), eq(templates.name, name), eq(templateVersions.number, number)));
+        .where(and(eq(templates.tenantId, tenant), eq(templates.name, name), isIt));
       return row;
     },
 

@@ -48,12 +48,13 @@ export const createFindSnapshot =
 export const addSnapshotRoutes = (
   { add }: Endpoints,
   {
+    builds,
     catalog,
     creation,
     directory,
     endings,
     rest,
-  }: Pick<RouteParts, 'catalog' | 'creation' | 'directory' | 'endings' | 'rest'>,
+  }: Pick<RouteParts, 'builds' | 'catalog' | 'creation' | 'directory' | 'endings' | 'rest'>,
   options: AccessOptions,
 ): void => {
   const findSnapshot = createFindSnapshot({ catalog, directory });
@@ -120,15 +121,16 @@ export const addSnapshotRoutes = (
       method: 'delete',
       path: '/templates/{name}',
       scope: 'boxes:write',
-      summary: 'Delete a snapshot',
+      summary: 'Delete a snapshot or a template',
       params: z.object({ name: z.string() }),
     },
     async ({ c, tenant, params: { name } }) => {
-      const found = await findSnapshot(tenant, name);
-      if (catalog.list().some((template) => template.name === toTemplate(name)))
+      const template = await catalog.find(tenant, toTemplate(name));
+      if (template && template.base === undefined)
         throw new CodeBoxError('method_not_allowed', 'Templates of the gateway cannot be deleted.');
-      if (!found) throw new CodeBoxError('not_found', `There is no snapshot ${name}.`);
-      await endings.delete(refOf(found));
+      const found = template ? undefined : await findSnapshot(tenant, name);
+      if (found) await endings.delete(refOf(found));
+      else await builds.delete(tenant, name);
       return c.body(null, 204);
     },
   );
