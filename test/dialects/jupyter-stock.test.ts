@@ -148,7 +148,7 @@ test.each(anyDriver)('a Jupyter Server in gateway mode runs its kernels in a box
   await using stack = new AsyncDisposableStack();
   stack.defer(gateway.dispose);
   const place = { url: `${gateway.url}/jupyter/ada`, token: gateway.key };
-  const server = await startStock(await installPython(), place);
+  const server = await startStock(await installPython(), { behind: place });
   stack.defer(server.dispose);
   const lab = openLab(server);
   stack.defer(lab.dispose);

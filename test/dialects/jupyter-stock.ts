@@ -9,11 +9,11 @@ import type { JupyterPlace } from './jupyter-clients.ts';
 
 /**
  * Starts an unchanged Jupyter Server of the same version as in boxes, without its limit on the rate of output. With `behind`, its kernels are
- * those of that server: its gateway mode.
+ * those of that server: its gateway mode. JupyterLab is such a server with a page.
  */
 export const startStock = async (
   python: string,
-  behind?: JupyterPlace,
+  { behind, module = 'jupyter_server' }: { behind?: JupyterPlace; module?: 'jupyter_server' | 'jupyterlab' } = {},
 ): Promise<JupyterPlace & { dispose: () => Promise<void> }> => {
   const [port, token] = [await freePort(), 'stock'];
   const folder = await mkdtemp(join(tmpdir(), 'codebox-stock-'));
@@ -24,7 +24,7 @@ export const startStock = async (
     python,
     [
       '-m',
-      'jupyter_server',
+      module,
       '--no-browser',
       '--allow-root',
       '--ServerApp.ip=127.0.0.1',
