@@ -837,6 +837,19 @@ class Link(Model):
     """
 
 
+class MissingLibraryHint(Model):
+    """
+    The program needs a library of the system that its image lacks.
+    """
+
+    code: Literal["missing_library"]
+    detail: str
+    library: str
+    """
+    The file or the name of the library, such as `libpango-1.0-0`.
+    """
+
+
 NetworkPolicy = TypeAliasType("NetworkPolicy", Literal["none", "internet"])
 
 
@@ -1482,7 +1495,7 @@ class Chart(Model):
 Hint = TypeAliasType(
     "Hint",
     Annotated[
-        PackageHint | PackageConflictHint | RestartKernelHint,
+        PackageHint | PackageConflictHint | RestartKernelHint | MissingLibraryHint,
         Field(discriminator="code"),
     ],
 )

@@ -93,7 +93,7 @@ const runInstalling = async (
     signal,
   );
   const hint = ran.error?.hint;
-  if (hint === undefined || wasInstalling || signal.aborted) return { ran, installed: undefined };
+  if (hint?.code !== 'install_package' || wasInstalling || signal.aborted) return { ran, installed: undefined };
   const { ok, text } = await workspace.install([hint.package], hint.manager, signal);
   if (!ok) return { ran, installed: undefined };
   await onEvent({ type: 'notice', kind: 'installed', text });

@@ -93,6 +93,15 @@ export const restartHintSchema = z
     description: 'The box has a package in place of that of the image: running kernels need a restart.',
   });
 
+/** A library of the system that a program could not load, because the image does not have it. */
+export const libraryHintSchema = z
+  .object({
+    code: z.literal('missing_library'),
+    library: foreignText(300).meta({ description: 'The file or the name of the library, such as `libpango-1.0-0`.' }),
+    detail: foreignText(1000),
+  })
+  .meta({ id: 'MissingLibraryHint', description: 'The program needs a library of the system that its image lacks.' });
+
 /** What the caller of an installer should know. */
 export const installationHintSchema = z
   .discriminatedUnion('code', [conflictHintSchema, restartHintSchema])
@@ -100,5 +109,5 @@ export const installationHintSchema = z
 
 /** What would help a program that failed. */
 export const hintSchema = z
-  .discriminatedUnion('code', [packageHintSchema, conflictHintSchema, restartHintSchema])
+  .discriminatedUnion('code', [packageHintSchema, conflictHintSchema, restartHintSchema, libraryHintSchema])
   .meta({ id: 'Hint' });

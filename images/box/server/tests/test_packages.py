@@ -32,6 +32,9 @@ def python(hints: Hints, module: str, code: str = "") -> str | None:
         ("serial", "pyserial"),
         ("fitz", "pymupdf"),
         ("Crypto", "pycryptodome"),
+        # Other packages have these names on PyPI.
+        ("camelot", "camelot-py"),
+        ("whisper", "openai-whisper"),
         ("some_thing", "some-thing"),
         ("polars", "polars"),
     ],
@@ -250,6 +253,19 @@ def test_code_that_fails_because_pip_found_no_fitting_versions_gets_a_hint(box: 
     python = f"import sys\nprint({EXCLUSIVE!r}, file=sys.stderr)\n1 / 0"
     assert of(box.run(python), "error")[0]["hint"] == hint
     assert "hint" not in of(box.run("false", "bash"), "error")[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "library"),
+    [
+        ("libGL.so.1: cannot open shared object file: No such file or directory", "libGL.so.1"),
+        ("cannot load library 'libpango-1.0-0': libpango-1.0-0: cannot open shared object file: …", "libpango-1.0-0"),
+    ],
+)
+def test_code_that_lacks_a_library_of_the_system_gets_a_hint(box: Box, value: str, library: str) -> None:
+    hint = of(box.run(f"raise OSError({value!r})"), "error")[0]["hint"]
+    assert (hint["code"], hint["library"]) == ("missing_library", library)
+    assert "full" in hint["detail"]
 
 
 class _Image(Inventory):

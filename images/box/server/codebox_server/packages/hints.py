@@ -18,6 +18,8 @@ _NODE_NAME = re.compile(
 )
 _FROM = re.compile(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+\(?[ \t\n]*(\w+)", re.MULTILINE)
 _IMPORT = re.compile(r"\bimport[ \t]+([\w.]+)")
+# What the loader of Linux says, also for a library whose name a program has made up.
+_LIBRARY = re.compile(r"(lib[\w.+-]{1,100}): cannot open shared object file")
 _NAME_CHARACTERS = 200
 _MANAGERS = {"python": "pip", "javascript": "npm", "typescript": "npm"}
 
@@ -40,6 +42,17 @@ class Hints:
         module, package = found
         detail = f"{module} is not installed here; the package {package} provides it."
         return {"code": "install_package", "manager": manager, "package": package, "module": module, "detail": detail}
+
+    def of_library(self, value: str) -> dict[str, Any] | None:
+        """Return the hint `{code, library, detail}` for an error that a missing library of the system has caused."""
+        found = _LIBRARY.search(value[:10_000])
+        if found is None:
+            return None
+        detail = (
+            f"{found[1]} is a library of the system, which this box lacks. Neither pip nor apt can install it here: "
+            "use a template whose image has it. That of `full` has many more libraries than that of `python`."
+        )
+        return {"code": "missing_library", "library": found[1], "detail": detail}
 
     def of_conflict(self, package: str | None) -> dict[str, Any] | None:
         """See `conflict_hint`."""

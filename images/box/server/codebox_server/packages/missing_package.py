@@ -45,9 +45,9 @@ class MissingPackages:
         hint = self._hints.of(language, code, name, value)
         return None if hint is None else MissingPackage(name, value, traceback, hint)
 
-    def of_conflict(self, package: str | None) -> dict[str, Any] | None:
-        """Return the hint for a package that pip refused to install in another version than that of the image."""
-        return self._hints.of_conflict(package)
+    def explain(self, value: str, refused: str | None) -> dict[str, Any] | None:
+        """Return the hint for an error that no installation avoids; `refused`: a package that pip did not install."""
+        return self._hints.of_conflict(refused) or self._hints.of_library(value)
 
     def obstacle(self, language: str, code: str, missing: MissingPackage) -> str | None:
         """Return why the package cannot be installed or the code run again, None when both are possible."""

@@ -44,7 +44,7 @@ def take_error(execution: Execution, message: Message, missing_packages: Missing
     request, (name, value, lines) = execution.request, _error_of(message.content())
     missing = missing_packages.find(request.language, request.code, name, value, lines)
     if missing is None:
-        execution.output.error(name, value, lines, missing_packages.of_conflict(execution.refused))
+        execution.output.error(name, value, lines, missing_packages.explain(value, execution.refused))
         return
     advice = _advice(execution, missing, missing_packages)
     if advice is None:
