@@ -107,6 +107,11 @@ const environmentSchema = z.object({
   ...librechatVariables,
   CODEBOX_LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   CODEBOX_PIP_INDEX_URL: webAddress.optional(),
+  CODEBOX_PIP_EXTRA_INDEX_URLS: z
+    .string()
+    .default('')
+    .transform((text) => listOf(text))
+    .pipe(z.array(webAddress).max(10)),
   CODEBOX_NPM_REGISTRY: webAddress.optional(),
   CODEBOX_WHEELS_DIR: z.string().min(1).optional(),
   CODEBOX_CA_BUNDLE: z.string().min(1).optional(),
@@ -193,7 +198,12 @@ export interface Config {
   librechatSigner: Signer | undefined;
   logLevel: string;
   /** The package sources of boxes; the path of the wheels folder is absolute. */
-  packages: { pipIndexUrl: string | undefined; npmRegistry: string | undefined; wheelsDir: string | undefined };
+  packages: {
+    pipIndexUrl: string | undefined;
+    pipExtraIndexUrls: readonly string[];
+    npmRegistry: string | undefined;
+    wheelsDir: string | undefined;
+  };
   /** A PEM file with certificates that boxes trust in addition to the public ones. */
   caBundle: string | undefined;
   /** The API key of the first tenant; one is made when undefined. */
@@ -269,6 +279,7 @@ export const readConfig = (env: Record<string, string | undefined>): Config => {
     logLevel: values.CODEBOX_LOG_LEVEL,
     packages: {
       pipIndexUrl: values.CODEBOX_PIP_INDEX_URL,
+      pipExtraIndexUrls: values.CODEBOX_PIP_EXTRA_INDEX_URLS,
       npmRegistry: values.CODEBOX_NPM_REGISTRY,
       wheelsDir: values.CODEBOX_WHEELS_DIR === undefined ? undefined : resolve(values.CODEBOX_WHEELS_DIR),
     },

@@ -14,7 +14,7 @@ import { readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
 import { InstanceFailed } from '../instance-failed.ts';
 import { checkInstanceId } from '../instance-id.ts';
-import type { PackageSources } from '../package-sources.ts';
+import { type PackageSources, registryEndpoints } from '../package-sources.ts';
 import { bindCgroup, bindLimits, bindNetwork } from './containers/binding.ts';
 import { type ContainerCgroups, createContainerCgroups } from './containers/cgroup.ts';
 import { containerOptions } from './containers/container.ts';
@@ -79,7 +79,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const sockets = await createSocketFolders(parent, socketKind);
   const posture = await readPosture(daemon, runtime, signal);
   const disks = await createDisks(daemon, { folder: `${dataDir}/disks`, prefix: `codebox-${deployment}` });
-  const internet = createInternetNetwork(daemon);
+  const internet = createInternetNetwork(daemon, { deployment, endpoints: registryEndpoints(packages) });
   const obstacle = await internet.obstacle(signal);
   const parts: Parts = {
     dataDir,

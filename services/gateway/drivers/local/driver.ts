@@ -14,7 +14,7 @@ import { publicNameServers } from '../host/name-servers.ts';
 import { machineId, readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
 import { checkInstanceId } from '../instance-id.ts';
-import type { PackageSources } from '../package-sources.ts';
+import { type PackageSources, registryEndpoints } from '../package-sources.ts';
 import { specDigest } from '../spec-digest.ts';
 import { findPython, isPrepared, type LocalEnvironment, localEnvironment } from './environment/environment.ts';
 import { createGroups } from './groups/choose-groups.ts';
@@ -279,14 +279,15 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
 
 /** Connects or disconnects a running box. Throws `not_found` when it has ended. */
 const setNetwork = async (
-  { folders, groups }: Parts,
+  { folders, groups, packages }: Parts,
   id: string,
   network: NetworkPolicy,
   signal: AbortSignal,
 ): Promise<void> => {
   const init = await folders.init(id);
   if (init === undefined || !(await isAlive(init))) throw new CodeBoxError('not_found', 'The instance has ended.');
-  const box = { pid: init.pid, folder: folders.path(id), joinFiles: groups.joinFiles(id) };
+  const endpoints = registryEndpoints(packages);
+  const box = { pid: init.pid, folder: folders.path(id), joinFiles: groups.joinFiles(id), endpoints };
   await (network === 'internet' ? connect(box, signal) : disconnect(box));
 };
 

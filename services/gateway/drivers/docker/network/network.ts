@@ -1,5 +1,6 @@
 import { CodeBoxError } from '#contract';
 import { runHostCommand } from '../../host/host-command.ts';
+import type { Endpoint } from '../../package-sources.ts';
 import { type Daemon, httpStatus } from '../daemon/daemon.ts';
 import { createPacketFilter } from './packet-filter.ts';
 
@@ -8,11 +9,11 @@ const bridge = 'codebox0';
 
 /**
  * The network of boxes that may reach the internet: a bridge on which boxes cannot reach each other, and packet filter rules that block every
- * address that is not public. All deployments on a host share it, so that none is left over. It needs root, iptables and the daemon's
- * DOCKER-USER chain; without them `obstacle` returns the reason and no box gets a network.
+ * address that is not public, except the given endpoints. All deployments on a host share it, so that none is left over. It needs root,
+ * iptables and the daemon's DOCKER-USER chain; without them `obstacle` returns the reason and no box gets a network.
  */
-export const createInternetNetwork = (daemon: Daemon) => {
-  const filter = createPacketFilter({ bridge, chain: 'CODEBOX' });
+export const createInternetNetwork = (daemon: Daemon, own: { deployment: string; endpoints: readonly Endpoint[] }) => {
+  const filter = createPacketFilter({ bridge, chain: 'CODEBOX', ...own });
 
   const makeBridge = (signal: AbortSignal) =>
     daemon.call(signal, async (docker, abortSignal) => {

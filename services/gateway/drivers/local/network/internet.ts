@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CodeBoxError } from '#contract';
+import type { Endpoint } from '../../package-sources.ts';
 import { isAlive, parseStat } from '../instances/processes.ts';
 import { applyRules, currentRules } from './packet-filter.ts';
 
@@ -29,6 +30,8 @@ export interface ConnectedBox {
   folder: string;
   /** The files to write 0 to in order to join the control groups of the box. */
   joinFiles: readonly string[];
+  /** What it may reach although it is not public. */
+  endpoints: readonly Endpoint[];
 }
 
 /** Returns why boxes cannot be connected on this host, as a clause; undefined when they can. Tries it on a namespace without a box. */
@@ -46,7 +49,7 @@ export const internetObstacle = async (): Promise<string | undefined> => {
   const holder = spawn(unshare, ['--net', 'sleep', '60'], { stdio: 'ignore', env: { PATH: path } });
   try {
     if (holder.pid === undefined) return 'this host cannot create network namespaces';
-    const box = { pid: holder.pid, folder, joinFiles: [] };
+    const box = { pid: holder.pid, folder, joinFiles: [], endpoints: [] };
     await waitUntil(async () => (await readFile(`/proc/${box.pid}/comm`, 'utf8')) === 'sleep\n');
     await connect(box, AbortSignal.timeout(settleMs));
     await disconnect(box);
@@ -64,7 +67,7 @@ export const internetObstacle = async (): Promise<string | undefined> => {
  * not connected in time.
  */
 export const connect = async (box: ConnectedBox, signal: AbortSignal): Promise<void> => {
-  await applyRules(box.pid, await currentRules(), signal);
+  await applyRules(box.pid, await currentRules(box.endpoints), signal);
   if (!(await keeperOf(box.folder))) startKeeper(box);
   try {
     await waitUntil(() => hasRoute(box.pid), signal);

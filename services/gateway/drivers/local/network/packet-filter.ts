@@ -1,11 +1,15 @@
 import { runHostCommand } from '../../host/host-command.ts';
 import { refusedRanges } from '../../host/refused-ranges.ts';
+import type { Endpoint } from '../../package-sources.ts';
 
 /**
  * Packet filter rules in the network namespace of a box, where no process of the box may change them. They refuse every address that is not
- * public, so that a program does not wait for a timeout, and every packet from outside that does not belong to a connection of the box.
+ * public, except the given endpoints, so that a program does not wait for a timeout, and every packet from outside that does not belong to a
+ * connection of the box.
  */
-const rulesetOf = (ranges: readonly string[]): string => `
+const rulesetOf = (ranges: readonly string[], endpoints: readonly Endpoint[]): string => {
+  const accepted = endpoints.map(({ address, port }) => `ip daddr ${address} tcp dport ${port} accept`);
+  return `
 table inet codebox
 delete table inet codebox
 table inet codebox {
@@ -19,6 +23,7 @@ table inet codebox {
     type filter hook output priority filter; policy accept;
     oif lo accept
     meta nfproto ipv6 reject with icmpv6 type port-unreachable
+    ${accepted.join('\n    ')}
     ip daddr @refused reject with icmp type port-unreachable
   }
   chain input {
@@ -33,9 +38,11 @@ table inet codebox {
   }
 }
 `;
+};
 
 /** The rules of now: they follow the addresses of this host. */
-export const currentRules = async (): Promise<string> => rulesetOf(await refusedRanges());
+export const currentRules = async (endpoints: readonly Endpoint[]): Promise<string> =>
+  rulesetOf(await refusedRanges(), endpoints);
 
 /** Puts rules in force in the network namespace of a process, all at once. */
 export const applyRules = async (pid: number, input: string, signal: AbortSignal): Promise<void> => {
