@@ -58,6 +58,36 @@ describe.each(drivers)('notebooks on the %s driver', (driver) => {
     expect((await Array.fromAsync(resumed))[0]).toMatchObject({ type: 'cell', id: 'two', status: 'ok' });
   });
 
+  test('a notebook in the form in which strangers publish them runs whole', async () => {
+    const cell = (...lines: string[]) => ({
+      cell_type: 'code',
+      source: lines.map((line, index) => (index === lines.length - 1 ? line : `${line}\n`)),
+      metadata: { colab: { base_uri: 'https://localhost:8080/' }, collapsed: true },
+      outputs: [{ output_type: 'stream', name: 'stdout', text: ['of another machine\n'] }],
+      execution_count: 7,
+    });
+    // An old format, without ids of cells, for a kernel of a machine that nobody has.
+    const theirs = {
+      nbformat: 4,
+      nbformat_minor: 0,
+      metadata: { kernelspec: { name: 'conda-env-ml-py', display_name: 'Python [conda env:ml]', language: 'python' } },
+      cells: [
+        { cell_type: 'markdown', metadata: {}, source: ['# Sales\n', '![logo](https://example.com/logo.png)'] },
+        cell('%matplotlib inline', '!pip --version', 'import pandas as pd, matplotlib.pyplot as plt'),
+        cell('%%time', "df = pd.DataFrame({'day': ['Mon', 'Tue'], 'sold': [20, 22]})", 'display(df.head())'),
+        cell("df.plot.bar(x='day')", 'plt.show()'),
+        cell('df.sold.sum()'),
+      ],
+    };
+    await put('theirs.ipynb', JSON.stringify(theirs));
+    const result = await gateway.client.notebooks.run(box.id, { path: 'theirs.ipynb' });
+    expect([result.status, result.stderr]).toEqual(['ok', '']);
+    const outputs = (await read('theirs.ipynb')).cells.map((each) => JSON.stringify(each.outputs ?? []));
+    expect(outputs.join()).not.toContain('another machine');
+    const shown = ['[]', 'pip ', 'text/html', 'image/png', '42'];
+    expect(outputs).toEqual(shown.map((text) => expect.stringContaining(text)));
+  });
+
   test('a detached run is read and ended as a command', async () => {
     const { notebooks, commands } = gateway.client;
     await put('long.ipynb', notebook(code('one', 'import time; time.sleep(600)')));

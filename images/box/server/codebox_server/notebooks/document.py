@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+import warnings
 from collections.abc import Iterable
 
 import nbformat
@@ -30,9 +31,10 @@ def read_notebook(path: str) -> NotebookNode:
         raise NotebookFault(f"a notebook has at most {NOTEBOOK_BYTES} bytes")
     try:
         notebook = nbformat.reads(data.decode(), as_version=4)
-        # Older notebooks have cells without ids, which later versions need.
+        # Older notebooks have cells without ids, which later versions need: this adds them, and warns of it.
         notebook.nbformat_minor = max(5, notebook.nbformat_minor)
-        _, notebook = nbformat.validator.normalize(notebook)
+        with warnings.catch_warnings(action="ignore"):
+            _, notebook = nbformat.validator.normalize(notebook)
         nbformat.validate(notebook)
     except RecursionError as error:
         raise NotebookFault(_INVALID) from error
