@@ -1,9 +1,11 @@
 import { readFile } from 'node:fs/promises';
+import type { RequestOptions } from 'node:http';
 import { resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Box, Command, TemplateDetail } from '#contract';
 import { prepareFullImage } from '../../scripts/docker-image.ts';
 import { drivers, type RunningGateway, startGateway, usualBoxes } from '../api/harness.ts';
+import { rawRequest } from '../api/servers.ts';
 import { downloadWheels } from '../api/wheels.ts';
 
 const images = resolve(import.meta.dirname, '../../images');
@@ -77,6 +79,22 @@ describe.runIf(drivers.includes('docker'))('the full image', () => {
   test('has every package that its lists name', async () => {
     const { text, error } = await gateway.run(box.id, importAll(await wanted()), { timeoutSeconds: 300 });
     expect([error?.value, text]).toEqual([undefined, '{}']);
+  });
+
+  test('serves a page of gradio on a port, whose function responds', async () => {
+    const code = `import gradio
+page = gradio.Interface(lambda name: f"Hello {name}", "text", "text", api_name="greet")
+page.launch(server_port=7860, prevent_thread_lock=True, quiet=True, inline=False)`;
+    expect((await gateway.run(box.id, code, { timeoutSeconds: 120 })).error).toBeNull();
+    const host = `7860-${box.id}.${new URL(gateway.url).host.replace('127.0.0.1', 'localhost')}`;
+    const at = (path: string, more: RequestOptions = {}, body?: string) =>
+      rawRequest(gateway, path, { ...more, headers: { host, 'content-type': 'application/json' } }, body);
+    // The page calls this address.
+    expect((await at('/')).text).toContain(`"root":"http://${host}"`);
+    const asked = await at('/gradio_api/call/greet', { method: 'POST' }, '{"data": ["Ada"]}');
+    const answer = await at(`/gradio_api/call/greet/${JSON.parse(asked.text).event_id}`);
+    expect(answer.text).toContain('data: ["Hello Ada"]');
+    await gateway.run(box.id, 'page.close()');
   });
 
   test('uses an older NumPy and pandas once they are installed', async () => {
