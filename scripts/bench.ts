@@ -54,8 +54,11 @@ endOnSignal(async () => {
   await endAll();
 });
 
-// `npm run bench [-- --only id,id]` prepares, measures and prints tables. With `--only` it leaves the stored results unchanged.
-const { values } = parseArgs({ options: { only: { type: 'string', default: '' } } });
+// `npm run bench` prepares, measures, prints tables, and stores them as test/bench/results/latest. With `-- --only ID,…`, ids of rows or
+// sets of them, it measures only these and stores nothing, unless `--keep NAME` names the results.
+const { values } = parseArgs({ options: { only: { type: 'string', default: '' }, keep: { type: 'string' } } });
 const only = values.only.split(',').filter((id) => id !== '');
 const report = await runBench({ ...(await prepare()), only, log });
-process.stdout.write(only.length === 0 ? await keepReport(report) : showReport(report));
+const name = values.keep ?? (only.length === 0 ? 'latest' : undefined);
+process.stdout.write(name === undefined ? showReport(report) : await keepReport(report, name));
+if (report.failed.length > 0) process.exitCode = 1;

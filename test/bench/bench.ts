@@ -1,6 +1,7 @@
 import { join } from 'node:path';
-import { type GatewayOptions, startGateway } from './gateway-process.ts';
-import { describeMachine, type Report, type Row, toMarkdown, writeReport } from './report.ts';
+import { deleteBoxes, type GatewayOptions, startGateway } from './gateway-process.ts';
+import { startPeers } from './peers/peers.ts';
+import { describeMachine, type Failure, type Report, type Row, toMarkdown, writeReport } from './report.ts';
 import { measureAgentRound } from './rows/agent-round.ts';
 import { measureBurst } from './rows/burst.ts';
 import { type ColdTarget, measureColdStart } from './rows/cold-start.ts';
@@ -15,6 +16,7 @@ import { measureForkedBoxes } from './rows/forked-boxes.ts';
 import { measureMemory } from './rows/memory.ts';
 import { measureNeighbour } from './rows/neighbour.ts';
 import { measureOnePlusOne } from './rows/one-plus-one.ts';
+import { measurePeersBurst, measurePeersCreate, measurePeersMemory, measurePeersRun, peerRows } from './rows/peers.ts';
 import { measureReaders } from './rows/readers.ts';
 import { measureRestart } from './rows/restart.ts';
 import { measureThroughput } from './rows/throughput.ts';
@@ -30,27 +32,55 @@ export interface BenchOptions {
   runtimes: readonly string[];
   /** Whether the environment of local boxes is prepared. */
   hasLocal: boolean;
-  /** The ids of the rows to measure; all if it is empty. */
+  /** The ids of the rows to measure, or names of sets of them; all if it is empty. */
   only: readonly string[];
   log: (line: string) => void;
 }
 
 type Add = (id: string, run: () => Promise<Row>) => Promise<void>;
 
-/** Measures the rows and resolves with the report, which names what could not be measured. Takes some minutes. */
+/** Rows that are often measured by themselves, by a name for all of them. */
+const sets: Record<string, readonly string[]> = {
+  /** What a box takes and how fast it is, beside other ways to run code. */
+  key: [...peerRows, 'one-plus-one', 'throughput', 'density', 'forked-boxes', 'cold-start'],
+  peers: peerRows,
+};
+
+/**
+ * Measures the rows and resolves with the report, which names what could not be measured. A row that fails ends what it has started, and the
+ * others are measured all the same. Takes some minutes.
+ */
 export const runBench = async (options: BenchOptions): Promise<Report> => {
-  const { image, log, only } = options;
+  const { image, hasLocal, log } = options;
+  const only = options.only.flatMap((name) => sets[name] ?? [name]);
   const startedAt = new Date();
   const machine = describeMachine();
   const rows: Row[] = [];
-  const own: GatewayOptions = image ? { driver: 'docker', image } : { driver: 'local' };
+  const failed: Failure[] = [];
+  const docker: GatewayOptions[] = image ? [{ driver: 'docker', image }] : [];
+  const local: GatewayOptions[] = hasLocal ? [{ driver: 'local' }] : [];
+  const own: GatewayOptions = docker[0] ?? { driver: 'local' };
   const wants = (id: string) => only.length === 0 || only.includes(id);
+  const fail = (id: string, error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error);
+    failed.push({ id, reason });
+    log(`${id} failed: ${error instanceof Error ? error.stack : reason}`);
+  };
+  const known = new Set<string>();
   const add: Add = async (id, run) => {
+    known.add(id);
     if (!wants(id)) return;
     log(`Measuring ${id}.`);
-    rows.push(await run());
+    await run().then(
+      (row) => rows.push(row),
+      (error: unknown) => fail(id, error),
+    );
   };
-  if (inOneGateway.some(wants)) await measureInOneGateway(own, image, add);
+  /** Measures rows that share what `measureRows` starts. */
+  const addTogether = async (ids: readonly string[], measureRows: () => Promise<void>) => {
+    if (ids.some(wants)) await measureRows().catch((error: unknown) => fail(ids.filter(wants).join(', '), error));
+  };
+  await addTogether(inOneGateway, () => measureInOneGateway(own, image, add));
   await add('dialects', () => measureDialects(own, { rounds: 300, warmUp: 300 }));
   await add('dialect-commands', () => measureDialectCommands(own, { rounds: 100, warmUp: 40, freshRounds: 20 }));
   await add('flood', () => measureFlood(own));
@@ -60,24 +90,29 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   await add('neighbour', () => measureNeighbour(own, 3));
   await add('throughput', () => measureThroughput(own));
   await add('readers', () => measureReaders(own));
-  if (image) await add('density', () => measureDensity(own));
-  if (options.hasLocal) await add('forked-boxes', () => measureForkedBoxes(8, 100));
+  await add('density', () => measureDensity([...docker, ...local]));
+  if (hasLocal) await add('forked-boxes', () => measureForkedBoxes(8, 100));
   await add('creates', () => measureCreates(own, 100));
   await add('cold-start', () => measureColdStart(targets(options), 10));
+  if (image) await addTogether(peerRows, () => measureBesidePeers([...docker, ...local], image, add));
+  for (const id of only) if (!known.has(id)) fail(id, new Error('There is no such row here.'));
   return {
     startedAt: startedAt.toISOString(),
     durationSeconds: Math.round((Date.now() - startedAt.getTime()) / 1000),
     machine,
     rows,
+    failed,
   };
 };
 
 const inOneGateway = ['one-plus-one', 'first-byte', 'transfer', 'restart', 'contexts-memory', 'memory', 'agent-round'];
 
 /** Measures the rows that share one gateway and one stock Jupyter Server. */
-const measureInOneGateway = async (own: GatewayOptions, image: string | undefined, add: Add): Promise<void> => {
+const measureInOneGateway = async (own: GatewayOptions, image: string | undefined, addRow: Add): Promise<void> => {
   await using stock = image ? await startStockJupyter(image) : undefined;
   await using gateway = await startGateway(own);
+  // A row that throws must not leave its boxes to the next one.
+  const add: Add = (id, run) => addRow(id, () => run().finally(() => deleteBoxes(gateway.client)));
   await add('one-plus-one', () => measureOnePlusOne({ gateway, stock, rounds: 300, warmUp: 600 }));
   await add('first-byte', () => measureFirstByte(gateway, stock, 50));
   await add('transfer', () => measureTransfer({ gateway, stock, own, rounds: 5 }));
@@ -96,9 +131,21 @@ const targets = (options: BenchOptions): ColdTarget[] => [
   ...(options.hasLocal ? [{ name: 'local', gateway: { driver: 'local' } } as const] : []),
 ];
 
-/** Writes the report to the folder `results` and resolves with its tables. */
-export const keepReport = async (report: Report): Promise<string> => {
-  await writeReport(join(import.meta.dirname, 'results'), report);
+/** The number of sandboxes at once, for which CodeBox has a pool. */
+const burstSize = 20;
+
+/** Measures the rows that share the products beside which CodeBox is measured. */
+const measureBesidePeers = async (drivers: readonly GatewayOptions[], image: string, add: Add): Promise<void> => {
+  await using peers = await startPeers(drivers, image, burstSize);
+  await add('peers-create', () => measurePeersCreate(peers.products, 10));
+  await add('peers-run', () => measurePeersRun(peers.products, 100));
+  await add('peers-burst', () => measurePeersBurst(peers.products, burstSize, 2));
+  await add('peers-memory', () => measurePeersMemory(peers.products, 4));
+};
+
+/** Writes the report to the folder `results`, as `<name>.md` and `<name>.json`, and resolves with its tables. */
+export const keepReport = async (report: Report, name: string): Promise<string> => {
+  await writeReport(join(import.meta.dirname, 'results'), name, report);
   return showReport(report);
 };
 

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Pool } from 'undici';
 import { createTokens, tokenHeader } from '../../services/gateway/box-server/transport/endpoint.ts';
 import { openStore } from '../../services/gateway/store/store.ts';
 import { addressOf } from '../../services/postgres/address.ts';
+import { instanceIds } from './gateway-process.ts';
 
 export interface BoxSocket extends AsyncDisposable {
   /** Runs code and resolves with the text of all its events. */
@@ -16,12 +16,11 @@ export interface BoxSocket extends AsyncDisposable {
  * is exactly one box.
  */
 export const connectToBoxServer = async (dataDir: string): Promise<BoxSocket> => {
-  const folder = join(dataDir, 'run');
-  const [instance, ...more] = (await readdir(folder)).filter((name) => !name.startsWith('.'));
+  const [instance, ...more] = await instanceIds(dataDir);
   if (instance === undefined || more.length > 0) throw new Error('the gateway does not have exactly one box');
   const store = await openStore((await addressOf(join(dataDir, 'postgres'))).url, () => {});
   const { secret } = await store.keys.deployment('none').finally(store.close);
-  return connectToSocket(join(folder, instance, 'run/box.sock'), createTokens(secret)(instance));
+  return connectToSocket(join(dataDir, 'run', instance, 'run/box.sock'), createTokens(secret)(instance));
 };
 
 /** Connects to a box server that listens on a Unix socket. */

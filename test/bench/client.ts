@@ -34,6 +34,8 @@ export const createBenchClient = (url: string, key: string) => {
     /** The options of undici for other requests over the same connections. */
     transport: { dispatcher, headers },
     close: () => dispatcher.close(),
+    /** Ends the connections with the requests under way, which reject. */
+    cut: () => dispatcher.destroy(),
 
     /** Creates a box; a refusal does not throw. */
     async create(body: CreateBox = {}): Promise<Created> {

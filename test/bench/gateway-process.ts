@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import gatewayFlags from '../../scripts/node-flags.json' with { type: 'json' };
 import { projectFolder } from '../../scripts/project.ts';
@@ -25,6 +25,7 @@ export interface GatewayOptions {
 }
 
 export interface GatewayProcess extends AsyncDisposable {
+  driver: GatewayOptions['driver'];
   pid: number;
   url: string;
   key: string;
@@ -33,11 +34,12 @@ export interface GatewayProcess extends AsyncDisposable {
 }
 
 const startMs = 90_000;
+const clearMs = 120_000;
 const deletesAtOnce = 4;
 
 /**
- * Starts a gateway with an empty data folder on a free port. Disposing it deletes its boxes, ends it and its database and removes
- * the folder. Throws, and leaves nothing behind, if it is not ready within 90 s.
+ * Starts a gateway with an empty data folder on a free port. Disposing it cuts its requests, deletes its boxes, ends it and its database
+ * and removes the folder. Throws, and leaves nothing behind, if it is not ready within 90 s.
  */
 export const startGateway = async (options: GatewayOptions): Promise<GatewayProcess> => {
   await using stack = new AsyncDisposableStack();
@@ -45,19 +47,39 @@ export const startGateway = async (options: GatewayOptions): Promise<GatewayProc
   const dataDir = await mkdtemp('/tmp/codebox-bench-');
   stack.defer(() => rm(dataDir, { recursive: true, force: true, maxRetries: 5 }));
   stack.defer(() => endDatabase(dataDir));
-  if (options.warm) stack.defer(() => drain(options, dataDir));
+  stack.defer(() => endInstances(options, dataDir));
   const { pid, url } = stack.use(await serve(options, dataDir));
-  const key = (await readFile(join(dataDir, 'dev-key'), 'utf8')).trim();
+  const key = await readKey(dataDir);
   const client = createBenchClient(url, key);
-  stack.defer(client.close);
   stack.defer(() => deleteBoxes(client));
-  return { pid, url, key, dataDir, client, ...owned(stack) };
+  // A row that throws leaves requests, which would create boxes after the others were deleted.
+  stack.defer(client.cut);
+  return { driver: options.driver, pid, url, key, dataDir, client, ...owned(stack) };
 };
 
-/** Ends the warm instances, which outlive their gateway: a gateway without a pool ends them before it serves. */
-const drain = async (options: GatewayOptions, dataDir: string): Promise<void> => {
-  await using _ = await serve({ ...options, warm: 0 }, dataDir);
+/**
+ * Ends the instances that outlive their gateway, with their disks and mounts: warm ones, and boxes whose creation was under way. A gateway
+ * without a pool ends the former, and lists the latter.
+ */
+const endInstances = async (options: GatewayOptions, dataDir: string): Promise<void> => {
+  if (options.driver === 'kubernetes' ? !options.warm : (await instanceIds(dataDir)).length === 0) return;
+  await using stack = new AsyncDisposableStack();
+  const withoutPool = { ...options, warm: 0, settings: { ...options.settings, CODEBOX_TEMPLATES: '' } };
+  const { url } = stack.use(await serve(withoutPool, dataDir));
+  const client = createBenchClient(url, await readKey(dataDir));
+  stack.defer(client.cut);
+  const isClear = async (): Promise<true | undefined> => {
+    await deleteBoxes(client);
+    return (await instanceIds(dataDir)).length === 0 ? true : undefined;
+  };
+  await until('the end of all instances', isClear, { withinMs: clearMs, everyMs: 200 });
 };
+
+const readKey = async (dataDir: string): Promise<string> => (await readFile(join(dataDir, 'dev-key'), 'utf8')).trim();
+
+/** The ids of the instances on this machine, warm ones included: each has a folder for its socket. */
+export const instanceIds = async (dataDir: string): Promise<string[]> =>
+  (await readdir(join(dataDir, 'run')).catch(() => [])).filter((name) => !name.startsWith('.'));
 
 const serve = async (options: GatewayOptions, dataDir: string) => {
   await using stack = new AsyncDisposableStack();

@@ -37,11 +37,18 @@ export interface Row {
   notes: string[];
 }
 
+/** A row that could not be measured. */
+export interface Failure {
+  id: string;
+  reason: string;
+}
+
 export interface Report {
   startedAt: string;
   durationSeconds: number;
   machine: Record<string, string | number>;
   rows: Row[];
+  failed: Failure[];
 }
 
 const moreIsBetter = new Set<Measure['unit']>(['MB/s', 'per second', 'per GiB', 'of them']);
@@ -110,12 +117,13 @@ export const toMarkdown = (report: Report): string => {
     `${report.startedAt.slice(0, 16).replace('T', ' ')} UTC, ${report.durationSeconds} s; ${count} × ${cpu}, ${memoryMiB} MiB, Linux ${kernel}, Node ${node}, load at the start ${loadOneMinute}.`,
     'The contenders of a table were measured in turns in the same run, so the ratios mean more than the times.',
   ];
-  return `${head.join('\n')}\n\n${report.rows.map(rowToMarkdown).join('\n')}`;
+  const failures = report.failed.map(({ id, reason }) => `\n✘ Not measured: ${id}. ${reason}\n`);
+  return `${head.join('\n')}\n\n${report.rows.map(rowToMarkdown).join('\n')}${failures.join('')}`;
 };
 
-/** Writes `latest.json` and `latest.md` into the folder. */
-export const writeReport = async (folder: string, report: Report): Promise<void> => {
+/** Writes `<name>.json` and `<name>.md` into the folder. */
+export const writeReport = async (folder: string, name: string, report: Report): Promise<void> => {
   await mkdir(folder, { recursive: true });
-  await writeFile(join(folder, 'latest.json'), `${JSON.stringify(report, null, 2)}\n`);
-  await writeFile(join(folder, 'latest.md'), toMarkdown(report));
+  await writeFile(join(folder, `${name}.json`), `${JSON.stringify(report, null, 2)}\n`);
+  await writeFile(join(folder, `${name}.md`), toMarkdown(report));
 };

@@ -39,14 +39,21 @@ export const startStockJupyter = async (image: string): Promise<StockJupyter> =>
   return { url, token, pid, startKernel, ...owned(stack) };
 };
 
+export interface Kernels extends Pick<StockJupyter, 'startKernel'>, AsyncDisposable {
+  /** Starts a kernel and resolves once the server has: code that is sent then waits until the kernel is connected. */
+  startNew(): Promise<Kernel.IKernelConnection>;
+}
+
 /** Kernels of a Jupyter Server, used with Jupyter's own client. Disposing it ends them. */
-export const openKernels = (url: string, token: string): Pick<StockJupyter, 'startKernel'> & AsyncDisposable => {
+export const openKernels = (url: string, token: string): Kernels => {
   const wsUrl = `${url.replace('http', 'ws')}/`;
   const serverSettings = ServerConnection.makeSettings({ baseUrl: `${url}/`, wsUrl, token });
   const kernels = new KernelManager({ serverSettings });
+  const startNew = () => kernels.startNew({ name: 'python3' });
   return {
+    startNew,
     async startKernel() {
-      const kernel = await kernels.startNew({ name: 'python3' });
+      const kernel = await startNew();
       await kernel.info;
       await kernel.requestExecute({ code: 'pass' }).done;
       return kernel;

@@ -1,51 +1,22 @@
-import { readdir, readFile } from 'node:fs/promises';
-import { join } from 'node:path';
-import { footprint } from '../footprint.ts';
-import { type GatewayOptions, startGateway } from '../gateway-process.ts';
-import { proportionalMiB } from '../process-memory.ts';
-import { mustRun } from '../program.ts';
-import { measure, type Row } from '../report.ts';
-import { untilWarm } from '../warm-pool.ts';
+import type { GatewayOptions } from '../gateway-process.ts';
+import type { Measure, Row } from '../report.ts';
+import { measureWarmCost } from '../warm-cost.ts';
 
 const size = 8;
-const MiBInGiB = 1024;
 
-/** Measures the number of idle warm boxes per GiB of memory, each with its kernel and libraries. Needs Docker. */
-export const measureDensity = async (own: GatewayOptions): Promise<Row> => {
-  await using gateway = await startGateway({ ...own, warm: size });
-  await untilWarm(gateway, size);
-  const folder = await readdir(join(gateway.dataDir, 'run'));
-  const instances = folder.filter((name) => !name.startsWith('.'));
-  const [groups, shares]: [number[], number[]] = [[], []];
-  for (const instance of instances) {
-    const container = await mustRun(['docker', 'ps', '--quiet', '--filter', `label=codebox.instance=${instance}`]);
-    const pid = Number(await mustRun(['docker', 'inspect', '--format', '{{.State.Pid}}', container]));
-    const [{ group, share }, keeper] = [await footprint(pid), await proportionalMiB(await parentOf(pid))];
-    groups.push(group + keeper);
-    shares.push(share + keeper);
-  }
+/** Measures what idle warm boxes of each driver take, each with its kernel and libraries, and how fast a pool is refilled. */
+export const measureDensity = async (drivers: readonly GatewayOptions[]): Promise<Row> => {
+  const measures: Measure[] = [];
+  for (const own of drivers) measures.push(...(await measureWarmCost(own.driver, own, size)));
   return {
     id: 'density',
     title: 'Idle warm boxes',
-    measures: [
-      measure('one box', 'MiB', groups),
-      measure('one box, PSS', 'MiB', shares),
-      measure('boxes', 'per GiB', [perGiB(groups)]),
-      measure('boxes, PSS', 'per GiB', [perGiB(shares)]),
-    ],
+    measures,
     ratios: [],
     bars: [],
     notes: [
-      `Measured with ${size} boxes, each with a Python kernel that has loaded numpy, pandas and matplotlib. The memory of a box includes the process that keeps its container.`,
+      `Measured with ${size} boxes, each with a Python kernel that has loaded numpy, pandas and matplotlib. The memory of a box of Docker includes the process that keeps its container; that of a local box does not include the parent of its server, of which there is one per gateway.`,
+      'The CPU of a warm box is that of its own processes until it is warm; that of the whole machine includes the gateway, its database and the Docker daemon while the pool is refilled.',
     ],
   };
-};
-
-const perGiB = (values: readonly number[]): number =>
-  (MiBInGiB * values.length) / values.reduce((sum, one) => sum + one, 0);
-
-const parentOf = async (pid: number): Promise<number> => {
-  const parent = /^PPid:\s+(\d+)$/m.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1];
-  if (parent === undefined) throw new Error(`process ${pid} has no parent`);
-  return Number(parent);
 };

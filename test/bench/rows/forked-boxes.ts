@@ -1,9 +1,6 @@
-import { readdir, readFile } from 'node:fs/promises';
-import { cgroupOf, readCgroupUsage } from '../../../services/gateway/drivers/host/cgroup.ts';
-import { footprint } from '../footprint.ts';
 import { startGateway } from '../gateway-process.ts';
 import { type Measure, measure, type Row, ratio } from '../report.ts';
-import { untilWarm } from '../warm-pool.ts';
+import { measureWarmCost } from '../warm-cost.ts';
 
 const limits = { memoryMb: 400 };
 
@@ -35,30 +32,7 @@ const measureOne = async (name: string, parent: '0' | '1', size: number, burst: 
     CODEBOX_MAX_MEMORY_MB: '200000',
     CODEBOX_QUEUE_SECONDS: '240',
   };
-  const measures: Measure[] = [];
-  {
-    await using gateway = await startGateway({ driver: 'local', warm: size, settings });
-    await untilWarm(gateway, size);
-    const [cpu, memory, shares]: [number[], number[], number[]] = [[], [], []];
-    for (const id of await readdir(`${gateway.dataDir}/local/instances`)) {
-      const pid = Number.parseInt(await readFile(`${gateway.dataDir}/local/instances/${id}/init`, 'utf8'), 10);
-      const folders = await cgroupOf(pid);
-      const { group, share } = await footprint(pid);
-      cpu.push((folders && (await readCgroupUsage(folders)))?.cpuMs ?? Number.NaN);
-      memory.push(group);
-      shares.push(share);
-    }
-    measures.push(
-      measure(`${name}: CPU of a warm box`, 'ms', cpu),
-      measure(`${name}: memory of a warm box`, 'MiB', memory),
-      measure(`${name}: PSS of a warm box`, 'MiB', shares),
-    );
-    // Claimed at once, so that the pool refills as fast as it can.
-    const claimed = await Promise.all(Array.from({ length: size }, () => gateway.client.create()));
-    const refilledIn = await untilWarm(gateway, size);
-    for (const { id } of claimed) if (id !== undefined) await gateway.client.boxes.delete(id);
-    measures.push(measure(`${name}: refilled`, 'per second', [(size * 1000) / refilledIn]));
-  }
+  const measures = await measureWarmCost(name, { driver: 'local', settings }, size);
   await using gateway = await startGateway({ driver: 'local', settings });
   const { client } = gateway;
   const first = await client.create({ limits });

@@ -1,6 +1,6 @@
 import { type Footprint, footprint } from '../footprint.ts';
 import type { GatewayProcess } from '../gateway-process.ts';
-import { mustRun } from '../program.ts';
+import { instancePids } from '../instances.ts';
 import { type Measure, measure, type Row, ratio } from '../report.ts';
 import { runInKernel, startStockJupyter } from '../stock-jupyter.ts';
 
@@ -45,11 +45,12 @@ const toMeasures = (name: string, rounds: Footprint[][]): Measure[] =>
     ];
   });
 
-const boxFootprints = async ({ client }: GatewayProcess): Promise<Footprint[]> => {
+const boxFootprints = async (gateway: GatewayProcess): Promise<Footprint[]> => {
+  const { client } = gateway;
   const box = await client.boxes.create();
   try {
-    const container = await mustRun(['docker', 'ps', '--quiet', '--filter', `label=codebox.label.box=${box.id}`]);
-    const pid = Number(await mustRun(['docker', 'inspect', '--format', '{{.State.Pid}}', container]));
+    const [pid, ...more] = await instancePids(gateway);
+    if (pid === undefined || more.length > 0) throw new Error('the gateway does not have exactly one box');
     const fresh = await footprint(pid);
     await client.execute(box.id, '1+1');
     const idle = await footprint(pid);

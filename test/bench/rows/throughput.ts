@@ -1,10 +1,14 @@
 import type { BenchClient } from '../client.ts';
-import { type GatewayOptions, startGateway } from '../gateway-process.ts';
+import { cpuMsOf, databaseCpuMs } from '../cpu-time.ts';
+import { type GatewayOptions, type GatewayProcess, startGateway } from '../gateway-process.ts';
 import { inWaves } from '../in-waves.ts';
+import { instanceCpuMs, instancePids } from '../instances.ts';
 import { measure, type Row } from '../report.ts';
 
 const sizes = [1, 10, 50] as const;
 const most = 50;
+/** The number of boxes at which the CPU time is divided into its parts. */
+const dividedAt = 10;
 const startsAtOnce = 4;
 const windowMs = 1000;
 const windows = 6;
@@ -20,11 +24,22 @@ export const measureThroughput = async (own: GatewayOptions): Promise<Row> => {
   });
   // In the warm-up Node compiles hot code, as in a gateway that has served for a while.
   await callers(client, boxes.slice(0, 10), 2);
+  const pids = await instancePids(gateway);
   const measures = [];
   for (const size of sizes) {
-    const { perSecond, ms } = await callers(client, boxes.slice(0, size), windows);
+    const before = await cpuByPart(gateway, pids);
+    const { perSecond, ms, count } = await callers(client, boxes.slice(0, size), windows);
     const name = size === 1 ? '1 box' : `${size} boxes`;
     measures.push(measure(name, 'per second', perSecond), measure(`${name}: each`, 'ms', ms));
+    if (size !== dividedAt) continue;
+    const after = await cpuByPart(gateway, pids);
+    for (const part of parts) {
+      const cpuMs = (after[part] - before[part]) / count;
+      measures.push(
+        measure(`${name}: CPU of the ${part} for one`, 'ms', [cpuMs]),
+        measure(`${name}: by a core of the ${part}`, 'per second', [1000 / cpuMs]),
+      );
+    }
   }
   return {
     id: 'throughput',
@@ -36,8 +51,21 @@ export const measureThroughput = async (own: GatewayOptions): Promise<Row> => {
   };
 };
 
+const parts = ['gateway', 'database', 'boxes'] as const;
+
+/** The CPU time that each part has used so far, in ms. */
+const cpuByPart = async (gateway: GatewayProcess, pids: readonly number[]) => {
+  const ofBoxes = await Promise.all(pids.map(instanceCpuMs));
+  return {
+    gateway: await cpuMsOf(gateway.pid),
+    database: await databaseCpuMs(gateway.dataDir),
+    boxes: ofBoxes.reduce((sum, one) => sum + one, 0),
+  };
+};
+
 const callers = async (client: BenchClient, boxes: readonly string[], seconds: number) => {
   const ms: number[] = [];
+  let count = 0;
   const perSecond = Array.from({ length: seconds }, () => 0);
   const startedAt = performance.now();
   const call = async (box: string) => {
@@ -45,6 +73,7 @@ const callers = async (client: BenchClient, boxes: readonly string[], seconds: n
       const sentAt = performance.now();
       if ((await client.execute(box, '1+1')).text !== '2') throw new Error('1+1 did not result in 2');
       const now = performance.now();
+      count += 1;
       const window = Math.floor((now - startedAt) / windowMs);
       if (window >= seconds) return;
       perSecond[window] = (perSecond[window] ?? 0) + 1;
@@ -52,5 +81,5 @@ const callers = async (client: BenchClient, boxes: readonly string[], seconds: n
     }
   };
   await Promise.all(boxes.map(call));
-  return { perSecond, ms };
+  return { perSecond, ms, count };
 };
