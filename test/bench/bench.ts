@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { deleteBoxes, type GatewayOptions, startGateway } from './gateway-process.ts';
+import { unlessEnding } from './owned.ts';
 import { startPeers } from './peers/peers.ts';
 import { describeMachine, type Failure, type Report, type Row, toMarkdown, writeReport } from './report.ts';
 import { measureAgentRound } from './rows/agent-round.ts';
@@ -70,15 +71,20 @@ export const runBench = async (options: BenchOptions): Promise<Report> => {
   const add: Add = async (id, run) => {
     known.add(id);
     if (!wants(id)) return;
+    await unlessEnding();
     log(`Measuring ${id}.`);
     await run().then(
       (row) => rows.push(row),
-      (error: unknown) => fail(id, error),
+      // What a row uses is ended under it.
+      (error: unknown) => unlessEnding().then(() => fail(id, error)),
     );
   };
   /** Measures rows that share what `measureRows` starts. */
   const addTogether = async (ids: readonly string[], measureRows: () => Promise<void>) => {
-    if (ids.some(wants)) await measureRows().catch((error: unknown) => fail(ids.filter(wants).join(', '), error));
+    if (ids.some(wants))
+      await measureRows().catch((error: unknown) =>
+        unlessEnding().then(() => fail(ids.filter(wants).join(', '), error)),
+      );
   };
   await addTogether(inOneGateway, () => measureInOneGateway(own, image, add));
   await add('dialects', () => measureDialects(own, { rounds: 300, warmUp: 300 }));

@@ -16,9 +16,13 @@ export const endAll = async (): Promise<void> => {
   await Promise.allSettled([...started].map((dispose) => dispose()));
 };
 
+let isStopping = false;
+
+/** Resolves at once, but never after the first signal: nothing else may be started while this process ends. */
+export const unlessEnding = (): Promise<void> => (isStopping ? new Promise(() => {}) : Promise.resolve());
+
 /** Runs `end` at the first SIGINT or SIGTERM, then exits. */
 export const endOnSignal = (end: () => Promise<void>): void => {
-  let isStopping = false;
   for (const name of ['SIGINT', 'SIGTERM'] as const) {
     // A terminal sends Ctrl-C to the whole process group and the parent forwards it, so the signal arrives twice.
     process.on(name, () => {
