@@ -35,12 +35,12 @@ export const startKernelGateway = async (
     [
       ...['-m', 'kernel_gateway', '--KernelGatewayApp.ip=127.0.0.1', `--KernelGatewayApp.port=${port}`],
       ...['--KernelGatewayApp.port_retries=0', `--KernelGatewayApp.auth_token=${token}`],
-      ...['--KernelGatewayApp.log_level=ERROR', '--JupyterWebsocketPersonality.list_kernels=True'],
+      ...['--JupyterWebsocketPersonality.list_kernels=True'],
     ],
     // Neither settings nor an interpreter of the user are used.
     {
       cwd: folder,
-      stdio: ['ignore', 'ignore', 'inherit'],
+      stdio: 'ignore',
       env: { PATH: process.env.PATH, HOME: folder, LANG: 'C.UTF-8' },
     },
   );
