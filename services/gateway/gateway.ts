@@ -30,9 +30,9 @@ export const createGateway = async (config: Config, overrides: Overrides = {}) =
   const platform = await openPlatform(config, overrides, stack);
   const { id, log, store, metrics, driver, background } = platform;
 
-  const activity = createActivity(store.boxes.touch);
-  const displaced = Promise.withResolvers<ConfigurationError>();
   const beatMs = Math.min(config.sweepMs, maxBeatMs);
+  const activity = createActivity(store.boxes.touch, beatMs);
+  const displaced = Promise.withResolvers<ConfigurationError>();
   const heartbeat = createHeartbeat({
     gateway: { id, site: driver.site, place: driver.place },
     // The embedded database is in the data folder, so no other place can use it.

@@ -52,7 +52,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
   const { config, log, store, metrics, driver, connections, background, templates, ceiling } = platform;
   const recorder = createRecorder({
     executions: store.executions,
-    touch: store.boxes.touch,
+    touch: activity.writeLate,
     background,
     onFinish: metrics.executionEnded,
     onDrop: (count) => log.warn({ count }, 'too many ends of executions wait for the database: their boxes keep them'),

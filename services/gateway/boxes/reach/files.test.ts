@@ -20,7 +20,8 @@ const ref = { tenant: 'tnt-1', box: 'box-1' };
 let inUse: string[] = [];
 const activity = createActivity(async (boxes) => {
   inUse = boxes;
-});
+  return boxes;
+}, 1000);
 /** A box that is not held is written only by the first flush after its use. */
 const heldNow = async (): Promise<string[]> => {
   await activity.flush();
