@@ -11,5 +11,7 @@ if __name__ == "__main__":
         run()
     else:
         from codebox_server.serving import serve
+        from codebox_server.system.confinement import confine
 
+        confine()
         serve()

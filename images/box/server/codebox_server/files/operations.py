@@ -122,7 +122,7 @@ class FileOperations:
         return {**entry(path, status, place), "etag": etag(status)}
 
     def _trash_for(self, target: str) -> Trash:
-        return Trash(scratch_for(target, self._data, self._upload))
+        return Trash(scratch_for(target, self._upload))
 
     @asynccontextmanager
     async def _trash(self, target: str) -> AsyncIterator[Trash]:

@@ -35,11 +35,12 @@ def prefix_of(path: str) -> str:
     return path if path in ("", "/") else path + "/"
 
 
-def scratch_for(target: str, data: str, upload: str) -> str:
-    """Return a folder for what is not finished, on the file system of `target`: `upload` for a path below `data`."""
-    if target == data or target.startswith(data + "/"):
-        return upload
+def scratch_for(target: str, upload: str) -> str:
+    """Return a folder for what is not finished, on the file system of `target`: `upload` if it is there.
+
+    A link in the path may lead to another file system, such as that of a volume.
+    """
     folder = os.path.dirname(target)
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
-    return folder
+    return upload if os.stat(folder).st_dev == os.stat(upload).st_dev else folder

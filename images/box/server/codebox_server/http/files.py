@@ -59,7 +59,7 @@ class FilesHandler(BoxHandler):
         if not path:
             raise BoxError("invalid_request", "the root folder cannot be replaced")
         self._check_target(target)
-        self._upload = Upload(scratch_for(target, data, str(self.box.settings.upload)))
+        self._upload = Upload(scratch_for(target, str(self.box.settings.upload)))
 
     async def data_received(self, chunk: bytes) -> None:
         """Accept a part of the body; the client is slowed to the speed of the disk."""

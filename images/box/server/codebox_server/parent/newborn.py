@@ -14,6 +14,7 @@ from codebox_server.forks.ready import ReadyForkServer, fork_ready
 from codebox_server.forks.renewal import renew
 from codebox_server.parent.entry import Entry, attach, drop, join
 from codebox_server.parent.loading import Loaded
+from codebox_server.system.confinement import confine
 
 _ENTRY_SECONDS = 20
 _LINE_BYTES = 256 * 1024
@@ -62,6 +63,7 @@ def _enter(connection: socket.socket, loaded: Loaded, program: bytes) -> tuple[i
     _require_gateway(connection)
     end = attach()
     drop(entry["uid"], program)
+    confine()
     return end, fork_ready(loaded.startup, iter(()))
 
 
