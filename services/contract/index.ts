@@ -7,6 +7,7 @@ export * from './boxes/stats.ts';
 export * from './boxes/template-builds.ts';
 export * from './boxes/terminals.ts';
 export * from './boxes/tickets.ts';
+export * from './boxes/volumes.ts';
 export * from './chats.ts';
 export * from './client/client.ts';
 export { bySeq, followEvents, readLines } from './client/events.ts';

@@ -4,6 +4,7 @@ export type * from './boxes/run.ts';
 export type * from './boxes/stats.ts';
 export type * from './boxes/terminals.ts';
 export type * from './boxes/tickets.ts';
+export type * from './boxes/volumes.ts';
 export { BoxHandle, type OfBox, type RunningCode, type RunSettings } from './client/box-handle.ts';
 export { type Client, type ClientOptions, createClient } from './client/client.ts';
 export { CodeBox } from './client/codebox.ts';

@@ -6,6 +6,7 @@ import { describeInstances } from './instance.ts';
 import { describeLimits } from './limits.ts';
 import { expectPublicAddressesOnly } from './network.ts';
 import { describeUsage } from './usage.ts';
+import { describeVolumes } from './volumes.ts';
 
 const describeOthers = ({ reachesInternet }: DriverContract, fixture: Fixture): void => {
   const { deadline, end, spec, start } = fixture;
@@ -43,6 +44,7 @@ const parts = {
   instances: describeInstances,
   usage: describeUsage,
   binding: describeBinding,
+  volumes: describeVolumes,
   others: describeOthers,
 };
 export type ContractPart = keyof typeof parts;

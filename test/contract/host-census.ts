@@ -56,7 +56,7 @@ const loops = async (dataDir: string): Promise<string[]> => {
 /** Looks at the folders that grow with boxes; the others belong to the driver. */
 const files = async (dataDir: string): Promise<string[]> => {
   const found: string[] = [];
-  for (const folder of ['run', 'disks', 'local/instances']) {
+  for (const folder of ['run', 'disks', 'volumes', 'local/instances', 'local/volumes']) {
     const names = await readdir(`${dataDir}/${folder}`).catch(() => []);
     found.push(...names.map((name) => `file ${folder}/${name}`));
   }

@@ -25,7 +25,7 @@ beforeAll(async () => {
   world = createStandIns(folder, () => 0, {
     freeze: false,
     limits: { cpus: 'instance', memoryMb: 'instance', diskMb: 'instance', pids: 'node' },
-    bind: { limits: [], networks: ['none', 'internet'] },
+    bind: { limits: [], networks: ['none', 'internet'], volumes: false },
   });
   const templates = join(folder, 'templates.yaml');
   await writeFile(templates, 'python: {}\nlearn: { gpus: 1 }\nshare: { gpus: { kind: nvidia.com/mig-1g.5gb } }\n');
@@ -102,6 +102,15 @@ test.each([
   // Only the operator can provide an image or a GPU.
   expect([body.reason, retryAfter > 0]).toEqual(code === 'unschedulable' ? [undefined, true] : [cause, false]);
   expect(await newestFailed()).toMatchObject({ state: 'failed', cause: { code: cause } });
+});
+
+test('a driver without volumes refuses them, and says why', async () => {
+  const detail = expect.stringContaining('because these boxes have no files');
+  const refused = { status: 400, code: 'invalid_request' };
+  const made = await send<Problem>('POST', '/v1/volumes', { name: 'data' });
+  expect(made.body).toMatchObject({ ...refused, errors: [{ pointer: '/name', detail }] });
+  const { body } = await create({ volumes: [{ volume: 'data' }] });
+  expect(body).toMatchObject({ ...refused, errors: [{ pointer: '/volumes', detail }] });
 });
 
 test('an instance that the backend will never accept is nothing to try again', async () => {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { hasCode } from '#contract';
 import type { BoxRow } from '../../services/gateway/store/box/boxes.ts';
 import { openStore, type Store } from '../../services/gateway/store/store.ts';
 import type { Wanted } from '../../services/gateway/store/supply/waiting.ts';
@@ -301,4 +302,24 @@ test('an instance can be deleted while its box is being written, without a deadl
   await admin.query('commit');
   await forgotten;
   expect(await store.instances.of(box.id)).toEqual([]);
+});
+
+test('of a new box and the deletion of its volume at the same moment, exactly one succeeds', async () => {
+  const [store, other] = stores;
+  const outcomes = Array.from({ length: 30 }, async (_, round) => {
+    const id = newId('vol');
+    await store.volumes.begin({ id, tenantId: 'many', userId: null, name: id, sizeMb: 16, site: 'none' }, 1000);
+    await store.volumes.markReady(id);
+    const box = newBox('many', { volumes: [{ id, name: id, sizeMb: 16, folder: 'x', readOnly: false }] });
+    const claim = () =>
+      store.allocation.claim(box, { ...wanted, generation: null }, most).catch((error: unknown) => {
+        if (!hasCode(error, 'not_found')) throw error;
+      });
+    const remove = () => other.volumes.delete('many', id);
+    await Promise.all(round % 2 ? [claim(), remove()] : [remove(), claim()]);
+    const living = await store.boxes.find('many', box.id);
+    const found = await store.volumes.find('many', { id });
+    return [living !== undefined, found !== undefined];
+  });
+  for (const [hasBox, hasVolume] of await Promise.all(outcomes)) expect(hasBox).toBe(hasVolume);
 });

@@ -13,6 +13,7 @@ export const newBox = (tenantId = 'many', more: Partial<NewBox> = {}): NewBox =>
   metadata: {},
   limits: { cpus: 1, memoryMb: 1024, diskMb: 1024, pids: 256 },
   network: 'none',
+  volumes: [],
   idleSeconds: 900,
   maxLifetimeSeconds: 900,
   onIdle: 'delete',

@@ -5,6 +5,7 @@ import { environmentSchema, limitsSchema } from '../values/limits.ts';
 import { pageQuerySchema, pageSchema } from '../values/page.ts';
 import { foreignText, plainText } from '../values/text.ts';
 import { boxNameSchema, boxUserSchema } from './names.ts';
+import { boxVolumeSchema, mountVolumesSchema } from './volumes.ts';
 
 const metadataSchema = z
   .record(plainText().min(1).max(64), plainText().max(512))
@@ -66,6 +67,7 @@ export const createBoxSchema = z
     idleSeconds: idleSecondsSchema.optional(),
     maxLifetimeSeconds: lifetimeSecondsSchema.optional(),
     onIdle: onIdleSchema.optional(),
+    volumes: mountVolumesSchema.optional(),
     files: z.array(inlineFileSchema).max(256).optional(),
     packages: packageSpecsSchema
       .optional()
@@ -120,7 +122,8 @@ export const boxCauseSchema = z
     code: z.enum([
       ...(['deleted', 'idle', 'expired', 'start_failed', 'cpu_limit'] as const),
       ...(['instance_lost', 'unresponsive', 'memory_limit'] as const),
-      ...(['evicted', 'preempted', 'node_lost', 'unschedulable', 'image_unavailable', 'gpu_unavailable'] as const),
+      ...(['evicted', 'preempted', 'node_lost', 'unschedulable'] as const),
+      ...(['image_unavailable', 'gpu_unavailable', 'volume_missing'] as const),
     ]),
     detail: z.string(),
   })
@@ -139,6 +142,7 @@ export const boxSchema = z
     metadata: metadataSchema,
     limits: limitsSchema,
     network: networkPolicySchema,
+    volumes: z.array(boxVolumeSchema),
     createdAt: z.iso.datetime(),
     lastActiveAt: z.iso.datetime(),
     idleSeconds: z.int(),

@@ -19,6 +19,7 @@ import {
   pathOf,
   type TransportOptions,
 } from './transport.ts';
+import { createVolumes } from './volumes.ts';
 import { createWebhooks } from './webhooks.ts';
 
 /** How a client reaches the gateway. */
@@ -57,6 +58,7 @@ export const createClient = (options: ClientOptions) => {
     terminals: createTerminals(transport, openSocket),
     tickets,
     usage: createUsage(transport),
+    volumes: createVolumes(transport),
     webhooks: createWebhooks(transport),
     /** The tenant and the scopes of the client's key. */
     caller: (callOptions?: CallOptions): Promise<Caller> =>

@@ -32,6 +32,7 @@ const createBoxCalls = (client: Client) => ({
 export class CodeBox {
   readonly client: Client;
   readonly boxes: ReturnType<typeof createBoxCalls>;
+  readonly volumes: Client['volumes'];
   readonly webhooks: Client['webhooks'];
   /** The API of operators, which needs the admin key. */
   readonly admin: Client['admin'];
@@ -39,6 +40,7 @@ export class CodeBox {
   constructor(options: ClientOptions) {
     this.client = createClient({ retries: 3, ...options });
     this.boxes = createBoxCalls(this.client);
+    this.volumes = this.client.volumes;
     this.webhooks = this.client.webhooks;
     this.admin = this.client.admin;
   }

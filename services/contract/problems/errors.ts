@@ -45,6 +45,8 @@ export const errorReasons = [
   'image_unavailable',
   'gpu_unavailable',
   'box_refused',
+  'volume_missing',
+  'volume_in_use',
 ] as const;
 
 export type ErrorReason = (typeof errorReasons)[number];

@@ -8,7 +8,7 @@ export const keyScopes = ['boxes:read', 'boxes:write', 'run', 'files', 'usage'] 
 export const keyScopeSchema = z.enum(keyScopes).meta({
   id: 'KeyScope',
   description:
-    '`boxes:read`: read boxes, templates, runs and their outputs. `boxes:write`: create, change and delete boxes; creating one with packages or files needs `run` or `files` as well. `run`: run code and ' +
+    '`boxes:read`: read boxes, templates, volumes, runs and their outputs. `boxes:write`: create, change and delete boxes and volumes; creating one with packages or files needs `run` or `files` as well. `run`: run code and ' +
     'commands, install packages, connect to terminals and ports, `POST /v1/run`. `files`: read and write files. `usage`: read usage.',
 });
 
@@ -26,7 +26,10 @@ const quotaFields = {
     2_000_000_000,
     'CPU time of all boxes in a day (UTC). Once it is spent, everything that runs in them is ended and nothing new is run.',
   ),
-  storageMb: quota(2_000_000_000, 'Sum of the disk limits of all boxes that have not ended.'),
+  storageMb: quota(
+    2_000_000_000,
+    'Sum of the disk limits of all boxes that have not ended, and of the sizes of all volumes.',
+  ),
   requestsPerMinute: quota(
     100_000_000,
     'Requests to the API and to ports of boxes, and each operation sent over the WebSocket of executions. Any other WebSocket counts once, when it is opened.',

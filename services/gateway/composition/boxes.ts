@@ -33,6 +33,7 @@ import { createRun } from '../boxes/runs/run.ts';
 import type { Template } from '../boxes/supply/templates.ts';
 import { createMeter } from '../boxes/usage/meter.ts';
 import { createQuotas } from '../boxes/usage/quotas.ts';
+import { createVolumes } from '../boxes/volumes/volumes.ts';
 import { createWebhooks } from '../boxes/webhooks/webhooks.ts';
 import { createPoolMetrics } from '../http/metrics/pool-metrics.ts';
 import type { Platform } from './platform.ts';
@@ -81,7 +82,8 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     await recorder.flush();
     await activity.flush();
   };
-  const { rest, ...resting } = openRest(platform, { checkpoints, supply, directory, endings, quotas, flush });
+  const volumes = createVolumes({ driver, store: store.volumes, background });
+  const { rest, ...resting } = openRest(platform, { checkpoints, supply, directory, endings, quotas, volumes, flush });
   const { wake } = rest;
   const access = createAccess({ directory, boxes: store.boxes, activity, wake });
   const creation = createCreation({
@@ -96,6 +98,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     startMs: config.startMs,
     waitMs: config.queueMs,
     quotas,
+    volumes,
     restore: checkpoints.restore,
     wake,
     onClaim: poolMetrics.claimed,
@@ -144,6 +147,7 @@ export const openBoxes = async (platform: Platform, { activity, stopping }: Boxe
     recorder,
     meter,
     quotas,
+    volumes,
     directory,
     endings,
     access,

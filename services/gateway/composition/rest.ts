@@ -6,6 +6,7 @@ import { createHibernation } from '../boxes/rest/hibernation.ts';
 import { createLeases } from '../boxes/rest/leases.ts';
 import { createRest } from '../boxes/rest/rest.ts';
 import type { TenantQuotas } from '../boxes/usage/quotas.ts';
+import type { TenantVolumes } from '../boxes/volumes/volumes.ts';
 import type { Platform } from './platform.ts';
 import type { Supply } from './supply.ts';
 
@@ -15,12 +16,14 @@ export interface RestParts {
   directory: Directory;
   endings: Endings;
   quotas: TenantQuotas;
+  volumes: TenantVolumes;
   /** Writes the pending ends of executions and uses of boxes. */
   flush: () => Promise<void>;
 }
 
 /** Builds the parts that put boxes to rest and wake them. */
-export const openRest = (platform: Platform, { checkpoints, supply, directory, endings, quotas, flush }: RestParts) => {
+export const openRest = (platform: Platform, parts: RestParts) => {
+  const { checkpoints, supply, directory, endings, quotas, volumes, flush } = parts;
   const { driver, store, connections, background, metrics } = platform;
   const { tasks } = store;
   const leases = createLeases({ tasks, background });
@@ -36,6 +39,7 @@ export const openRest = (platform: Platform, { checkpoints, supply, directory, e
     leases,
     checkpoints,
     connecting,
+    volumes,
     background,
     onDone: (task, ms) => metrics.rests.observe({ task }, ms / 1000),
   });

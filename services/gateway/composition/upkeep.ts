@@ -6,13 +6,14 @@ import { createPurges } from '../boxes/upkeep/purges.ts';
 import { createReaper } from '../boxes/upkeep/reaper.ts';
 import { createRestSweeper } from '../boxes/upkeep/rest-sweeper.ts';
 import { createSettlement } from '../boxes/upkeep/settlement.ts';
+import { createVolumeSweeper } from '../boxes/upkeep/volume-sweeper.ts';
 import { createDeliverer } from '../boxes/webhooks/deliverer.ts';
 import type { Boxes, BoxesOptions } from './boxes.ts';
 import type { Platform } from './platform.ts';
 
 /** Builds the background tasks that end, meter and maintain boxes. They run once the reaper is started. */
 export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }: BoxesOptions) => {
-  const { config, id, store, metrics, driver, connections, background } = platform;
+  const { config, id, log, store, metrics, driver, connections, background } = platform;
   const { directory, endings, creation, instances, pool, following, recorder, rest, budget, meter, commands } = boxes;
   const { site } = driver;
   const idleness = createIdleness({ site, boxes: store.boxes, connections, commands, lagMs });
@@ -51,6 +52,13 @@ export const openUpkeep = (platform: Platform, boxes: Boxes, { activity, lagMs }
     purges: createPurges({ store, background }),
     builder: boxes.builder,
     exporter: boxes.exporter,
+    volumes: createVolumeSweeper({
+      volumes: boxes.volumes,
+      background,
+      onStranger(volume) {
+        log.warn({ volume }, 'the database does not know a volume of this site, which stays as it is');
+      },
+    }),
     deliverer: createDeliverer({
       deliveries: store.deliveries,
       outbound: platform.outbound,

@@ -2,10 +2,14 @@ import { CodeBoxError } from '#contract';
 import type { BindableLimits, Binding, Capabilities } from './driver.ts';
 
 /** Throws `unavailable` for a change that the driver cannot make on a running instance. */
-export const checkBinding = ({ bind }: Pick<Capabilities, 'bind'>, { limits = {}, network }: Binding): void => {
+export const checkBinding = (
+  { bind }: Pick<Capabilities, 'bind'>,
+  { limits = {}, network, volumes = [] }: Binding,
+): void => {
   const given = Object.entries(limits).filter(([, value]) => value !== undefined);
   const fixed = given.map(([name]) => name).filter((name) => !bind.limits.includes(name as keyof BindableLimits));
   if (network !== undefined && !bind.networks.includes(network)) fixed.push('network');
+  if (volumes.length > 0 && !bind.volumes) fixed.push('volumes');
   if (fixed.length === 0) return;
   throw new CodeBoxError('unavailable', `The ${fixed.join(' and ')} of a running box cannot be changed here.`);
 };

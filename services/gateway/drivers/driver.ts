@@ -34,6 +34,22 @@ export interface Gpus {
   kind: string;
 }
 
+/** A file system of a fixed size, which outlives instances and which several of them can have at once. */
+export interface Volume {
+  /** Chosen by the caller: `[a-z0-9-]{1,40}`, never reused. */
+  id: string;
+  sizeMb: number;
+  /** All volumes of an instance have the same. */
+  owner: string;
+}
+
+/** A volume as an instance has it. */
+export interface VolumeMount extends Volume {
+  /** The name of its folder in `/volumes`. */
+  folder: string;
+  readOnly: boolean;
+}
+
 export interface InstanceSpec {
   /** Chosen by the caller: `[a-z0-9-]{1,40}`, unique per deployment, never reused. */
   id: string;
@@ -53,18 +69,22 @@ export interface InstanceSpec {
   parent?: boolean;
   /** Whether `bind` may change its network. It then takes longer to start, so this suits instances that no caller waits for. */
   takesNetwork?: boolean;
+  /** Where `volumesObstacle` is undefined. */
+  volumes?: readonly VolumeMount[];
 }
 
 /** A change of a running instance; omitted fields stay unchanged. */
 export interface Binding {
   limits?: Partial<BindableLimits>;
   network?: NetworkPolicy;
+  /** Volumes of an instance that has none yet. */
+  volumes?: readonly VolumeMount[];
 }
 
 /**
  * Why an instance does not run: no host has capacity for it, its image is not available, it exceeded its memory limit, its host evicted it
- * for lack of a resource, a more important instance preempted it, its host is lost, it exited by itself, or the backend refuses to create such
- * an instance, or to give it GPUs, and will do so again.
+ * for lack of a resource, a more important instance preempted it, its host is lost, it exited by itself, a volume of it is missing, or the
+ * backend refuses to create such an instance, or to give it GPUs, and will do so again.
  */
 export type WhyCode =
   | 'unschedulable'
@@ -75,7 +95,8 @@ export type WhyCode =
   | 'node_lost'
   | 'exit'
   | 'refused'
-  | 'gpu';
+  | 'gpu'
+  | 'volume';
 
 export interface Why {
   code: WhyCode;
@@ -114,10 +135,15 @@ export interface Capabilities {
   networkObstacles: Readonly<Partial<Record<NetworkPolicy, string>>>;
   /** Whether a full volume is an error for programs in the box (ENOSPC) rather than the end of the box. */
   disk: { isFullAnError: boolean };
+  /** Why instances cannot have volumes, as a clause that follows "because" and is shown to callers; undefined where they can. */
+  volumesObstacle?: string;
   /** How each limit is enforced: for each instance, by one value for all instances of a host, or not at all. */
   limits: Readonly<Record<keyof Limits, 'instance' | 'node' | false>>;
-  /** `bind` can change these limits, and the network of an instance that was created with `takesNetwork` to one of these. */
-  bind: { limits: readonly (keyof BindableLimits)[]; networks: readonly NetworkPolicy[] };
+  /**
+   * `bind` can change these limits, the network of an instance that was created with `takesNetwork` to one of these, and whether it can add
+   * volumes.
+   */
+  bind: { limits: readonly (keyof BindableLimits)[]; networks: readonly NetworkPolicy[]; volumes: boolean };
   /** Whether `freeze` and `thaw` are present. */
   freeze: boolean;
   /** How many instances can start concurrently without slowing each other down. */
@@ -137,6 +163,16 @@ export interface InstanceUsage {
   peakMemoryBytes?: number;
   /** Processes killed at the memory limit since the start, if the backend counts them. */
   oomKills?: number;
+}
+
+/** The volumes of a driver. */
+interface Volumes {
+  /** Creates an empty volume; without an effect when it exists. Throws `unavailable` when there is no room for it. */
+  make(volume: Volume, signal: AbortSignal): Promise<void>;
+  /** Removes a volume with its files. Instances that have it keep it until they end. Idempotent. */
+  remove(id: string, signal: AbortSignal): Promise<void>;
+  /** Lists the ids of all volumes of this deployment. */
+  list(signal: AbortSignal): Promise<string[]>;
 }
 
 /**
@@ -194,6 +230,8 @@ export interface Driver {
   /** Stops all processes of an instance in place, with their memory; `thaw` resumes them. Both are idempotent, and present if `capabilities.freeze`. */
   freeze?(id: string, signal: AbortSignal): Promise<void>;
   thaw?(id: string, signal: AbortSignal): Promise<void>;
+  /** Present unless `capabilities.volumesObstacle` is. */
+  readonly volumes?: Volumes;
   /** Measures the usage of these instances. Those that do not run or cannot be measured now are omitted. */
   usage(ids: readonly string[], signal: AbortSignal): Promise<Map<string, InstanceUsage>>;
   /**

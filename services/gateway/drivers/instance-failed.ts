@@ -20,6 +20,7 @@ const lastingReasons: Partial<Record<Why['code'], ErrorReason>> = {
   image: 'image_unavailable',
   refused: 'box_refused',
   gpu: 'gpu_unavailable',
+  volume: 'volume_missing',
 };
 
 const messages: Record<Why['code'], string> = {
@@ -32,4 +33,5 @@ const messages: Record<Why['code'], string> = {
   exit: 'The box exited while it started.',
   gpu: 'The host cannot give boxes of the template a GPU. The operator has to set it up.',
   refused: 'Such a box cannot be created here: the cluster refuses it.',
+  volume: 'A volume of the box is missing. The operator may have lost it.',
 };

@@ -24,7 +24,7 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
       throw error;
     }
   };
-  const { changed, checkPlacement, gpuObstacle, lacksImage, freeze, thaw, watch } = driver;
+  const { changed, checkPlacement, gpuObstacle, lacksImage, freeze, thaw, volumes, watch } = driver;
   return {
     kind: driver.kind,
     site: driver.site,
@@ -40,6 +40,13 @@ export const observeDriver = (driver: Driver, onCall: (call: DriverCall) => void
     ...(lacksImage && { lacksImage: (image, signal) => observe('lacksImage', () => lacksImage(image, signal)) }),
     ...(freeze && { freeze: (id, signal) => observe('freeze', () => freeze(id, signal)) }),
     ...(thaw && { thaw: (id, signal) => observe('thaw', () => thaw(id, signal)) }),
+    ...(volumes && {
+      volumes: {
+        make: (volume, signal) => observe('makeVolume', () => volumes.make(volume, signal)),
+        remove: (id, signal) => observe('removeVolume', () => volumes.remove(id, signal)),
+        list: (signal) => observe('listVolumes', () => volumes.list(signal)),
+      },
+    }),
     ...(changed && { changed }),
     ...(watch && { watch }),
     usage: (ids, signal) => observe('usage', () => driver.usage(ids, signal)),

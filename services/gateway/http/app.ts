@@ -24,6 +24,7 @@ import type { Executions } from '../boxes/runs/executions.ts';
 import type { Notebooks } from '../boxes/runs/notebooks.ts';
 import type { Packages } from '../boxes/runs/packages.ts';
 import type { Catalog } from '../boxes/supply/catalog.ts';
+import type { TenantVolumes } from '../boxes/volumes/volumes.ts';
 import type { Webhooks } from '../boxes/webhooks/webhooks.ts';
 import type { Store } from '../store/store.ts';
 import type { ValidKey } from '../store/tenants/keys.ts';
@@ -53,6 +54,7 @@ import { addTemplateBuildRoutes } from './routes/boxes/template-builds.ts';
 import { addTemplateRoutes } from './routes/boxes/templates.ts';
 import { addTerminalRoutes } from './routes/boxes/terminals.ts';
 import { addTicketRoutes } from './routes/boxes/tickets.ts';
+import { addVolumeRoutes } from './routes/boxes/volumes.ts';
 import { addCallerRoute } from './routes/caller.ts';
 import { addExportRoutes } from './routes/files/exports.ts';
 import { addFileRoutes } from './routes/files/files.ts';
@@ -93,6 +95,7 @@ export interface RouteParts extends RunParts {
   exports: Exports;
   links: Links;
   notebooks: Notebooks;
+  volumes: TenantVolumes;
   webhooks: Webhooks;
   packages: Packages;
   terminals: Terminals;
@@ -178,7 +181,7 @@ export const createApp = (options: AppOptions): Hono<Env> => {
   // Mounted before `/v1`, whose prefix includes its paths.
   const admin = shell.mount(v1Admin, shell.book);
   addLinkedFileRoutes(shell.mount(createFileLinks(parts.links), shell.book), parts.links);
-  addV1Routes(shell.mount(createV1(parts.directory), shell.book), parts);
+  addV1Routes(shell.mount(createV1(parts.directory, parts.volumes), shell.book), parts);
   addAdminRoutes(admin, parts);
   for (const { surface, addRoutes } of options.dialects) addRoutes(shell.mount(surface), parts);
   addSystemRoutes(shell.own(), parts);
@@ -218,6 +221,7 @@ const addV1Routes = (endpoints: Endpoints, parts: RouteParts): void => {
   addTerminalRoutes(endpoints, parts.terminals, parts.webSockets);
   addCallerRoute(endpoints);
   addUsageRoutes(endpoints, parts);
+  addVolumeRoutes(endpoints, parts.volumes);
   addWebhookRoutes(endpoints, parts.webhooks);
 };
 

@@ -8,9 +8,18 @@ import { fileTexts } from './texts/files.ts';
 import { runTexts } from './texts/runs.ts';
 import { templateTexts } from './texts/templates.ts';
 import { tenantTexts } from './texts/tenants.ts';
+import { volumeTexts } from './texts/volumes.ts';
 import { webhookTexts } from './texts/webhooks.ts';
 
-const texts = { ...boxTexts, ...templateTexts, ...runTexts, ...fileTexts, ...tenantTexts, ...webhookTexts };
+const texts = {
+  ...boxTexts,
+  ...templateTexts,
+  ...runTexts,
+  ...fileTexts,
+  ...tenantTexts,
+  ...volumeTexts,
+  ...webhookTexts,
+};
 
 /** The OpenAPI 3.1 document of all endpoints. */
 export const openApiDocument = ({ registry }: Endpoints) => {

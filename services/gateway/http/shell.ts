@@ -106,17 +106,17 @@ export const createShell = (options: ShellOptions) => {
     mount(surface: Surface, kept: Book = createBook()): Endpoints {
       const entry = { surface, unknown: refuseUnknown(kept.routes, surface.respond, kept === book ? undefined : '') };
       mounted.push(entry);
-      const { toBox } = surface;
+      const { toBox, toVolume } = surface;
       return createEndpoints({
         app,
         claims,
         book: kept,
         isOwn: (c) => surfaceOf(c) === entry,
         admit: (c, scope) => admission.admit(c, surface, scope),
-        ...(toBox && {
-          readId: (c: Context<Env>, name: string, text: string) =>
-            name === 'box' ? toBox(text, c.get('tenant')) : text,
-        }),
+        readId(c: Context<Env>, name: string, text: string) {
+          const toId = name === 'box' ? toBox : name === 'volume' ? toVolume : undefined;
+          return toId ? toId(text, c.get('tenant')) : text;
+        },
       });
     },
 

@@ -18,6 +18,8 @@ export interface Surface extends Admits {
   isForPages?: boolean;
   /** Maps the text at `{box}` in one of its paths to the id of a box of the tenant; returns undefined for text that names no box. */
   toBox?: (text: string, tenant: string) => string | undefined | Promise<string | undefined>;
+  /** The same for `{volume}`. */
+  toVolume?: (text: string, tenant: string) => Promise<string>;
   /**
    * Recognises requests for ports of boxes among those the surface claims. A request with a target goes to the server in the box and
    * needs the scope `run`; every other request goes to the routes, so a surface can serve a port itself.

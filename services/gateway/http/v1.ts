@@ -2,6 +2,7 @@ import { givenKey, keyMistake } from '../../http/endpoints/given-key.ts';
 import { problemResponse } from '../../http/problems/problem.ts';
 import type { Directory } from '../boxes/life/directory.ts';
 import type { Links } from '../boxes/reach/links.ts';
+import type { TenantVolumes } from '../boxes/volumes/volumes.ts';
 import { keyNeeded } from './admission/admission.ts';
 import { decodeSegment } from './segment.ts';
 import type { Surface } from './surface.ts';
@@ -12,7 +13,7 @@ const boxPath = /^\/v1\/boxes\/([^/]+)\//;
  * The API of `openapi.yaml`, with an API key in `Authorization: Bearer` or `X-API-Key`. A WebSocket may pass `?ticket=` instead, because
  * browsers cannot set its headers. Pages of other origins have neither a key nor a ticket, so the origin needs no check.
  */
-export const createV1 = ({ idOf }: Pick<Directory, 'idOf'>): Surface => ({
+export const createV1 = (boxes: Pick<Directory, 'idOf'>, volumes: Pick<TenantVolumes, 'idOf'>): Surface => ({
   claims: { prefix: '/v1' },
   credentialOf(c) {
     const key = givenKey(c);
@@ -22,7 +23,8 @@ export const createV1 = ({ idOf }: Pick<Directory, 'idOf'>): Surface => ({
   },
   needed: (c) => `${keyNeeded}${keyMistake(c)}`,
   respond: problemResponse,
-  toBox: (text, tenant) => idOf(tenant, text),
+  toBox: (text, tenant) => boxes.idOf(tenant, text),
+  toVolume: (text, tenant) => volumes.idOf(tenant, text),
 });
 
 /** Files of boxes for whoever has a link. It is the credential, so pages of any origin may use it. */

@@ -62,7 +62,7 @@ export const tenants = pgTable(
 );
 
 /**
- * The quotas of a tenant; null is no limit. Triggers on `boxes` and `executions` enforce the first two and storage for all gateways
+ * The quotas of a tenant; null is no limit. Triggers on `boxes`, `volumes` and `executions` enforce the first two and storage for all gateways
  * together: they lock the row here, count, and refuse with SQLSTATE CBQ01.
  */
 export const quotas = pgTable('quotas', {
@@ -147,6 +147,16 @@ export const apiKeys = pgTable(
   (table) => [index('api_keys_tenant').on(table.tenantId)],
 );
 
+/** A volume of a box, as it was when the box was created. */
+export interface BoxVolume {
+  id: string;
+  name: string;
+  sizeMb: number;
+  /** The name of its folder in `/volumes`. */
+  folder: string;
+  readOnly: boolean;
+}
+
 /** Boxes, including those that have ended, with the cause of their end. `version` increases with every change of state. */
 export const boxes = pgTable(
   'boxes',
@@ -170,6 +180,7 @@ export const boxes = pgTable(
     metadata: jsonb('metadata').$type<Record<string, string>>().notNull(),
     limits: jsonb('limits').$type<Limits>().notNull(),
     network: text('network', { enum: ['none', 'internet'] }).notNull(),
+    volumes: jsonb('volumes').$type<BoxVolume[]>().notNull().default([]),
     idleSeconds: integer('idle_seconds').notNull(),
     createdAt: instant('created_at').notNull().defaultNow(),
     lastActiveAt: instant('last_active_at').notNull().defaultNow(),

@@ -22,6 +22,7 @@ import { createTenantStore } from './tenants/tenants.ts';
 import { createTicketStore } from './tenants/tickets.ts';
 import { createQuotaStore } from './usage/quotas.ts';
 import { createUsageStore } from './usage/usage.ts';
+import { createVolumeStore } from './volumes/volumes.ts';
 import { createDeliveryStore } from './webhooks/deliveries.ts';
 import { createWebhookStore } from './webhooks/webhooks.ts';
 
@@ -55,6 +56,7 @@ export const openStore = async (url: string, onError: (error: Error) => void, ga
     tickets: createTicketStore(db),
     connections,
     usage: createUsageStore(db),
+    volumes: createVolumeStore(db, gateway),
     waiting: createWaitingStore(db),
     deliveries: createDeliveryStore(db),
     webhooks: createWebhookStore(db),

@@ -39,6 +39,11 @@ export const problemReasons: Record<ErrorReason, { code: ErrorCode; meaning: str
     meaning:
       'The host cannot give boxes of the template a GPU. A retry does not help; the operator finds the reason in the log.',
   },
+  volume_in_use: { code: 'conflict', meaning: 'A living box, which `detail` names, has the volume.' },
+  volume_missing: {
+    code: 'unavailable',
+    meaning: 'A volume of the box is missing. A retry does not help; the operator may have lost it.',
+  },
   box_refused: {
     code: 'unavailable',
     meaning:

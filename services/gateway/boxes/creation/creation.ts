@@ -17,6 +17,7 @@ import { filesMs } from '../supply/launch.ts';
 import { givenUpMs } from '../supply/starts.ts';
 import { baseOf, type Template } from '../supply/templates.ts';
 import type { TenantQuotas } from '../usage/quotas.ts';
+import type { TenantVolumes } from '../volumes/volumes.ts';
 import { planBox } from './box-plan.ts';
 import { initialPackagesMs, installInitialPackages } from './initial-packages.ts';
 import { toSmallFiles, writeInlineFiles } from './inline-files.ts';
@@ -35,6 +36,7 @@ export interface CreationOptions {
   /** How long a box may wait for room. */
   waitMs: number;
   quotas: Pick<TenantQuotas, 'cpuLeftMs'>;
+  volumes: Pick<TenantVolumes, 'forBox'>;
   /** Fills a new box with the saved files and the environment of another one. */
   restore: (from: BoxRow, server: BoxConnection, signal: AbortSignal) => Promise<void>;
   /** Wakes a resting box; resolves once it is ready. */
@@ -83,7 +85,7 @@ const maxUnconfirmed = 1000;
 
 /** Creates boxes. The row of a box is written before the driver is called. */
 export const createCreation = (options: CreationOptions) => {
-  const { driver, boxes, directory, endings, activity, catalog, allocation, instances, quotas } = options;
+  const { driver, boxes, directory, endings, activity, catalog, allocation, instances, quotas, volumes } = options;
   const { startMs, waitMs } = options;
   /** Ids of boxes that the database may have written, or may not have ended, because its response was lost. */
   const unconfirmed = new Set<string>();
@@ -117,7 +119,8 @@ export const createCreation = (options: CreationOptions) => {
   const create = async (tenantId: string, ask: CreateBox, forNew: ForNewBox = {}): Promise<CreatedBox> => {
     const startedAt = performance.now();
     const template = await catalog.pick(tenantId, ask.template);
-    const plan = planBox(tenantId, ask, template, driver.capabilities);
+    const mounts = await volumes.forBox(tenantId, ask.user, ask.volumes ?? []);
+    const plan = planBox(tenantId, ask, template, driver.capabilities, mounts);
     const report = (outcome: ClaimOutcome) =>
       options.onClaim?.(outcome, baseOf(template), performance.now() - startedAt);
     /** Reports only failures of the deployment, not mistakes in the request. */

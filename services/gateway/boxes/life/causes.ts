@@ -15,6 +15,7 @@ const causes: Record<WhyCode, BoxCause | undefined> = {
   unschedulable: { code: 'unschedulable', detail: 'No host had capacity for the box.' },
   refused: { code: 'start_failed', detail: 'The cluster refuses to create such a box.' },
   gpu: { code: 'gpu_unavailable', detail: 'The host could not give the box a GPU.' },
+  volume: { code: 'volume_missing', detail: 'A volume of the box is missing.' },
   image: { code: 'image_unavailable', detail: 'The image of the box is missing or could not be pulled.' },
 };
 

@@ -14,6 +14,7 @@ import type { Catalog } from '../supply/catalog.ts';
 import type { Instances } from '../supply/instances.ts';
 import { filesMs } from '../supply/launch.ts';
 import { sampleOne } from '../usage/sample.ts';
+import type { TenantVolumes } from '../volumes/volumes.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import type { Connecting } from './connecting.ts';
 import { canceledError, type Leases, RollbackFailed } from './leases.ts';
@@ -29,6 +30,7 @@ export interface HibernationOptions {
   leases: Leases;
   checkpoints: Checkpoints;
   connecting: Pick<Connecting, 'recover'>;
+  volumes: Pick<TenantVolumes, 'checkThere'>;
   background: Background;
   /** Reports each completed task, and how long it took. */
   onDone?: (task: Task, ms: number) => void;
@@ -59,7 +61,7 @@ export const onRequest: RestConditions = { settleMs: cacheMs + 250, requireUnuse
  */
 export const createHibernation = (options: HibernationOptions) => {
   const { driver, store, connections, directory, catalog, allocation, instances } = options;
-  const { leases, checkpoints, connecting, background } = options;
+  const { leases, checkpoints, connecting, volumes, background } = options;
   const { tasks } = store;
 
   const timed = async <T>(task: Task, work: () => Promise<T>): Promise<T> => {
@@ -170,6 +172,7 @@ export const createHibernation = (options: HibernationOptions) => {
   const provision = async (box: BoxRow) => {
     const template = catalog.of(box);
     if (!template) throw new CodeBoxError('conflict', `The template ${box.template} is not there any more.`);
+    await volumes.checkThere(box);
     return await allocation.provision(box, template, { env: {}, files: [], writeFiles: async () => {} });
   };
 

@@ -3,7 +3,7 @@ import { newId } from '../../../postgres/id.ts';
 import type { Background } from '../../../waiting/background.ts';
 import type { SmallFile } from '../../box-server/client.ts';
 import type { BoxConnection, BoxConnections } from '../../box-server/connections.ts';
-import type { BindableLimits, Binding, Driver } from '../../drivers/driver.ts';
+import type { BindableLimits, Binding, Driver, VolumeMount } from '../../drivers/driver.ts';
 import type { BoxRow, Startup } from '../../store/box/boxes.ts';
 import type { InstanceRow } from '../../store/box/instances.ts';
 import type { Store } from '../../store/store.ts';
@@ -58,6 +58,12 @@ export interface BoxContents {
   writeFiles: (server: BoxConnection) => Promise<void>;
 }
 
+/** What a box needs of its instance. */
+type Placed = Pick<BoxRow, 'tenantId' | 'limits' | 'network' | 'volumes'>;
+
+const mountsOf = ({ tenantId: owner, volumes }: Pick<BoxRow, 'tenantId' | 'volumes'>): VolumeMount[] =>
+  volumes.map(({ id, sizeMb, folder, readOnly }) => ({ id, owner, sizeMb, folder, readOnly }));
+
 interface Placement {
   /** A warm instance has an address; an instance without one is still to be started. */
   instance: InstanceRow;
@@ -80,7 +86,7 @@ export const createAllocation = (options: AllocationOptions) => {
   const { driver, store, connections, instances, background, pool, queue, ceiling, starts, launch } = options;
 
   /** Returns what has to change in a warm instance of the template; undefined when it cannot be changed while it runs. */
-  const changesFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Binding | undefined => {
+  const changesFor = (template: Template, box: Placed): Binding | undefined => {
     const { bind } = driver.capabilities;
     if (box.limits.diskMb !== template.limits.diskMb) return undefined;
     const limits: Partial<BindableLimits> = {};
@@ -90,12 +96,17 @@ export const createAllocation = (options: AllocationOptions) => {
       limits[name] = box.limits[name];
     }
     if ((limits.memoryMb ?? leastBoundMemoryMb) < leastBoundMemoryMb) return undefined;
-    const change: Binding = Object.keys(limits).length > 0 ? { limits } : {};
+    // The size of files is limited at the start of an instance, by its disk.
+    if (box.volumes.some(({ sizeMb }) => !bind.volumes || sizeMb > template.limits.diskMb)) return undefined;
+    const change: Binding = {
+      ...(Object.keys(limits).length > 0 && { limits }),
+      ...(box.volumes.length > 0 && { volumes: mountsOf(box) }),
+    };
     if (box.network === warmNetworkOf(template, driver.capabilities)) return change;
     return bind.networks.includes(box.network) ? { ...change, network: box.network } : undefined;
   };
 
-  const wantedFor = (template: Template, box: Pick<BoxRow, 'limits' | 'network'>): Wanted => {
+  const wantedFor = (template: Template, box: Placed): Wanted => {
     const generation = changesFor(template, box) && pool.generationOf(template);
     const { id, limits } = template;
     return { site: driver.site, template: id, generation: generation ?? null, memoryMb: limits.memoryMb };
@@ -141,7 +152,10 @@ export const createAllocation = (options: AllocationOptions) => {
     contents: BoxContents,
   ): Promise<ProvisionedInstance> => {
     const { limits, network } = box;
-    const { address, server } = await starts((signal, hold) => launch(template, { id, limits, network }, signal, hold));
+    const volumes = box.volumes.length > 0 ? { volumes: mountsOf(box) } : {};
+    const { address, server } = await starts((signal, hold) =>
+      launch(template, { id, limits, network, ...volumes }, signal, hold),
+    );
     const startup = handOut(box, id);
     const filesWritten = beginFiles(server, contents);
     const { env, files } = contents;

@@ -5,7 +5,10 @@ test('warm instances of templates of tenants have no network before they are cla
   const [both, fixed] = [['none', 'internet'] as const, [] as const];
   const archive = { box: 'box', blob: 'blob' };
   const of = (template: { archive?: typeof archive }, networks: readonly ('none' | 'internet')[]) =>
-    warmNetworkOf({ network: 'internet', ...template }, { networks: both, bind: { limits: [], networks } });
+    warmNetworkOf(
+      { network: 'internet', ...template },
+      { networks: both, bind: { limits: [], networks, volumes: false } },
+    );
   expect(of({ archive }, both)).toBe('none');
   expect(of({ archive }, ['none'])).toBe('internet');
   expect(of({ archive }, fixed)).toBe('internet');

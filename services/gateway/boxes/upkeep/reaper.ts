@@ -19,6 +19,7 @@ import type { Pulse } from './pulse.ts';
 import type { Purges } from './purges.ts';
 import type { RestSweeper } from './rest-sweeper.ts';
 import type { Settlement } from './settlement.ts';
+import type { VolumeSweeper } from './volume-sweeper.ts';
 
 export interface ReaperOptions {
   driver: Driver;
@@ -38,6 +39,7 @@ export interface ReaperOptions {
   purges: Purges;
   builder: Pick<Builder, 'sweep'>;
   exporter: Pick<Exporter, 'sweep'>;
+  volumes: VolumeSweeper;
   pulse: Pulse;
   idleness: Idleness;
   ceiling: { reread(): Promise<void> };
@@ -70,7 +72,7 @@ const noAgeMs = 30 * 86_400_000;
  */
 export const createReaper = (options: ReaperOptions) => {
   const { driver, store, creation, endings, instances, pool, settlement, activity, background, rest } = options;
-  const { budget, cpuQuota, meter, purges, builder, exporter, deliverer, pulse, idleness, ceiling } = options;
+  const { budget, cpuQuota, meter, purges, builder, exporter, volumes, deliverer, pulse, idleness, ceiling } = options;
   const { sweepMs, lagMs, givenUpMs } = options;
   let timer: NodeJS.Timeout | undefined;
   let reconciledAt = Number.NEGATIVE_INFINITY;
@@ -211,6 +213,7 @@ export const createReaper = (options: ReaperOptions) => {
     await loseEnded([...known.values()].filter((row) => row.state === 'running' && !alive.has(row.id)));
     settle(graceMs);
     rest.reconcile();
+    volumes.reconcile();
   };
 
   const sweep = async () => {
@@ -240,6 +243,7 @@ export const createReaper = (options: ReaperOptions) => {
     deliverer.sweep();
     builder.sweep();
     exporter.sweep();
+    volumes.sweep();
     if (performance.now() - reconciledAt < reconcileEveryMs) return;
     reconciledAt = performance.now();
     await background.attempt('read the capacity', ceiling.reread);

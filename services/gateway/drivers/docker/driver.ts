@@ -12,8 +12,10 @@ import { requireFreeSpace } from '../host/free-space.ts';
 import { publicNameServers } from '../host/name-servers.ts';
 import { readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
+import { createVolumeImages, type VolumeImages } from '../host/volume-images.ts';
 import { InstanceFailed } from '../instance-failed.ts';
 import { checkInstanceId } from '../instance-id.ts';
+import { largestFileOf } from '../largest-file.ts';
 import { type PackageSources, registryEndpoints } from '../package-sources.ts';
 import { bindCgroup, bindLimits, bindNetwork } from './containers/binding.ts';
 import { type ContainerCgroups, createContainerCgroups } from './containers/cgroup.ts';
@@ -36,6 +38,7 @@ import { createDisks, type Disks } from './disk.ts';
 import { createGpuDevices, type DevicesByKind, type GpuDevices, throwLackOfGpu } from './gpus.ts';
 import { createInternetNetwork, type InternetNetwork } from './network/network.ts';
 import { readPosture } from './posture.ts';
+import { forgetVolumes, holdVolumes } from './volumes.ts';
 
 const seccompFile = new URL('../../../../images/box/seccomp.json', import.meta.url);
 
@@ -79,6 +82,8 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
   const sockets = await createSocketFolders(parent, socketKind);
   const posture = await readPosture(daemon, runtime, signal);
   const disks = await createDisks(daemon, { folder: `${dataDir}/disks`, prefix: `codebox-${deployment}` });
+  // Where disks cannot be mounted, volumes cannot either.
+  const volumes = disks.kind === 'image' ? await createVolumeImages(`${dataDir}/volumes`) : undefined;
   const internet = createInternetNetwork(daemon, { deployment, endpoints: registryEndpoints(packages) });
   const obstacle = await internet.obstacle(signal);
   const parts: Parts = {
@@ -89,6 +94,7 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     sockets,
     disks,
     gpuDevices: createGpuDevices({ folder: `${dataDir}/gpus`, devices, runtimes: posture.runtimes }),
+    volumes,
     internet,
     addressOf: (id) => sockets.describe(id).address,
     gvisor: posture.isGvisor,
@@ -111,12 +117,17 @@ export const createDockerDriver = async (options: DockerDriverOptions): Promise<
     networks: obstacle === undefined ? ['none', 'internet'] : ['none'],
     networkObstacles: obstacle === undefined ? {} : { internet: obstacle },
     disk: { isFullAnError: true },
+    ...(volumes === undefined && {
+      volumesObstacle: 'the gateway cannot use loop devices, for which it has to be root',
+    }),
     limits: posture.limits,
     freeze: true,
     startsAtOnce: hostStartsAtOnce(),
     bind: {
       limits: posture.bindableLimits,
       networks: parts.canTakeNetwork ? ['none', 'internet'] : [],
+      // The daemon mounts at the start of a container only.
+      volumes: false,
     },
     weaknesses: [
       ...posture.weaknesses,
@@ -139,6 +150,8 @@ interface Parts {
   sockets: SocketFolders;
   disks: Disks;
   gpuDevices: GpuDevices;
+  /** Undefined where boxes cannot have volumes. */
+  volumes: VolumeImages | undefined;
   internet: InternetNetwork;
   addressOf: (id: string) => string;
   gvisor: boolean;
@@ -158,7 +171,7 @@ interface Parts {
 }
 
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
-  const { daemon, deployment } = parts;
+  const { daemon, deployment, volumes, userOf } = parts;
   const gate = createGate(8);
   const usageGate = createGate(8);
   let events: Events | undefined;
@@ -248,6 +261,13 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (!(await need(id, signal)).State.Paused) return;
       await daemon.call(signal, (_docker, abortSignal) => container(id).unpause({ abortSignal }));
     },
+    ...(volumes && {
+      volumes: {
+        make: (volume, signal) => gate(signal, () => volumes.make(volume, userOf(volume.owner), signal)),
+        remove: volumes.remove,
+        list: volumes.list,
+      },
+    }),
     async usage(ids, signal) {
       const measured = ids.map(async (id) => [id, await measure(id, signal)] as const);
       return new Map((await Promise.all(measured)).flatMap(([id, usage]) => (usage ? [[id, usage]] : [])));
@@ -262,7 +282,9 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
 const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Promise<Instance> => {
   const { daemon, sockets, disks, gpuDevices, internet, deployment } = parts;
   await requireFreeSpace(parts.dataDir);
-  const uid = parts.userOf(spec.id);
+  await using devices = new AsyncDisposableStack();
+  // All files of volumes belong to the user of their owner, as the daemon cannot map owners.
+  const uid = parts.userOf(spec.volumes?.[0]?.owner ?? spec.id);
   const labels = dockerLabels(deployment, spec);
   // Before the `try`, whose clean-up must not remove the folder of an existing instance.
   const folder = await sockets.make(spec.id, uid, signal);
@@ -273,8 +295,9 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     const gpuRequest = spec.gpus && (await gpuDevices.claim(spec.id, spec.gpus, signal));
     const networkName = spec.network === 'internet' ? internet.name : 'none';
     const takesNetwork = parts.canTakeNetwork && spec.takesNetwork === true;
+    const mounts = await holdVolumes(parts.volumes, containerName(deployment, spec.id), spec.volumes, devices, signal);
     const own = { takesNetwork, uid, sockets: folder, volume, networkName, gpuRequest, dockerLabels: labels };
-    const wanted = { ...spec, ...parts, ...own };
+    const wanted = { ...spec, ...parts, ...own, volumes: mounts, largestFileMb: largestFileOf(spec) };
     // Independent of the caller's signal: a daemon whose client disconnects continues, and would create the container after the clean-up.
     const made = await daemon
       .call(AbortSignal.timeout(createDeadlineMs), (docker, abortSignal) =>
@@ -317,6 +340,7 @@ const destroy = async (parts: Parts, id: string, signal: AbortSignal): Promise<v
   await removeContainer(daemon, name, signal);
   await waitUntilGone(parts, name, signal);
   await gpuDevices.release(id);
+  if (parts.volumes) await forgetVolumes(daemon, { deployment, instance: id }, signal);
   await sockets.remove(id, signal);
   await disks.remove(id, signal);
 };

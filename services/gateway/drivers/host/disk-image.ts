@@ -45,7 +45,8 @@ export const detachLoops = async (path: string, signal: AbortSignal): Promise<vo
   }
 };
 
-const loopsOf = async (path: string, signal: AbortSignal): Promise<string[]> => {
+/** Returns the loop devices of an image. */
+export const loopsOf = async (path: string, signal: AbortSignal): Promise<string[]> => {
   const devices = await runHostCommand(['losetup', '--noheadings', '--output', 'NAME', '--associated', path], {
     signal,
   });

@@ -67,11 +67,16 @@ export const createKubernetesDriver = async (options: KubernetesDriverOptions): 
     networks: ['none', 'internet'],
     networkObstacles: {},
     disk: { isFullAnError: settings.disk !== 'node' },
+    volumesObstacle: 'boxes in a cluster have no shared volumes (docs/volumes.md)',
     limits: { cpus: 'instance', memoryMb: 'instance', diskMb: 'instance', pids: 'instance' },
     freeze: false,
     // Nodes start their pods side by side, and their number is unknown.
     startsAtOnce: 16,
-    bind: { limits: rights.resize ? ['cpus', 'memoryMb'] : [], networks: rights.connect ? ['internet'] : [] },
+    bind: {
+      limits: rights.resize ? ['cpus', 'memoryMb'] : [],
+      networks: rights.connect ? ['internet'] : [],
+      volumes: false,
+    },
     weaknesses: weaknessesOf(settings, rights),
   };
   return assemble(parts, capabilities);
@@ -133,6 +138,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
     revision: async (image) => revisionOf(defaults, image),
     async create(spec, signal) {
       checkInstanceId(spec.id);
+      if (spec.volumes?.length) throw new CodeBoxError('unavailable', 'Volumes are not available here.');
       return await creations.create(spec, signal, async (wanted) => {
         const pod = (await create(parts, spec, wanted)) ?? (await find(spec.id, wanted));
         // The pod with this name has been removed meanwhile.

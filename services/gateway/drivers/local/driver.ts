@@ -6,14 +6,25 @@ import { createGate } from '../../../waiting/gate.ts';
 import { checkBinding } from '../binding.ts';
 import { boxUser } from '../box-user.ts';
 import { createCreations, idIsTaken } from '../creations.ts';
-import type { Capabilities, Driver, Instance, InstanceSpec, InstanceUsage, NetworkPolicy, Why } from '../driver.ts';
+import type {
+  Capabilities,
+  Driver,
+  Instance,
+  InstanceSpec,
+  InstanceUsage,
+  NetworkPolicy,
+  VolumeMount,
+  Why,
+} from '../driver.ts';
 import { hostStartsAtOnce, shareOfMachine } from '../host/capacity.ts';
 import { canMountImages, detachLoops, makeDiskImage } from '../host/disk-image.ts';
 import { requireFreeSpace } from '../host/free-space.ts';
 import { publicNameServers } from '../host/name-servers.ts';
 import { machineId, readPlace } from '../host/place.ts';
 import { createSocketFolders, type SocketFolders, socketFolderKind, socketParent } from '../host/socket-folder.ts';
+import { createVolumeImages, type VolumeImages } from '../host/volume-images.ts';
 import { checkInstanceId } from '../instance-id.ts';
+import { largestFileOf } from '../largest-file.ts';
 import { type PackageSources, registryEndpoints } from '../package-sources.ts';
 import { specDigest } from '../spec-digest.ts';
 import { findPython, isPrepared, type LocalEnvironment, localEnvironment } from './environment/environment.ts';
@@ -37,6 +48,7 @@ import {
   sandboxOptions,
 } from './sandbox.ts';
 import { makeSystemFiles } from './system-files.ts';
+import { mountVolumes, volumesObstacle, volumeUser } from './volumes/volumes.ts';
 
 const [destroyTries, destroyPauseMs] = [10, 100];
 const boxFolder = fileURLToPath(new URL('../../../../images/box', import.meta.url));
@@ -78,6 +90,7 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
   const hasImages = root && (await canMountImages(`${dataDir}/local/instances`));
   const obstacle = await internetObstacle();
   const networks: NetworkPolicy[] = obstacle === undefined ? ['none', 'internet'] : ['none'];
+  const volumesProblem = await volumesObstacle(hasImages, python);
   const nameServers = obstacle === undefined ? publicNameServers : [];
   const etc = await makeSystemFiles(`${dataDir}/local/etc`, certificates, nameServers);
   const files = { ...localEnvironment, server: `${boxFolder}/server`, etc, packages };
@@ -92,6 +105,8 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     sockets: await createSocketFolders(parent, socketKind),
     groups: createGroups(posture.cgroups, folders),
     hasImages,
+    volumes: volumesProblem === undefined ? await createVolumeImages(`${dataDir}/local/volumes`) : undefined,
+    python,
     etc,
     environment: localEnvironment,
     packages,
@@ -106,10 +121,15 @@ export const createLocalDriver = async (options: LocalDriverOptions): Promise<Dr
     networks,
     networkObstacles: obstacle === undefined ? {} : { internet: `${obstacle} (docs/drivers.md#local)` },
     disk: { isFullAnError: true },
+    ...(volumesProblem !== undefined && { volumesObstacle: volumesProblem }),
     limits: { ...posture.limits, diskMb: 'instance' },
     freeze: true,
     startsAtOnce: hostStartsAtOnce(),
-    bind: { limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'], networks },
+    bind: {
+      limits: posture.cgroups === undefined ? [] : ['cpus', 'memoryMb', 'pids'],
+      networks,
+      volumes: volumesProblem === undefined,
+    },
     weaknesses: [
       ...posture.weaknesses,
       ...(hasImages ? [] : ['Disks of boxes are held in memory: this process cannot use loop devices.']),
@@ -128,6 +148,9 @@ interface Parts {
   sockets: SocketFolders;
   groups: Groups;
   hasImages: boolean;
+  /** Undefined where boxes cannot have volumes. */
+  volumes: VolumeImages | undefined;
+  python: string;
   etc: string;
   environment: LocalEnvironment;
   packages: PackageSources;
@@ -140,7 +163,7 @@ interface Parts {
 }
 
 const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
-  const { groups } = parts;
+  const { groups, volumes } = parts;
   const gate = createGate(8);
   const creations = createCreations();
   const need = async (id: string): Promise<void> => {
@@ -166,6 +189,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (!capabilities.networks.includes(spec.network)) {
         throw new CodeBoxError('unavailable', `Boxes with network ${spec.network} are not available here.`);
       }
+      if (spec.volumes?.length && !volumes) throw new CodeBoxError('unavailable', 'Volumes are not available here.');
       return await creations.create(spec, signal, async (wanted) => {
         const found = await parts.folders.record(spec.id);
         if (found === undefined) return await gate(wanted, () => create(parts, spec, wanted));
@@ -190,6 +214,7 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       if (!(await groups.running(id))) throw new CodeBoxError('not_found', 'The instance has ended.');
       await groups.limit(id, change.limits ?? {});
       if (change.network !== undefined) await setNetwork(parts, id, change.network, signal);
+      if (change.volumes !== undefined) await addVolumes(parts, id, change.volumes, signal);
     },
     async freeze(id) {
       await need(id);
@@ -203,6 +228,13 @@ const assemble = (parts: Parts, capabilities: Capabilities): Driver => {
       const measured = ids.map(async (id) => [id, await measure(id)] as const);
       return new Map((await Promise.all(measured)).flatMap(([id, usage]) => (usage ? [[id, usage]] : [])));
     },
+    ...(volumes && {
+      volumes: {
+        make: (volume, signal) => gate(signal, () => volumes.make(volume, volumeUser, signal)),
+        remove: volumes.remove,
+        list: volumes.list,
+      },
+    }),
     // The ends of sandboxes that an earlier process started are not reported.
     watch(onEnd) {
       parts.watchers.add(onEnd);
@@ -248,7 +280,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
                 start: init.startTime,
                 groups: joinFiles,
                 uid,
-                limits: resourceLimitsOf(spec.limits),
+                limits: resourceLimitsOf(largestFileOf(spec)),
               },
               boxEnvironment(sandbox),
               signal,
@@ -257,7 +289,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
       id: spec.id,
       options: sandboxOptions(sandbox, parts.supportsNoNestedUsers),
       command: fork === undefined || uid === undefined ? sandboxCommand(uid) : holderCommand(uid),
-      prefix: resourceLimits(spec.limits, parts.hasCgroups),
+      prefix: resourceLimits(spec.limits, largestFileOf(spec), parts.hasCgroups),
       filter: parts.environment.filter,
       joinFiles,
       logFile: folder.log,
@@ -269,6 +301,7 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
     };
     await launch(folders, launched, signal);
     if (spec.network === 'internet') await setNetwork(parts, spec.id, spec.network, signal);
+    if (spec.volumes !== undefined) await addVolumes(parts, spec.id, spec.volumes, signal);
     return await describe(parts, spec.id);
   } catch (cause) {
     // The caller's signal may have caused the failure, so the clean-up has a deadline of its own.
@@ -277,15 +310,30 @@ const create = async (parts: Parts, spec: InstanceSpec, signal: AbortSignal): Pr
   }
 };
 
-/** Connects or disconnects a running box. Throws `not_found` when it has ended. */
-const setNetwork = async (
-  { folders, groups, packages }: Parts,
-  id: string,
-  network: NetworkPolicy,
-  signal: AbortSignal,
-): Promise<void> => {
+/** Returns the first process of a box. Throws `not_found` when it has ended. */
+const livingInit = async ({ folders }: Parts, id: string): Promise<ProcessIdentity> => {
   const init = await folders.init(id);
   if (init === undefined || !(await isAlive(init))) throw new CodeBoxError('not_found', 'The instance has ended.');
+  return init;
+};
+
+/** Gives a running box volumes. Throws `not_found` when it has ended, and InstanceFailed when one is missing. */
+const addVolumes = async (
+  parts: Parts,
+  id: string,
+  mounts: readonly VolumeMount[],
+  signal: AbortSignal,
+): Promise<void> => {
+  const { volumes, python } = parts;
+  if (!volumes) throw new CodeBoxError('unavailable', 'Volumes are not available here.');
+  const user = { process: await livingInit(parts, id), uid: boxUser(id) };
+  await mountVolumes(volumes, user, mounts, { python, signal });
+};
+
+/** Connects or disconnects a running box. Throws `not_found` when it has ended. */
+const setNetwork = async (parts: Parts, id: string, network: NetworkPolicy, signal: AbortSignal): Promise<void> => {
+  const { folders, groups, packages } = parts;
+  const init = await livingInit(parts, id);
   const endpoints = registryEndpoints(packages);
   const box = { pid: init.pid, folder: folders.path(id), joinFiles: groups.joinFiles(id), endpoints };
   await (network === 'internet' ? connect(box, signal) : disconnect(box));

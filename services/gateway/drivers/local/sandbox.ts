@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import type { Limits, NetworkPolicy } from '../driver.ts';
+import { volumesFolder } from '../host/volume-images.ts';
 import { type PackageSources, packageEnvironment, wheelsTarget } from '../package-sources.ts';
 
 const MiB = 1024 * 1024;
@@ -134,17 +135,17 @@ exec /usr/bin/setpriv --bounding-set=-all --inh-caps=-all /bin/sh -c \
 export const holderCommand = (uid: number): string[] => ['/bin/sh', '-c', holder, 'sh', ...sandboxCommand(uid)];
 
 /** Returns the limits that control groups do not cover, by the names of the kernel. */
-export const resourceLimitsOf = (limits: Limits): Record<string, number> => ({
+export const resourceLimitsOf = (largestFileMb: number): Record<string, number> => ({
   NOFILE: 8192,
   CORE: 0,
   MEMLOCK: 65_536,
-  FSIZE: limits.diskMb * MiB,
+  FSIZE: largestFileMb * MiB,
 });
 
 /** Returns the command that sets limits which control groups do not cover: file size, no core files, locked memory. */
-export const resourceLimits = (limits: Limits, hasCgroups: boolean): string[] => [
+export const resourceLimits = (limits: Limits, largestFileMb: number, hasCgroups: boolean): string[] => [
   'prlimit',
-  ...Object.entries(resourceLimitsOf(limits)).map(([name, limit]) => `--${name.toLowerCase()}=${limit}`),
+  ...Object.entries(resourceLimitsOf(largestFileMb)).map(([name, limit]) => `--${name.toLowerCase()}=${limit}`),
   ...(hasCgroups ? [] : [`--data=${limits.memoryMb * MiB}`]),
 ];
 
@@ -231,7 +232,7 @@ export const programs = (spec: Pick<SandboxSpec, 'etc' | 'venv' | 'server' | 'pa
 const hidden = (path: string): string[] => ['--size', '4096', '--tmpfs', path, '--remount-ro', path];
 
 /** Returns the options for volumes. Each tmpfs needs a size before it; the default is half of the host's memory. */
-const volumes = ({ limits, run, disk }: SandboxSpec): string[] => {
+const volumes = ({ limits, run, disk, uid }: SandboxSpec): string[] => {
   const scratchBytes = String(Math.ceil(limits.memoryMb / 4) * MiB);
   const tmpfs = (path: string, bytes: string) => ['--perms', '1777', '--size', bytes, '--tmpfs', path];
   return [
@@ -243,5 +244,7 @@ const volumes = ({ limits, run, disk }: SandboxSpec): string[] => {
     '--bind',
     run,
     '/run/codebox',
+    // The mount points of volumes, which root adds while the box runs. Without root there are none.
+    ...(uid === undefined ? [] : ['--perms', '0755', '--size', '65536', '--tmpfs', volumesFolder]),
   ];
 };

@@ -4,8 +4,9 @@ import type { BoxRow } from '../box/boxes.ts';
 import type { InstanceRow } from '../box/instances.ts';
 import type { Database } from '../database.ts';
 import { isWithout } from '../not-null.ts';
-import { boxes, instances } from '../schema.ts';
+import { type BoxVolume, boxes, instances } from '../schema.ts';
 import { activeTenant, notActive } from '../tenants/active-tenant.ts';
+import { isWithoutVolume, noSuchVolume } from '../volumes/volumes.ts';
 import { bounds, boxEnded, type Capacity, livingBox, within } from './capacity.ts';
 import { someoneWaits, type Wanted } from './waiting.ts';
 
@@ -23,6 +24,7 @@ export interface NewBox {
   metadata: Record<string, string>;
   limits: Limits;
   network: 'none' | 'internet';
+  volumes: BoxVolume[];
   idleSeconds: number;
   maxLifetimeSeconds: number;
   onIdle: OnIdle;
@@ -75,6 +77,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
         metadata: sql.placeholder('metadata'),
         limits: sql.placeholder('limits'),
         network: sql.placeholder('network'),
+        volumes: sql.placeholder('volumes'),
         idleSeconds: sql.placeholder('idleSeconds'),
         onIdle: sql.placeholder('onIdle'),
         expiresAt: sql`now() + make_interval(secs => ${sql.placeholder('maxLifetimeSeconds')})`,
@@ -135,7 +138,7 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
     /**
      * Inserts a box and gives it a warm instance, if there is one and no box waits. It is one statement, so an instance has one owner
      * whatever happens. Returns undefined when the user already has a living reusable box, or one of this name. Throws `forbidden` for a tenant that is no
-     * longer active.
+     * longer active, `not_found` when a volume is gone.
      */
     async claim(
       box: NewBox,
@@ -147,7 +150,8 @@ export const createAllocationStore = (db: Database, gateway: string | null) => {
       const [row] = await claim
         .execute({ ...box, site, pool, generation, reusable, ...sizes(box.limits.memoryMb, wanted, ceiling) })
         .catch((error: unknown) => {
-          throw isWithout('tenant_id', error) ? notActive() : error;
+          if (isWithout('tenant_id', error)) throw notActive();
+          throw isWithoutVolume(error) ? noSuchVolume() : error;
         });
       return row && { box: row.made, instance: row.taken };
     },

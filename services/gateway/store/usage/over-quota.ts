@@ -9,7 +9,8 @@ const sentences: Record<string, (quota: QuotaMet) => string> = {
   concurrentExecutions: ({ limit, used }) => `The tenant has ${used} executions in progress and may have ${limit}.`,
   cpuSecondsPerDay: ({ limit, used }) => `The tenant has used ${used} s of CPU time today and may use ${limit} s.`,
   storageMb: ({ limit, used }) =>
-    `The boxes of the tenant have ${used} MiB of disk; with this one it would be over ${limit} MiB.`,
+    `The boxes and volumes of the tenant have ${used} MiB of disk; with this one it would be over ${limit} MiB.`,
+  volumes: ({ limit, used }) => `The tenant has ${used} volumes and may have ${limit}.`,
   templates: ({ limit, used }) => `The tenant has ${used} templates and may have ${limit}.`,
   requestsPerMinute: ({ limit }) => `The tenant may send ${limit} requests a minute.`,
 };

@@ -1,6 +1,7 @@
 import type { ContainerCreateOptions, DeviceRequest } from 'dockerode';
 import type { InstanceSpec } from '../../driver.ts';
 import type { SocketFolder } from '../../host/socket-folder.ts';
+import { volumesFolder } from '../../host/volume-images.ts';
 import { type PackageSources, packageEnvironment, wheelsTarget } from '../../package-sources.ts';
 import type { Volume } from '../disk.ts';
 import type { SystemFiles } from './system-files.ts';
@@ -29,7 +30,14 @@ const maskedPaths = [
   '/sys/firmware',
 ];
 
-export interface ContainerSpec extends InstanceSpec {
+/** A volume of a tenant whose loop device is attached, with a name for the daemon: only a volume with a name can be read-only. */
+export interface MountedVolume extends Volume {
+  /** The name of its folder in `/volumes`. */
+  folder: string;
+  readOnly: boolean;
+}
+
+export interface ContainerSpec extends Omit<InstanceSpec, 'volumes'> {
   uid: number;
   runtime: string;
   /** Whether that runtime is gVisor. */
@@ -39,6 +47,9 @@ export interface ContainerSpec extends InstanceSpec {
   sockets: SocketFolder;
   /** The volume for `/mnt`, or undefined for a tmpfs. */
   volume: Volume | undefined;
+  volumes: readonly MountedVolume[];
+  /** The largest file that it may write, in MiB: one in a volume may be larger than the disk. */
+  largestFileMb: number;
   /** The name of the Docker network; `none` for no network. */
   networkName: string;
   /** Whether it may be connected to a network while it runs. */
@@ -114,7 +125,7 @@ const resources = (spec: ContainerSpec): ContainerCreateOptions['HostConfig'] =>
   OomScoreAdj: 500,
   Ulimits: [
     { Name: 'nofile', Soft: 8192, Hard: 8192 },
-    { Name: 'fsize', Soft: spec.limits.diskMb * MiB, Hard: spec.limits.diskMb * MiB },
+    { Name: 'fsize', Soft: spec.largestFileMb * MiB, Hard: spec.largestFileMb * MiB },
     { Name: 'core', Soft: 0, Hard: 0 },
     { Name: 'memlock', Soft: 65_536, Hard: 65_536 },
     // Inside gVisor this counts only the box's own tasks. Elsewhere it would count all tasks of the user id; control groups limit them.
@@ -126,6 +137,7 @@ const mounts = ({
   limits,
   uid,
   volume,
+  volumes,
   sockets,
   packages,
   network,
@@ -143,22 +155,29 @@ const mounts = ({
     },
     ShmSize: scratchMb * MiB,
     Mounts: [
-      ...(volume === undefined ? [] : [disk(volume, dockerLabels)]),
+      ...(volume === undefined ? [] : [volumeMount(volume, { target: '/mnt', labels: dockerLabels })]),
       { Type: 'bind', Source: sockets.run, Target: '/run/codebox' },
       { Type: 'bind', Source: sockets.passwd, Target: '/etc/passwd', ReadOnly: true },
       { Type: 'bind', Source: sockets.group, Target: '/etc/group', ReadOnly: true },
       ...readOnly(packages.wheelsDir, wheelsTarget),
       ...readOnly(systemFiles.certificates, bundleTarget),
       ...(network === 'none' ? readOnly(sockets.hosts, '/etc/hosts') : []),
+      ...volumes.map(({ folder, readOnly, ...volume }) =>
+        volumeMount(volume, { target: `${volumesFolder}/${folder}`, readOnly, labels: dockerLabels }),
+      ),
     ],
   };
 };
 
 /** The daemon creates such a volume with the container and mounts it at the start, which saves a request. */
-const disk = ({ name, device }: Volume, labels: Record<string, string>) => ({
+const volumeMount = (
+  { name, device }: Volume,
+  { target, readOnly = false, labels }: { target: string; readOnly?: boolean; labels: Record<string, string> },
+) => ({
   Type: 'volume' as const,
   Source: name,
-  Target: '/mnt',
+  Target: target,
+  ReadOnly: readOnly,
   VolumeOptions: {
     // Otherwise the daemon would fill the volume from the image.
     NoCopy: true,

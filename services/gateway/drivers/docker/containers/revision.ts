@@ -25,6 +25,8 @@ export const containerRevision = (image: string, imageId: string | undefined, co
     dockerLabels: {},
     uid: 1000,
     volume: undefined,
+    volumes: [],
+    largestFileMb: 1024,
     sockets: { log: '', run: '', passwd: '', group: '', hosts: '', address: '' },
   };
   return createHash('sha256')

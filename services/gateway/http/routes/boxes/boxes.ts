@@ -8,6 +8,7 @@ import {
   CodeBoxError,
   createBoxSchema,
   updateBoxSchema,
+  volumesFolder,
 } from '#contract';
 import { largeJson } from '../../../../json/json-bounds.ts';
 import type { BoxRef } from '../../../boxes/box-ref.ts';
@@ -217,6 +218,12 @@ const toBox = (row: BoxRow, continuity?: Continuity): Box => ({
   metadata: row.metadata,
   limits: row.limits,
   network: row.network,
+  volumes: row.volumes.map(({ id, name, folder, readOnly }) => ({
+    volume: id,
+    name,
+    path: `${volumesFolder}/${folder}`,
+    readOnly,
+  })),
   createdAt: row.createdAt.toISOString(),
   lastActiveAt: row.lastActiveAt.toISOString(),
   idleSeconds: row.idleSeconds,
