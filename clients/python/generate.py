@@ -24,8 +24,8 @@ RETURNED = [
     *("Box", "BoxStats", "Caller", "Chart", "Command", "CommandEvent", "CommandSummary", "Context", "Execution"),
     *("ExecutionEvent", "ExecutionSummary", "FileEntry", "Package", "Run", "SearchMatch", "Template", "Ticket"),
     *("ApiKey", "AuditEntry", "CreatedLink", "CreatedWebhook", "Link", "NewApiKey", "Tenant", "Terminal", "Usage"),
-    *("BuildEvent", "TemplateDetail", "TemplateVersion", "Variable", "WatchEvent", "Webhook", "WebhookDelivery"),
-    *("Export", "ExportSummary"),
+    *("BuildEvent", "TemplateDetail", "TemplateVersion", "Variable", "Volume", "WatchEvent", "Webhook"),
+    "WebhookDelivery",
 ]
 # The options of each request, and what it takes as arguments.
 TAKEN = {
@@ -42,7 +42,8 @@ TAKEN = {
     "InlineFile": ("InlineFile", set()),
     "Limits": ("Limits", set()),
     "CreateLink": ("LinkOptions", {"path"}),
-    "CreateExport": ("ExportOptions", set()),
+    "MountVolume": ("MountVolume", set()),
+    "CreateVolume": ("VolumeOptions", {"name"}),
     "UpdateWebhook": ("WebhookChanges", set()),
     "Quotas": ("Quotas", set()),
     "CreateTenant": ("TenantOptions", {"name"}),

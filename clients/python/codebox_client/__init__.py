@@ -11,6 +11,7 @@ from ._async.runs import AsyncCommands, AsyncExecutions, AsyncNotebooks, AsyncPa
 from ._async.streams import AsyncEventStream
 from ._async.templates import AsyncTemplates
 from ._async.terminals import AsyncTerminalConnection, AsyncTerminals
+from ._async.volumes import AsyncVolumes
 from ._async.webhooks import AsyncWebhooks
 from ._sync.admin import Admin, Keys, Tenants
 from ._sync.box import Box, Contexts
@@ -22,6 +23,7 @@ from ._sync.runs import Commands, Executions, Notebooks, Packages, RunningCode
 from ._sync.streams import EventStream
 from ._sync.templates import Templates
 from ._sync.terminals import TerminalConnection, Terminals
+from ._sync.volumes import Volumes
 from ._sync.webhooks import Webhooks
 from .errors import CodeBoxError, InputFault, QuotaMet
 
@@ -46,6 +48,7 @@ __all__ = [
     "AsyncTenants",
     "AsyncTerminalConnection",
     "AsyncTerminals",
+    "AsyncVolumes",
     "AsyncWebhooks",
     "Box",
     "Boxes",
@@ -68,6 +71,7 @@ __all__ = [
     "Tenants",
     "TerminalConnection",
     "Terminals",
+    "Volumes",
     "Webhooks",
     "models",
 ]

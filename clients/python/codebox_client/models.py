@@ -58,7 +58,7 @@ class BoxCause(Model):
         "node_lost",
         "unschedulable",
         "image_unavailable",
-        "gpu_unavailable",
+        "volume_missing",
     ]
     detail: str
 
@@ -124,6 +124,13 @@ class BoxStats(Model):
     """
     Processes and threads.
     """
+
+
+class BoxVolume(Model):
+    name: str
+    path: str
+    read_only: bool
+    volume: str
 
 
 class BuildEventStep(Model):
@@ -555,10 +562,6 @@ class CreatedWebhook(Model):
     """
     Since when all deliveries have failed. After five days the webhook is disabled.
     """
-    former_secret_until: AwareDatetime | None
-    """
-    Until when the secret before the last rotation signs too; null if it was never rotated.
-    """
     id: str
     secret: str
     """
@@ -678,81 +681,12 @@ class ExecutionStdout(Model):
     type: Literal["stdout"]
 
 
-class ExportFailure(Model):
-    code: Literal[
-        "not_found",
-        "too_large",
-        "too_many_files",
-        "refused",
-        "unreachable",
-        "box_unavailable",
-        "timeout",
-        "canceled",
-        "interrupted",
-        "internal",
-    ]
-    """
-    `refused`: the store responded with an error; `unreachable`: it did not respond, or is at an address that may not be reached; `interrupted`: the gateway ended meanwhile.
-    """
-    detail: str
-    path: str | None
-    """
-    The file or folder that failed, if it was one.
-    """
-
-
-class ExportSummary(Model):
-    box: str
-    created_at: AwareDatetime
-    ended_at: AwareDatetime | None
-    failure: ExportFailure | None
-    file_count: int
-    """
-    How many files have arrived, each as a whole.
-    """
-    id: str
-    size_bytes: int
-    """
-    The size of these files.
-    """
-    skipped: int
-    """
-    Entries of folders that are no files, such as symbolic links.
-    """
-    state: Literal["running", "done", "failed"]
-    to: str | None
-    """
-    The URL of the bucket and its folder; null for an export to URLs.
-    """
-
-
-class ExportedFile(Model):
-    encoded_path: str | None = None
-    """
-    Only for a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as in the URL of the file.
-    """
-    etag: str | None
-    """
-    The ETag that the store returned.
-    """
-    key: str | None
-    """
-    Its key in the bucket.
-    """
-    path: str
-    size_bytes: int
-
-
 class FileEntry(Model):
     encoded_path: str | None = None
     """
     Only for a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as in the URL of the file.
     """
     etag: str | None = None
-    metadata: dict[str, str] | None = None
-    """
-    What a client of the dialect e2b has noted about the file.
-    """
     mode: int | None = None
     """
     The permission bits, as a number.
@@ -778,7 +712,7 @@ class InstalledPackage(Model):
 
 KeyScope = TypeAliasType("KeyScope", Literal["boxes:read", "boxes:write", "run", "files", "usage"])
 """
-`boxes:read`: read boxes, templates, runs and their outputs. `boxes:write`: create, change and delete boxes; creating one with packages or files needs `run` or `files` as well. `run`: run code and commands, install packages, connect to terminals and ports, `POST /v1/run`. `files`: read and write files. `usage`: read usage.
+`boxes:read`: read boxes, templates, volumes, runs and their outputs. `boxes:write`: create, change and delete boxes and volumes; creating one with packages or files needs `run` or `files` as well. `run`: run code and commands, install packages, connect to terminals and ports, `POST /v1/run`. `files`: read and write files. `usage`: read usage.
 """
 
 
@@ -834,19 +768,6 @@ class Link(Model):
     used_at: AwareDatetime | None
     """
     When a link with `once` was used.
-    """
-
-
-class MissingLibraryHint(Model):
-    """
-    The program needs a library of the system that its image lacks.
-    """
-
-    code: Literal["missing_library"]
-    detail: str
-    library: str
-    """
-    The file or the name of the library, such as `libpango-1.0-0`.
     """
 
 
@@ -944,7 +865,7 @@ class Quotas(Model):
     """
     storage_mb: int | None
     """
-    Sum of the disk limits of all boxes that have not ended.
+    Sum of the disk limits of all boxes that have not ended, and of the sizes of all volumes.
     """
     templates: int | None
     """
@@ -995,23 +916,7 @@ class SearchMatch(Model):
     type: Literal["file", "directory", "symlink", "other"] | None = None
 
 
-class Gpus(Model):
-    """
-    The GPUs of each box; null for none.
-    """
-
-    count: int
-    kind: str
-    """
-    `nvidia.com/gpu` for whole ones, or the name of a share of one.
-    """
-
-
 class Template(Model):
-    gpus: Gpus | None
-    """
-    The GPUs of each box; null for none.
-    """
     idle_seconds: int
     language: str
     """
@@ -1046,10 +951,6 @@ class TemplateDetail(Model):
     `packages` and `programs` are null until an instance of the current image has been started.
     """
 
-    gpus: Gpus | None
-    """
-    The GPUs of each box; null for none.
-    """
     idle_seconds: int
     language: str
     """
@@ -1187,6 +1088,14 @@ class Variable(Model):
     """
 
 
+class Volume(Model):
+    created_at: AwareDatetime
+    id: str
+    name: str
+    size_mb: int
+    user: str | None
+
+
 class WatchEnd(Model):
     """
     The last event: the box has ended.
@@ -1253,10 +1162,6 @@ class Webhook(Model):
     """
     Since when all deliveries have failed. After five days the webhook is disabled.
     """
-    former_secret_until: AwareDatetime | None
-    """
-    Until when the secret before the last rotation signs too; null if it was never rotated.
-    """
     id: str
     types: list[str]
     url: str
@@ -1320,6 +1225,7 @@ class Box(Model):
     state: Literal["creating", "ready", "paused", "hibernated", "deleting", "deleted", "failed", "lost"]
     template: str
     user: str | None
+    volumes: list[BoxVolume]
 
 
 class Caller(Model):
@@ -1410,35 +1316,6 @@ class ExecutionSummary(Model):
     status: Literal["running", "ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
 
 
-class Export(Model):
-    box: str
-    created_at: AwareDatetime
-    ended_at: AwareDatetime | None
-    failure: ExportFailure | None
-    file_count: int
-    """
-    How many files have arrived, each as a whole.
-    """
-    files: list[ExportedFile]
-    """
-    The files that have arrived.
-    """
-    id: str
-    size_bytes: int
-    """
-    The size of these files.
-    """
-    skipped: int
-    """
-    Entries of folders that are no files, such as symbolic links.
-    """
-    state: Literal["running", "done", "failed"]
-    to: str | None
-    """
-    The URL of the bucket and its folder; null for an export to URLs.
-    """
-
-
 class PackageConflictHint(Model):
     """
     The installer refused the versions of packages.
@@ -1495,7 +1372,7 @@ class Chart(Model):
 Hint = TypeAliasType(
     "Hint",
     Annotated[
-        PackageHint | PackageConflictHint | RestartKernelHint | MissingLibraryHint,
+        PackageHint | PackageConflictHint | RestartKernelHint,
         Field(discriminator="code"),
     ],
 )

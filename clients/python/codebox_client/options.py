@@ -39,6 +39,21 @@ class InlineFile(TypedDict, total=False):
     url: str
 
 
+class MountVolume(TypedDict, total=False):
+    """A volume of a new box: its id or name in ``volume``. By default it is at ``/volumes`` under its name."""
+
+    volume: str
+    path: str
+    read_only: bool
+
+
+class VolumeOptions(TypedDict, total=False):
+    """How a volume is created."""
+
+    user: str
+    size_mb: int
+
+
 Network = Literal["none", "internet"]
 OnIdle = Literal["delete", "pause", "hibernate"]
 
@@ -57,6 +72,7 @@ class BoxOptions(CallOptions, total=False):
     idle_seconds: int
     max_lifetime_seconds: int
     on_idle: OnIdle
+    volumes: Sequence[MountVolume]
     files: Sequence[InlineFile]
     packages: Sequence[str]
 

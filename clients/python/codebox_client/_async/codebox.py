@@ -17,6 +17,7 @@ from .admin import AsyncAdmin
 from .box import AsyncBox
 from .templates import AsyncTemplates
 from .transport import AsyncTransport
+from .volumes import AsyncVolumes
 from .webhooks import AsyncWebhooks
 
 # A box may need a cold start.
@@ -79,6 +80,7 @@ class AsyncCodeBox:
         self._transport = AsyncTransport(url, key or os.environ.get("CODEBOX_KEY"), retries, http)
         self.boxes = AsyncBoxes(self._transport)
         self.templates = AsyncTemplates(self._transport)
+        self.volumes = AsyncVolumes(self._transport)
         self.webhooks = AsyncWebhooks(self._transport)
         self.admin = AsyncAdmin(self._transport)
 

@@ -18,6 +18,7 @@ from .admin import Admin
 from .box import Box
 from .templates import Templates
 from .transport import Transport
+from .volumes import Volumes
 from .webhooks import Webhooks
 
 # A box may need a cold start.
@@ -80,6 +81,7 @@ class CodeBox:
         self._transport = Transport(url, key or os.environ.get("CODEBOX_KEY"), retries, http)
         self.boxes = Boxes(self._transport)
         self.templates = Templates(self._transport)
+        self.volumes = Volumes(self._transport)
         self.webhooks = Webhooks(self._transport)
         self.admin = Admin(self._transport)
 
