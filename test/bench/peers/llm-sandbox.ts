@@ -21,13 +21,8 @@ interface Reply {
 const kinds = {
   plain: {
     name: 'llm-sandbox',
-    note: 'containers of the box image, without the virtual environment that it would make in each; every run copies a file into the container and starts an interpreter, so no variables are kept',
+    note: 'containers of the box image, without the virtual environment that it would make in each; every run copies a file into the container and starts an interpreter, so no variables are kept. Its interactive sessions need Python 3.11.4 on the host',
     state: 'without an interpreter',
-  },
-  interactive: {
-    name: 'llm-sandbox, interactive',
-    note: 'the same with an IPython that keeps variables and looks for code every 0.1 s, in a virtual environment that each session makes',
-    state: 'with an IPython',
   },
 } as const;
 

@@ -11,15 +11,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from llm_sandbox import InteractiveSandboxSession, SandboxSession  # type: ignore[import-not-found]
+from llm_sandbox import SandboxSession  # type: ignore[import-not-found]
 
 _THREADS = 64
 
-# pip finds the packages of the image in the environment that an interactive session makes, and needs no network. It is that of boxes.
-_PACKAGES = "/opt/codebox/lib/python3.11/site-packages:/opt/codebox-server"
 
-
-def _open(image: str, label: str, session: str, kind: str) -> Any:
+def _open(image: str, label: str, session: str) -> Any:
     configs = {
         "entrypoint": ["tini", "--", "sleep", "infinity"],
         "labels": {label: session},
@@ -28,11 +25,7 @@ def _open(image: str, label: str, session: str, kind: str) -> Any:
         "mem_limit": "1g",
         "environment": {"HOME": "/tmp"},
     }
-    if kind == "interactive":
-        configs["environment"] = {"HOME": "/tmp", "PYTHONPATH": _PACKAGES, "PIP_NO_INDEX": "1"}
-        opened = InteractiveSandboxSession(lang="python", image=image, runtime_configs=configs)
-    else:
-        opened = SandboxSession(lang="python", image=image, runtime_configs=configs, skip_environment_setup=True)
+    opened = SandboxSession(lang="python", image=image, runtime_configs=configs, skip_environment_setup=True)
     opened.open()
     return opened
 
@@ -44,7 +37,7 @@ def main(image: str, label: str) -> None:
     def do(request: dict[str, Any]) -> str:
         session = request["session"]
         if request["do"] == "open":
-            sessions[session] = _open(image, label, session, request["kind"])
+            sessions[session] = _open(image, label, session)
             return ""
         if request["do"] == "close":
             sessions.pop(session).close()
