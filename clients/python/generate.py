@@ -25,7 +25,7 @@ RETURNED = [
     *("ExecutionEvent", "ExecutionSummary", "FileEntry", "Package", "Run", "SearchMatch", "Template", "Ticket"),
     *("ApiKey", "AuditEntry", "CreatedLink", "CreatedWebhook", "Link", "NewApiKey", "Tenant", "Terminal", "Usage"),
     *("BuildEvent", "TemplateDetail", "TemplateVersion", "Variable", "Volume", "WatchEvent", "Webhook"),
-    "WebhookDelivery",
+    *("Export", "ExportSummary", "WebhookDelivery"),
 ]
 # The options of each request, and what it takes as arguments.
 TAKEN = {
@@ -42,6 +42,7 @@ TAKEN = {
     "InlineFile": ("InlineFile", set()),
     "Limits": ("Limits", set()),
     "CreateLink": ("LinkOptions", {"path"}),
+    "CreateExport": ("ExportOptions", set()),
     "MountVolume": ("MountVolume", set()),
     "CreateVolume": ("VolumeOptions", {"name"}),
     "UpdateWebhook": ("WebhookChanges", set()),

@@ -58,6 +58,7 @@ class BoxCause(Model):
         "node_lost",
         "unschedulable",
         "image_unavailable",
+        "gpu_unavailable",
         "volume_missing",
     ]
     detail: str
@@ -562,6 +563,10 @@ class CreatedWebhook(Model):
     """
     Since when all deliveries have failed. After five days the webhook is disabled.
     """
+    former_secret_until: AwareDatetime | None
+    """
+    Until when the secret before the last rotation signs too; null if it was never rotated.
+    """
     id: str
     secret: str
     """
@@ -681,12 +686,81 @@ class ExecutionStdout(Model):
     type: Literal["stdout"]
 
 
+class ExportFailure(Model):
+    code: Literal[
+        "not_found",
+        "too_large",
+        "too_many_files",
+        "refused",
+        "unreachable",
+        "box_unavailable",
+        "timeout",
+        "canceled",
+        "interrupted",
+        "internal",
+    ]
+    """
+    `refused`: the store responded with an error; `unreachable`: it did not respond, or is at an address that may not be reached; `interrupted`: the gateway ended meanwhile.
+    """
+    detail: str
+    path: str | None
+    """
+    The file or folder that failed, if it was one.
+    """
+
+
+class ExportSummary(Model):
+    box: str
+    created_at: AwareDatetime
+    ended_at: AwareDatetime | None
+    failure: ExportFailure | None
+    file_count: int
+    """
+    How many files have arrived, each as a whole.
+    """
+    id: str
+    size_bytes: int
+    """
+    The size of these files.
+    """
+    skipped: int
+    """
+    Entries of folders that are no files, such as symbolic links.
+    """
+    state: Literal["running", "done", "failed"]
+    to: str | None
+    """
+    The URL of the bucket and its folder; null for an export to URLs.
+    """
+
+
+class ExportedFile(Model):
+    encoded_path: str | None = None
+    """
+    Only for a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as in the URL of the file.
+    """
+    etag: str | None
+    """
+    The ETag that the store returned.
+    """
+    key: str | None
+    """
+    Its key in the bucket.
+    """
+    path: str
+    size_bytes: int
+
+
 class FileEntry(Model):
     encoded_path: str | None = None
     """
     Only for a name that is not UTF-8, which has U+FFFD in `path`: its bytes, percent-encoded, as in the URL of the file.
     """
     etag: str | None = None
+    metadata: dict[str, str] | None = None
+    """
+    What a client of the dialect e2b has noted about the file.
+    """
     mode: int | None = None
     """
     The permission bits, as a number.
@@ -768,6 +842,19 @@ class Link(Model):
     used_at: AwareDatetime | None
     """
     When a link with `once` was used.
+    """
+
+
+class MissingLibraryHint(Model):
+    """
+    The program needs a library of the system that its image lacks.
+    """
+
+    code: Literal["missing_library"]
+    detail: str
+    library: str
+    """
+    The file or the name of the library, such as `libpango-1.0-0`.
     """
 
 
@@ -916,7 +1003,23 @@ class SearchMatch(Model):
     type: Literal["file", "directory", "symlink", "other"] | None = None
 
 
+class Gpus(Model):
+    """
+    The GPUs of each box; null for none.
+    """
+
+    count: int
+    kind: str
+    """
+    `nvidia.com/gpu` for whole ones, or the name of a share of one.
+    """
+
+
 class Template(Model):
+    gpus: Gpus | None
+    """
+    The GPUs of each box; null for none.
+    """
     idle_seconds: int
     language: str
     """
@@ -951,6 +1054,10 @@ class TemplateDetail(Model):
     `packages` and `programs` are null until an instance of the current image has been started.
     """
 
+    gpus: Gpus | None
+    """
+    The GPUs of each box; null for none.
+    """
     idle_seconds: int
     language: str
     """
@@ -1162,6 +1269,10 @@ class Webhook(Model):
     """
     Since when all deliveries have failed. After five days the webhook is disabled.
     """
+    former_secret_until: AwareDatetime | None
+    """
+    Until when the secret before the last rotation signs too; null if it was never rotated.
+    """
     id: str
     types: list[str]
     url: str
@@ -1316,6 +1427,35 @@ class ExecutionSummary(Model):
     status: Literal["running", "ok", "error", "timeout", "interrupted", "oom", "killed", "output_limit", "lost"]
 
 
+class Export(Model):
+    box: str
+    created_at: AwareDatetime
+    ended_at: AwareDatetime | None
+    failure: ExportFailure | None
+    file_count: int
+    """
+    How many files have arrived, each as a whole.
+    """
+    files: list[ExportedFile]
+    """
+    The files that have arrived.
+    """
+    id: str
+    size_bytes: int
+    """
+    The size of these files.
+    """
+    skipped: int
+    """
+    Entries of folders that are no files, such as symbolic links.
+    """
+    state: Literal["running", "done", "failed"]
+    to: str | None
+    """
+    The URL of the bucket and its folder; null for an export to URLs.
+    """
+
+
 class PackageConflictHint(Model):
     """
     The installer refused the versions of packages.
@@ -1372,7 +1512,7 @@ class Chart(Model):
 Hint = TypeAliasType(
     "Hint",
     Annotated[
-        PackageHint | PackageConflictHint | RestartKernelHint,
+        PackageHint | PackageConflictHint | RestartKernelHint | MissingLibraryHint,
         Field(discriminator="code"),
     ],
 )
