@@ -50,6 +50,21 @@ class Box:
             timeout=120,
         )
 
+    @contextmanager
+    def small_folder(self, name: str, size: str) -> Iterator[Path]:
+        """Have a folder of its own small file system in the working folder."""
+        folder = self.data / name
+        folder.mkdir()
+        mounted = (
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size},mode=777", "none", folder]).returncode == 0
+        )
+        assert mounted, "this test mounts a small file system and needs root"
+        try:
+            yield folder
+        finally:
+            subprocess.run(["umount", folder], check=True)
+            folder.rmdir()
+
     def start(self, code: str, language: str = "python", timeout_ms: int = 30_000, **fields: Any) -> Run:
         """Start an execution; a thread reads its events."""
         body = {"code": code, "language": language, "timeoutMs": timeout_ms, **fields}
